@@ -1,0 +1,89 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+/// One set of rules for every target: the Swift 6 language mode, explicit existentials, imports
+/// that stay inside the module unless they are said to be public, and no warnings at all.
+let strict: [SwiftSetting] = [
+    .enableUpcomingFeature("ExistentialAny"),
+    .enableUpcomingFeature("MemberImportVisibility"),
+    .enableUpcomingFeature("InternalImportsByDefault"),
+    .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
+    .treatAllWarnings(as: .error),
+]
+
+let grdb: Target.Dependency = .product(name: "GRDB", package: "GRDB.swift")
+let sqlite: Target.Dependency = .product(name: "GRDBSQLite", package: "GRDB.swift")
+let logging: Target.Dependency = .product(name: "Logging", package: "swift-log")
+let lifecycle: Target.Dependency = .product(name: "ServiceLifecycle", package: "swift-service-lifecycle")
+let subprocess: Target.Dependency = .product(name: "Subprocess", package: "swift-subprocess")
+let arguments: Target.Dependency = .product(name: "ArgumentParser", package: "swift-argument-parser")
+let collections: Target.Dependency = .product(name: "DequeModule", package: "swift-collections")
+
+let package = Package(
+    name: "historyd",
+    products: [
+        .library(name: "PersistentHistory", targets: ["PersistentHistory"]),
+        .executable(name: "historyd", targets: ["historyd"]),
+        .executable(name: "historyctl", targets: ["historyctl"]),
+        .executable(name: "historyd-bench", targets: ["historyd-bench"]),
+    ],
+    dependencies: [
+        .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
+        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
+        .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
+        .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
+        .package(url: "https://github.com/swiftlang/swift-subprocess", from: "1.0.2"),
+        .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
+    ],
+    targets: [
+        // The loadable extension, also linked into the library for its own connections.
+        .target(name: "CSQLiteHistory", dependencies: [sqlite], cSettings: [.define("SQLITE_CORE")]),
+        .systemLibrary(name: "CSystemd", pkgConfig: "libsystemd", providers: [.apt(["libsystemd-dev"])]),
+
+        .target(
+            name: "PersistentHistory",
+            dependencies: ["CSQLiteHistory", grdb, sqlite, logging, collections],
+            swiftSettings: strict),
+        .target(name: "HistoryConfiguration", dependencies: ["PersistentHistory"], swiftSettings: strict),
+        .target(
+            name: "HistoryPlugins",
+            dependencies: ["PersistentHistory", "HistoryConfiguration", subprocess, logging, lifecycle],
+            swiftSettings: strict),
+        .target(
+            name: "HistoryDaemon",
+            dependencies: [
+                "PersistentHistory", "HistoryConfiguration", "HistoryPlugins", "CSystemd",
+                logging, lifecycle,
+            ],
+            swiftSettings: strict),
+
+        .executableTarget(name: "historyd", dependencies: ["HistoryDaemon", arguments], swiftSettings: strict),
+        .executableTarget(
+            name: "historyctl",
+            dependencies: ["PersistentHistory", "HistoryConfiguration", arguments],
+            swiftSettings: strict),
+        .executableTarget(
+            name: "historyd-bench",
+            dependencies: ["PersistentHistory", arguments, sqlite],
+            swiftSettings: strict),
+
+        .target(
+            name: "TestSupport", dependencies: ["PersistentHistory", grdb, subprocess],
+            path: "Tests/TestSupport", swiftSettings: strict),
+        .testTarget(
+            name: "PersistentHistoryTests", dependencies: ["PersistentHistory", "TestSupport", grdb, sqlite],
+            swiftSettings: strict),
+        .testTarget(
+            name: "HistoryConfigurationTests", dependencies: ["HistoryConfiguration", "TestSupport"],
+            swiftSettings: strict),
+        .testTarget(
+            name: "HistoryPluginsTests", dependencies: ["HistoryPlugins", "TestSupport"],
+            swiftSettings: strict),
+        .testTarget(
+            name: "HistoryDaemonTests", dependencies: ["HistoryDaemon", "TestSupport"], swiftSettings: strict),
+        .testTarget(
+            name: "BlackBoxTests", dependencies: ["TestSupport", "PersistentHistory"], swiftSettings: strict),
+        .testTarget(name: "SystemdTests", dependencies: ["TestSupport"], swiftSettings: strict),
+    ],
+    swiftLanguageModes: [.v6]
+)

@@ -1,0 +1,42 @@
+/// What happens when a hook fails: how often it is tried again, how soon, and what then.
+public struct FailurePolicy: Sendable, Hashable {
+    public enum AfterLastAttempt: String, Sendable {
+        /// The consumer waits and goes on trying, at the longest delay.
+        case hold
+        /// The call is kept as a dead letter, and the consumer goes on.
+        case skip
+    }
+
+    /// Attempts before `afterLastAttempt` applies, the first one included.
+    public let attempts: Int
+    public let initialDelay: Duration
+    public let maximumDelay: Duration
+    public let afterLastAttempt: AfterLastAttempt
+
+    public init(
+        attempts: Int = 5, initialDelay: Duration = .milliseconds(100),
+        maximumDelay: Duration = .seconds(30), afterLastAttempt: AfterLastAttempt = .hold
+    ) {
+        self.attempts = max(1, attempts)
+        self.initialDelay = initialDelay
+        self.maximumDelay = max(initialDelay, maximumDelay)
+        self.afterLastAttempt = afterLastAttempt
+    }
+
+    public enum Decision: Sendable, Hashable {
+        case retry(after: Duration)
+        /// The last attempt has failed, and the consumer waits: worth telling an operator once.
+        case hold(retryAfter: Duration)
+        case skip
+    }
+
+    /// What follows the `failed`th failed attempt (counted from 1): the delay doubles each time.
+    public func decision(afterFailedAttempt failed: Int) -> Decision {
+        if failed >= attempts {
+            return afterLastAttempt == .skip ? .skip : .hold(retryAfter: maximumDelay)
+        }
+        let doublings = min(failed - 1, 40)
+        let delay = initialDelay * (1 << doublings)
+        return .retry(after: min(delay, maximumDelay))
+    }
+}

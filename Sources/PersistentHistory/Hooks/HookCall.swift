@@ -1,0 +1,102 @@
+public import FoundationEssentials
+
+/// Who is calling, for whom: what every call of a hook carries.
+public struct HookCallHeader: Sendable, Hashable {
+    /// The store's configured name.
+    public let store: String
+    /// The author on whose behalf the changes were fetched.
+    public let consumer: String
+    /// `plugin/hook`.
+    public let hook: String
+    public let hookID: UUID
+    /// The same when the call is repeated, so that a plugin can tell a repetition.
+    public let delivery: String
+
+    public init(store: String, consumer: String, hook: String, hookID: UUID, delivery: String) {
+        self.store = store
+        self.consumer = consumer
+        self.hook = hook
+        self.hookID = hookID
+        self.delivery = delivery
+    }
+}
+
+/// One transaction's changes of one entity and operation, for an observer.
+public struct ObserverCall: Sendable {
+    /// Which part of a group that is too large for one call.
+    public struct Part: Sendable, Hashable {
+        public let index: Int
+        public let isLast: Bool
+
+        public init(index: Int, isLast: Bool) {
+            self.index = index
+            self.isLast = isLast
+        }
+    }
+
+    /// The most objects that one call carries (a larger group comes in parts).
+    public static let maximumObjects = 10_000
+
+    public let header: HookCallHeader
+    public let transaction: HistoryTransaction
+    /// All of the same entity name and operation, in the order in which they were made.
+    public let changes: ArraySlice<HistoryChange>
+    public let part: Part?
+
+    public init(
+        header: HookCallHeader, transaction: HistoryTransaction,
+        changes: ArraySlice<HistoryChange>, part: Part? = nil
+    ) {
+        self.header = header
+        self.transaction = transaction
+        self.changes = changes
+        self.part = part
+    }
+}
+
+/// What changes are merged into, as a merge hook is told of it.
+public struct ContextDescription: Sendable, Hashable {
+    public let name: String
+    /// `replica`.
+    public let kind: String
+    public let path: String?
+
+    public init(name: String, kind: String, path: String?) {
+        self.name = name
+        self.kind = kind
+        self.path = path
+    }
+}
+
+/// A fetched batch, for a merge hook.
+public struct MergeCall: Sendable {
+    public let header: HookCallHeader
+    /// Without those that an earlier hook rejected.
+    public let transactions: [HistoryTransaction]
+    public let contexts: [ContextDescription]
+
+    public init(header: HookCallHeader, transactions: [HistoryTransaction], contexts: [ContextDescription]) {
+        self.header = header
+        self.transactions = transactions
+        self.contexts = contexts
+    }
+}
+
+/// A merge hook's answer.
+public struct MergeResult: Sendable, Hashable {
+    public enum Verdict: String, Sendable {
+        /// On to the next hook, and after the last to the default merge.
+        case goOn
+        /// No further hook, no default merge; the cursor moves on.
+        case finish
+    }
+
+    public let verdict: Verdict
+    /// Transactions of the batch that later hooks and the default merge do not see.
+    public let rejected: Set<HistoryToken>
+
+    public init(_ verdict: Verdict, rejecting rejected: Set<HistoryToken> = []) {
+        self.verdict = verdict
+        self.rejected = rejected
+    }
+}

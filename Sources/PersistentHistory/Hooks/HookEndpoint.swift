@@ -1,0 +1,60 @@
+/// What a hook's calls go to: a plugin's process, or a closure.
+///
+/// Several hooks may share one endpoint (a plugin); an endpoint may be called for several
+/// consumers at once and then answers them one after the other or side by side, as it likes.
+public protocol HookEndpoint: AnyObject, Sendable {
+    /// Makes the calls in order.
+    ///
+    /// An endpoint may have several calls under way (a pipe holds more than one request), but it
+    /// reports them in order: after the first that failed, those behind it count as not made and
+    /// are made again, even where the plugin has already seen them.
+    ///
+    /// Returns early, with what succeeded until then and no failure, when the task is cancelled.
+    func observe(_ calls: [ObserverCall]) async -> ObserverOutcome
+
+    /// Makes one call of a merge hook.
+    ///
+    /// - Throws: `HookFailure`.
+    func merge(_ call: MergeCall) async throws(HookFailure) -> MergeResult
+}
+
+/// How far a list of calls got.
+public struct ObserverOutcome: Sendable {
+    /// How many calls, from the first, succeeded.
+    public let succeeded: Int
+    /// Why the next one failed; nil where all succeeded or the task was cancelled.
+    public let failure: HookFailure?
+
+    public init(succeeded: Int, failure: HookFailure? = nil) {
+        self.succeeded = succeeded
+        self.failure = failure
+    }
+}
+
+/// One failed attempt to call a hook.
+public struct HookFailure: Error, Sendable, Hashable, CustomStringConvertible {
+    public enum Reason: String, Sendable, Hashable {
+        /// The process could not be started.
+        case cannotStart
+        /// The plugin answered with an error, or ended with a status other than 0.
+        case refused
+        /// No answer within the time allowed; the process group was killed.
+        case timedOut
+        /// The process ended without an answer.
+        case died
+        /// The answer was none that the protocol knows.
+        case badAnswer
+        /// The daemon is stopping.
+        case cancelled
+    }
+
+    public let reason: Reason
+    public let message: String
+
+    public init(_ reason: Reason, _ message: String) {
+        self.reason = reason
+        self.message = message
+    }
+
+    public var description: String { message }
+}

@@ -1,0 +1,74 @@
+/// A point in time in milliseconds since 1970-01-01T00:00:00Z, as transactions carry it.
+///
+/// It is shown to people and compared with durations; it never orders anything (tokens do).
+public struct HistoryTimestamp: Hashable, Comparable, Sendable, CustomStringConvertible {
+    public let milliseconds: Int64
+
+    public init(milliseconds: Int64) { self.milliseconds = milliseconds }
+
+    public static func < (a: Self, b: Self) -> Bool { a.milliseconds < b.milliseconds }
+
+    /// ISO 8601 in UTC with milliseconds: `2026-01-07T10:30:00.250Z`.
+    public var description: String {
+        String(unsafeUninitializedCapacity: 32) { buffer in
+            var length = 0
+            func put(_ value: Int64, digits: Int) {
+                var rest = value
+                for place in stride(from: length + digits - 1, through: length, by: -1) {
+                    buffer[place] = UInt8(ascii: "0") + UInt8(rest % 10)
+                    rest /= 10
+                }
+                length += digits
+            }
+            func put(_ character: Unicode.Scalar) {
+                buffer[length] = UInt8(ascii: character)
+                length += 1
+            }
+            let (days, inDay) = milliseconds.dividedByFloor(86_400_000)
+            let date = CivilDate(daysSince1970: days)
+            if date.year < 0 { put("-") }
+            put(abs(date.year), digits: abs(date.year) > 9999 ? 6 : 4)
+            put("-")
+            put(date.month, digits: 2)
+            put("-")
+            put(date.day, digits: 2)
+            put("T")
+            put(inDay / 3_600_000, digits: 2)
+            put(":")
+            put(inDay / 60_000 % 60, digits: 2)
+            put(":")
+            put(inDay / 1000 % 60, digits: 2)
+            put(".")
+            put(inDay % 1000, digits: 3)
+            put("Z")
+            return length
+        }
+    }
+}
+
+/// A day of the proleptic Gregorian calendar.
+struct CivilDate {
+    let year: Int64
+    let month: Int64
+    let day: Int64
+
+    /// Counts in eras of 400 years (146,097 days), with years that begin in March, so that the
+    /// leap day is a year's last.
+    init(daysSince1970 days: Int64) {
+        let (era, dayOfEra) = (days + 719_468).dividedByFloor(146_097)
+        let yearOfEra = (dayOfEra - dayOfEra / 1460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
+        let dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
+        let marchMonth = (5 * dayOfYear + 2) / 153
+        day = dayOfYear - (153 * marchMonth + 2) / 5 + 1
+        month = marchMonth < 10 ? marchMonth + 3 : marchMonth - 9
+        year = yearOfEra + era * 400 + (month <= 2 ? 1 : 0)
+    }
+}
+
+extension Int64 {
+    /// Quotient rounded down, and the remainder that goes with it (never negative).
+    func dividedByFloor(_ divisor: Int64) -> (quotient: Int64, remainder: Int64) {
+        let remainder = (self % divisor + divisor) % divisor
+        return ((self - remainder) / divisor, remainder)
+    }
+}

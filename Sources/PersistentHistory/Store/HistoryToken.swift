@@ -1,0 +1,23 @@
+/// A place in one store's history, written `<store id>:<number>`.
+///
+/// The number is that of the last change of a transaction. Numbers only grow, in the order of
+/// commits, and are never given twice; a token is therefore a cursor that no clock can disturb.
+public struct HistoryToken: Hashable, Sendable, CustomStringConvertible {
+    public let store: StoreID
+    public let number: Int64
+
+    public init(store: StoreID, number: Int64) {
+        self.store = store
+        self.number = number
+    }
+
+    /// Reads `<store id>:<number>`; nil where the text is something else.
+    public init?(_ text: String) {
+        guard let colon = text.lastIndex(of: ":"), colon != text.startIndex,
+            let number = Int64(text[text.index(after: colon)...]), number >= 0
+        else { return nil }
+        self.init(store: StoreID(String(text[..<colon])), number: number)
+    }
+
+    public var description: String { "\(store.text):\(number)" }
+}
