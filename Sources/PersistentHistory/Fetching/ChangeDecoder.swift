@@ -1,0 +1,95 @@
+import GRDBSQLite
+
+/// Reads the rows of `historyd_change` from a statement that selects
+/// `id, origin, kind, object, detail`.
+struct ChangeDecoder {
+    let encoding: StoreEncoding
+    let shape: (Int64) throws -> Entity?
+
+    /// What the current row says of its shape and operation; nil for a row that is void.
+    ///
+    /// - Throws: `HistoryError` with `.storeCorrupt` for a shape that the store does not know.
+    func kind(_ statement: OpaquePointer) throws -> (Entity, ChangeOperation)? {
+        let kind = sqlite3_column_int64(statement, 2)
+        let operation: ChangeOperation
+        switch kind & 3 {
+        case 0: operation = .insert
+        case 1: operation = .update
+        case 2: operation = .delete
+        default: return nil
+        }
+        guard let entity = try shape(kind >> 2) else {
+            throw HistoryError(
+                .storeCorrupt, "Change \(sqlite3_column_int64(statement, 0)) is of the shape \(kind >> 2), which the history does not describe.",
+                hint: "The history is damaged: restore the store, or untrack and track it.")
+        }
+        return (entity, operation)
+    }
+
+    /// The current row's change.
+    func change(
+        _ statement: OpaquePointer, _ entity: Entity, _ operation: ChangeOperation, at time: HistoryTimestamp
+    ) throws -> HistoryChange {
+        var properties: [String] = []
+        var tombstone: Tombstone?
+        switch operation {
+        case .insert: break
+        case .update:
+            properties = ChangedColumns.positions(value(statement, 4)).compactMap {
+                entity.columns.indices.contains($0) ? entity.columns[$0].name : nil
+            }
+        case .delete where !entity.preserved.isEmpty:
+            tombstone = Tombstone(
+                values: Array(zip(entity.preserved, try list(statement, 4, count: entity.preserved.count))),
+                deletedDate: time)
+        case .delete: break
+        }
+        return HistoryChange(
+            entity: entity, operation: operation, objectID: try objectID(statement, entity),
+            changedProperties: properties, tombstone: tombstone)
+    }
+
+    func objectID(_ statement: OpaquePointer, _ entity: Entity) throws -> ObjectID {
+        switch entity.key {
+        case .rowid:
+            return ObjectID(columns: ["rowid"], values: [value(statement, 3)], isRowID: true)
+        case .column(let name):
+            return ObjectID(columns: [name], values: [value(statement, 3)])
+        case .columns(let names):
+            if case .text(let text) = value(statement, 3), text.hasPrefix("rowid:"), let rowid = Int64(text.dropFirst(6)) {
+                return ObjectID(columns: ["rowid"], values: [.integer(rowid)], isRowID: true)
+            }
+            return ObjectID(columns: names, values: try list(statement, 3, count: names.count))
+        }
+    }
+
+    private func list(_ statement: OpaquePointer, _ column: Int32, count: Int) throws -> [HistoryValue] {
+        let text: String? = if case .text(let text) = value(statement, column) { text } else { nil }
+        guard let values = text.flatMap({ ValueList.values($0, encoding: encoding) }), values.count == count else {
+            throw HistoryError(
+                .storeCorrupt, "Change \(sqlite3_column_int64(statement, 0)) has a list of values that can not be read.",
+                hint: "The history is damaged: restore the store, or untrack and track it.")
+        }
+        return values
+    }
+
+    /// A column of the current row, with its storage class.
+    func value(_ statement: OpaquePointer, _ column: Int32) -> HistoryValue {
+        switch sqlite3_column_type(statement, column) {
+        case SQLITE_INTEGER: return .integer(sqlite3_column_int64(statement, column))
+        case SQLITE_FLOAT: return .real(sqlite3_column_double(statement, column))
+        case SQLITE_TEXT: return .text(ChangeDecoder.text(statement, column))
+        case SQLITE_BLOB:
+            guard let bytes = sqlite3_column_blob(statement, column) else { return .blob([]) }
+            return .blob(Array(UnsafeRawBufferPointer(start: bytes, count: Int(sqlite3_column_bytes(statement, column)))))
+        default: return .null
+        }
+    }
+
+    static func text(_ statement: OpaquePointer, _ column: Int32) -> String {
+        guard let bytes = sqlite3_column_text(statement, column) else { return "" }
+        return String(
+            decoding: UnsafeBufferPointer(start: bytes, count: Int(sqlite3_column_bytes(statement, column))),
+            as: UTF8.self)
+    }
+}

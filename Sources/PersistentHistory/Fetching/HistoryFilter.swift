@@ -1,0 +1,30 @@
+/// Which transactions, and which of their changes, a reader wants. Everything, unless said otherwise.
+public struct HistoryFilter: Sendable, Equatable {
+    /// Only these authors; nil for any, undeclared writers included.
+    public var authors: Set<String>?
+    public var excludedAuthors: Set<String> = []
+    /// Whether undeclared writers are wanted where `authors` names some.
+    public var includesUndeclared = false
+    public var since: HistoryTimestamp?
+    public var until: HistoryTimestamp?
+    public var entities: Set<String>?
+    public var operations: Set<ChangeOperation>?
+    /// Only changes of this object, of one of `entities`.
+    public var object: ObjectID?
+
+    public init() {}
+
+    func accepts(_ origin: Origin) -> Bool {
+        if let since, origin.timestamp < since { return false }
+        if let until, origin.timestamp > until { return false }
+        guard let author = origin.author else { return authors == nil || includesUndeclared }
+        if excludedAuthors.contains(author) { return false }
+        return authors?.contains(author) ?? true
+    }
+
+    func accepts(_ entity: Entity, _ operation: ChangeOperation) -> Bool {
+        (entities?.contains(entity.name) ?? true) && (operations?.contains(operation) ?? true)
+    }
+
+    func accepts(_ change: ObjectID) -> Bool { object == nil || object == change }
+}

@@ -1,0 +1,61 @@
+/// Makes transactions of recorded rows: a transaction is the longest run of rows with one origin.
+///
+/// A value without I/O: rows go in, one after the other, and transactions come out.
+struct TransactionAssembler {
+    private let store: StoreID
+    private let filter: HistoryFilter
+    private let isReversed: Bool
+
+    private var origin = Origin.undeclared(milliseconds: 0)
+    private var isWanted = false
+    private var isOpen = false
+    private var last: Int64 = 0
+    private var changes: [HistoryChange] = []
+    /// Rows of the run under way, the unwanted ones included.
+    private(set) var runLength = 0
+
+    init(store: StoreID, filter: HistoryFilter = HistoryFilter(), isReversed: Bool = false) {
+        self.store = store
+        self.filter = filter
+        self.isReversed = isReversed
+    }
+
+    /// Whether the current run's transaction passed the filter, so that its changes are of use.
+    var wantsChanges: Bool { isWanted }
+
+    /// The time that a delete's tombstone carries.
+    var timestamp: HistoryTimestamp { origin.timestamp }
+
+    /// A row with another origin than the last one came: gives the transaction that ended, if it
+    /// has changes that are wanted.
+    mutating func begin(_ origin: Origin, at number: Int64) -> HistoryTransaction? {
+        let finished = finish()
+        self.origin = origin
+        isWanted = filter.accepts(origin)
+        isOpen = true
+        last = number
+        return finished
+    }
+
+    /// Counts a row to the current run.
+    mutating func count(_ number: Int64) {
+        if !isReversed { last = number }
+        runLength += 1
+    }
+
+    mutating func append(_ change: HistoryChange) { changes.append(change) }
+
+    /// Ends the current run.
+    mutating func finish() -> HistoryTransaction? {
+        defer {
+            changes = []
+            runLength = 0
+            isOpen = false
+        }
+        guard isOpen, !changes.isEmpty else { return nil }
+        return HistoryTransaction(
+            token: HistoryToken(store: store, number: last), author: origin.author, context: origin.context,
+            processID: origin.processID, timestamp: origin.timestamp,
+            changes: isReversed ? changes.reversed() : changes)
+    }
+}

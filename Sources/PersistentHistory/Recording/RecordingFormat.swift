@@ -1,0 +1,46 @@
+/// How the history lies in the store.
+///
+/// A commit of one changed row touches one page more than it would untracked: the last leaf of
+/// `historyd_change`, which has no index. The other tables are written when tracking begins or the
+/// schema changes, and on conflicts (see `TriggerWriter`).
+///
+/// A history transaction is the longest run of changes with one `origin`. For a declared writer
+/// that is the text the extension gives (key, process, time, author, context), another one for each
+/// SQL transaction; for an undeclared one the time in milliseconds.
+enum RecordingFormat {
+    static let version: Int64 = 1
+
+    /// The number that triggers ask `sqlite_compileoption_get` for. "HIST" in ASCII.
+    static let originRequest = 1_212_765_012
+
+    /// All names that begin so are ours.
+    static let prefix = "historyd_"
+
+    /// In `historyd_change.kind`: shape * 4 + operation.
+    enum Operation: Int64 {
+        case insert = 0
+        case update = 1
+        case delete = 2
+        /// Stands where the newest change was taken away, so that its number is not given again.
+        case void = 3
+    }
+
+    static func kind(shape: Int64, _ operation: Operation) -> Int64 {
+        shape * 4 + operation.rawValue
+    }
+
+    static let tables = [
+        "historyd_store", "historyd_entity", "historyd_change", "historyd_conflict",
+    ]
+
+    static let schema = """
+        CREATE TABLE historyd_store (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
+        CREATE TABLE historyd_entity (
+            shape INTEGER PRIMARY KEY, name TEXT NOT NULL, definition TEXT NOT NULL, tracked INTEGER NOT NULL);
+        CREATE TABLE historyd_change (id INTEGER PRIMARY KEY, origin, kind INTEGER, object, detail);
+        CREATE TABLE historyd_conflict (shape INTEGER, rival, object, tombstone, at INTEGER, k0, k1, k2, k3);
+        CREATE INDEX historyd_conflict_rival ON historyd_conflict (shape, rival);
+        CREATE INDEX historyd_conflict_object ON historyd_conflict (shape, object);
+        CREATE INDEX historyd_conflict_at ON historyd_conflict (at);
+        """
+}

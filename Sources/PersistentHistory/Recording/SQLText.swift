@@ -1,0 +1,20 @@
+/// Text as it stands in SQL (https://www.sqlite.org/lang_keywords.html).
+enum SQLText {
+    /// A name in double quotes, so that no name is a keyword.
+    static func name(_ name: String) -> String {
+        "\"" + name.replacing("\"", with: "\"\"") + "\""
+    }
+
+    /// A string literal.
+    static func literal(_ text: String) -> String {
+        "'" + text.replacing("'", with: "''") + "'"
+    }
+
+    /// Terms joined by an operator as a balanced tree, so that a table of many columns stays below
+    /// SQLite's limit on the depth of an expression (https://www.sqlite.org/limits.html).
+    static func balanced(_ terms: some RandomAccessCollection<String>, _ infix: String) -> String {
+        if terms.count <= 1 { return terms.first ?? "" }
+        let half = terms.index(terms.startIndex, offsetBy: terms.count / 2)
+        return "(" + balanced(terms[..<half], infix) + " " + infix + " " + balanced(terms[half...], infix) + ")"
+    }
+}

@@ -1,0 +1,58 @@
+import GRDB
+
+/// What `historyctl describe` tells of a tracked store.
+public struct StoreDescription: Sendable, Equatable {
+    public struct TrackedEntity: Sendable, Equatable {
+        public let name: String
+        public let preserved: [String]
+        /// Changes in the history, under whatever shape.
+        public let changes: Int64
+    }
+
+    public let storeID: StoreID
+    public let entities: [TrackedEntity]
+    /// The oldest token after which can be read; nil where nothing was ever recorded.
+    public let firstToken: HistoryToken?
+    /// The newest transaction's.
+    public let lastToken: HistoryToken?
+    public let changes: Int64
+    /// What the history takes in the file; nil where SQLite was built without `dbstat`.
+    public let bytes: Int64?
+
+    /// - Throws: `HistoryError`.
+    public init(path: String) throws {
+        let queue = try StoreConnection.open(path, .read)
+        self = try HistoryError.translating(path) {
+            try queue.read { db in
+                guard try db.tableExists("historyd_store") else { throw HistoryError.notTracked }
+                return try StoreDescription(db)
+            }
+        }
+    }
+
+    private init(_ db: Database) throws {
+        let header = try HistoryHeader(db)
+        let catalog = try EntityCatalog(db)
+        var counts: [String: Int64] = [:]
+        var total: Int64 = 0
+        let rows = try Row.fetchAll(
+            db, sql: "SELECT kind / 4 AS shape, count(*) AS n FROM historyd_change WHERE kind % 4 <> 3 GROUP BY 1")
+        for row in rows {
+            let count: Int64 = row["n"]
+            total += count
+            if let entity = catalog.shapes[row["shape"]] { counts[entity.name, default: 0] += count }
+        }
+        storeID = header.storeID
+        entities = catalog.tracked.values.sorted { $0.name < $1.name }.map {
+            TrackedEntity(name: $0.name, preserved: $0.preserved.map(\.name), changes: counts[$0.name] ?? 0)
+        }
+        firstToken = header.newest > 0 ? HistoryToken(store: header.storeID, number: header.floor) : nil
+        lastToken = header.newest > 0 ? HistoryToken(store: header.storeID, number: header.newest) : nil
+        changes = total
+        do {
+            bytes = try Int64.fetchOne(db, sql: "SELECT sum(pgsize) FROM dbstat WHERE name LIKE 'historyd\\_%' ESCAPE '\\'")
+        } catch let error as DatabaseError where error.resultCode == .SQLITE_ERROR {
+            bytes = nil
+        }
+    }
+}

@@ -1,0 +1,218 @@
+internal import FoundationEssentials
+import GRDB
+
+/// Turns recording on and off for the tables of a store.
+public enum Tracking {
+    /// What tracking did; empty where everything was already as asked for.
+    public struct Outcome: Sendable, Equatable {
+        /// Entities tracked for the first time.
+        public var added: [String] = []
+        /// Entities whose tracking was brought up to date.
+        public var updated: [String] = []
+        /// Entities that were tracked, and whose table is gone.
+        public var dropped: [String] = []
+
+        public var isEmpty: Bool { added.isEmpty && updated.isEmpty && dropped.isEmpty }
+    }
+
+    /// Tracks entities of a store: idempotent, and it changes nothing but what recording needs.
+    ///
+    /// - Parameters:
+    ///   - entities: Columns to preserve, by entity name. A nil list leaves what is preserved now.
+    ///   - all: Whether every ordinary table is meant, with `entities` saying what to preserve.
+    /// - Throws: `HistoryError`.
+    @discardableResult
+    public static func track(
+        _ path: String, _ entities: [String: [String]?], all: Bool = false
+    ) throws -> Outcome {
+        let queue = try StoreConnection.open(path, .write)
+        return try HistoryError.translating(path) {
+            // Most often nothing is to be done: then no lock is taken.
+            let plan = try queue.read { db in try Plan(db, entities: entities, all: all) }
+            guard !plan.isEmpty else { return Outcome() }
+            return try queue.inTransaction(.immediate) { db in
+                try Plan(db, entities: entities, all: all).carryOut(db)
+            }
+        }
+    }
+
+    /// Brings what is tracked up to date with the schema: new, renamed and dropped columns, tables
+    /// renamed, dropped or made anew.
+    ///
+    /// - Throws: `HistoryError`.
+    @discardableResult
+    public static func refresh(_ path: String) throws -> Outcome { try track(path, [:]) }
+}
+
+extension DatabaseQueue {
+    /// A transaction whose result is the body's.
+    func inTransaction<T>(_ kind: Database.TransactionKind, _ body: (Database) throws -> T) throws -> T {
+        var result: T?
+        try writeWithoutTransaction { db in
+            try db.inTransaction(kind) {
+                result = try body(db)
+                return .commit
+            }
+        }
+        guard let result else { throw HistoryError(.sqlite, "A transaction ended without a result.") }
+        return result
+    }
+}
+
+/// What must be changed so that the store's triggers are as asked for.
+struct Plan {
+    private struct Step {
+        let table: TableSchema
+        let current: Entity?
+        let preserved: [String]
+    }
+
+    private var steps: [Step] = []
+    private var dropped: [Entity] = []
+    private let isNew: Bool
+
+    var isEmpty: Bool { steps.isEmpty && dropped.isEmpty }
+
+    init(_ db: Database, entities: [String: [String]?], all: Bool) throws {
+        isNew = try !Self.isTracked(db)
+        if isNew, entities.isEmpty, !all {
+            throw HistoryError.notTracked
+        }
+        if isNew { try Self.refuseForeignNames(db) }
+        let catalog = isNew ? nil : try EntityCatalog(db)
+        var wanted: [String: [String]?] = [:]
+        for (name, preserved) in entities {
+            let table = try TableSchema(name, in: db)
+            wanted.updateValue(preserved, forKey: table.name)
+        }
+        if all {
+            for name in try Self.ordinaryTables(db) where !wanted.keys.contains(name) {
+                wanted.updateValue(nil, forKey: name)
+            }
+        }
+        for (name, entity) in catalog?.tracked ?? [:] where !wanted.keys.contains(name) {
+            if try db.tableExists(name) {
+                wanted.updateValue(nil, forKey: name)
+            } else if let table = try Self.renamed(entity, db) {
+                steps.append(Step(table: table, current: entity, preserved: entity.preserved.map(\.name)))
+            } else {
+                dropped.append(entity)
+            }
+        }
+        for (name, preserved) in wanted.sorted(by: { $0.key < $1.key }) {
+            let table = try TableSchema(name, in: db)
+            let current = catalog?.tracked[name]
+            // A column that was preserved may have been dropped since.
+            let kept = (current?.preserved.map(\.name) ?? []).filter { kept in table.columns.contains { $0.name == kept } }
+            let step = Step(table: table, current: current, preserved: preserved ?? kept)
+            if try !Self.isUpToDate(step, db) { steps.append(step) }
+        }
+    }
+
+    private static func isTracked(_ db: Database) throws -> Bool {
+        guard try db.tableExists("historyd_store") else { return false }
+        let version = try Int64.fetchOne(db, sql: "SELECT value FROM historyd_store WHERE key = 'format'")
+        if let version, version > RecordingFormat.version {
+            throw HistoryError(
+                .formatTooNew, "The store's history has format \(version); this program knows up to \(RecordingFormat.version).",
+                hint: "Use a newer historyd.")
+        }
+        return version != nil
+    }
+
+    /// A table of the application's that bears one of our names must not be touched.
+    private static func refuseForeignNames(_ db: Database) throws {
+        for name in RecordingFormat.tables where try db.tableExists(name) {
+            throw HistoryError(
+                .notAnEntity, "The store has a table \"\(name)\" of its own; names that begin with \"\(RecordingFormat.prefix)\" belong to the history.",
+                hint: "Rename it.")
+        }
+    }
+
+    private static func ordinaryTables(_ db: Database) throws -> [String] {
+        try String.fetchAll(
+            db,
+            sql: """
+                SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table'
+                AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' AND name NOT LIKE 'historyd\\_%' ESCAPE '\\' ORDER BY name
+                """)
+    }
+
+    /// ALTER TABLE … RENAME takes the triggers along: they tell where an entity went.
+    private static func renamed(_ entity: Entity, _ db: Database) throws -> TableSchema? {
+        let name = try String.fetchOne(
+            db, sql: "SELECT tbl_name FROM main.sqlite_schema WHERE type = 'trigger' AND name = ?",
+            arguments: ["\(RecordingFormat.prefix)\(entity.shape)_insert"])
+        return try name.map { try TableSchema($0, in: db) }
+    }
+
+    private static func isUpToDate(_ step: Step, _ db: Database) throws -> Bool {
+        guard let current = step.current else { return false }
+        let wanted = try step.table.entity(shape: current.shape, preserving: step.preserved)
+        guard wanted == current else { return false }
+        let triggers = TriggerWriter(table: step.table, entity: wanted).triggers()
+        let present = try Row.fetchAll(
+            db, sql: "SELECT name, sql FROM main.sqlite_schema WHERE type = 'trigger' AND tbl_name = ? AND name LIKE 'historyd\\_%' ESCAPE '\\'",
+            arguments: [step.table.name])
+        let sql = Dictionary(present.map { ($0["name"] as String, $0["sql"] as String) }) { first, _ in first }
+        return sql.count == triggers.count && triggers.allSatisfy { sql[$0.name] == $0.sql }
+    }
+
+    func carryOut(_ db: Database) throws -> Tracking.Outcome {
+        var outcome = Tracking.Outcome()
+        if isNew {
+            try db.execute(sql: RecordingFormat.schema)
+            try db.execute(
+                sql: "INSERT INTO historyd_store VALUES ('format', ?), ('id', ?), ('floor', 0)",
+                arguments: [RecordingFormat.version, UUID().uuidString.lowercased()])
+        }
+        for entity in dropped {
+            try db.execute(sql: "UPDATE historyd_entity SET tracked = 0 WHERE shape = ?", arguments: [entity.shape])
+            outcome.dropped.append(entity.name)
+        }
+        for step in steps {
+            if let current = step.current { try Self.removeTriggers(current, db) }
+            let shape = try Int64.fetchOne(db, sql: "SELECT coalesce(max(shape), 0) + 1 FROM historyd_entity") ?? 1
+            let entity = try step.table.entity(shape: shape, preserving: step.preserved)
+            try db.execute(
+                sql: "INSERT INTO historyd_entity VALUES (?, ?, ?, 1)",
+                arguments: [shape, entity.name, EntityDefinition.text(entity)])
+            for trigger in TriggerWriter(table: step.table, entity: entity).triggers() {
+                try db.execute(sql: trigger.sql)
+            }
+            try RowidKeeper.keepRowids(of: step.table, entity, db)
+            if step.current == nil { outcome.added.append(entity.name) } else { outcome.updated.append(entity.name) }
+        }
+        return outcome
+    }
+
+    /// Takes a shape's triggers away; it stays known for the changes recorded under it.
+    static func removeTriggers(_ entity: Entity, _ db: Database) throws {
+        let pattern = "\(RecordingFormat.prefix)\(entity.shape)\\_%".replacing("historyd_", with: "historyd\\_")
+        let names = try Row.fetchAll(
+            db, sql: "SELECT type, name FROM main.sqlite_schema WHERE type IN ('trigger', 'index') AND name LIKE ? ESCAPE '\\'", arguments: [pattern])
+        for row in names {
+            try db.execute(sql: "DROP \((row["type"] as String).uppercased()) \(SQLText.name(row["name"]))")
+        }
+        try db.execute(sql: "UPDATE historyd_entity SET tracked = 0 WHERE shape = ?", arguments: [entity.shape])
+        try db.execute(sql: "DELETE FROM historyd_conflict WHERE shape = ?", arguments: [entity.shape])
+    }
+}
+
+extension HistoryError {
+    static let notTracked = HistoryError(
+        .notTracked, "The store is not tracked.", hint: "`historyctl track STORE ENTITY…` begins.")
+}
+
+/// VACUUM may give rows without an INTEGER PRIMARY KEY new rowids
+/// (https://www.sqlite.org/lang_vacuum.html), and with them a new identity where the rowid is all
+/// a row is known by. In practice it does so for tables that have no index; one that holds no row
+/// is enough to keep them, and costs a write nothing.
+enum RowidKeeper {
+    static func keepRowids(of table: TableSchema, _ entity: Entity, _ db: Database) throws {
+        let needsRowid = entity.key == .rowid || table.keyMayBeNull
+        guard needsRowid, !table.hasIndex else { return }
+        try db.execute(
+            sql: "CREATE INDEX \(RecordingFormat.prefix)\(entity.shape)_rowids ON \(SQLText.name(table.name)) ((0)) WHERE 0")
+    }
+}

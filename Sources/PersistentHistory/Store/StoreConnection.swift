@@ -1,0 +1,101 @@
+internal import Glibc
+internal import CSQLiteHistory
+public import GRDB
+internal import GRDBSQLite
+
+/// Opens connections to stores, each of which knows the history's functions.
+enum StoreConnection {
+    enum Mode: Sendable {
+        case read
+        case write
+    }
+
+    /// How long a connection waits for another's lock before `storeBusy`.
+    static let patience: Double = 5
+
+    /// Opens an existing store. It never makes one.
+    ///
+    /// - Throws: `HistoryError`.
+    static func open(_ path: String, _ mode: Mode, patience: Double = patience) throws -> DatabaseQueue {
+        try requireFile(path)
+        return try HistoryError.translating(path) {
+            var configuration = Configuration()
+            configuration.readonly = mode == .read
+            configuration.busyMode = patience > 0 ? .timeout(patience) : .immediateError
+            configuration.foreignKeysEnabled = false
+            configuration.label = "historyd"
+            configuration.prepareDatabase { db in try db.installHistory() }
+            let queue = try DatabaseQueue(path: path, configuration: configuration)
+            // SQLite opens lazily; a file that is no database shows at the first look into it.
+            try queue.read { db in _ = try Int.fetchOne(db, sql: "PRAGMA schema_version") }
+            return queue
+        }
+    }
+
+    private static func requireFile(_ path: String) throws {
+        var status = stat()
+        guard stat(path, &status) == 0 else {
+            let reason = String(cString: strerror(errno))
+            throw HistoryError(
+                errno == ENOENT || errno == ENOTDIR ? .storeMissing : .storeUnreadable,
+                "The store \"\(path)\" can not be opened: \(reason).",
+                hint: "Check the path and the permissions of its folders.")
+        }
+        guard status.st_mode & S_IFMT == S_IFREG else {
+            throw HistoryError(.storeCorrupt, "\"\(path)\" is no file.", hint: "A store is a SQLite database file.")
+        }
+    }
+}
+
+extension Database {
+    /// Makes `history_author` and `history_token` known on this connection, without loading a file.
+    ///
+    /// - Throws: `HistoryError` with `.sqlite`.
+    public func installHistory() throws {
+        let result = sqlite3_history_init(sqliteConnection, nil, nil)
+        if result != SQLITE_OK {
+            throw HistoryError(.sqlite, "The history functions could not be installed (SQLite result \(result)).")
+        }
+    }
+
+    /// Declares the author of this connection's transactions from here on; nil for none.
+    ///
+    /// - Throws: `DatabaseError` where the name is empty, longer than 255 bytes or has control
+    ///   characters, or where the transaction under way has recorded changes of another author.
+    public func declareAuthor(_ author: String?, context: String? = nil) throws {
+        _ = try Row.fetchOne(self, sql: "SELECT history_author(?, ?)", arguments: [author, context])
+    }
+}
+
+extension HistoryError {
+    /// Runs a body and says what its SQLite errors mean for the store at a path.
+    static func translating<T>(_ path: String, _ body: () throws -> T) throws -> T {
+        do {
+            return try body()
+        } catch let error as DatabaseError {
+            throw HistoryError(error, path: path)
+        }
+    }
+
+    init(_ error: DatabaseError, path: String) {
+        let said = error.message ?? "SQLite result \(error.extendedResultCode.rawValue)"
+        switch error.resultCode {
+        case .SQLITE_NOTADB:
+            self.init(.storeCorrupt, "\"\(path)\" is no SQLite database.", hint: "Check the path.", cause: error)
+        case .SQLITE_CORRUPT:
+            self.init(
+                .storeCorrupt, "The store \"\(path)\" is damaged: \(said).",
+                hint: "`PRAGMA integrity_check` tells more; restore a backup.", cause: error)
+        case .SQLITE_BUSY, .SQLITE_LOCKED:
+            self.init(
+                .storeBusy, "The store \"\(path)\" is locked by another process.",
+                hint: "It is tried again.", cause: error)
+        case .SQLITE_CANTOPEN, .SQLITE_PERM, .SQLITE_READONLY, .SQLITE_AUTH:
+            self.init(
+                .storeUnreadable, "The store \"\(path)\" can not be used: \(said).",
+                hint: "Check the permissions of the file, its -wal and -shm, and its folder.", cause: error)
+        default:
+            self.init(.sqlite, "SQLite reports on \"\(path)\": \(said).", cause: error)
+        }
+    }
+}
