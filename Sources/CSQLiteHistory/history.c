@@ -280,21 +280,40 @@ static void release(void *connection) {
     if (--c->references == 0) sqlite3_free(c);
 }
 
+/* Takes the place of the built-in sqlite_compileoption_get().
+ *
+ * While a statement runs (SELECT load_extension(…) is one), SQLite replaces no function of the same
+ * text encoding; one of another encoding it adds, and prefers to its own. Statements prepared
+ * before must then be made to look again, which any change of a connection's settings does. */
+static int overrideCompileOption(sqlite3 *db, Connection *c) {
+    int rc, setting = 0;
+    c->references++; /* SQLite calls the destructor also where the registration fails */
+    rc = sqlite3_create_function_v2(
+        db, "sqlite_compileoption_get", 1, SQLITE_UTF8 | SQLITE_INNOCUOUS, c, compileOption, NULL,
+        NULL, release);
+    if (rc != SQLITE_BUSY) return rc;
+    c->references++;
+    rc = sqlite3_create_function_v2(
+        db, "sqlite_compileoption_get", 1, SQLITE_UTF16LE | SQLITE_INNOCUOUS, c, compileOption,
+        NULL, NULL, release);
+    sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_QPSG, -1, &setting);
+    sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_QPSG, !setting, NULL);
+    sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_QPSG, setting, NULL);
+    return rc;
+}
+
 int sqlite3_history_init(sqlite3 *db, char **error, const struct sqlite3_api_routines *api) {
     static const struct {
         const char *name;
         int arguments;
-        int flags;
         void (*function)(sqlite3_context *, int, sqlite3_value **);
     } functions[] = {
-        /* Called by triggers also where PRAGMA trusted_schema is off: it reveals nothing. */
-        {"sqlite_compileoption_get", 1, SQLITE_INNOCUOUS, compileOption},
-        {"history_author", 0, SQLITE_DIRECTONLY, historyAuthor},
-        {"history_author", 1, SQLITE_DIRECTONLY, historyAuthor},
-        {"history_author", 2, SQLITE_DIRECTONLY, historyAuthor},
-        {"history_token", 0, SQLITE_DIRECTONLY, historyToken},
+        {"history_author", 0, historyAuthor},
+        {"history_author", 1, historyAuthor},
+        {"history_author", 2, historyAuthor},
+        {"history_token", 0, historyToken},
     };
-    int rc = SQLITE_OK;
+    int rc;
     Connection *c;
 #ifndef SQLITE_CORE
     SQLITE_EXTENSION_INIT2(api);
@@ -310,13 +329,15 @@ int sqlite3_history_init(sqlite3 *db, char **error, const struct sqlite3_api_rou
     memset(c, 0, sizeof *c);
     c->references = 1;
     sqlite3_randomness(sizeof c->session, &c->session);
+    rc = overrideCompileOption(db, c);
     for (unsigned i = 0; i < sizeof functions / sizeof functions[0] && rc == SQLITE_OK; i++) {
-        /* SQLite calls the destructor also where the registration fails. */
         c->references++;
         rc = sqlite3_create_function_v2(
-            db, functions[i].name, functions[i].arguments, SQLITE_UTF8 | functions[i].flags, c,
+            db, functions[i].name, functions[i].arguments, SQLITE_UTF8 | SQLITE_DIRECTONLY, c,
             functions[i].function, NULL, NULL, release);
     }
+    if (rc == SQLITE_BUSY && error)
+        *error = sqlite3_mprintf("history: already loaded, and statements are running");
     release(c);
     return rc;
 }

@@ -52,6 +52,13 @@ public final class HistoryReader: Sendable {
     /// - Throws: `HistoryError`.
     public func oldestToken() throws -> HistoryToken { try token { $0.floor } }
 
+    /// Another one after each change of the schema (https://www.sqlite.org/pragma.html#pragma_schema_version).
+    ///
+    /// - Throws: `HistoryError`.
+    public func schemaVersion() throws -> Int64 {
+        try read { db in try Int64.fetchOne(try db.cachedStatement(sql: "PRAGMA schema_version")) ?? 0 }
+    }
+
     private func token(_ number: (HistoryHeader) -> Int64) throws -> HistoryToken {
         try read { db in
             let header = try HistoryHeader(db)

@@ -1,0 +1,279 @@
+internal import FoundationEssentials
+
+/// Who is served: an author that takes part in a store, with its contexts.
+public struct Consumer: Sendable {
+    /// The store's configured name.
+    public let store: String
+    public let author: String
+    public let rule: DeliveryRule
+    public let contexts: [ReplicaContext]
+
+    public init(store: String, author: String, rule: DeliveryRule, contexts: [ReplicaContext] = []) {
+        self.store = store
+        self.author = author
+        self.rule = rule
+        self.contexts = contexts
+    }
+}
+
+/// Takes one consumer from its cursor to the end of the history: fetch, observers, merge hooks,
+/// default merge, cursor; again and again until it is level.
+///
+/// When a hook fails, the batch is cut before the transaction that could not be delivered: what
+/// stands in front of it is merged and the cursor saved, so that a retry, or a new start, begins
+/// exactly there.
+actor ConsumerRunner {
+    private let consumer: Consumer
+    private let fetcher: SharedFetcher
+    private let hooks: HookRegistry
+    private let state: StateDatabase
+    private let storeID: StoreID
+    private let reporter: any PipelineReporter
+    private let stop: StopSignal
+
+    private(set) var cursor: Int64
+    /// The last transaction whose observers have all been called, which may be ahead of the cursor.
+    private var observed: Int64
+    /// Deliveries made of the transaction after `observed`.
+    private var done: Set<String> = []
+    private var pending: PendingMerge?
+    private var failing: (hook: String, attempts: Int)?
+    private var contextFailures = 0
+
+    init(
+        _ consumer: Consumer, cursor: Int64, storeID: StoreID, fetcher: SharedFetcher, hooks: HookRegistry,
+        state: StateDatabase, reporter: any PipelineReporter, stop: StopSignal
+    ) {
+        self.consumer = consumer
+        self.cursor = cursor
+        observed = cursor
+        self.storeID = storeID
+        self.fetcher = fetcher
+        self.hooks = hooks
+        self.state = state
+        self.reporter = reporter
+        self.stop = stop
+    }
+
+    /// Opens the contexts, and brings those that are behind the cursor up to it: their place and
+    /// the cursor lie in different files, and the last of what was written may be lost when the
+    /// power fails.
+    ///
+    /// - Throws: `HistoryError`.
+    func prepareContexts(_ reader: HistoryReader) async throws {
+        for context in consumer.contexts {
+            let (number, filled) = try await context.prepare()
+            if filled {
+                reporter.report(.replicaFilled(
+                    consumer: consumer.author, context: context.name, at: HistoryToken(store: storeID, number: number)))
+            }
+            var place = number
+            while place < cursor {
+                let batch = try reader.batch(after: place)
+                guard batch.end > place else { break }
+                let end = min(batch.end, cursor)
+                let missed = batch.transactions.filter {
+                    $0.token.number <= end && consumer.rule.delivers($0.author, to: consumer.author)
+                }
+                try await context.merge(missed, through: end)
+                place = end
+            }
+        }
+    }
+
+    /// Forgets the place, and goes on at another.
+    func begin(at number: Int64) {
+        cursor = number
+        observed = number
+        done = []
+        pending = nil
+        failing = nil
+    }
+
+    private enum Step {
+        /// Nothing new.
+        case level
+        /// There may be more.
+        case more
+        /// Something failed; try again after a while.
+        case retry(after: Duration)
+    }
+
+    /// Works until level, or until asked to stop.
+    ///
+    /// - Returns: Whether something was brought.
+    /// - Throws: `HistoryError` for what can not be retried here: the store is lost, the token
+    ///   expired, the state can not be saved.
+    func pass() async throws -> Bool {
+        let start = cursor
+        while !stop.isRequested, !Task.isCancelled {
+            switch try await step() {
+            case .level: return cursor > start
+            case .more: continue
+            case .retry(let delay): await stop.sleep(for: delay)
+            }
+        }
+        return cursor > start
+    }
+
+    private func step() async throws -> Step {
+        let set = await hooks.hooks(store: consumer.store, consumer: consumer.author)
+        if pending != nil { return try await merge(set) }
+        let batch = try await fetcher.batch(after: cursor)
+        guard batch.end > cursor else { return .level }
+        let relevant = batch.transactions.filter { consumer.rule.delivers($0.author, to: consumer.author) }
+        guard !relevant.isEmpty else {
+            try await move(to: batch.end)
+            return batch.isLast ? .level : .more
+        }
+
+        let unseen = relevant.drop { $0.token.number <= observed }
+        let plan = DeliveryPlan(unseen, hooks: set.observers, store: consumer.store, consumer: consumer.author, done: done)
+        let outcome = await ObserverDispatch.run(plan, transactions: unseen.count, stop: stop)
+        report(outcome)
+        let isWhole = outcome.transactions == unseen.count
+        let finished = Array(relevant.prefix(relevant.count - unseen.count + outcome.transactions))
+        done = isWhole ? [] : done.union(outcome.done)
+        if let last = finished.last { observed = max(observed, last.token.number) }
+
+        if isWhole {
+            pending = PendingMerge(finished, end: batch.end)
+        } else if let last = finished.last, last.token.number > cursor {
+            pending = PendingMerge(finished, end: last.token.number)
+        }
+        if pending != nil, case .retry(let delay) = try await merge(set) { return .retry(after: delay) }
+        if let failed = outcome.failed { return try settle(failed) }
+        return isWhole && batch.isLast ? .level : .more
+    }
+
+    // MARK: Observers
+
+    private func report(_ outcome: ObserverDispatch.Outcome) {
+        for (hook, count) in outcome.delivered {
+            if let failing, failing.hook == hook {
+                reporter.report(.hookRecovered(consumer: consumer.author, hook: hook, token: count.last, attempts: failing.attempts))
+                self.failing = nil
+            }
+            reporter.report(.delivered(
+                consumer: consumer.author, hook: hook, calls: count.calls, transactions: count.transactions, last: count.last))
+        }
+    }
+
+    private func settle(_ failed: (delivery: DeliveryPlan.Delivery, failure: HookFailure)) throws -> Step {
+        let call = failed.delivery.call
+        switch decide(failed.delivery.hook, failed.failure, token: call.transaction.token) {
+        case .retry(let delay), .hold(let delay): return .retry(after: delay)
+        case .skip:
+            try keepDeadLetter(failed.delivery.hook, failed.failure, call.header, call.transaction.token)
+            done.insert(call.header.delivery)
+            return .more
+        }
+    }
+
+    /// Counts a failure, says what follows, and tells.
+    private func decide(_ hook: Hook, _ failure: HookFailure, token: HistoryToken) -> FailurePolicy.Decision {
+        let attempt = failing.map { $0.hook == hook.name ? $0.attempts + 1 : 1 } ?? 1
+        failing = (hook.name, attempt)
+        let decision = hook.policy.decision(afterFailedAttempt: attempt)
+        switch decision {
+        case .retry(let delay):
+            reporter.report(.hookFailed(
+                consumer: consumer.author, hook: hook.name, failure, token: token, attempt: attempt, retryAfter: delay))
+        case .hold(let delay):
+            reporter.report(.hookHeld(
+                consumer: consumer.author, hook: hook.name, failure, token: token, attempts: attempt, retryAfter: delay))
+        case .skip:
+            reporter.report(.deadLetterKept(
+                consumer: consumer.author, hook: hook.name, failure, token: token, attempts: attempt))
+        }
+        return decision
+    }
+
+    private func keepDeadLetter(_ hook: Hook, _ failure: HookFailure, _ header: HookCallHeader, _ token: HistoryToken) throws {
+        try state.keep(DeadLetter(
+            consumer: consumer.author, hook: hook.name, delivery: header.delivery, reason: failure.message,
+            attempts: failing?.attempts ?? 1, call: "", keptAt: .now))
+        failing = nil
+    }
+
+    // MARK: Merging
+
+    /// Takes the pending batch through the merge hooks that have not had it, merges and moves on.
+    private func merge(_ set: HookSet) async throws -> Step {
+        guard var merge = pending else { return .more }
+        let contexts = consumer.contexts.map(\.description)
+        while let hook = merge.next(set.mergers) {
+            let call = merge.call(hook, store: consumer.store, consumer: consumer.author, contexts: contexts)
+            do {
+                let result = try await hook.endpoint.merge(call)
+                merge.answer(hook, result)
+                pending = merge
+                if let failing, failing.hook == hook.name, let last = merge.transactions.last?.token {
+                    reporter.report(.hookRecovered(consumer: consumer.author, hook: hook.name, token: last, attempts: failing.attempts))
+                    self.failing = nil
+                }
+                if let last = call.transactions.last?.token {
+                    reporter.report(.delivered(
+                        consumer: consumer.author, hook: hook.name, calls: 1, transactions: call.transactions.count, last: last))
+                }
+            } catch {
+                if stop.isRequested { return .more }
+                let token = merge.transactions.last?.token ?? HistoryToken(store: storeID, number: merge.end)
+                switch decide(hook, error, token: token) {
+                case .retry(let delay), .hold(let delay): return .retry(after: delay)
+                case .skip:
+                    try keepDeadLetter(hook, error, call.header, token)
+                    merge.skip(hook)
+                    pending = merge
+                }
+            }
+        }
+        if let delay = await mergeIntoContexts(merge) { return .retry(after: delay) }
+        pending = nil
+        try await move(to: merge.end)
+        return .more
+    }
+
+    /// The default merge. Gives the time to wait where a context could not be written.
+    private func mergeIntoContexts(_ merge: PendingMerge) async -> Duration? {
+        for context in consumer.contexts {
+            do {
+                let count = try await context.merge(merge.toMerge, through: merge.end)
+                if count > 0, let last = merge.transactions.last?.token {
+                    reporter.report(.merged(consumer: consumer.author, context: context.name, transactions: count, last: last))
+                }
+            } catch {
+                await context.close()
+                contextFailures += 1
+                let delay = Backoff.delay(afterFailures: contextFailures)
+                let reason = error as? HistoryError ?? HistoryError(.sqlite, "\(error)", cause: error)
+                reporter.report(.contextFailed(consumer: consumer.author, context: context.name, reason, retryAfter: delay))
+                return delay
+            }
+        }
+        contextFailures = 0
+        return nil
+    }
+
+    private func move(to number: Int64) async throws {
+        try state.save(Cursor(number: number, movedAt: .now), of: consumer.author)
+        cursor = number
+        observed = max(observed, number)
+        reporter.report(.cursorMoved(consumer: consumer.author, to: HistoryToken(store: storeID, number: number)))
+    }
+}
+
+/// Growing pauses for what heals itself: a lock, a full disk.
+enum Backoff {
+    /// 50 ms, doubled with each failure, at most 30 s.
+    static func delay(afterFailures failures: Int) -> Duration {
+        min(.milliseconds(50) * (1 << min(max(failures - 1, 0), 16)), .seconds(30))
+    }
+}
+
+extension HistoryTimestamp {
+    /// The wall clock, to the millisecond.
+    public static var now: HistoryTimestamp {
+        HistoryTimestamp(milliseconds: Int64((Date.now.timeIntervalSince1970 * 1000).rounded(.down)))
+    }
+}

@@ -1,0 +1,35 @@
+/// Which transactions a consumer is told of, and which history may be cleaned.
+public struct DeliveryRule: Sendable, Equatable {
+    /// Authors that write on behalf of a sync service, with a log of their own (the kit's
+    /// `includingCloudKitMirroring`).
+    public static let cloudKitMirroring: Set<String> = [
+        "NSCloudKitMirroringDelegate.import", "NSCloudKitMirroringDelegate.export",
+    ]
+
+    /// All registered authors, those that only write included.
+    public let authors: Set<String>
+    /// Whether transactions by null or unregistered authors are delivered.
+    public let deliversUnlisted: Bool
+    /// Authors whose transactions are neither delivered nor cleaned.
+    public let mirroring: Set<String>
+
+    public init(
+        authors: Set<String>, deliversUnlisted: Bool = true, mirroringAuthors: Set<String> = [],
+        includingMirroring: Bool = false
+    ) {
+        self.authors = authors
+        self.deliversUnlisted = deliversUnlisted
+        mirroring = includingMirroring ? [] : mirroringAuthors.union(Self.cloudKitMirroring)
+    }
+
+    /// Whether history by this author is anybody's here.
+    public func covers(_ author: String?) -> Bool {
+        guard let author else { return deliversUnlisted }
+        return !mirroring.contains(author) && (deliversUnlisted || authors.contains(author))
+    }
+
+    /// Whether a consumer is told of a transaction: of all but its own.
+    public func delivers(_ author: String?, to consumer: String) -> Bool {
+        author != consumer && covers(author)
+    }
+}

@@ -1,0 +1,38 @@
+/// What happens on the way from a commit to a hook, for whoever logs, counts or watches it.
+public enum PipelineEvent: Sendable {
+    case storeOpened(newest: HistoryToken)
+    /// The store can not be read for now; it is tried again when something changes.
+    case storeLost(HistoryError)
+    case storeReplaced
+    case trackingUpdated(Tracking.Outcome)
+    /// A consumer without a cursor begins here.
+    case consumerBegan(consumer: String, at: HistoryToken)
+    case consumerForgotten(consumer: String)
+    /// A hook has had what came from its consumer's cursor up to a token.
+    case delivered(consumer: String, hook: String, calls: Int, transactions: Int, last: HistoryToken)
+    case hookFailed(consumer: String, hook: String, HookFailure, token: HistoryToken, attempt: Int, retryAfter: Duration)
+    /// The last attempt failed: the consumer waits, and goes on trying.
+    case hookHeld(consumer: String, hook: String, HookFailure, token: HistoryToken, attempts: Int, retryAfter: Duration)
+    case hookRecovered(consumer: String, hook: String, token: HistoryToken, attempts: Int)
+    case deadLetterKept(consumer: String, hook: String, HookFailure, token: HistoryToken, attempts: Int)
+    case merged(consumer: String, context: String, transactions: Int, last: HistoryToken)
+    case replicaFilled(consumer: String, context: String, at: HistoryToken)
+    case contextFailed(consumer: String, context: String, HistoryError, retryAfter: Duration)
+    case cursorMoved(consumer: String, to: HistoryToken)
+    case consumerFailed(consumer: String, HistoryError, retryAfter: Duration)
+    case tokenExpired(consumer: String, HistoryError)
+    case cleaned(deleted: Int, through: HistoryToken)
+    case cleaningBlocked(by: [String])
+    case cleaningFailed(HistoryError)
+}
+
+/// Hears of everything that happens to one store.
+public protocol PipelineReporter: Sendable {
+    func report(_ event: PipelineEvent)
+}
+
+/// Hears nothing.
+public struct SilentReporter: PipelineReporter {
+    public init() {}
+    public func report(_ event: PipelineEvent) {}
+}

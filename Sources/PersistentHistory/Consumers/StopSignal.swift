@@ -1,0 +1,71 @@
+/// Asks what runs to come to a good end: to finish what is begun, to save, and to return.
+///
+/// Cancelling a task would also end what still has to be saved; a stop is kinder, and comes first.
+public final class StopSignal: Sendable {
+    private struct State {
+        var isRequested = false
+        var nextWaiter = 0
+        var waiters: [Int: CheckedContinuation<Void, Never>] = [:]
+    }
+
+    private let state = Locked(State())
+
+    public init() {}
+
+    public var isRequested: Bool { state.withLock { $0.isRequested } }
+
+    public func request() {
+        let waiters = state.withLock { state in
+            state.isRequested = true
+            defer { state.waiters = [:] }
+            return state.waiters.values
+        }
+        for waiter in waiters { waiter.resume() }
+    }
+
+    /// Returns when a stop is requested, or the task is cancelled.
+    public func wait() async {
+        let number = state.withLock { state in
+            state.nextWaiter += 1
+            return state.nextWaiter
+        }
+        await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                let isOver = state.withLock { state in
+                    if state.isRequested || Task.isCancelled { return true }
+                    state.waiters[number] = continuation
+                    return false
+                }
+                if isOver { continuation.resume() }
+            }
+        } onCancel: {
+            state.withLock { $0.waiters.removeValue(forKey: number) }?.resume()
+        }
+    }
+
+    /// Runs an operation that is cancelled when a stop is requested, and gives what it returns then.
+    public func cancelling<T: Sendable>(_ operation: @escaping @Sendable () async throws -> T) async throws -> T {
+        try await withThrowingTaskGroup(of: T?.self) { group in
+            group.addTask { try await operation() }
+            group.addTask {
+                await self.wait()
+                return nil
+            }
+            defer { group.cancelAll() }
+            while let result = try await group.next() {
+                if let result { return result }
+                group.cancelAll()
+            }
+            throw CancellationError()
+        }
+    }
+
+    /// Sleeps, unless a stop is requested before.
+    public func sleep(for duration: Duration) async {
+        do {
+            try await cancelling { try await Task.sleep(for: duration) }
+        } catch {
+            // Woken by the stop: that is what this is for.
+        }
+    }
+}

@@ -1,0 +1,276 @@
+internal import FoundationEssentials
+
+/// A store from its opening until it is replaced, lost, or a stop is requested.
+final class StoreSession: Sendable {
+    private let store: ServedStore
+    private let reader: HistoryReader
+    private let probe: WriterProbe
+    private let fetcher: SharedFetcher
+    private let state: StateDatabase
+    private let reporter: any PipelineReporter
+    private let stop: StopSignal
+    private let runners: [(consumer: Consumer, runner: ConsumerRunner)]
+    private let schemaVersion: Locked<Int64>
+    private let file: FileID?
+
+    /// Opens the store, brings its tracking up to date, and finds each consumer's place.
+    ///
+    /// - Throws: `HistoryError`, `ObserverError`.
+    init(
+        _ store: ServedStore, hooks: HookRegistry, stateFolder: String, reporter: any PipelineReporter, stop: StopSignal
+    ) async throws {
+        self.store = store
+        self.reporter = reporter
+        self.stop = stop
+        if let entities = store.entities {
+            let outcome = try Tracking.track(store.path, entities)
+            if !outcome.isEmpty { reporter.report(.trackingUpdated(outcome)) }
+        }
+        file = FileID(path: store.path)
+        reader = try HistoryReader(path: store.path, patience: 0)
+        schemaVersion = Locked(try reader.schemaVersion())
+        fetcher = try SharedFetcher(reader)
+        state = try StateDatabase(folder: stateFolder, store: reader.storeID)
+        probe = try WriterProbe(storePath: store.path)
+        let newest = try reader.newestToken()
+        reporter.report(.storeOpened(newest: newest))
+
+        for consumer in try state.keepOnly(Set(store.consumers.map(\.author))) {
+            reporter.report(.consumerForgotten(consumer: consumer))
+        }
+        var runners: [(Consumer, ConsumerRunner)] = []
+        for consumer in store.consumers {
+            let cursor = try Self.cursor(of: consumer, state, reader, reporter)
+            let runner = ConsumerRunner(
+                consumer, cursor: cursor, storeID: reader.storeID, fetcher: fetcher, hooks: hooks, state: state,
+                reporter: reporter, stop: stop)
+            runners.append((consumer, runner))
+        }
+        self.runners = runners
+    }
+
+    /// A consumer that is new begins where the history does.
+    private static func cursor(
+        of consumer: Consumer, _ state: StateDatabase, _ reader: HistoryReader, _ reporter: any PipelineReporter
+    ) throws -> Int64 {
+        if let cursor = try state.cursor(of: consumer.author) { return cursor.number }
+        let oldest = try reader.oldestToken()
+        try state.save(Cursor(number: oldest.number, movedAt: .now), of: consumer.author)
+        reporter.report(.consumerBegan(consumer: consumer.author, at: oldest))
+        return oldest.number
+    }
+
+    /// Ends the connections, and then the probe: closing it first would drop SQLite's locks.
+    func close() async throws {
+        for (consumer, _) in runners {
+            for context in consumer.contexts { await context.close() }
+        }
+        try reader.close()
+        try probe.close()
+        try state.close()
+    }
+
+    // MARK: Running
+
+    /// - Throws: `HistoryError` where the store is lost.
+    func run(watching signals: StoreSignals, isUp: @escaping @Sendable () -> Void) async throws {
+        let bells = runners.map { _ in Bell() }
+        let cleanerBell = Bell()
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for ((consumer, runner), bell) in zip(runners, bells) {
+                group.addTask { try await self.serve(consumer, runner, bell, cleanerBell) }
+            }
+            group.addTask { await self.keepClean(cleanerBell) }
+            group.addTask {
+                defer { for bell in bells + [cleanerBell] { bell.end() } }
+                try await self.listen(signals, bells)
+            }
+            for bell in bells { bell.ring() }
+            isUp()
+            // The first to fail ends the session; the others are cancelled.
+            try await group.waitForAll()
+        }
+    }
+
+    /// Hears of commits, looks for them, and wakes the consumers.
+    private func listen(_ signals: StoreSignals, _ bells: [Bell]) async throws {
+        do {
+            try await stop.cancelling {
+                for try await signal in signals {
+                    if self.isGone(signal) { return }
+                    try await self.probe.settle { try await self.look(bells) }
+                    try self.refreshTracking()
+                }
+            }
+        } catch is CancellationError {
+            // A stop was requested.
+        }
+    }
+
+    /// Whether the store's path leads to another file now, or to none.
+    private func isGone(_ signal: StoreSignal) -> Bool {
+        guard !signal.isDisjoint(with: [.replaced, .disappeared, .appeared, .overflowed]) else { return false }
+        guard FileID(path: store.path) != file else { return false }
+        reporter.report(.storeReplaced)
+        return true
+    }
+
+    private func look(_ bells: [Bell]) async throws -> Bool {
+        do {
+            guard try await fetcher.look() else { return false }
+            for bell in bells { bell.ring() }
+            return true
+        } catch let error as HistoryError where error.code == .storeBusy {
+            // Whoever holds the lock is a writer: it is looked again as long as it does.
+            return false
+        }
+    }
+
+    private func refreshTracking() throws {
+        let version: Int64
+        do {
+            version = try reader.schemaVersion()
+        } catch let error as HistoryError where error.code == .storeBusy {
+            return
+        }
+        guard schemaVersion.withLock({ $0 != version }) else { return }
+        let outcome = try store.entities.map { try Tracking.track(store.path, $0) } ?? Tracking.refresh(store.path)
+        if !outcome.isEmpty { reporter.report(.trackingUpdated(outcome)) }
+        let now = try reader.schemaVersion()
+        schemaVersion.withLock { $0 = now }
+    }
+
+    // MARK: Consumers
+
+    private func serve(_ consumer: Consumer, _ runner: ConsumerRunner, _ bell: Bell, _ cleanerBell: Bell) async throws {
+        try await retrying(consumer) { try await runner.prepareContexts(self.reader) }
+        for await _ in bell {
+            try await retrying(consumer) {
+                if try await runner.pass() { try self.countPass(cleanerBell) }
+            }
+        }
+    }
+
+    /// Retries what heals; what does not ends the session.
+    private func retrying(_ consumer: Consumer, _ body: () async throws -> Void) async throws {
+        var failures = 0
+        while !stop.isRequested, !Task.isCancelled {
+            do {
+                return try await body()
+            } catch let error as HistoryError where error.code == .tokenExpired || error.code == .tokenAhead {
+                try await beginAnew(consumer, error)
+            } catch let error as HistoryError where error.heals && error.code != .storeCorrupt {
+                failures += 1
+                let delay = Backoff.delay(afterFailures: failures)
+                // A lock is held now and then; it is worth a word when it lasts.
+                if failures == 5 { reporter.report(.consumerFailed(consumer: consumer.author, error, retryAfter: delay)) }
+                await stop.sleep(for: delay)
+            }
+        }
+    }
+
+    /// A consumer whose place no longer exists goes on where history is, and has its contexts filled anew.
+    private func beginAnew(_ consumer: Consumer, _ error: HistoryError) async throws {
+        reporter.report(.tokenExpired(consumer: consumer.author, error))
+        let place = error.code == .tokenAhead ? try reader.newestToken() : try reader.oldestToken()
+        try state.save(Cursor(number: place.number, movedAt: .now), of: consumer.author)
+        for (each, runner) in runners where each.author == consumer.author { try await runner.begin(at: place.number) }
+        for context in consumer.contexts {
+            try await context.resync()
+            let filled = try await context.prepare()
+            reporter.report(.replicaFilled(
+                consumer: consumer.author, context: context.name, at: HistoryToken(store: reader.storeID, number: filled.number)))
+        }
+    }
+
+    // MARK: Cleaning
+
+    private func countPass(_ bell: Bell) throws {
+        guard case .byNotification = store.cleaning else { return }
+        let (at, passes) = try state.cleaning()
+        try state.saveCleaning(at: at ?? .now, passes: passes + 1)
+        bell.ring()
+    }
+
+    /// Cleans when it is due.
+    private func keepClean(_ bell: Bell) async {
+        switch store.cleaning {
+        case .none: return
+        case .byNotification:
+            for await _ in bell { await cleanIfDue() }
+        case .byDuration:
+            var failures = 0
+            while !stop.isRequested, !Task.isCancelled {
+                // A turn that could not be taken is tried again soon.
+                let wait = await cleanIfDue() ? schedule()?.delay(now: .now) : nil
+                failures = wait == nil ? failures + 1 : 0
+                await stop.sleep(for: wait ?? max(.seconds(1), Backoff.delay(afterFailures: failures)))
+            }
+        }
+    }
+
+    private func schedule() -> CleaningSchedule? {
+        do {
+            let (at, passes) = try state.cleaning()
+            return CleaningSchedule(strategy: store.cleaning, lastCleaned: at, passes: passes)
+        } catch {
+            reporter.report(.cleaningFailed(error as? HistoryError ?? HistoryError(.sqlite, "\(error)", cause: error)))
+            return nil
+        }
+    }
+
+    /// Whether the turn is taken, or was not due.
+    @discardableResult
+    private func cleanIfDue() async -> Bool {
+        guard let schedule = schedule() else { return false }
+        guard schedule.isDue(now: .now) else { return true }
+        do {
+            let limit = CleaningLimit(
+                consumers: Set(store.consumers.map(\.author)), cursors: try state.cursors(),
+                newest: try reader.newestToken().number, now: .now, maximumDuration: store.maximumDuration)
+            guard let number = limit.number else {
+                reporter.report(.cleaningBlocked(by: limit.blockers))
+                return false
+            }
+            if !limit.blockers.isEmpty { reporter.report(.cleaningBlocked(by: limit.blockers)) }
+            let outcome = try await HistoryCleaner(path: store.path, rule: store.rule)
+                .clean(through: number, shouldStop: { [stop] in stop.isRequested })
+            if outcome.deleted > 0 { reporter.report(.cleaned(deleted: outcome.deleted, through: outcome.floor)) }
+            try state.saveCleaning(at: .now, passes: 0)
+            return true
+        } catch {
+            reporter.report(.cleaningFailed(error as? HistoryError ?? HistoryError(.sqlite, "\(error)", cause: error)))
+            return false
+        }
+    }
+
+    /// Works off everything there is, once: for cron, and for tests.
+    func runOnce() async throws {
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for (consumer, runner) in runners {
+                group.addTask {
+                    try await self.retrying(consumer) {
+                        try await runner.prepareContexts(self.reader)
+                        if try await runner.pass() { try self.countPass(Bell()) }
+                    }
+                }
+            }
+            try await group.waitForAll()
+        }
+        await cleanIfDue()
+    }
+}
+
+/// Wakes one waiter; rings that come while it works are one.
+struct Bell: AsyncSequence, Sendable {
+    private let stream: AsyncStream<Void>
+    private let continuation: AsyncStream<Void>.Continuation
+
+    init() {
+        (stream, continuation) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
+    }
+
+    func ring() { continuation.yield() }
+    func end() { continuation.finish() }
+    func makeAsyncIterator() -> AsyncStream<Void>.Iterator { stream.makeAsyncIterator() }
+}

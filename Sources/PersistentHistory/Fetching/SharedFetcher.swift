@@ -1,0 +1,37 @@
+/// Fetches on behalf of all consumers of a store: those that stand at the same place, as they do
+/// when a commit comes in, share one read.
+public actor SharedFetcher {
+    private let reader: HistoryReader
+    private var newest: Int64
+    private var shared: (after: Int64, batch: HistoryBatch)?
+
+    /// - Throws: `HistoryError`.
+    public init(_ reader: HistoryReader) throws {
+        self.reader = reader
+        newest = try reader.newestToken().number
+    }
+
+    /// Looks whether something was committed since the last look, and fetches it.
+    ///
+    /// - Throws: `HistoryError`.
+    public func look() throws -> Bool {
+        let batch = try reader.batch(after: newest)
+        guard batch.end > newest else {
+            shared = nil
+            return false
+        }
+        shared = (newest, batch)
+        newest = batch.end
+        return true
+    }
+
+    /// The transactions after a place.
+    ///
+    /// - Throws: `HistoryError`.
+    public func batch(after number: Int64) throws -> HistoryBatch {
+        if let shared, shared.after == number { return shared.batch }
+        let batch = try reader.batch(after: number)
+        if batch.end > number { shared = (number, batch) }
+        return batch
+    }
+}

@@ -1,0 +1,49 @@
+/// A batch on its way through the merge hooks.
+///
+/// Kept while a hook is retried, so that those that have succeeded are not called again.
+struct PendingMerge: Sendable {
+    let transactions: [HistoryTransaction]
+    /// Where the cursor moves when the batch is merged.
+    let end: Int64
+    private(set) var called: Set<String> = []
+    private(set) var rejected: Set<HistoryToken> = []
+    private(set) var isFinished = false
+
+    init(_ transactions: [HistoryTransaction], end: Int64) {
+        self.transactions = transactions
+        self.end = end
+    }
+
+    /// What later hooks and the default merge see.
+    var remaining: [HistoryTransaction] {
+        rejected.isEmpty ? transactions : transactions.filter { !rejected.contains($0.token) }
+    }
+
+    /// What the default merge has to do.
+    var toMerge: [HistoryTransaction] { isFinished ? [] : remaining }
+
+    /// The hook to call next, if there is one.
+    func next(_ hooks: [Hook]) -> Hook? {
+        isFinished || remaining.isEmpty ? nil : hooks.first { !called.contains($0.name) }
+    }
+
+    /// Takes a hook's answer.
+    mutating func answer(_ hook: Hook, _ result: MergeResult) {
+        called.insert(hook.name)
+        rejected.formUnion(result.rejected)
+        isFinished = result.verdict == .finish
+    }
+
+    /// Goes on without a hook's answer.
+    mutating func skip(_ hook: Hook) { called.insert(hook.name) }
+
+    func call(_ hook: Hook, store: String, consumer: String, contexts: [ContextDescription]) -> MergeCall {
+        let first = transactions.first?.token.number ?? end
+        let last = transactions.last?.token.number ?? end
+        let place = transactions.first.map { "\($0.token.store):\(first)-\(last)" } ?? "\(end)"
+        let header = HookCallHeader(
+            store: store, consumer: consumer, hook: hook.name, hookID: hook.id,
+            delivery: "\(place)/\(consumer)/\(hook.name)")
+        return MergeCall(header: header, transactions: remaining, contexts: contexts)
+    }
+}
