@@ -71,7 +71,8 @@ let package = Package(
             name: "TestSupport", dependencies: ["PersistentHistory", grdb, subprocess],
             path: "Tests/TestSupport", swiftSettings: strict),
         .testTarget(
-            name: "PersistentHistoryTests", dependencies: ["PersistentHistory", "TestSupport", grdb, sqlite],
+            name: "PersistentHistoryTests",
+            dependencies: ["PersistentHistory", "TestSupport", grdb, sqlite, subprocess],
             swiftSettings: strict),
         .testTarget(
             name: "HistoryConfigurationTests", dependencies: ["HistoryConfiguration", "TestSupport"],

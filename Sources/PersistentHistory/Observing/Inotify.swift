@@ -1,0 +1,106 @@
+internal import Glibc
+
+/// One event of inotify(7).
+struct InotifyEvent: Sendable, Equatable {
+    let watch: Int32
+    let mask: UInt32
+    /// The name in the watched folder that it is about; empty where it is about the watched thing itself.
+    let name: String
+
+    func has(_ bits: Int32) -> Bool {
+        mask & UInt32(bits) != 0
+    }
+}
+
+/// What is asked of inotify, by the kind of thing that is watched.
+enum InotifyMask {
+    /// The folder itself moves or goes.
+    ///
+    /// IN_DELETE_SELF comes late for a folder that is somebody's working directory. But a folder with
+    /// something in it can not be removed, so this is enough for those on the way to a file that exists.
+    static let folder = UInt32(IN_ONLYDIR | IN_DONT_FOLLOW | IN_MOVE_SELF | IN_DELETE_SELF)
+    /// And names come and go in it.
+    static let names = folder | UInt32(IN_CREATE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE)
+    /// And it may become accessible: for names that could not be looked up.
+    static let absentName = names | UInt32(IN_ATTRIB)
+    /// The link is moved or removed; IN_ATTRIB tells at once that it lost its name.
+    static let link = UInt32(IN_DONT_FOLLOW | IN_MOVE_SELF | IN_DELETE_SELF | IN_ATTRIB)
+    /// The file is written or truncated. Not IN_ATTRIB: as root, SQLite gives the `-wal` its store's owner
+    /// each time that it opens it, and that would wake us after our own opening.
+    static let file = UInt32(IN_DONT_FOLLOW | IN_MODIFY)
+}
+
+/// An inotify descriptor.
+final class Inotify: Sendable {
+    /// inotify_add_watch(2), or a test's stand-in.
+    typealias AddWatch = @Sendable (_ descriptor: Int32, _ path: String, _ mask: UInt32) -> Int32
+
+    let descriptor: Int32
+    private let addWatch: AddWatch
+
+    /// - Throws: `ObserverError` with `tooManyInstances` or `system`.
+    init(
+        addWatch: @escaping AddWatch = { inotify_add_watch($0, $1, $2) }
+    ) throws(ObserverError) {
+        self.addWatch = addWatch
+        descriptor = inotify_init1(Int32(IN_CLOEXEC) | Int32(IN_NONBLOCK))
+        if descriptor < 0 {
+            let number = errno
+            guard number != EMFILE else {
+                throw ObserverError(
+                    .tooManyInstances, "Cannot use inotify: the limit of instances or of open files is reached.",
+                    hint: "Raise it: sysctl fs.inotify.max_user_instances=1024, or LimitNOFILE=.", errno: number)
+            }
+            throw .failed(to: "use inotify", number)
+        }
+    }
+
+    deinit {
+        close(descriptor)
+    }
+
+    /// Watches what is under `path`, or changes what is asked of a watch on it.
+    ///
+    /// - Returns: the watch, the same for the same inode; nil where nothing of that kind is there.
+    func add(_ path: String, _ mask: UInt32) throws(ObserverError) -> Int32? {
+        let watch = addWatch(descriptor, path, mask)
+        if watch >= 0 { return watch }
+        let number = errno
+        switch number {
+        case ENOENT, ENOTDIR, ELOOP: return nil
+        default: throw .failed(to: "watch '\(path)'", number)
+        }
+    }
+
+    func remove(_ watch: Int32) {
+        // EINVAL: the kernel removed it already, with what it watched. That is what is wanted.
+        inotify_rm_watch(descriptor, watch)
+    }
+
+    /// All events that are waiting, at most as many as fit in the buffer; none where there are none.
+    func read(into buffer: UnsafeMutableRawBufferPointer) throws(ObserverError) -> [InotifyEvent] {
+        let count = Glibc.read(descriptor, buffer.baseAddress, buffer.count)
+        guard count >= 0 else {
+            let number = errno
+            if number == EAGAIN || number == EINTR { return [] }
+            throw .failed(to: "read from inotify", number)
+        }
+        return Self.parse(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
+    }
+
+    private static func parse(_ bytes: UnsafeRawBufferPointer) -> [InotifyEvent] {
+        let header = MemoryLayout<inotify_event>.size
+        var events: [InotifyEvent] = []
+        var offset = 0
+        while offset + header <= bytes.count {
+            let event = bytes.loadUnaligned(fromByteOffset: offset, as: inotify_event.self)
+            let end = offset + header + Int(event.len)
+            // Padded with zero bytes.
+            let name = bytes[(offset + header)..<end].prefix { $0 != 0 }
+            events.append(
+                InotifyEvent(watch: event.wd, mask: event.mask, name: String(decoding: name, as: UTF8.self)))
+            offset = end
+        }
+        return events
+    }
+}

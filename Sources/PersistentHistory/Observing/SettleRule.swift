@@ -1,0 +1,71 @@
+/// When to look for a commit that was heard of, and when it is certain that there is nothing more to find.
+///
+/// The last write of a commit makes its event before other processes can see the commit, so a look may come too
+/// early. The writer holds its lock over all of this: lock, write (event), publish, unlock. Hence the order: after
+/// taking the signal, *ask* whether a writer is active, and only then *look*.
+///
+/// **A look after the answer "no" is final.** Let a commit's events all be in the signal taken at time *s* (an
+/// event after *s* makes another signal). Its writer had the lock before its first event, so before *s*.
+/// We ask later than *s*, and nobody has the lock: the writer has unlocked, so it has published. The look comes
+/// later still and sees it.
+///
+/// **The other order loses commits**: look (nothing there), publish, unlock, ask ("no"), rest.
+///
+/// While a writer is active it is looked at once (it may have published already), and then again after delays that
+/// are an eighth of the time waited so far, from 30 µs, about the time of a small commit, to 100 ms. So a commit
+/// is seen late by at most an eighth of its own duration, and a transaction that lasts for hours costs ten looks a
+/// second. Something found begins the delays anew: it was another commit.
+///
+/// A value without clock or files: feed it what happened, do what it says.
+public struct SettleRule: Sendable, Hashable {
+    /// What to do next, and what to report when it is done.
+    public enum Step: Sendable, Hashable {
+        /// Ask whether a writer is active; report by `asked(writerActive:)`.
+        case ask
+        /// Look for something new; report by `looked(foundNew:)`.
+        case look
+        /// Let time pass; report by `waited()`.
+        case wait(Duration)
+        /// Everything that the signal spoke of has been seen: wait for the next signal; report by `woke()`.
+        case rest
+    }
+
+    private let firstDelay: Duration
+    private let longestDelay: Duration
+    private let share = 8
+
+    private var writerWasActive = false
+    private var waitedSoFar = Duration.zero
+
+    public init(firstDelay: Duration = .microseconds(30), longestDelay: Duration = .milliseconds(100)) {
+        self.firstDelay = firstDelay
+        self.longestDelay = max(firstDelay, longestDelay)
+    }
+
+    /// A signal was taken.
+    public mutating func woke() -> Step {
+        waitedSoFar = .zero
+        return .ask
+    }
+
+    public mutating func asked(writerActive: Bool) -> Step {
+        writerWasActive = writerActive
+        return .look
+    }
+
+    public mutating func looked(foundNew: Bool) -> Step {
+        guard writerWasActive else { return .rest }
+        if foundNew { waitedSoFar = .zero }
+        return .wait(delay)
+    }
+
+    public mutating func waited() -> Step {
+        // Beyond this the delay no longer grows.
+        waitedSoFar = min(waitedSoFar + delay, longestDelay * share)
+        return .ask
+    }
+
+    private var delay: Duration {
+        min(max(waitedSoFar / share, firstDelay), longestDelay)
+    }
+}

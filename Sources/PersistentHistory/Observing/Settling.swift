@@ -1,0 +1,42 @@
+extension SettleRule {
+    /// Looks until everything that a signal spoke of has been seen.
+    ///
+    /// Call it after each signal, once that has been taken from its sequence.
+    ///
+    /// - Parameters:
+    ///   - isWriterActive: whether a writer holds the store's lock.
+    ///   - pause: lets time pass.
+    ///   - look: fetches and handles what is new; whether there was anything. A store that is too busy to be
+    ///     read counts as nothing new.
+    /// - Throws: what the closures throw, and `CancellationError`.
+    public func settle(
+        isWriterActive: () async throws -> Bool,
+        pause: (Duration) async throws -> Void = { try await Task.sleep(for: $0) },
+        look: () async throws -> Bool
+    ) async throws {
+        var rule = self
+        var step = rule.woke()
+        while true {
+            try Task.checkCancellation()
+            switch step {
+            case .ask: step = rule.asked(writerActive: try await isWriterActive())
+            case .look: step = rule.looked(foundNew: try await look())
+            case .wait(let delay):
+                try await pause(delay)
+                step = rule.waited()
+            case .rest: return
+            }
+        }
+    }
+}
+
+extension WriterProbe {
+    /// Looks until everything that a signal spoke of has been seen; see `SettleRule.settle`.
+    public func settle(
+        rule: SettleRule = SettleRule(),
+        pause: (Duration) async throws -> Void = { try await Task.sleep(for: $0) },
+        look: () async throws -> Bool
+    ) async throws {
+        try await rule.settle(isWriterActive: isWriterActive, pause: pause, look: look)
+    }
+}

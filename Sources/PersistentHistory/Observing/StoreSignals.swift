@@ -1,0 +1,65 @@
+/// The signals of one store, from `StoreObserver.watch` or `PollingObserver.watch`.
+///
+/// For one consumer: two iterators would share the signals between them. The first signal comes at
+/// once where the store is there (what was written before the watch counts). The sequence ends when
+/// the observer is stopped or the consuming task cancelled, and it throws where the store can not be
+/// watched any longer; watch it anew then, after a while. Letting go of it ends the watch.
+public struct StoreSignals: AsyncSequence, Sendable {
+    public typealias Element = StoreSignal
+    public typealias Failure = ObserverError
+
+    private enum Source: Sendable {
+        case mailbox(SignalMailbox, bell: AsyncStream<Void>)
+        case polling(PollingObserver, path: String)
+    }
+
+    private let source: Source
+
+    init(mailbox: SignalMailbox, bell: AsyncStream<Void>) {
+        source = .mailbox(mailbox, bell: bell)
+    }
+
+    init(polling observer: PollingObserver, path: String) {
+        source = .polling(observer, path: path)
+    }
+
+    public func makeAsyncIterator() -> Iterator {
+        switch source {
+        case .mailbox(let mailbox, let bell): Iterator(source: .mailbox(mailbox, bell.makeAsyncIterator()))
+        case .polling(let observer, let path): Iterator(source: .polling(observer.iterator(of: path)))
+        }
+    }
+
+    public struct Iterator: AsyncIteratorProtocol {
+        fileprivate enum Source {
+            case mailbox(SignalMailbox, AsyncStream<Void>.Iterator)
+            case polling(PollingObserver.Iterator)
+        }
+
+        fileprivate var source: Source
+
+        /// Waits for a signal and takes it.
+        public mutating func next() async throws(ObserverError) -> StoreSignal? {
+            try await next(isolation: #isolation)
+        }
+
+        /// Waits for a signal and takes it.
+        public mutating func next(
+            isolation actor: isolated (any Actor)?
+        ) async throws(ObserverError) -> StoreSignal? {
+            switch source {
+            case .mailbox(let mailbox, var bell):
+                while await bell.next(isolation: actor) != nil {
+                    // Empty where this ring's signal was taken together with an earlier one.
+                    let signal = mailbox.take()
+                    if !signal.isEmpty { return signal }
+                }
+                if let failure = mailbox.failure { throw failure }
+                return nil
+            case .polling(var iterator):
+                defer { source = .polling(iterator) }
+                return await iterator.next(isolation: actor)
+            }
+        }
+    }
+}

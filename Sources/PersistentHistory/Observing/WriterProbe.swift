@@ -1,0 +1,172 @@
+internal import Glibc
+
+/// Tells whether anybody is writing to a store right now, without disturbing it: locks are asked for, none is taken.
+///
+/// Both kinds of locks are asked for at each time, so that it does not matter in which journal mode the store is,
+/// nor that the mode may just be changing:
+///
+/// - In WAL mode, a writer holds WAL_WRITE_LOCK from before its first frame until after its commit is
+///   published in the wal-index: byte 120 of the `-shm` (https://www.sqlite.org/walformat.html, section 2.3.1;
+///   `UNIX_SHM_BASE` in os_unix.c).
+/// - In the rollback modes, a writer holds RESERVED, then PENDING and EXCLUSIVE, from before its first
+///   write until after its journal is finished: write locks on the bytes from PENDING_BYTE,
+///   0x40000000, on, 512 in all (https://www.sqlite.org/lockingv3.html; os.h). Readers hold read locks
+///   on the last 510 of them.
+///
+/// The question is put as a read lock, with which readers' locks do not conflict, and as one of the *open file
+/// description* (`F_OFD_GETLK`, fcntl(2)), so that writers in this process are seen like any others.
+///
+/// ## The owner's duty
+/// Closing any descriptor of a file drops all locks that the process has on it, SQLite's included ("How To
+/// Corrupt", https://www.sqlite.org/howtocorrupt.html, section 2.2). The probe has descriptors of the store and of its
+/// `-shm`. So make one probe for a store, and `close()` it after the last connection of this process to the store
+/// is closed. `close()` refuses where it sees that locks are held, and a probe that was never closed leaves its
+/// descriptors open: that loses a descriptor, not a lock.
+///
+/// A probe is for one file. When the store is replaced, close the connections, then the probe, and make new ones.
+public final class WriterProbe: Sendable {
+    private struct Descriptors: Sendable {
+        var store: Int32
+        var shm: Int32?
+        /// Of `-shm` files that were deleted, perhaps still used by a connection of ours.
+        var retired: [Int32] = []
+        var isClosed = false
+
+        var all: [Int32] { [store] + (shm.map { [$0] } ?? []) + retired }
+    }
+
+    private let path: String
+    private let shmPath: String
+    private let descriptors: Locked<Descriptors>
+
+    /// - Parameter storePath: may be, or lead through, a symbolic link.
+    /// - Throws: `ObserverError` with `missing`, `unreadable`, `tooManyDescriptors` or `system`.
+    public init(storePath: String) throws(ObserverError) {
+        // As SQLite does it: the side files are beside the real file.
+        guard let resolved = realpath(storePath, nil) else { throw .failed(to: "find '\(storePath)'", errno) }
+        defer { free(resolved) }
+        path = String(cString: resolved)
+        shmPath = path + "-shm"
+        let store = try Self.open(path)
+        guard let store else { throw .failed(to: "open '\(storePath)'", ENOENT) }
+        descriptors = Locked(Descriptors(store: store))
+    }
+
+    deinit {
+        assert(descriptors.withLock(\.isClosed), "A writer probe of '\(path)' was not closed.")
+    }
+
+    /// Whether a writer, in this process or another, holds a lock at this moment.
+    ///
+    /// - Throws: `ObserverError` with `unreadable`, `tooManyDescriptors`, `ended` or `system`.
+    public func isWriterActive() throws(ObserverError) -> Bool {
+        try descriptors.withLock { descriptors throws(ObserverError) in
+            guard !descriptors.isClosed else {
+                throw ObserverError(.ended, "The writer probe of '\(path)' is closed.")
+            }
+            if let shm = try currentShm(&descriptors), try isLocked(shm, SQLiteLocks.walWrite) { return true }
+            return try isLocked(descriptors.store, SQLiteLocks.rollbackWrite)
+        }
+    }
+
+    /// Ends the probe. All connections of this process to the store must be closed before.
+    ///
+    /// - Throws: `ObserverError` with `locksHeld` where this process is seen to hold a lock on the store; nothing is
+    ///   closed then, and it may be called again. The absence of this error proves nothing: a lock hides behind
+    ///   another process's lock of the same bytes, and an idle connection to a rollback-journal store holds none.
+    public func close() throws(ObserverError) {
+        try descriptors.withLock { descriptors throws(ObserverError) in
+            guard !descriptors.isClosed else { return }
+            for descriptor in descriptors.all where try hasOwnLock(descriptor) {
+                throw ObserverError(
+                    .locksHeld, "Cannot close the writer probe of '\(path)': this process has locks on the store.",
+                    hint: "Close the connections to it before.")
+            }
+            for descriptor in descriptors.all { Glibc.close(descriptor) }
+            descriptors = Descriptors(store: -1, isClosed: true)
+        }
+    }
+
+    /// The `-shm` that a writer uses now. It comes with the first connection in WAL mode and goes with the last one.
+    private func currentShm(_ descriptors: inout Descriptors) throws(ObserverError) -> Int32? {
+        if let shm = descriptors.shm {
+            var status = stat()
+            guard fstat(shm, &status) == 0 else { throw .failed(to: "examine '\(shmPath)'", errno) }
+            if status.st_nlink > 0 { return shm }
+            descriptors.retired.append(shm)
+            descriptors.shm = nil
+            try closeRetired(&descriptors)
+        }
+        descriptors.shm = try Self.open(shmPath)
+        return descriptors.shm
+    }
+
+    /// Of a deleted `-shm`, a connection that still uses it holds a read lock on DMS, byte 128, and a new
+    /// connection can not come to it: where nobody holds a lock, none is lost.
+    private func closeRetired(_ descriptors: inout Descriptors) throws(ObserverError) {
+        var kept: [Int32] = []
+        for descriptor in descriptors.retired {
+            if try conflict(descriptor, with: F_WRLCK, SQLiteLocks.wholeFile) == nil {
+                Glibc.close(descriptor)
+            } else {
+                kept.append(descriptor)
+            }
+        }
+        descriptors.retired = kept
+    }
+}
+
+// MARK: - Asking
+
+/// Where SQLite's locks lie.
+private enum SQLiteLocks {
+    struct Bytes {
+        let start: off_t
+        let count: off_t
+    }
+
+    /// WAL_WRITE_LOCK, in the `-shm`.
+    static let walWrite = Bytes(start: 120, count: 1)
+    /// PENDING, RESERVED and SHARED, in the store.
+    static let rollbackWrite = Bytes(start: 0x4000_0000, count: 512)
+    /// A count of 0 means to the end.
+    static let wholeFile = Bytes(start: 0, count: 0)
+
+    /// F_OFD_GETLK of Linux's fcntl.h, which glibc shows to GNU sources only.
+    static let ask: Int32 = 36
+}
+
+extension WriterProbe {
+    private func isLocked(_ descriptor: Int32, _ bytes: SQLiteLocks.Bytes) throws(ObserverError) -> Bool {
+        try conflict(descriptor, with: F_RDLCK, bytes) != nil
+    }
+
+    private func hasOwnLock(_ descriptor: Int32) throws(ObserverError) -> Bool {
+        try conflict(descriptor, with: F_WRLCK, SQLiteLocks.wholeFile) == getpid()
+    }
+
+    /// The process whose lock a lock of `type` would conflict with.
+    private func conflict(
+        _ descriptor: Int32, with type: Int32, _ bytes: SQLiteLocks.Bytes
+    ) throws(ObserverError) -> pid_t? {
+        var lock = flock()
+        lock.l_type = Int16(type)
+        lock.l_whence = Int16(SEEK_SET)
+        lock.l_start = bytes.start
+        lock.l_len = bytes.count
+        while fcntl(descriptor, SQLiteLocks.ask, &lock) < 0 {
+            let number = errno
+            if number != EINTR { throw .failed(to: "ask for the locks of '\(path)'", number) }
+        }
+        return lock.l_type == Int16(F_UNLCK) ? nil : lock.l_pid
+    }
+
+    /// nil where the file is not there.
+    private static func open(_ path: String) throws(ObserverError) -> Int32? {
+        let descriptor = Glibc.open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY)
+        if descriptor >= 0 { return descriptor }
+        let number = errno
+        if number == ENOENT { return nil }
+        throw .failed(to: "open '\(path)'", number)
+    }
+}

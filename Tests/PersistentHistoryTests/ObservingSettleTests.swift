@@ -1,0 +1,263 @@
+import PersistentHistory
+import Testing
+
+/// The rule never rests while there is a commit that a taken signal spoke of and no look has seen.
+struct ObservingSettleTests {
+    // MARK: A model of writers and an observer
+
+    /// What a writer does, one step after the other; the steps of one transaction lie between `lock` and `unlock`.
+    enum WriterStep: Hashable {
+        case lock, write, publish, unlock
+    }
+
+    /// One reader, by one rule, and writers who take turns. Everything but the rule is as simple as can be.
+    struct World<Rule: Hashable & Settling>: Hashable {
+        var writer: ArraySlice<WriterStep>
+        var rule: Rule
+        var step = SettleRule.Step.rest
+        var isLocked = false
+        var published = 0
+        var seen = 0
+        var isSignalPending = false
+
+        var isDone: Bool { writer.isEmpty && !canObserve }
+        var canObserve: Bool { step != .rest || isSignalPending }
+
+        mutating func write() {
+            switch writer.popFirst() {
+            case .lock: isLocked = true
+            case .write: isSignalPending = true
+            case .publish: published += 1
+            case .unlock: isLocked = false
+            case nil: break
+            }
+        }
+
+        mutating func observe() {
+            switch step {
+            case .rest:
+                isSignalPending = false
+                step = rule.woke()
+            case .ask: step = rule.asked(writerActive: isLocked)
+            case .look:
+                step = rule.looked(foundNew: published > seen)
+                seen = published
+            case .wait: step = rule.waited()
+            }
+        }
+    }
+
+    /// Transactions of several kinds: with one write and with several, rolled back, with nothing written.
+    static let transactions: [[WriterStep]] = [
+        [.lock, .write, .publish, .unlock],
+        [.lock, .write, .write, .publish, .unlock],
+        [.lock, .write, .unlock],
+        [.lock, .unlock],
+        // A checkpoint writes without the writers' lock.
+        [.write],
+    ]
+
+    /// All ends that can be reached from a world, by any order of steps.
+    static func ends<Rule>(of start: World<Rule>) -> [World<Rule>] {
+        var known: Set<World<Rule>> = [start]
+        var open = [start]
+        var ends: [World<Rule>] = []
+        while let world = open.popLast() {
+            if world.isDone { ends.append(world) }
+            var next: [World<Rule>] = []
+            if !world.writer.isEmpty {
+                next.append(world)
+                next[next.count - 1].write()
+            }
+            if world.canObserve {
+                next.append(world)
+                next[next.count - 1].observe()
+            }
+            open += next.filter { known.insert($0).inserted }
+        }
+        return ends
+    }
+
+    static let threeTransactions = transactions.flatMap { first in
+        transactions.flatMap { second in transactions.map { first + second + $0 } }
+    }
+
+    @Test func everyInterleavingEndsWithEverythingSeen() {
+        // One delay, for the states to be finite in number and few.
+        let rule = SettleRule(firstDelay: .milliseconds(1), longestDelay: .milliseconds(1))
+        for steps in Self.threeTransactions {
+            let ends = Self.ends(of: World(writer: steps[...], rule: rule))
+            #expect(!ends.isEmpty)
+            #expect(ends.allSatisfy { $0.seen == $0.published }, "\(steps)")
+        }
+    }
+
+    /// The model can tell: it finds the fault of rules that are nearly right.
+    @Test func theModelFindsTheFaultOfWrongRules() {
+        func finds<Rule: Hashable & Settling>(_ rule: Rule) -> Bool {
+            Self.threeTransactions.contains { steps in
+                Self.ends(of: World(writer: steps[...], rule: rule)).contains { $0.seen != $0.published }
+            }
+        }
+        #expect(finds(LookBeforeAsking()))
+        #expect(finds(LookOnce()))
+        #expect(finds(RestWhenFound(rule: SettleRule(firstDelay: .zero, longestDelay: .zero))))
+        #expect(!finds(SettleRule(firstDelay: .zero, longestDelay: .zero)))
+    }
+
+    @Test(arguments: [UInt64.random(in: 0...UInt64.max)])
+    func longRandomHistoriesEndWithEverythingSeen(seed: UInt64) {
+        var random = SplitMix(state: seed)
+        for _ in 0..<2000 {
+            let steps = (0..<20).flatMap { _ in Self.transactions.randomElement(using: &random) ?? [] }
+            var world = World(writer: steps[...], rule: SettleRule())
+            while !world.isDone {
+                if world.canObserve, world.writer.isEmpty || Bool.random(using: &random) {
+                    world.observe()
+                } else {
+                    world.write()
+                }
+            }
+            #expect(world.seen == world.published, "seed \(seed): \(steps)")
+        }
+    }
+
+    // MARK: Cost
+
+    /// The delays while a writer stays active, for `duration` altogether.
+    private func delays(_ rule: SettleRule, for duration: Duration) -> [Duration] {
+        var rule = rule
+        var delays: [Duration] = []
+        var waited = Duration.zero
+        var step = rule.woke()
+        while waited < duration {
+            switch step {
+            case .ask: step = rule.asked(writerActive: true)
+            case .look: step = rule.looked(foundNew: false)
+            case .wait(let delay):
+                delays.append(delay)
+                waited += delay
+                step = rule.waited()
+            case .rest: return delays
+            }
+        }
+        return delays
+    }
+
+    @Test func aCommitIsSeenLateByAtMostAnEighthOfItsDuration() {
+        var waited = Duration.zero
+        for delay in delays(SettleRule(), for: .seconds(10)) {
+            #expect(delay <= max(waited / 8, .microseconds(30)))
+            #expect(delay <= .milliseconds(100))
+            waited += delay
+        }
+    }
+
+    @Test func aLongTransactionCostsTenLooksASecond() {
+        #expect(delays(SettleRule(), for: .milliseconds(1)).count < 25)
+        #expect(delays(SettleRule(), for: .seconds(1)).count < 90)
+        #expect(delays(SettleRule(), for: .seconds(3600)).count < 36_100)
+    }
+
+    @Test func delaysBeginAnewWithASignalAndWithSomethingFound() {
+        var rule = SettleRule()
+        func wait() -> SettleRule.Step {
+            _ = rule.asked(writerActive: true)
+            return rule.looked(foundNew: false)
+        }
+        _ = rule.woke()
+        let first = wait()
+        for _ in 0..<100 {
+            _ = rule.waited()
+            _ = wait()
+        }
+        #expect(wait() != first)
+        _ = rule.asked(writerActive: true)
+        #expect(rule.looked(foundNew: true) == first)
+        for _ in 0..<100 {
+            _ = rule.waited()
+            _ = wait()
+        }
+        _ = rule.woke()
+        #expect(wait() == first)
+    }
+
+    // MARK: Running it
+
+    @Test func settleAsksLooksAndPausesInOrder() async throws {
+        var answers = [true, true, false]
+        var log: [String] = []
+        try await SettleRule(firstDelay: .milliseconds(3)).settle(
+            isWriterActive: {
+                log.append("ask")
+                return answers.removeFirst()
+            },
+            pause: { log.append("pause \($0)") },
+            look: {
+                log.append("look")
+                return false
+            })
+        #expect(log == ["ask", "look", "pause 0.003 seconds", "ask", "look", "pause 0.003 seconds", "ask", "look"])
+    }
+
+    @Test func settleEndsWhenItsTaskIsCancelled() async {
+        let task = Task {
+            try await SettleRule().settle(isWriterActive: { true }, look: { false })
+        }
+        task.cancel()
+        await #expect(throws: CancellationError.self) { try await task.value }
+    }
+}
+
+// MARK: - Rules to compare with
+
+/// What the model asks of a rule.
+protocol Settling {
+    mutating func woke() -> SettleRule.Step
+    mutating func asked(writerActive: Bool) -> SettleRule.Step
+    mutating func looked(foundNew: Bool) -> SettleRule.Step
+    mutating func waited() -> SettleRule.Step
+}
+
+extension SettleRule: Settling {}
+
+/// Wrong: the writer may publish and unlock between the look and the question.
+struct LookBeforeAsking: Settling, Hashable {
+    mutating func woke() -> SettleRule.Step { .look }
+    mutating func looked(foundNew: Bool) -> SettleRule.Step { .ask }
+    mutating func asked(writerActive: Bool) -> SettleRule.Step { writerActive ? .wait(.zero) : .rest }
+    mutating func waited() -> SettleRule.Step { .look }
+}
+
+/// Wrong: the commit may not be published yet.
+struct LookOnce: Settling, Hashable {
+    mutating func woke() -> SettleRule.Step { .look }
+    mutating func looked(foundNew: Bool) -> SettleRule.Step { .rest }
+    mutating func asked(writerActive: Bool) -> SettleRule.Step { .rest }
+    mutating func waited() -> SettleRule.Step { .rest }
+}
+
+/// Wrong: what was found may be an earlier commit than the one under way.
+struct RestWhenFound: Settling, Hashable {
+    var rule: SettleRule
+    mutating func woke() -> SettleRule.Step { rule.woke() }
+    mutating func asked(writerActive: Bool) -> SettleRule.Step { rule.asked(writerActive: writerActive) }
+    mutating func waited() -> SettleRule.Step { rule.waited() }
+    mutating func looked(foundNew: Bool) -> SettleRule.Step {
+        let step = rule.looked(foundNew: foundNew)
+        return foundNew ? .rest : step
+    }
+}
+
+/// A small generator that can be begun with a printed seed.
+struct SplitMix: RandomNumberGenerator {
+    var state: UInt64
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var z = state
+        z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
+        return z ^ (z >> 31)
+    }
+}

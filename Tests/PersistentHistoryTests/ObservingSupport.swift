@@ -1,0 +1,168 @@
+import Foundation
+import GRDB
+import Subprocess
+import Testing
+
+@testable import PersistentHistory
+
+/// A folder that is gone, with all that is in it, when `body` returns.
+func withFolder<R>(
+    in parent: String = FileManager.default.temporaryDirectory.path, _ body: (String) async throws -> R
+) async throws -> R {
+    // Without links in it, so that the paths in events are known.
+    let folder = URL(fileURLWithPath: parent).resolvingSymlinksInPath().path + "/observing-" + UUID().uuidString
+    try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+    defer { remove(folder) }
+    return try await body(folder)
+}
+
+/// An observer that runs while `body` does.
+func withObserver<R>(
+    _ observer: StoreObserver? = nil, _ body: (StoreObserver) async throws -> R
+) async throws -> R {
+    let observer = try observer ?? StoreObserver()
+    async let running: Void = observer.run()
+    defer { observer.stop() }
+    let result = try await body(observer)
+    observer.stop()
+    try await running
+    return result
+}
+
+extension StoreSignals.Iterator {
+    /// Takes signals until all of `wanted` were among them. Hangs where they do not come, until the time limit.
+    mutating func await(_ wanted: StoreSignal) async throws {
+        var seen: StoreSignal = []
+        while !wanted.isSubset(of: seen) {
+            guard let signal = try await next() else { throw EndedEarly(wanted: wanted, seen: seen) }
+            seen.formUnion(signal)
+        }
+    }
+}
+
+struct EndedEarly: Error {
+    let wanted: StoreSignal
+    let seen: StoreSignal
+}
+
+/// A probe that is closed when `body` returns, by when its connections must be.
+func withProbe<R>(_ path: String, _ body: (WriterProbe) async throws -> R) async throws -> R {
+    let probe = try WriterProbe(storePath: path)
+    do {
+        let result = try await body(probe)
+        try probe.close()
+        return result
+    } catch {
+        // The connections that the failure left open must not hide it behind another.
+        do { try probe.close() } catch { Issue.record(error) }
+        throw error
+    }
+}
+
+// MARK: - Another process
+
+let pythonPath = "/usr/bin/python3"
+/// Debian's Python has the sqlite3 module; without it there is no other process to hear of.
+let hasPython = FileManager.default.isExecutableFile(atPath: pythonPath)
+
+/// A Python process that runs what it is sent.
+final class Python {
+    typealias Running = Execution<CustomWriteInput, SequenceOutput, FileDescriptorOutput>
+
+    fileprivate let input: StandardInputWriter
+    private var answers: SubprocessOutputSequence.StringSequence<UTF8>.AsyncIterator
+
+    fileprivate init(_ execution: Running) {
+        input = execution.standardInputWriter
+        answers = execution.standardOutput.strings().makeAsyncIterator()
+    }
+
+    /// Runs `code` to its end. What it puts into `result` comes back.
+    @discardableResult
+    func run(_ code: String) async throws -> String {
+        try await start(code)
+        return try await answer()
+    }
+
+    func start(_ code: String) async throws {
+        _ = try await input.write(code.replacing("\n", with: "\u{1e}") + "\n")
+    }
+
+    func answer() async throws -> String {
+        guard let line = try await answers.next() else { throw Failure(text: "Python ended.") }
+        guard line.hasPrefix("ok ") else { throw Failure(text: line) }
+        return line.dropFirst(3).trimmingCharacters(in: .newlines)
+    }
+
+    /// Sends a line to what `start` began. May be called from where the answers are not awaited.
+    var send: @Sendable (String) async throws -> Void {
+        { [input] line in _ = try await input.write(line + "\n") }
+    }
+
+    struct Failure: Error {
+        let text: String
+    }
+
+    fileprivate static let loop = """
+        import os, sqlite3, sys, time
+        def connect(path, *pragmas):
+            connection = sqlite3.connect(path, isolation_level=None, timeout=30)
+            for pragma in pragmas: connection.execute('PRAGMA ' + pragma).fetchall()
+            return connection
+        def line(): return sys.stdin.readline()
+        while True:
+            code = line()
+            if not code: break
+            result = ''
+            try:
+                exec(code.replace('\\x1e', '\\n'), globals())
+                print('ok', result, flush=True)
+            except Exception as error:
+                print('error', repr(error), flush=True)
+        """
+}
+
+/// A Python process that lives while `body` runs.
+func withPython<R: Sendable>(_ body: (Python) async throws -> R) async throws -> R {
+    let outcome = try await Subprocess.run(
+        // env becomes Python; by its name alone, another one might come first in PATH.
+        .name("env"), arguments: [pythonPath, "-c", Python.loop], input: .inputWriter, output: .sequence,
+        error: .currentStandardError
+    ) { execution in
+        let python = Python(execution)
+        let result = try await body(python)
+        try await python.input.finish()
+        return result
+    }
+    return outcome.closureResult
+}
+
+// MARK: - Reading
+
+/// Reads how far a store's table `t` has come.
+struct Reader {
+    let connection: DatabaseQueue
+
+    init(_ path: String) throws {
+        var configuration = Configuration()
+        configuration.busyMode = .immediateError
+        connection = try DatabaseQueue(path: path, configuration: configuration)
+    }
+
+    /// nil where the store was too busy to be read.
+    func newest() async throws -> Int? {
+        do {
+            return try await connection.read { try Int.fetchOne($0, sql: "SELECT max(x) FROM t") ?? 0 }
+        } catch let error as DatabaseError where error.resultCode == .SQLITE_BUSY {
+            return nil
+        }
+    }
+}
+
+func write(_ text: String = "", to path: String) throws {
+    try Data(text.utf8).write(to: URL(fileURLWithPath: path))
+}
+
+func move(_ from: String, _ to: String) {
+    #expect(rename(from, to) == 0, "rename \(from) to \(to): \(errno)")
+}
