@@ -26,12 +26,11 @@ final class StoreSession: Sendable {
             let outcome = try Tracking.track(store.path, entities)
             if !outcome.isEmpty { reporter.report(.trackingUpdated(outcome)) }
         }
-        file = FileID(path: store.path)
+        file = FileID(of: store.path)
         reader = try HistoryReader(path: store.path, patience: 0)
         schemaVersion = Locked(try reader.schemaVersion())
         fetcher = try SharedFetcher(reader)
         state = try StateDatabase(folder: stateFolder, store: reader.storeID)
-        probe = try WriterProbe(storePath: store.path)
         let newest = try reader.newestToken()
         reporter.report(.storeOpened(newest: newest))
 
@@ -47,6 +46,8 @@ final class StoreSession: Sendable {
             runners.append((consumer, runner))
         }
         self.runners = runners
+        // Last, because it must be closed by hand: nothing that may fail comes after it.
+        probe = try WriterProbe(storePath: store.path)
     }
 
     /// A consumer that is new begins where the history does.
@@ -110,7 +111,7 @@ final class StoreSession: Sendable {
     /// Whether the store's path leads to another file now, or to none.
     private func isGone(_ signal: StoreSignal) -> Bool {
         guard !signal.isDisjoint(with: [.replaced, .disappeared, .appeared, .overflowed]) else { return false }
-        guard FileID(path: store.path) != file else { return false }
+        guard FileID(of: store.path) != file else { return false }
         reporter.report(.storeReplaced)
         return true
     }
@@ -174,7 +175,7 @@ final class StoreSession: Sendable {
         reporter.report(.tokenExpired(consumer: consumer.author, error))
         let place = error.code == .tokenAhead ? try reader.newestToken() : try reader.oldestToken()
         try state.save(Cursor(number: place.number, movedAt: .now), of: consumer.author)
-        for (each, runner) in runners where each.author == consumer.author { try await runner.begin(at: place.number) }
+        for (each, runner) in runners where each.author == consumer.author { await runner.begin(at: place.number) }
         for context in consumer.contexts {
             try await context.resync()
             let filled = try await context.prepare()
