@@ -1,0 +1,70 @@
+/// Puts a configuration together from its main document and the drop-ins.
+struct ConfigurationDecoder {
+    /// A path of `plugins`, with the place that names it.
+    typealias PluginPath = (path: String, node: DocumentNode)
+
+    private(set) var stores: [StoreConfiguration] = []
+    private(set) var plugins: [PluginPath] = []
+    private var logLevel = LogLevel.info
+    /// False once a store or an author is missing from what was decoded: then a name that is not
+    /// found may be one of those.
+    private(set) var knowsAllNames = true
+
+    private var storeDecoder = StoreDecoder()
+    private var storeNames = Claims()
+    private var storePaths = Claims()
+    private var storeCount = 0
+    /// The main document, and its list of stores.
+    private var main: (root: DocumentNode, stores: DocumentNode?)?
+
+    /// The main document first, the drop-ins in their order; nil for one that could not be read.
+    mutating func add(_ root: DocumentNode?) {
+        guard let root, let fields = root.fields(["$schema", "version", "stores", "plugins", "logLevel"]) else {
+            knowsAllNames = false
+            return
+        }
+        if main == nil { main = (root, fields["stores"]) }
+        _ = fields["$schema"]?.string()
+        fields.required("version", "1, the version of the format")?.version()
+        if let node = fields["stores"] { addStores(node) }
+        for node in fields["plugins"]?.list(expected: "a list of paths") ?? [] {
+            if let path = node.filePath() { plugins.append((path, node)) }
+        }
+        if let level = fields["logLevel"]?.choice(LogLevel.allCases) { logLevel = level }
+    }
+
+    private mutating func addStores(_ node: DocumentNode) {
+        guard let nodes = node.list(expected: "a list of stores") else {
+            knowsAllNames = false
+            return
+        }
+        storeCount += nodes.count
+        for node in nodes {
+            if let store = storeDecoder.decode(node, names: &storeNames, paths: &storePaths) {
+                stores.append(store)
+            } else {
+                knowsAllNames = false
+            }
+        }
+    }
+
+    /// Checks what only the whole can tell, and gives what there is.
+    func finish() -> DaemonConfiguration {
+        if storeCount == 0, knowsAllNames, let main {
+            let expected = "at least one store, here or in a file of conf.d"
+            if let stores = main.stores {
+                stores.report("expected \(expected), found an empty list")
+            } else {
+                main.root.report(
+                    "missing, expected \(expected)", at: main.root.value.position,
+                    path: main.root.path.entering(key: "stores"))
+            }
+        }
+        for (file, replica) in storeDecoder.replicas.all {
+            if let store = storePaths[file] {
+                replica.report("a replica can not be kept in a store's file, which is given at \(store.location)")
+            }
+        }
+        return DaemonConfiguration(stores: stores, plugins: plugins.map(\.path), logLevel: logLevel)
+    }
+}

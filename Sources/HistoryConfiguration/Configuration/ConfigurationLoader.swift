@@ -1,0 +1,70 @@
+/// Finds and reads the files of a configuration.
+struct ConfigurationLoader {
+    private let problems = ProblemList()
+    private var files: [String] = []
+    private var configurations = ConfigurationDecoder()
+    private var manifests = ManifestDecoder()
+
+    mutating func load(file: String) throws(ConfigurationErrors) -> LoadedConfiguration {
+        configurations.add(document(file, hint: "; historyd.json(5) describes it, --config names another"))
+        addDropIns(besides: file)
+        let configuration = configurations.finish()
+        for plugin in configurations.plugins { addManifests(plugin) }
+
+        let check = ReferenceCheck(references: manifests.references)
+        if configurations.knowsAllNames { check.checkStores(of: configuration) }
+        check.checkOrder(besides: [], complete: manifests.knowsAllNames)
+        if let errors = problems.errors { throw errors }
+        return LoadedConfiguration(configuration: configuration, plugins: manifests.plugins, files: files)
+    }
+
+    private mutating func addDropIns(besides file: String) {
+        let folder = ConfigurationFile.sibling("conf.d", of: file)
+        guard ConfigurationFile.isFolder(folder) else { return }
+        do throws(ConfigurationFile.Failure) {
+            for dropIn in try ConfigurationFile.documents(in: folder) { configurations.add(document(dropIn)) }
+        } catch {
+            report(folder, error)
+            configurations.add(nil)
+        }
+    }
+
+    /// A path of `plugins` that can not be read is a mistake of the configuration, and is reported there.
+    private mutating func addManifests(_ plugin: ConfigurationDecoder.PluginPath) {
+        do throws(ConfigurationFile.Failure) {
+            let isFolder = ConfigurationFile.isFolder(plugin.path)
+            for path in isFolder ? try ConfigurationFile.documents(in: plugin.path) : [plugin.path] {
+                do throws(ConfigurationFile.Failure) {
+                    manifests.add(root(path, try ConfigurationFile.read(path)))
+                } catch {
+                    plugin.node.report("\(path.quoted) can not be read: \(error)")
+                    manifests.add(nil)
+                }
+            }
+        } catch {
+            plugin.node.report("\(plugin.path.quoted) can not be read: \(error)")
+            manifests.add(nil)
+        }
+    }
+
+    private mutating func document(_ file: String, hint: String = "") -> DocumentNode? {
+        do throws(ConfigurationFile.Failure) {
+            return root(file, try ConfigurationFile.read(file))
+        } catch {
+            report(file, error, hint: hint)
+            return nil
+        }
+    }
+
+    private mutating func root(_ file: String, _ bytes: [UInt8]) -> DocumentNode? {
+        files.append(file)
+        let folder = ConfigurationFile.folder(of: file)
+        return DocumentNode.root(
+            of: bytes, source: DocumentNode.Source(file: file, folder: folder, problems: problems))
+    }
+
+    private func report(_ file: String, _ failure: ConfigurationFile.Failure, hint: String = "") {
+        problems.report(
+            ConfigurationProblem(file: file, position: nil, message: "can not be read: \(failure)\(hint)"))
+    }
+}

@@ -1,0 +1,50 @@
+/// Everything that operators wrote, read and found to be right: the configuration, its drop-ins,
+/// and the manifests that it names.
+public struct LoadedConfiguration: Sendable, Hashable {
+    public let configuration: DaemonConfiguration
+    /// Of all manifests, in their order: files, then plugins in them.
+    public let plugins: [PluginConfiguration]
+    /// The files that were read, in that order.
+    public let files: [String]
+
+    /// The merge hooks as the pipeline calls them.
+    public var mergePipeline: [HookConfiguration] { MergeOrder.pipeline(of: plugins) }
+
+    /// Reads a configuration, `conf.d/*.json` beside it, and all manifests.
+    ///
+    /// A drop-in adds stores and manifests to those of the files before it, and its log level takes
+    /// the place of theirs. Whether a store's file is there is not looked at.
+    ///
+    /// - Throws: `ConfigurationErrors` with all that is wrong in all these files; also where one
+    ///   can not be read.
+    public static func load(file: String) throws(ConfigurationErrors) -> LoadedConfiguration {
+        var loader = ConfigurationLoader()
+        return try loader.load(file: file)
+    }
+}
+
+extension PluginConfiguration {
+    /// Reads a manifest that joins a configuration in force.
+    ///
+    /// - Parameters:
+    ///   - bytes: The manifest.
+    ///   - file: What it is called in messages, and where relative paths in it begin.
+    ///   - configuration: Says which stores and consumers there are.
+    ///   - others: The plugins that are there already.
+    /// - Throws: `ConfigurationErrors` with all that is wrong in it.
+    public static func read(
+        manifest bytes: [UInt8], file: String, for configuration: DaemonConfiguration,
+        besides others: [PluginConfiguration]
+    ) throws(ConfigurationErrors) -> [PluginConfiguration] {
+        let problems = ProblemList()
+        let source = DocumentNode.Source(
+            file: file, folder: ConfigurationFile.folder(of: file), problems: problems)
+        var decoder = ManifestDecoder(existing: Set(others.map(\.name)))
+        decoder.add(DocumentNode.root(of: bytes, source: source))
+        let check = ReferenceCheck(references: decoder.references)
+        check.checkStores(of: configuration)
+        check.checkOrder(besides: others.flatMap(\.hooks), complete: decoder.knowsAllNames)
+        if let errors = problems.errors { throw errors }
+        return decoder.plugins
+    }
+}

@@ -1,0 +1,112 @@
+/// Decodes one entry of `stores`.
+struct StoreDecoder {
+    /// Where each replica is written, by the identity of its file, over the whole configuration.
+    var replicas = Claims()
+
+    private static let keys = [
+        "name", "path", "entities", "authors", "unlistedAuthors", "includingMirroring", "mirroringAuthors",
+        "clean", "poll",
+    ]
+
+    /// Nil where the store or one of its authors can not be told by name.
+    mutating func decode(_ node: DocumentNode, names: inout Claims, paths: inout Claims) -> StoreConfiguration? {
+        guard let fields = node.fields(Self.keys) else { return nil }
+        let name = fields.required("name", "a name").flatMap { node in
+            node.name().flatMap { names.claim($0, at: node, as: "store") ? $0 : nil }
+        }
+        let path = fields.required("path", "a path").flatMap { node in
+            node.filePath().flatMap { path in
+                paths.claim(FileIdentity.of(path), at: node, as: "the store's file") ? path : nil
+            }
+        }
+        let entities = fields["entities"].flatMap(Self.entities)
+        let authors = fields["authors"].map { self.authors($0, tracked: entities?.map(\.name)) } ?? []
+        let store = StoreConfiguration(
+            name: name ?? "", path: path ?? "", entities: entities, authors: authors ?? [],
+            unlistedAuthors: fields["unlistedAuthors"]?.choice(UnlistedAuthors.allCases) ?? .deliver,
+            includingMirroring: fields["includingMirroring"]?.bool() ?? false,
+            mirroringAuthors: fields["mirroringAuthors"]?.names("a list of author names") ?? [],
+            clean: fields["clean"].flatMap(CleanDecoder.decode) ?? CleanConfiguration(),
+            poll: fields["poll"]?.duration())
+        return name == nil || path == nil || authors == nil ? nil : store
+    }
+
+    private static func entities(_ node: DocumentNode) -> [TrackedEntity]? {
+        guard let members = node.members(expected: "an object of entities by name") else { return nil }
+        if members.isEmpty {
+            node.report("expected at least one entity; leave the key out where \"historyctl track\" has named them")
+        }
+        return members.map { member in
+            if member.name.isEmpty || member.name.hasControlCharacters {
+                member.report("expected an entity's name, found \(member.name.quoted)")
+            }
+            let columns = member.node.fields(["preserve"])?["preserve"]?.names("a list of column names")
+            return TrackedEntity(name: member.name, preserve: columns ?? [])
+        }
+    }
+
+    // MARK: Authors and contexts
+
+    private mutating func authors(_ node: DocumentNode, tracked: [String]?) -> [AuthorConfiguration]? {
+        guard let nodes = node.list(expected: "a list of authors") else { return nil }
+        var names = Claims()
+        var authors: [AuthorConfiguration] = []
+        for node in nodes {
+            if let author = self.author(node, names: &names, tracked: tracked) { authors.append(author) }
+        }
+        return authors.count == nodes.count ? authors : nil
+    }
+
+    private mutating func author(
+        _ node: DocumentNode, names: inout Claims, tracked: [String]?
+    ) -> AuthorConfiguration? {
+        guard let fields = node.fields(["name", "batch", "contexts"]) else { return nil }
+        let name = fields.required("name", "a name").flatMap { node in
+            node.name().flatMap { names.claim($0, at: node, as: "author") ? $0 : nil }
+        }
+        let isBatch = fields["batch"]?.bool() ?? false
+        var contexts: [ContextConfiguration] = []
+        if let node = fields["contexts"], let nodes = node.list(expected: "a list of contexts") {
+            if isBatch, !nodes.isEmpty {
+                fields.refuse("contexts", "a batch author only writes, it has no contexts")
+            }
+            var names = Claims()
+            contexts = nodes.compactMap { context($0, names: &names, tracked: tracked) }
+        }
+        return name.map { AuthorConfiguration(name: $0, isBatch: isBatch, contexts: contexts) }
+    }
+
+    private enum ContextKind: String, CaseIterable { case replica, feed }
+
+    private mutating func context(
+        _ node: DocumentNode, names: inout Claims, tracked: [String]?
+    ) -> ContextConfiguration? {
+        guard let fields = node.fields(["name", "kind", "path", "entities"]) else { return nil }
+        let name = fields.required("name", "a name").flatMap { node in
+            node.name().flatMap { names.claim($0, at: node, as: "context") ? $0 : nil }
+        }
+        let kind = fields.required("kind", ContextKind.allCases.map(\.rawValue).alternatives)?
+            .choice(ContextKind.allCases)
+        let decodedKind: ContextConfiguration.Kind?
+        switch kind {
+        case .replica: decodedKind = replica(fields).map { .replica(path: $0) }
+        case .feed:
+            fields.refuse("path", "a feed has no path; only a replica has")
+            decodedKind = .feed
+        case nil: decodedKind = nil
+        }
+        let entities = fields["entities"]?.names("a list of entities")
+        if let tracked, let nodes = fields["entities"]?.list() {
+            for case let (node, .string(entity)) in nodes.map({ ($0, $0.value.content) }) where !tracked.contains(entity) {
+                node.reportUnknown("entity", entity, known: tracked)
+            }
+        }
+        guard let name, let decodedKind else { return nil }
+        return ContextConfiguration(name: name, kind: decodedKind, entities: entities)
+    }
+
+    private mutating func replica(_ fields: Fields) -> String? {
+        guard let node = fields.required("path", "the replica's path"), let path = node.filePath() else { return nil }
+        return replicas.claim(FileIdentity.of(path), at: node, as: "a replica's file") ? path : nil
+    }
+}

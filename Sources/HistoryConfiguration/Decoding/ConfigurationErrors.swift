@@ -1,0 +1,65 @@
+/// One thing that is wrong with a configuration or a manifest, and where.
+public struct ConfigurationProblem: Sendable, Hashable, CustomStringConvertible {
+    public let file: String
+    /// Nil where the file could not be read at all.
+    public let position: SourcePosition?
+    /// `stores[0].authors[1].batch`; empty for the document as a whole.
+    public let keyPath: String
+    /// What is wrong, and what is allowed.
+    public let message: String
+
+    public init(file: String, position: SourcePosition?, keyPath: String = "", message: String) {
+        self.file = file
+        self.position = position
+        self.keyPath = keyPath
+        self.message = message
+    }
+
+    /// `file:line:column: key path: message`, on one line whatever the file holds.
+    public var description: String {
+        let place = position.map { "\(file.printable):\($0)" } ?? file.printable
+        return keyPath.isEmpty ? "\(place): \(message)" : "\(place): \(keyPath): \(message)"
+    }
+}
+
+/// Everything that is wrong, in the order of the files and of the places in them.
+public struct ConfigurationErrors: Error, Sendable, Hashable, CustomStringConvertible {
+    /// Never empty.
+    public let problems: [ConfigurationProblem]
+
+    /// A line for each problem.
+    public var description: String {
+        problems.map(\.description).joined(separator: "\n")
+    }
+}
+
+/// Collects the problems of several files while they are read.
+///
+/// A reference, because every part of a document reports to the same list.
+final class ProblemList {
+    private var problems: [(fileOrder: Int, problem: ConfigurationProblem)] = []
+    private var fileOrder: [String: Int] = [:]
+
+    func report(_ problem: ConfigurationProblem) {
+        begin(problem.file)
+        problems.append((fileOrder[problem.file, default: 0], problem))
+    }
+
+    /// Gives a file its place in the order: after those before it.
+    func begin(_ file: String) {
+        if fileOrder[file] == nil { fileOrder[file] = fileOrder.count }
+    }
+
+    /// Nil where nothing is wrong.
+    var errors: ConfigurationErrors? {
+        guard !problems.isEmpty else { return nil }
+        let start = SourcePosition(line: 0, column: 0)
+        let sorted = problems.enumerated().sorted { a, b in
+            let (x, y) = (a.element, b.element)
+            if x.fileOrder != y.fileOrder { return x.fileOrder < y.fileOrder }
+            let (p, q) = (x.problem.position ?? start, y.problem.position ?? start)
+            return p == q ? a.offset < b.offset : p < q
+        }
+        return ConfigurationErrors(problems: sorted.map(\.element.problem))
+    }
+}

@@ -1,0 +1,103 @@
+/// What configuration and manifests have in common: names, paths, durations, versions.
+extension DocumentNode {
+    /// The longest name in bytes of UTF-8, which is what the extension keeps of an author.
+    static let longestName = 255
+    /// PATH_MAX of Linux.
+    private static let pathLimit = 4096
+
+    /// Neither empty nor too long, and of characters that can be seen.
+    func name(expected: String = "a name") -> String? {
+        guard let text = text(expected: expected) else { return nil }
+        guard text.utf8.count <= Self.longestName else {
+            report("expected at most \(Self.longestName) bytes, found \(text.utf8.count)")
+            return nil
+        }
+        return text
+    }
+
+    /// At least one name, none of them twice.
+    func names(_ expected: String) -> [String]? {
+        guard let nodes = list(expected: expected) else { return nil }
+        if nodes.isEmpty { report("expected \(expected), found an empty list") }
+        var seen = Claims()
+        let names = nodes.compactMap { node in
+            node.name().flatMap { seen.claim($0, at: node, as: "name") ? $0 : nil }
+        }
+        return names.count == nodes.count ? names : nil
+    }
+
+    /// A path, made absolute. It is not followed: the file may come later.
+    func filePath(expected: String = "a path") -> String? {
+        guard let text = text(expected: expected) else { return nil }
+        guard text.utf8.count < Self.pathLimit else {
+            report("expected a path of less than \(Self.pathLimit) bytes, found \(text.utf8.count)")
+            return nil
+        }
+        return text.utf8.first == UInt8(ascii: "/") ? text : "\(source.folder)/\(text)"
+    }
+
+    /// The only version there is, so that a later format is refused by name and not by its keys.
+    func version() {
+        if case .number(let number) = value.content, number.integer == 1 { return }
+        report(expected: "1, the version of the format")
+    }
+
+    /// A positive duration: seconds, or text with a unit.
+    func duration(upTo limit: DurationText = .longest) -> Duration? {
+        let duration: Duration?
+        switch value.content {
+        case .number(let number): duration = DurationText.duration(seconds: number.double)
+        case .string(let text): duration = DurationText(text)?.duration
+        default: duration = nil
+        }
+        guard let duration else {
+            report(expected: DurationText.expected)
+            return nil
+        }
+        guard duration >= .milliseconds(1), duration <= limit.duration else {
+            report(expected: "a duration from 1ms through \(limit.text)")
+            return nil
+        }
+        return duration
+    }
+
+    /// A reference to something that is not there.
+    func reportUnknown(_ kind: String, _ name: String, known: [String]) {
+        let hint = NearestName.of(name, in: known).map { "; did you mean \($0.quoted)?" } ?? "."
+        let allowed = known.isEmpty ? "There is none" : "Known: \(known.listed)"
+        report("unknown \(kind) \(name.quoted)\(hint) \(allowed)")
+    }
+
+    /// Not empty, of characters that can be seen.
+    func text(expected: String) -> String? {
+        guard let text = string(expected: expected) else { return nil }
+        if text.isEmpty {
+            report("expected \(expected), found an empty text")
+            return nil
+        }
+        if text.hasControlCharacters {
+            report("expected \(expected) without control characters, found \(text.quoted)")
+            return nil
+        }
+        return text
+    }
+}
+
+/// Names that are given once each, and where that was.
+struct Claims {
+    private var first: [String: DocumentNode] = [:]
+
+    subscript(name: String) -> DocumentNode? { first[name] }
+
+    var all: some Sequence<(key: String, value: DocumentNode)> { first }
+
+    /// False, and reported, where the name is taken.
+    mutating func claim(_ name: String, at node: DocumentNode, as kind: String) -> Bool {
+        if let earlier = first[name] {
+            node.report("\(kind) \(name.quoted) is already given at \(earlier.location)")
+            return false
+        }
+        first[name] = node
+        return true
+    }
+}

@@ -1,0 +1,224 @@
+/// Reads JSON (RFC 8259) and keeps the place of every key and value.
+///
+/// It is for files that people write: a slip that leaves the structure clear (a key given twice, a
+/// tab inside a text) is noted and reading goes on, so that several are reported at once; after any
+/// other it stops. Whatever the bytes, it ends with a value or a problem, in bounded depth.
+struct JSONReader {
+    /// Lists and objects in one another.
+    static let maximumDepth = 128
+
+    private var input: JSONInput
+    private var path = DocumentPath()
+    private var problems: [JSONDocument.Problem] = []
+
+    static func read(_ bytes: [UInt8]) -> JSONDocument {
+        var reader = JSONReader(input: JSONInput(bytes))
+        let root = reader.document()
+        return JSONDocument(root: root, problems: reader.problems)
+    }
+
+    private init(input: JSONInput) {
+        self.input = input
+    }
+
+    /// Why reading can not go on. The problem itself has been noted.
+    private struct Stop: Error {}
+
+    private mutating func document() -> JSONValue? {
+        if let invalid = input.firstInvalidByte {
+            input.index = invalid
+            note("not UTF-8, which JSON is written in")
+            return nil
+        }
+        if input.skipByteOrderMark() {
+            note("the file begins with a byte order mark; save it as UTF-8 without one")
+        }
+        do throws(Stop) {
+            input.skipWhitespace()
+            let root = try value(depth: 0)
+            input.skipWhitespace()
+            if input.peek != nil { throw stop(expected: "the end of the file") }
+            return root
+        } catch {
+            return nil
+        }
+    }
+
+    private mutating func value(depth: Int) throws(Stop) -> JSONValue {
+        let position = input.position
+        let content: JSONValue.Content
+        guard let byte = input.peek else { throw stop(expected: "a value") }
+        switch byte {
+        case UInt8(ascii: "{"): content = .object(try object(depth: depth + 1))
+        case UInt8(ascii: "["): content = .array(try array(depth: depth + 1))
+        case UInt8(ascii: "\""): content = .string(try string())
+        case UInt8(ascii: "-"), UInt8(ascii: "0")...UInt8(ascii: "9"): content = .number(try number())
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"): content = try literal()
+        default: throw stop(expected: "a value")
+        }
+        return JSONValue(content: content, position: position)
+    }
+
+    // MARK: Objects and lists
+
+    private mutating func object(depth: Int) throws(Stop) -> [JSONMember] {
+        try open(depth: depth)
+        var members: [JSONMember] = []
+        var first: [String: SourcePosition] = [:]
+        if input.take("}") { return members }
+        while true {
+            guard input.peek == UInt8(ascii: "\"") else {
+                let closed = input.peek == UInt8(ascii: "}")
+                throw stop(expected: closed ? "another key after the comma" : "a key in double quotes")
+            }
+            let keyPosition = input.position
+            let key = try string()
+            let earlier = first[key]
+            if let earlier {
+                note("key \(key.quoted) is given twice, first at \(earlier)", at: keyPosition)
+            } else {
+                first[key] = keyPosition
+            }
+            input.skipWhitespace()
+            guard input.take(":") else { throw stop(expected: "\":\" after the key") }
+            input.skipWhitespace()
+            path.enter(key: key)
+            let member = JSONMember(key: key, keyPosition: keyPosition, value: try value(depth: depth))
+            path.leave()
+            if earlier == nil { members.append(member) }
+            if try close("}") { return members }
+        }
+    }
+
+    private mutating func array(depth: Int) throws(Stop) -> [JSONValue] {
+        try open(depth: depth)
+        var values: [JSONValue] = []
+        if input.take("]") { return values }
+        while true {
+            if !values.isEmpty, input.peek == UInt8(ascii: "]") {
+                throw stop(expected: "another value after the comma")
+            }
+            path.enter(index: values.count)
+            values.append(try value(depth: depth))
+            path.leave()
+            if try close("]") { return values }
+        }
+    }
+
+    private mutating func open(depth: Int) throws(Stop) {
+        if depth > Self.maximumDepth { throw stop("more than \(Self.maximumDepth) lists and objects in one another") }
+        input.index += 1
+        input.skipWhitespace()
+    }
+
+    /// After a value: whether the object or list ends here, else a comma.
+    private mutating func close(_ end: Unicode.Scalar) throws(Stop) -> Bool {
+        input.skipWhitespace()
+        if input.take(end) { return true }
+        guard input.take(",") else { throw stop(expected: "\",\" or \"\(end)\"") }
+        input.skipWhitespace()
+        return false
+    }
+
+    // MARK: Scalars
+
+    private mutating func literal() throws(Stop) -> JSONValue.Content {
+        let word = input.word
+        switch word {
+        case "null":
+            input.index += 4
+            return .null
+        case "true":
+            input.index += 4
+            return .bool(true)
+        case "false":
+            input.index += 5
+            return .bool(false)
+        default:
+            let near = NearestName.of(word, in: ["true", "false", "null"]).map { "; did you mean \($0)?" }
+            throw stop("expected a value, found \(word.quoted)\(near ?? "") (a text needs double quotes)")
+        }
+    }
+
+    private mutating func number() throws(Stop) -> JSONNumber {
+        let start = input.index
+        let position = input.position
+        _ = input.take("-")
+        if input.take("0") {
+            if input.digits() > 0 { throw stop("a number does not begin with 0", at: position) }
+        } else if input.digits() == 0 {
+            throw stop(expected: "a digit")
+        }
+        if input.take("."), input.digits() == 0 { throw stop(expected: "a digit") }
+        if input.take("e") || input.take("E") {
+            if !input.take("+") { _ = input.take("-") }
+            if input.digits() == 0 { throw stop(expected: "a digit") }
+        }
+        let text = input.text(from: start)
+        let double = Double(text) ?? .infinity
+        if !double.isFinite { note("a number out of range", at: position) }
+        return JSONNumber(text: text, double: double.isFinite ? double : 0)
+    }
+
+    private mutating func string() throws(Stop) -> String {
+        let start = input.position
+        input.index += 1
+        var text: [UInt8] = []
+        while let byte = input.peek {
+            switch byte {
+            case UInt8(ascii: "\""):
+                input.index += 1
+                return String(decoding: text, as: UTF8.self)
+            case UInt8(ascii: "\\"):
+                text += Array(String(escape()).utf8)
+                continue
+            case UInt8(ascii: "\n"), UInt8(ascii: "\r"):
+                throw stop("a text that does not end on its line; the closing quote is missing", at: start)
+            case 0..<0x20:
+                note("a control character in a text; write it as \\u00\(byte < 16 ? "0" : "")\(String(byte, radix: 16))")
+            default:
+                text.append(byte)
+            }
+            input.index += 1
+        }
+        throw stop("a text that does not end; the closing quote is missing", at: start)
+    }
+
+    /// One escape, from its backslash on. A wrong one is noted and stands for U+FFFD.
+    private mutating func escape() -> Unicode.Scalar {
+        let replacement: Unicode.Scalar = "\u{FFFD}"
+        let position = input.position
+        input.index += 1
+        if let scalar = input.simpleEscape() { return scalar }
+        guard input.take("u") else {
+            note("an unknown escape; allowed are \\\" \\\\ \\/ \\b \\f \\n \\r \\t and \\u0000", at: position)
+            return replacement
+        }
+        guard let unit = input.hexUnit() else {
+            note("\\u needs four hexadecimal digits", at: position)
+            return replacement
+        }
+        if let scalar = Unicode.Scalar(unit) { return scalar }
+        if UTF16.isLeadSurrogate(unit), input.take("\\u"), let trail = input.hexUnit(), UTF16.isTrailSurrogate(trail) {
+            return UTF16.decode(UTF16.EncodedScalar([unit, trail]))
+        }
+        note("half of a surrogate pair, which is no character", at: position)
+        return replacement
+    }
+
+    // MARK: Problems
+
+    private mutating func note(_ message: String, at position: SourcePosition? = nil) {
+        let problem = JSONDocument.Problem(position: position ?? input.position, path: path, message: message)
+        problems.append(problem)
+    }
+
+    private mutating func stop(_ message: String, at position: SourcePosition? = nil) -> Stop {
+        note(message, at: position)
+        return Stop()
+    }
+
+    private mutating func stop(expected: String) -> Stop {
+        stop("expected \(expected), found \(input.found)")
+    }
+}

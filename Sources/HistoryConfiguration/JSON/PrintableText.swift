@@ -1,0 +1,56 @@
+extension String {
+    /// The text on one line, with nothing in it that a terminal would obey: control and format
+    /// characters are written as `\u{…}`.
+    var printable: String {
+        var text = String.UnicodeScalarView()
+        for scalar in unicodeScalars {
+            if scalar.isHarmless {
+                text.append(scalar)
+            } else {
+                text.append(contentsOf: "\\u{\(String(scalar.value, radix: 16))}".unicodeScalars)
+            }
+        }
+        return String(text)
+    }
+
+    /// The text in double quotes, printable, and cut where it is very long.
+    var quoted: String {
+        let limit = 60
+        let scalars = unicodeScalars
+        guard let end = scalars.index(scalars.startIndex, offsetBy: limit, limitedBy: scalars.endIndex),
+            end != scalars.endIndex
+        else { return "\"\(printable)\"" }
+        return "\"\(String(scalars[..<end]).printable)…\""
+    }
+
+    /// Whether a character is in it that no name has: C0, DEL or C1.
+    var hasControlCharacters: Bool {
+        unicodeScalars.contains { $0.properties.generalCategory == .control }
+    }
+}
+
+extension Unicode.Scalar {
+    fileprivate var isHarmless: Bool {
+        switch properties.generalCategory {
+        case .control, .format, .lineSeparator, .paragraphSeparator, .surrogate, .unassigned, .privateUse: false
+        default: true
+        }
+    }
+}
+
+extension Collection where Element == String {
+    /// `"a", "b" or "c"`.
+    var alternatives: String { joined(with: "or") }
+
+    /// The first dozen, in quotes.
+    var listed: String {
+        let shown = prefix(12).map(\.quoted).joined(separator: ", ")
+        return count > 12 ? "\(shown) and \(count - 12) more" : shown
+    }
+
+    private func joined(with word: String) -> String {
+        let quoted = map(\.quoted)
+        guard let last = quoted.last, quoted.count > 1 else { return quoted.first ?? "" }
+        return "\(quoted.dropLast().joined(separator: ", ")) \(word) \(last)"
+    }
+}

@@ -1,0 +1,157 @@
+import PersistentHistory
+
+/// Decodes manifests, one after the other, and notes what is to be checked once all are known.
+struct ManifestDecoder {
+    private(set) var plugins: [PluginConfiguration] = []
+    private(set) var references: [HookReferences] = []
+    /// False once a plugin or hook has no name that could be read: then a `before` that names
+    /// nothing may name that one.
+    private(set) var knowsAllNames = true
+
+    private let existing: Set<String>
+    private var pluginNames = Claims()
+
+    /// - Parameter existing: Names of plugins that are there already.
+    init(existing: Set<String> = []) {
+        self.existing = existing
+    }
+
+    /// Nil for a manifest that could not be read.
+    mutating func add(_ root: DocumentNode?) {
+        guard let root, let fields = root.fields(["$schema", "version", "plugins"]) else {
+            knowsAllNames = false
+            return
+        }
+        _ = fields["$schema"]?.string()
+        fields.required("version", "1, the version of the format")?.version()
+        guard let nodes = fields.required("plugins", "a list of plugins")?.list(expected: "a list of plugins") else {
+            knowsAllNames = false
+            return
+        }
+        for node in nodes {
+            if let plugin = plugin(node) { plugins.append(plugin) }
+        }
+    }
+
+    private static let keys = [
+        "name", "command", "mode", "environment", "timeout", "retry", "onFailure", "hooks",
+    ]
+
+    private mutating func plugin(_ node: DocumentNode) -> PluginConfiguration? {
+        guard let fields = node.fields(Self.keys) else {
+            knowsAllNames = false
+            return nil
+        }
+        let nameNode = fields.required("name", PluginName.expected)
+        let name = nameNode.flatMap(PluginName.read)
+        if let name, let nameNode {
+            if existing.contains(name) { nameNode.report("plugin \(name.quoted) is there already") }
+            _ = pluginNames.claim(name, at: nameNode, as: "plugin")
+        }
+        if name == nil { knowsAllNames = false }
+        let plugin = PluginConfiguration(
+            name: name ?? "",
+            command: fields.required("command", Self.commandExpected).flatMap(Self.command) ?? [],
+            mode: fields["mode"]?.choice(PluginConfiguration.Mode.allCases) ?? .oneshot,
+            environment: fields["environment"].flatMap(Self.environment) ?? [:],
+            timeout: fields["timeout"]?.duration() ?? PluginConfiguration.defaultTimeout,
+            policy: Self.policy(fields),
+            hooks: fields.required("hooks", "a list of hooks").map { hooks($0, plugin: name) } ?? [])
+        return name == nil ? nil : plugin
+    }
+
+    private mutating func hooks(_ node: DocumentNode, plugin: String?) -> [HookConfiguration] {
+        guard let nodes = node.list(expected: "a list of hooks") else {
+            knowsAllNames = false
+            return []
+        }
+        var decoder = HookDecoder(plugin: plugin ?? "")
+        let hooks = nodes.compactMap { decoder.decode($0) }
+        if !decoder.knowsAllNames { knowsAllNames = false }
+        // Without the plugin's name a hook has no full name to be found by.
+        if plugin != nil { references += decoder.references }
+        return hooks
+    }
+
+    // MARK: The parts of a plugin
+
+    private static let commandExpected = "a list: a program's path, then its arguments"
+
+    private static func command(_ node: DocumentNode) -> [String]? {
+        guard let nodes = node.list(expected: commandExpected) else { return nil }
+        guard let first = nodes.first else {
+            node.report("expected \(commandExpected), found an empty list")
+            return nil
+        }
+        let expected = "an absolute path, or one with a slash, from the manifest's folder"
+        let program = first.filePath(expected: expected)
+        if program != nil, case .string(let text) = first.value.content, !text.utf8.contains(UInt8(ascii: "/")) {
+            first.report(expected: expected)
+        }
+        let arguments = nodes.dropFirst().compactMap { node in
+            node.string().flatMap { noNull($0, node, "an argument") }
+        }
+        guard let program, arguments.count == nodes.count - 1 else { return nil }
+        return [program] + arguments
+    }
+
+    private static func environment(_ node: DocumentNode) -> [String: String]? {
+        guard let members = node.members(expected: "an object of texts by name") else { return nil }
+        var environment: [String: String] = [:]
+        for member in members {
+            if member.name.isEmpty || member.name.contains("=") || member.name.utf8.contains(0) {
+                member.report("expected a variable's name, not empty and without \"=\"")
+            }
+            // A value may be a secret: it is not repeated in a message.
+            guard case .string(let value) = member.node.value.content else {
+                member.node.report("expected a text (a number in quotes, too)")
+                continue
+            }
+            environment[member.name] = noNull(value, member.node, "a variable")
+        }
+        return environment
+    }
+
+    /// The system ends a text at the first NUL.
+    private static func noNull(_ text: String, _ node: DocumentNode, _ what: String) -> String? {
+        guard text.utf8.contains(0) else { return text }
+        node.report("expected \(what) without NUL")
+        return nil
+    }
+
+    private static func policy(_ fields: Fields) -> FailurePolicy {
+        let standard = FailurePolicy()
+        let retry = fields["retry"]?.fields(["attempts", "initialDelay", "maximumDelay"])
+        let initial = retry?["initialDelay"]?.duration(upTo: .longestDelay)
+        let maximum = retry?["maximumDelay"]?.duration(upTo: .longestDelay)
+        if let initial, let maximum, maximum < initial {
+            retry?["maximumDelay"]?.report(expected: "at least the initialDelay")
+        }
+        return FailurePolicy(
+            attempts: retry?["attempts"]?.integer(in: 1...1_000_000) ?? standard.attempts,
+            initialDelay: initial ?? standard.initialDelay,
+            maximumDelay: maximum ?? standard.maximumDelay,
+            afterLastAttempt: fields["onFailure"]?.choice([FailurePolicy.AfterLastAttempt.hold, .skip])
+                ?? standard.afterLastAttempt)
+    }
+}
+
+/// The name of a plugin or a hook.
+enum PluginName {
+    static let expected = "a name of letters, digits, \".\", \"_\" and \"-\""
+
+    static func read(_ node: DocumentNode) -> String? {
+        guard let name = node.string(expected: expected) else { return nil }
+        let isName = name.unicodeScalars.allSatisfy { scalar in
+            switch scalar {
+            case "a"..."z", "A"..."Z", "0"..."9", ".", "_", "-": true
+            default: false
+            }
+        }
+        guard isName, !name.isEmpty, name.utf8.count <= DocumentNode.longestName else {
+            node.report(expected: expected)
+            return nil
+        }
+        return name
+    }
+}

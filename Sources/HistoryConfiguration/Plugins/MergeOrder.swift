@@ -1,0 +1,44 @@
+import PersistentHistory
+
+/// The order of the merge pipeline.
+public enum MergeOrder {
+    /// Puts each merge hook that has a `before` directly in front of the hook it names; the others
+    /// keep their order, as do several in front of the same one.
+    ///
+    /// To be applied to all merge hooks of a configuration at once, before those are chosen that
+    /// serve a consumer: otherwise a hook would lose its place with the one it refers to. A hook
+    /// whose `before` names none of the others keeps its own place; those of a cycle come last
+    /// (a manifest with either is refused, but hooks can be removed from a running daemon).
+    public static func arrange<H>(_ hooks: [H], name: (H) -> String, before: (H) -> String?) -> [H] {
+        let names = Set(hooks.map(name))
+        var inFront: [String: [Int]] = [:]
+        var roots: [Int] = []
+        for (index, hook) in hooks.enumerated() {
+            if let target = before(hook), names.contains(target) {
+                inFront[target, default: []].append(index)
+            } else {
+                roots.append(index)
+            }
+        }
+        // Depth first over a forest, with a stack of our own since a chain may be long: a hook is
+        // opened (those in front of it come first), then written.
+        var order: [Int] = []
+        var stack: [(index: Int, isOpen: Bool)] = roots.reversed().map { ($0, false) }
+        while let (index, isOpen) = stack.popLast() {
+            if isOpen {
+                order.append(index)
+                continue
+            }
+            stack.append((index, true))
+            stack += inFront[name(hooks[index]), default: []].reversed().map { ($0, false) }
+        }
+        let placed = Set(order)
+        order += hooks.indices.filter { !placed.contains($0) }
+        return order.map { hooks[$0] }
+    }
+
+    /// The merge hooks of these plugins (those of the manifests, in their order) as the pipeline calls them.
+    public static func pipeline(of plugins: [PluginConfiguration]) -> [HookConfiguration] {
+        arrange(plugins.flatMap(\.hooks).filter { $0.kind == .merge }, name: \.fullName, before: \.before)
+    }
+}

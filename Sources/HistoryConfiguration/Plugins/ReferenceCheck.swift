@@ -1,0 +1,90 @@
+import PersistentHistory
+
+/// Checks the names that hooks give of stores, consumers and one another.
+struct ReferenceCheck {
+    let references: [HookReferences]
+
+    // MARK: Stores and consumers
+
+    func checkStores(of configuration: DaemonConfiguration) {
+        for reference in references {
+            var stores = configuration.stores
+            if let name = reference.hook.store, let node = reference.store {
+                stores = stores.filter { $0.name == name }
+                if stores.isEmpty {
+                    node.reportUnknown("store", name, known: configuration.stores.map(\.name))
+                    // Any store may be meant; the consumer is looked for in all.
+                    stores = configuration.stores
+                }
+            }
+            if let name = reference.hook.consumer, let node = reference.consumer {
+                check(consumer: name, at: node, in: stores)
+            }
+        }
+    }
+
+    private func check(consumer name: String, at node: DocumentNode, in stores: [StoreConfiguration]) {
+        let authors = stores.flatMap(\.authors).filter { $0.name == name }
+        if authors.contains(where: { !$0.isBatch }) { return }
+        let known = stores.flatMap(\.consumers).map(\.name)
+        if authors.isEmpty {
+            var seen = Set<String>()
+            node.reportUnknown("consumer", name, known: known.filter { seen.insert($0).inserted })
+        } else {
+            node.report("expected a consumer; \(name.quoted) is a batch author, to whom nothing is delivered")
+        }
+    }
+
+    // MARK: The merge order
+
+    /// - Parameters:
+    ///   - others: Hooks that are registered already.
+    ///   - complete: Whether all hooks are known, so that a name not found is wrong.
+    func checkOrder(besides others: [HookConfiguration], complete: Bool) {
+        let all = references.map { (hook: $0.hook, isMerge: $0.hook.kind == .merge || !$0.kindIsKnown) }
+            + others.map { (hook: $0, isMerge: $0.kind == .merge) }
+        let isMerge = Dictionary(all.map { ($0.hook.fullName, $0.isMerge) }, uniquingKeysWith: { $0 || $1 })
+        for reference in references {
+            guard let node = reference.before, let target = reference.hook.before else { continue }
+            switch isMerge[target] {
+            case true: break
+            case false: node.report("expected a merge hook; \(target.quoted) is an observer")
+            case nil:
+                let known = all.filter(\.isMerge).map(\.hook.fullName).filter { $0 != reference.hook.fullName }
+                if complete { node.reportUnknown("merge hook", target, known: known) }
+            }
+        }
+        checkCycles(besides: others)
+    }
+
+    /// Each cycle is reported once, at the hook of it that is met first.
+    private func checkCycles(besides others: [HookConfiguration]) {
+        let hooks = references.map(\.hook) + others
+        let before = Dictionary(
+            hooks.compactMap { hook in hook.before.map { (hook.fullName, $0) } }, uniquingKeysWith: { first, _ in first })
+        var seenFrom: [String: Int] = [:]
+        for (start, reference) in references.enumerated() {
+            guard let node = reference.before else { continue }
+            var name = reference.hook.fullName
+            var way = [name]
+            while seenFrom[name] == nil, let next = before[name] {
+                seenFrom[name] = start
+                name = next
+                way.append(name)
+            }
+            // Back on this walk's own way: the part from there on is the cycle.
+            guard seenFrom[name] == start, let entry = way.firstIndex(of: name), entry < way.count - 1 else { continue }
+            let cycle = way[entry...]
+            if cycle.count == 2 {
+                report(at: name, else: node, "a hook can not stand before itself")
+            } else {
+                report(at: name, else: node, "hooks stand before one another: \(cycle.map(\.printable).joined(separator: " before "))")
+            }
+        }
+    }
+
+    private func report(at name: String, else node: DocumentNode, _ message: String) {
+        let place = references.first { $0.hook.fullName == name }?.before
+        (place ?? node).report(message)
+    }
+}
