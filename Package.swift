@@ -81,10 +81,17 @@ let package = Package(
             name: "HistoryPluginsTests", dependencies: ["HistoryPlugins", "TestSupport"],
             swiftSettings: strict),
         .testTarget(
-            name: "HistoryDaemonTests", dependencies: ["HistoryDaemon", "TestSupport"], swiftSettings: strict),
+            name: "HistoryDaemonTests", dependencies: ["HistoryDaemon", "TestSupport", logging, lifecycle],
+            swiftSettings: strict),
         .testTarget(
             name: "BlackBoxTests", dependencies: ["TestSupport", "PersistentHistory"], swiftSettings: strict),
-        .testTarget(name: "SystemdTests", dependencies: ["TestSupport"], swiftSettings: strict),
+        .testTarget(
+            name: "SystemdTests", dependencies: ["TestSupport", "ServiceProbe", subprocess],
+            exclude: ["boot-container"], swiftSettings: strict),
+        // Stands in for the daemon where it is systemd that is tested.
+        .executableTarget(
+            name: "ServiceProbe", dependencies: ["HistoryDaemon", logging, lifecycle],
+            path: "Tests/ServiceProbe", swiftSettings: strict),
     ],
     swiftLanguageModes: [.v6]
 )

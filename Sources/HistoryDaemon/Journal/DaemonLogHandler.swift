@@ -1,0 +1,61 @@
+import Glibc
+import Logging
+
+/// Writes to the journal, with fields, or to standard error, as plain lines.
+///
+/// A struct, as swift-log demands: what is set on one logger is not seen by another. Only the level
+/// is shared by all loggers that were not given one of their own.
+struct DaemonLogHandler: LogHandler {
+    var metadata: Logger.Metadata = [:]
+    var metadataProvider: Logger.MetadataProvider?
+    private var ownLevel: Logger.Level?
+    private let sharedLevel: LiveLogLevel
+    private let write: @Sendable (Logger.Level, String, Logger.Metadata) -> Void
+
+    /// - Parameter write: gets each line's level, text and metadata; must not block for long.
+    init(
+        level: LiveLogLevel, metadataProvider: Logger.MetadataProvider? = nil,
+        write: @escaping @Sendable (Logger.Level, String, Logger.Metadata) -> Void
+    ) {
+        self.sharedLevel = level
+        self.metadataProvider = metadataProvider
+        self.write = write
+    }
+
+    var logLevel: Logger.Level {
+        get { ownLevel ?? sharedLevel.level }
+        set { ownLevel = newValue }
+    }
+
+    subscript(metadataKey key: String) -> Logger.MetadataValue? {
+        get { metadata[key] }
+        set { metadata[key] = newValue }
+    }
+
+    func log(event: LogEvent) {
+        var all = metadata
+        if let provided = metadataProvider?.get() { all.merge(provided) { _, new in new } }
+        if let given = event.metadata { all.merge(given) { _, new in new } }
+        if let error = event.error { all["error"] = "\(error)" }
+        write(event.level, "\(event.message)", all)
+    }
+
+    static func journal(
+        _ level: LiveLogLevel, _ provider: Logger.MetadataProvider? = nil, to writer: JournalWriter = .shared
+    ) -> DaemonLogHandler {
+        DaemonLogHandler(level: level, metadataProvider: provider) { level, message, metadata in
+            writer.write(JournalEntry(level: level, message: message, metadata: metadata))
+        }
+    }
+
+    static func lines(
+        _ level: LiveLogLevel, _ provider: Logger.MetadataProvider? = nil, to descriptor: Int32 = STDERR_FILENO
+    ) -> DaemonLogHandler {
+        DaemonLogHandler(level: level, metadataProvider: provider) { level, message, metadata in
+            var line = LogText.line(level: level, message: message, metadata: metadata) + "\n"
+            // One write for a line, so that lines of several threads do not mix. There is nobody to
+            // tell when standard error itself can not be written.
+            line.withUTF8 { _ = Glibc.write(descriptor, $0.baseAddress, $0.count) }
+        }
+    }
+}

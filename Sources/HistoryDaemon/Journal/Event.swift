@@ -1,0 +1,80 @@
+/// Everything an operator may want to be alerted on, each with a MESSAGE_ID of its own.
+///
+/// This is the only list of them; `systemd/historyd.catalog` explains each one (its cause, whether it
+/// is an error, what to do), and `journalctl -x` shows that beside the line. The ids are random and
+/// never change, since alerts are written against them: an event that is no longer logged is removed,
+/// its id is not given to another.
+///
+/// Source: systemd.journal-fields(7), MESSAGE_ID=; https://systemd.io/CATALOG
+public enum Event: String, CaseIterable, Sendable {
+    /// The daemon begins: its version, its configuration, how much it watches.
+    case starting = "d6a08b13659e492abb9b394aa2894025"
+    /// Stores are open, watches placed, hooks started, the control socket listens.
+    case ready = "bc9df8867f26451dbcd48729f42d29b3"
+    /// The daemon was told to stop and ends what runs.
+    case stopping = "bcd4790553d0436591df8c438c06df99"
+    /// The configuration or a manifest is wrong, and the daemon does not start.
+    case configurationInvalid = "947aab39ea604e88b6567359b9ec38a8"
+    /// The configuration and the manifests were read again, and are in force.
+    case reloaded = "8742f4e0b9344224b43316a818009bf4"
+    /// The configuration was read again and found wrong: the old one stays in force.
+    case reloadRefused = "da4717021b0945a0a228626f7b0ee8c9"
+    /// A store's file is gone, or can not be opened any more.
+    case storeLost = "dc69fa0685c74ca796e95b1afa5e2d18"
+    /// A store that was lost can be used again.
+    case storeBack = "5709ead12c8046b3b46cacb68dccb1f9"
+    /// A store's file is another one, or an older copy of itself.
+    case storeReplaced = "e2e4283b8e72430a9265c54c389ca8c2"
+    /// A store is damaged, or may not be read.
+    case storeUnusable = "94b4e2fc4a9140d2af6ffda89617b4b0"
+    /// The recording of a store was begun, or brought up to its schema.
+    case trackingUpdated = "7480674c8de8441e96796eb95ca57e8f"
+    /// The recording of a store could not be begun or brought up to date.
+    case trackingFailed = "9b87c678d828444eb0436d44522fd962"
+    /// Notices of file changes were lost by the kernel; every store was looked at.
+    case watchOverflowed = "f8a99d9bc8974102bcbb1ca02cc06456"
+    /// A file can not be watched.
+    case watchFailed = "98d690df45d44a0f8c1cb3c822aafaa2"
+    /// The history after a consumer's cursor was deleted: its contexts are filled anew.
+    case tokenExpired = "ee63857d32ba4d33a792adbb87dffc3b"
+    /// A replica was filled anew from the store.
+    case contextRefilled = "4d356a5bd96c414285df75fc2a275263"
+    /// A consumer's changes could not be merged into one of its contexts.
+    case contextFailed = "c1deec0076fc42d9988ca104bcf56d56"
+    /// A hook failed and is tried again.
+    case hookFailed = "33b348d98cdc4233bb7d0ffcbccd26e8"
+    /// A hook did not answer in its time, was ended, and is tried again.
+    case hookTimedOut = "21d5417df3384fb493a3e5f8fb54ebcd"
+    /// A hook failed for the last time, and its consumer waits for it.
+    case hookHeld = "3b0f7f4aa819420495f4ea74723ae59a"
+    /// A hook that was held succeeded again.
+    case hookRecovered = "0f6fc55ad2204e45bab252c6a23bdb5a"
+    /// A hook failed for the last time; the call is kept, and its consumer goes on.
+    case deadLetterKept = "e8236a0740224ca7b7a3b06fad6c8094"
+    /// A coprocess ended without being told to.
+    case pluginDied = "15ed9be840154c6491321bf19eba68d6"
+    /// A coprocess that had ended runs again.
+    case pluginRestarted = "15e555a69a81474c95d959bbc4b6d514"
+    /// A plugin's command can not be started.
+    case pluginUnstartable = "17980e190ad14107815677ab9c615e92"
+    /// A consumer has not moved for long, and history is kept for its sake.
+    case consumerBlocksCleanup = "15cb28fa64e94f01a9cb99c4c94ceba0"
+    /// History that a consumer had not had was deleted: it has waited too long.
+    case consumerPassedBy = "fc2f282d25734738958f149d11932d98"
+    /// History that every consumer has had was deleted.
+    case cleaned = "cfa1e5342fd24d588c4d2388e9798ded"
+    /// History could not be deleted; it is tried again.
+    case cleanFailed = "f4275495589d4cd4a5141abfc1a14b1b"
+    /// A state database is damaged.
+    case stateCorrupt = "ad376790de0a4f58b098abbf1c145a3b"
+    /// Another daemon uses the same state.
+    case stateInUse = "fa2e7e960c49429bbec2a077f6ed0be4"
+    /// The daemon's own check got no answer; the watchdog is not fed.
+    case pipelineStuck = "d9e28d6010024b6eb8edeeae81556246"
+    /// Delivery was paused by an operator.
+    case paused = "baee120a53024c64983ad2363d53fd2c"
+    /// Delivery goes on after a pause.
+    case resumed = "1adabdeaafd1451b83def16a59058b4f"
+    /// The log could not take all lines; how many were dropped.
+    case linesDropped = "059439d985d841f5ab78650299c789ac"
+}

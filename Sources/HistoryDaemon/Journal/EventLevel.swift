@@ -1,0 +1,40 @@
+public import Logging
+
+extension Event {
+    /// How loud the event is, in syslog's terms: an *error* wants a human to act, a *warning* is
+    /// degraded service that heals itself, a *notice* is a rare change of state, *info* the rest.
+    public var level: Logger.Level {
+        switch self {
+        case .starting, .ready, .stopping, .cleaned:
+            .info
+        case .reloaded, .storeBack, .trackingUpdated, .watchOverflowed, .contextRefilled,
+            .hookRecovered, .pluginRestarted, .paused, .resumed:
+            .notice
+        case .storeReplaced, .tokenExpired, .hookFailed, .hookTimedOut, .pluginDied,
+            .consumerBlocksCleanup, .consumerPassedBy, .cleanFailed, .linesDropped:
+            .warning
+        case .configurationInvalid, .reloadRefused, .storeLost, .storeUnusable, .trackingFailed,
+            .watchFailed, .contextFailed, .hookHeld, .deadLetterKept, .pluginUnstartable,
+            .stateCorrupt, .stateInUse, .pipelineStuck:
+            .error
+        }
+    }
+}
+
+extension Logger {
+    /// Logs an event that an operator may be alerted on, at the event's own level.
+    ///
+    /// The text should stand by itself ("The hook "audit/new" …, 3 attempts failed."): the metadata's
+    /// known keys (see ``JournalEntry``) become fields of the journal and are not repeated in the line.
+    public func report(
+        _ event: Event, _ message: @autoclosure () -> Logger.Message,
+        error: @autoclosure () -> (any Error)? = nil,
+        metadata: @autoclosure () -> Logger.Metadata = [:],
+        file: String = #fileID, function: String = #function, line: UInt = #line
+    ) {
+        log(
+            level: event.level, message(), error: error(),
+            metadata: metadata().merging(["event": .string(event.rawValue)]) { _, event in event },
+            file: file, function: function, line: line)
+    }
+}

@@ -1,0 +1,65 @@
+import Logging
+
+/// One entry for the journal, in the form of sd_journal_sendv(3): `NAME=value`, field after field.
+///
+/// Only keys of the table below become fields. A name made from any key, say by upper-casing, could
+/// be one that journald drops without a word (`[A-Z0-9_]`, at most 64 bytes, no `_` in front), or one
+/// that means something else to it. Every other key is put behind the message as `key=value`.
+struct JournalEntry: Sendable {
+    static let fieldNames = [
+        "store": "HISTORYD_STORE",
+        "consumer": "HISTORYD_CONSUMER",
+        "author": "HISTORYD_AUTHOR",
+        "context": "HISTORYD_CONTEXT",
+        "hook": "HISTORYD_HOOK",
+        "plugin": "HISTORYD_PLUGIN",
+        "delivery": "HISTORYD_DELIVERY",
+        "token": "HISTORYD_TOKEN",
+        "entity": "HISTORYD_ENTITY",
+        "event": "MESSAGE_ID",
+    ]
+
+    private(set) var bytes: [UInt8] = []
+    /// Where each field ends in `bytes`.
+    private(set) var ends: [Int] = []
+
+    init(level: Logger.Level, message: String, metadata: Logger.Metadata = [:]) {
+        // By key, so that one entry always looks the same.
+        let metadata = metadata.sorted { $0.key < $1.key }
+        let isField = { (key: String, value: Logger.MetadataValue) in
+            // Something else that is called an event must not become a MESSAGE_ID.
+            Self.fieldNames[key] != nil && (key != "event" || Event(rawValue: "\(value)") != nil)
+        }
+        var text = message
+        for (key, value) in metadata where !isField(key, value) {
+            text.append(" \(LogText.pair(key, value))")
+        }
+        append("MESSAGE", text)
+        append("PRIORITY", String(level.syslogPriority))
+        append("SYSLOG_IDENTIFIER", "historyd")
+        for (key, value) in metadata where isField(key, value) {
+            if let name = Self.fieldNames[key] { append(name, "\(value)") }
+        }
+    }
+
+    private mutating func append(_ name: String, _ value: String) {
+        bytes.append(contentsOf: name.utf8)
+        bytes.append(UInt8(ascii: "="))
+        bytes.append(contentsOf: value.utf8)
+        ends.append(bytes.count)
+    }
+}
+
+extension Logger.Level {
+    /// The number of syslog(3) that stands for the level. Nothing of ours is an alert or an emergency.
+    var syslogPriority: Int {
+        switch self {
+        case .trace, .debug: 7
+        case .info: 6
+        case .notice: 5
+        case .warning: 4
+        case .error: 3
+        case .critical: 2
+        }
+    }
+}

@@ -1,0 +1,22 @@
+public import Logging
+import Synchronization
+
+/// The level of the whole daemon's log, which may be changed while it runs.
+///
+/// Shared by every logger that was not given a level of its own.
+public final class LiveLogLevel: Sendable {
+    private let index: Atomic<Int>
+
+    public init(_ level: Logger.Level = .info) {
+        index = Atomic(Self.index(of: level))
+    }
+
+    public var level: Logger.Level {
+        get { Logger.Level.allCases[index.load(ordering: .relaxed)] }
+        set { index.store(Self.index(of: newValue), ordering: .relaxed) }
+    }
+
+    private static func index(of level: Logger.Level) -> Int {
+        Logger.Level.allCases.firstIndex(of: level) ?? 0
+    }
+}

@@ -1,0 +1,46 @@
+import Glibc
+public import Logging
+
+/// Where the log goes.
+public enum LogOutput: Sendable, Hashable {
+    /// Natively to journald, with fields.
+    case journal
+    /// As lines of text, without time and process id: whoever reads standard error has them.
+    case standardError
+
+    /// The journal if standard error leads there anyway, else standard error.
+    ///
+    /// Source: systemd.exec(5), `$JOURNAL_STREAM`: the device and inode of the stream that the service
+    /// manager connected. It is inherited by children whose standard error leads elsewhere, hence the
+    /// comparison.
+    public static var suitable: LogOutput {
+        var status = stat()
+        guard let stream = getenv("JOURNAL_STREAM"), fstat(STDERR_FILENO, &status) == 0 else {
+            return .standardError
+        }
+        return suitable(
+            journalStream: String(cString: stream), device: UInt64(status.st_dev), inode: UInt64(status.st_ino))
+    }
+
+    static func suitable(journalStream: String, device: UInt64, inode: UInt64) -> LogOutput {
+        journalStream == "\(device):\(inode)" ? .journal : .standardError
+    }
+
+    /// Makes this the output of every `Logger` of the process. To be called once, first of all.
+    ///
+    /// - Parameter level: stays connected: a change of it is felt at once.
+    public func bootstrap(level: LiveLogLevel, metadataProvider: Logger.MetadataProvider? = nil) {
+        switch self {
+        case .journal:
+            LoggingSystem.bootstrap(
+                { _, provider in DaemonLogHandler.journal(level, provider) },
+                metadataProvider: metadataProvider)
+            // The last lines, mostly the reason for an exit, still wait then.
+            atexit { JournalWriter.shared.flush() }
+        case .standardError:
+            LoggingSystem.bootstrap(
+                { _, provider in DaemonLogHandler.lines(level, provider) },
+                metadataProvider: metadataProvider)
+        }
+    }
+}

@@ -1,0 +1,57 @@
+import Logging
+
+/// What a line of the log looks like where there are no fields.
+enum LogText {
+    /// `level: message key=value`, without a line break: one event is one line.
+    static func line(level: Logger.Level, message: String, metadata: Logger.Metadata) -> String {
+        var line = "\(level): \(oneLine(message))"
+        for (key, value) in metadata.sorted(by: { $0.key < $1.key }) {
+            line.append(" \(pair(key, value))")
+        }
+        return line
+    }
+
+    /// `key=value`; the value in quotes where it would not be read as one word.
+    static func pair(_ key: String, _ value: Logger.MetadataValue) -> String {
+        var text = "\(value)"
+        // An id is for machines; people get the event's name.
+        if key == "event", let event = Event(rawValue: text) { text = "\(event)" }
+        let isWord =
+            !text.isEmpty && text.unicodeScalars.allSatisfy { $0 != " " && $0 != "\"" && !$0.breaksLine }
+        if isWord { return "\(key)=\(text)" }
+        return "\(key)=\"\(oneLine(text.escaping("\\").escaping("\"")))\""
+    }
+
+    private static func oneLine(_ text: String) -> String {
+        var line = ""
+        for scalar in text.unicodeScalars {
+            switch scalar {
+            case "\n": line.append("\\n")
+            case "\r": line.append("\\r")
+            case "\t": line.append("\\t")
+            case _ where scalar.breaksLine: line.append("\\u{\(String(scalar.value, radix: 16))}")
+            default: line.unicodeScalars.append(scalar)
+            }
+        }
+        return line
+    }
+}
+
+extension Unicode.Scalar {
+    /// Whether it ends the line, or could move a terminal's cursor or colour.
+    fileprivate var breaksLine: Bool {
+        switch properties.generalCategory {
+        case .control, .lineSeparator, .paragraphSeparator: true
+        default: false
+        }
+    }
+}
+
+extension String {
+    fileprivate func escaping(_ character: Character) -> String {
+        reduce(into: "") { result, next in
+            if next == character { result.append("\\") }
+            result.append(next)
+        }
+    }
+}

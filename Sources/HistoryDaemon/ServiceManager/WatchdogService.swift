@@ -1,0 +1,61 @@
+public import Logging
+public import ServiceLifecycle
+
+/// Feeds the service manager's watchdog, but only while the daemon really works.
+///
+/// Twice in each interval the check is asked; when it returns, the watchdog is fed. A check that
+/// throws or does not come back feeds nothing, and the service manager then restarts the daemon: a
+/// process that is merely alive proves nothing.
+public struct WatchdogService<C: Clock & Sendable>: Service where C.Duration == Duration {
+    private let interval: Duration?
+    private let notifier: any ServiceNotifying
+    private let logger: Logger
+    private let clock: C
+    private let check: @Sendable () async throws -> Void
+
+    /// - Parameters:
+    ///   - interval: the service manager's; nil for no watchdog (see ``ServiceNotifier/watchdogInterval()``).
+    ///   - check: returns once the pipeline has answered. Should take far less than half the interval.
+    public init(
+        interval: Duration?, notifier: any ServiceNotifying, logger: Logger,
+        clock: C = ContinuousClock(), check: @escaping @Sendable () async throws -> Void
+    ) {
+        self.interval = interval
+        self.notifier = notifier
+        self.logger = logger
+        self.clock = clock
+        self.check = check
+    }
+
+    public func run() async throws {
+        guard let interval else {
+            // A service that returns would end the whole group.
+            try await gracefulShutdown()
+            return
+        }
+        try await cancelWhenGracefulShutdown { try await feed(every: interval / 2) }
+    }
+
+    private func feed(every pause: Duration) async throws {
+        var isStuck = false
+        while true {
+            do {
+                try await check()
+                notifier.notify(.watchdog)
+                isStuck = false
+            } catch {
+                // Told once: the restart that follows is told by the service manager.
+                if !isStuck, !Task.isCancelled {
+                    logger.report(
+                        .pipelineStuck, "The pipeline did not answer; the watchdog is not fed.", error: error)
+                }
+                isStuck = true
+            }
+            do {
+                try await clock.sleep(for: pause)
+            } catch {
+                return  // cancelled: the daemon stops
+            }
+        }
+    }
+}

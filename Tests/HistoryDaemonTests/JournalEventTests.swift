@@ -1,0 +1,59 @@
+import FoundationEssentials
+import Logging
+import Testing
+
+@testable import HistoryDaemon
+
+/// The events of the program and the catalog that explains them to operators are one list.
+@Suite struct JournalEventTests {
+    /// The entries of systemd/historyd.catalog by id.
+    private static let catalog: [(id: String, text: String)] = {
+        let package = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .deletingLastPathComponent()
+        let file = package.appending(path: "systemd/historyd.catalog")
+        guard let text = try? String(contentsOf: file, encoding: .utf8) else { return [] }
+        return text.split(separator: "\n-- ").dropFirst().map { entry in
+            (String(entry.prefix { $0 != "\n" }), String(entry.drop { $0 != "\n" }))
+        }
+    }()
+
+    @Test func everyEventHasOneEntryAndEveryEntryAnEvent() {
+        #expect(Self.catalog.map(\.id).sorted() == Event.allCases.map(\.rawValue).sorted())
+    }
+
+    @Test(arguments: Event.allCases)
+    func theIDIsA128BitNumber(event: Event) {
+        #expect(event.rawValue.count == 32)
+        #expect(event.rawValue.allSatisfy { $0.isHexDigit && !$0.isUppercase })
+    }
+
+    /// systemd.journal-fields and the catalog's own format: a subject, then what it means.
+    @Test(arguments: Event.allCases)
+    func theEntrySaysWhatItMeansAndWhatToDo(event: Event) throws {
+        let entry = try #require(Self.catalog.first { $0.id == event.rawValue }).text
+        #expect(entry.contains("\nSubject: "))
+        #expect(entry.contains("\nDefined-By: historyd\n"))
+        let paragraphs = entry.split(separator: "\n\n").dropFirst()
+        #expect(paragraphs.count == 3, "cause, whether it is an error, what to do")
+    }
+
+    @Test(arguments: Event.allCases)
+    func theEntrySaysWhetherItIsAnErrorAsTheLevelDoes(event: Event) throws {
+        let entry = try #require(Self.catalog.first { $0.id == event.rawValue }).text
+        switch event.level {
+        case .error, .critical: #expect(entry.contains("This is an error"))
+        case .warning: #expect(entry.contains("This is an error") || entry.contains("This is not an error"))
+        default: #expect(entry.contains("This is not an error."))
+        }
+    }
+
+    /// A variable that is no field of ours would be shown as it stands.
+    @Test func entriesNameKnownFieldsOnly() {
+        let known = Set(JournalEntry.fieldNames.values)
+        for (id, text) in Self.catalog {
+            let variables = text.split(separator: "@", omittingEmptySubsequences: false).enumerated()
+                .filter { $0.offset % 2 == 1 }.map { String($0.element) }
+            #expect(known.isSuperset(of: variables), "\(id)")
+        }
+    }
+}

@@ -1,0 +1,111 @@
+import Dispatch
+import Logging
+import Synchronization
+import Testing
+
+@testable import HistoryDaemon
+
+@Suite struct JournalWriterTests {
+    /// A journal that takes entries only when it is let, and remembers them.
+    private final class Journal: Sendable {
+        private let gate = DispatchSemaphore(value: 0)
+        private let taken: AsyncStream<JournalEntry>
+        private let take: AsyncStream<JournalEntry>.Continuation
+        private let refusals: Atomic<Int>
+
+        init(open: Bool, refusing refusals: Int = 0) {
+            (taken, take) = AsyncStream.makeStream()
+            self.refusals = Atomic(refusals)
+            if open { self.open() }
+        }
+
+        func open() { gate.signal() }
+
+        func send(_ entry: JournalEntry) -> Bool {
+            gate.wait()
+            gate.signal()
+            if refusals.subtract(1, ordering: .relaxed).newValue >= 0 { return false }
+            take.yield(entry)
+            return true
+        }
+
+        /// The texts of all entries so far; none may follow.
+        func texts() async -> [String] {
+            take.finish()
+            return await taken.reduce(into: []) { texts, entry in
+                let message = entry.bytes.prefix(entry.ends.first ?? 0).dropFirst("MESSAGE=".utf8.count)
+                texts.append(String(decoding: message, as: UTF8.self))
+            }
+        }
+    }
+
+    private func entry(_ text: String) -> JournalEntry { JournalEntry(level: .info, message: text) }
+
+    @Test func entriesArriveInOrder() async {
+        let journal = Journal(open: true)
+        let writer = JournalWriter(limit: 1 << 20, send: journal.send)
+        let texts = (0..<500).map { "line \($0)" }
+        for text in texts { writer.write(entry(text)) }
+        #expect(writer.flush(within: .seconds(60)))
+        #expect(await journal.texts() == texts)
+    }
+
+    /// While journald stands still nobody waits for it: the rest is dropped, counted, and told later.
+    @Test func aFullJournalDropsCountsAndTells() async {
+        let journal = Journal(open: false)
+        let one = entry("line 0").bytes.count
+        let writer = JournalWriter(limit: 3 * one, send: journal.send)
+        for number in 0..<10 { writer.write(entry("line \(number)")) }
+        #expect(!writer.flush(within: .nanoseconds(0)))
+        journal.open()
+        #expect(writer.flush(within: .seconds(60)))
+        let dropped = "7 log lines were dropped, because the journal did not take them in time."
+        #expect(await journal.texts() == ["line 0", dropped, "line 1", "line 2"])
+    }
+
+    /// Room that was used is free again.
+    @Test func afterwardsItTakesEntriesAgain() async {
+        let journal = Journal(open: true)
+        let writer = JournalWriter(limit: entry("line 0").bytes.count, send: journal.send)
+        for number in 0..<9 {
+            writer.write(entry("line \(number)"))
+            #expect(writer.flush(within: .seconds(60)))
+        }
+        #expect(await journal.texts() == (0..<9).map { "line \($0)" })
+    }
+
+    @Test func whatTheJournalRefusesIsCountedToo() async {
+        let journal = Journal(open: true, refusing: 3)
+        let writer = JournalWriter(limit: 1 << 20, send: journal.send)
+        // The first line and the report of it are refused, then the second line.
+        for number in 0..<3 {
+            writer.write(entry("line \(number)"))
+            #expect(writer.flush(within: .seconds(60)))
+        }
+        let texts = await journal.texts()
+        #expect(texts.first == "2 log lines were dropped, because the journal did not take them in time.")
+        #expect(texts.dropFirst() == ["line 2"])
+    }
+
+    /// Whoever writes, and however much: each line arrives or is counted.
+    @Test func nothingIsLostUncounted() async {
+        let journal = Journal(open: false)
+        let writer = JournalWriter(limit: 4_000, send: journal.send)
+        await withTaskGroup(of: Void.self) { group in
+            for name in 0..<4 {
+                group.addTask {
+                    for number in 0..<200 {
+                        if name == 0, number == 100 { journal.open() }
+                        writer.write(entry("writer \(name) line \(number)"))
+                    }
+                }
+            }
+        }
+        #expect(writer.flush(within: .seconds(60)))
+        let texts = await journal.texts()
+        let arrived = texts.filter { $0.hasPrefix("writer") }
+        let dropped = texts.filter { !$0.hasPrefix("writer") }.compactMap { Int($0.prefix { $0.isNumber }) }
+        #expect(arrived.count + dropped.reduce(0, +) == 800)
+        #expect(Set(arrived).count == arrived.count)
+    }
+}
