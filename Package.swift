@@ -38,6 +38,8 @@ let package = Package(
     targets: [
         // The loadable extension, also linked into the library for its own connections.
         .target(name: "CSQLiteHistory", dependencies: [sqlite], cSettings: [.define("SQLITE_CORE")]),
+        // posix_spawn and pidfd, which Swift does not see.
+        .target(name: "CSpawn"),
         .systemLibrary(name: "CSystemd", pkgConfig: "libsystemd", providers: [.apt(["libsystemd-dev"])]),
 
         .target(
@@ -47,7 +49,7 @@ let package = Package(
         .target(name: "HistoryConfiguration", dependencies: ["PersistentHistory"], swiftSettings: strict),
         .target(
             name: "HistoryPlugins",
-            dependencies: ["PersistentHistory", "HistoryConfiguration", subprocess, logging, lifecycle],
+            dependencies: ["PersistentHistory", "HistoryConfiguration", "CSpawn", logging, lifecycle],
             swiftSettings: strict),
         .target(
             name: "HistoryDaemon",
@@ -78,7 +80,7 @@ let package = Package(
             name: "HistoryConfigurationTests", dependencies: ["HistoryConfiguration", "TestSupport"],
             swiftSettings: strict),
         .testTarget(
-            name: "HistoryPluginsTests", dependencies: ["HistoryPlugins", "TestSupport"],
+            name: "HistoryPluginsTests", dependencies: ["HistoryPlugins", "TestSupport", logging, lifecycle],
             swiftSettings: strict),
         .testTarget(
             name: "HistoryDaemonTests", dependencies: ["HistoryDaemon", "TestSupport", logging, lifecycle],

@@ -1,0 +1,29 @@
+// Starting a child process and hearing of its end: what the C library has, but Swift does not see
+// (variadic functions and newer headers).
+#ifndef CSPAWN_H
+#define CSPAWN_H
+
+#include <sys/epoll.h>
+#include <sys/types.h>
+
+/// A pipe whose ends are closed on exec and are none of the standard descriptors, even where the
+/// program was started without those.
+/// Returns 0 or an errno.
+int cspawn_pipe(int ends[2]);
+
+/// Starts a program in a process group of its own, with default signals and no descriptors but
+/// the three given, which become its standard input, output and error.
+/// A name without a slash is looked for in PATH. `directory` may be null.
+/// Returns 0 or an errno; `pidfd` (pidfd_open(2)) becomes readable when the process ends.
+int cspawn_start(
+    const char *program, char *const arguments[], char *const environment[], const char *directory,
+    int input, int output, int errors, pid_t *pid, int *pidfd);
+
+/// Whether the child has ended (it stays a zombie, and its number stays its own).
+int cspawn_has_ended(pid_t pid);
+
+/// Waits for the child's end, and releases its number.
+/// Returns 0 or an errno; `signal` is 0 where the process ended by itself with `status`.
+int cspawn_reap(pid_t pid, int *status, int *signal);
+
+#endif

@@ -1,0 +1,183 @@
+import CSpawn
+import FoundationEssentials
+import Glibc
+import PersistentHistory
+
+/// A plugin's process while it runs: the leader of a process group of its own, with three pipes.
+///
+/// Its life is that of `ChildProcess.run`, which leaves nothing behind: no process of the group,
+/// no zombie, no descriptor. (Only a descendant that begins a session of its own, as with
+/// setsid(1), gets away.)
+struct ChildProcess: Sendable {
+    let processID: pid_t
+    let input: Descriptor
+    let output: Descriptor
+    let errors: Descriptor
+    private let end: Descriptor
+
+    /// Starts the plugin, runs the body beside it, and then kills what is left of its group.
+    ///
+    /// - Throws: `HookFailure` with the reason `cannotStart`; the body has not run then.
+    static func run<Result: Sendable>(
+        _ plugin: PluginDescription, adding environment: [String: String] = [:],
+        isolation: isolated (any Actor)? = #isolation, body: (ChildProcess) async -> Result
+    ) async throws(HookFailure) -> (Result, ExitStatus) {
+        let child = try start(plugin, adding: environment)
+        let result = await body(child)
+        child.signalGroup(SIGKILL)
+        while !child.hasEnded { _ = await child.end.waitUncancelled() }
+        return (result, child.reap())
+    }
+
+    /// Waits for the leader's end, or until the task is cancelled; then nobody waits for the
+    /// pipes any more, which other processes may hold open.
+    func waitForEnd() async {
+        while !hasEnded, !Task.isCancelled { _ = await end.wait() }
+        input.expire()
+        output.expire()
+        errors.expire()
+    }
+
+    /// To the leader and all its descendants that share its group.
+    ///
+    /// Before `reap` only: until then the group's number is not given to another.
+    func signalGroup(_ signal: Int32) {
+        // It can fail only because there is no process left in the group.
+        _ = kill(-processID, signal)
+    }
+
+    private var hasEnded: Bool { cspawn_has_ended(processID) != 0 }
+
+    private func reap() -> ExitStatus {
+        for descriptor in [input, output, errors, end] { descriptor.close() }
+        var status: Int32 = 0
+        var signal: Int32 = 0
+        cspawn_reap(processID, &status, &signal)
+        return signal == 0 ? .exited(status) : .signaled(signal)
+    }
+}
+
+/// How a process ended.
+enum ExitStatus: Sendable, Hashable, CustomStringConvertible {
+    case exited(Int32)
+    case signaled(Int32)
+
+    /// To follow "it" or a name.
+    var description: String {
+        switch self {
+        case .exited(let status): "ended with status \(status)"
+        case .signaled(let signal): "was killed by signal \(signal) (\(Self.name(of: signal)))"
+        }
+    }
+}
+
+extension ExitStatus {
+    private static func name(of signal: Int32) -> String {
+        strsignal(signal).map { String(cString: $0) } ?? "unknown"
+    }
+}
+
+// MARK: - Starting
+
+extension ChildProcess {
+    private static func start(
+        _ plugin: PluginDescription, adding environment: [String: String]
+    ) throws(HookFailure) -> ChildProcess {
+        do throws(SystemError) {
+            return try spawn(plugin, environment: self.environment(of: plugin, adding: environment))
+        } catch {
+            var message = "Plugin \"\(plugin.name)\" could not be started: \(error)"
+            if let program = plugin.command.first { message += " (\(program)" }
+            if let directory = plugin.workingDirectory { message += ", in \(directory)" }
+            throw HookFailure(.cannotStart, message + ").")
+        }
+    }
+
+    /// What the service manager tells the daemon about itself is not for its children: they would
+    /// report in its name (sd_notify(3), sd_listen_fds(3), sd_watchdog_enabled(3)).
+    private static let ownVariables = [
+        "NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES",
+        "JOURNAL_STREAM",
+    ]
+
+    private static func environment(of plugin: PluginDescription, adding: [String: String]) -> [String] {
+        var environment = ProcessInfo.processInfo.environment
+        for name in ownVariables { environment[name] = nil }
+        environment.merge(plugin.environment) { $1 }
+        environment.merge(adding) { $1 }
+        return environment.map { "\($0)=\($1)" }
+    }
+
+    private static func spawn(_ plugin: PluginDescription, environment: [String]) throws(SystemError) -> ChildProcess {
+        guard let program = plugin.command.first else { throw SystemError(call: "posix_spawn", number: ENOENT) }
+        // A broken pipe is an error of the write, not the end of the daemon (pipe(7)).
+        _ = brokenPipesAreErrors
+        var pipes: [Pipe] = []
+        defer { for pipe in pipes { close(pipe.theirs) } }
+        do throws(SystemError) {
+            for end in [Poller.Interest.writing, .reading, .reading] { pipes.append(try Pipe(for: end)) }
+            var processID: pid_t = 0
+            var pidfd: Int32 = -1
+            let number = withCStrings(plugin.command) { arguments in
+                withCStrings(environment) { environment in
+                    cspawn_start(
+                        program, arguments, environment, plugin.workingDirectory,
+                        pipes[0].theirs, pipes[1].theirs, pipes[2].theirs, &processID, &pidfd)
+                }
+            }
+            guard number == 0 else { throw SystemError(call: "posix_spawn", number: number) }
+            return try ChildProcess(
+                processID: processID, input: pipes[0].ours, output: pipes[1].ours, errors: pipes[2].ours,
+                end: watch(pidfd, of: processID))
+        } catch {
+            for pipe in pipes { pipe.ours.close() }
+            throw error
+        }
+    }
+
+    private static func watch(_ pidfd: Int32, of processID: pid_t) throws(SystemError) -> Descriptor {
+        do throws(SystemError) {
+            return try Descriptor(adopting: pidfd, for: .reading)
+        } catch {
+            var status: Int32 = 0
+            var signal: Int32 = 0
+            kill(-processID, SIGKILL)
+            cspawn_reap(processID, &status, &signal)
+            throw error
+        }
+    }
+
+    private struct Pipe {
+        let ours: Descriptor
+        let theirs: Int32
+
+        init(for interest: Poller.Interest) throws(SystemError) {
+            var ends: [Int32] = [-1, -1]
+            let number = cspawn_pipe(&ends)
+            guard number == 0 else { throw SystemError(call: "pipe2", number: number) }
+            let (reading, writing) = (ends[0], ends[1])
+            theirs = interest == .reading ? writing : reading
+            do throws(SystemError) {
+                ours = try Descriptor(adopting: interest == .reading ? reading : writing, for: interest)
+            } catch {
+                close(theirs)
+                throw error
+            }
+        }
+    }
+
+    private static let brokenPipesAreErrors: Void = {
+        signal(SIGPIPE, SIG_IGN)
+        return ()
+    }()
+
+    /// A null-terminated array of C strings, as execve(2) takes it.
+    private static func withCStrings<Result>(
+        _ strings: [String], _ body: (UnsafePointer<UnsafeMutablePointer<CChar>?>) -> Result
+    ) -> Result {
+        var pointers = strings.map { strdup($0) }
+        pointers.append(nil)
+        defer { for pointer in pointers { free(pointer) } }
+        return body(pointers)
+    }
+}

@@ -1,0 +1,245 @@
+public import Logging
+public import PersistentHistory
+public import ServiceLifecycle
+
+/// A plugin whose process is started once and kept: it reads JSON-RPC requests from standard
+/// input and answers them, in order, on standard output.
+///
+/// `run` holds the process, starts it anew when it ends, and stops it when the daemon does.
+/// Calls may be made meanwhile by many consumers at once: each list of calls has its turn, within
+/// which requests are written ahead, so that a pipe's latency is not paid for each.
+public actor CoprocessPlugin: HookEndpoint, Service {
+    /// How long a process is given to end after its standard input was closed, and once more
+    /// after SIGTERM.
+    public static let grace: Duration = .seconds(3)
+
+    public nonisolated let plugin: PluginDescription
+    let logger: Logger
+    let grace: Duration
+
+    var exchange: CoprocessProtocol
+    private var turns = TurnQueue()
+    /// Of the calls that have the turn.
+    private var caller: AsyncStream<CallerEvent>.Continuation?
+
+    enum Stage {
+        /// `run` has not begun, or there is no process for the time being.
+        case none
+        case running(Session)
+        /// It was killed, or its end was heard of, and nothing is sent to it any more.
+        case ending
+        /// `run` has ended: there will be no process any more.
+        case over
+    }
+    var stage = Stage.none
+    /// Requests that are still to be written: they gather while the pipe is full.
+    var outbox = JSONBytes()
+    /// Whether the watch over the calls' time sleeps until there is a call.
+    var watchIsIdle = false
+    /// Why the present process was killed, where it was.
+    var lastKill: HookFailure?
+    private var lastFailure: HookFailure?
+    private var starters: [AsyncStream<Never>.Continuation] = []
+
+    private let stopRequests: AsyncStream<Never>
+    private let stopRequest: AsyncStream<Never>.Continuation
+    private(set) var isStopping = false
+    /// Of the pause between two processes.
+    private var pause: AsyncStream<Never>.Continuation?
+
+    public init(_ plugin: PluginDescription, logger: Logger) {
+        self.init(plugin, logger: logger, grace: Self.grace, window: .init())
+    }
+
+    init(_ plugin: PluginDescription, logger: Logger, grace: Duration, window: CoprocessProtocol.Window) {
+        self.plugin = plugin
+        self.grace = grace
+        var logger = logger
+        logger[metadataKey: "plugin"] = "\(plugin.name)"
+        self.logger = logger
+        exchange = CoprocessProtocol(window: window, timeout: plugin.timeout)
+        (stopRequests, stopRequest) = AsyncStream.makeStream()
+    }
+
+    // MARK: Calls
+
+    public func observe(_ calls: [ObserverCall]) async -> ObserverOutcome {
+        let outcome = await perform(calls, .observe, params: { CallJSON.write($0, to: &$1) }) { _, _ throws(HookFailure) in }
+        return ObserverOutcome(succeeded: outcome.succeeded, failure: outcome.failure)
+    }
+
+    public func merge(_ call: MergeCall) async throws(HookFailure) -> MergeResult {
+        var result: MergeResult?
+        let outcome = await perform([call], .merge, params: { CallJSON.write($0, to: &$1) }) { call, answer throws(HookFailure) in
+            result = try MergeResult(answer, from: call.header.hook)
+        }
+        if let result { return result }
+        throw outcome.failure ?? HookFailure(.cancelled, "The call of hook \"\(call.header.hook)\" was cancelled.")
+    }
+
+    /// What a caller is told while it has the turn.
+    enum CallerEvent: Sendable {
+        case answer(PluginAnswer.Outcome)
+        case failed(HookFailure)
+        /// There is a process now, or room in the window.
+        case goOn
+    }
+
+    /// Makes the calls in order, as many ahead as the window allows, up to the first that fails.
+    private func perform<Call>(
+        _ calls: [Call], _ method: CallJSON.Method, params: (Call, inout JSONBytes) -> Void,
+        accept: (Call, PluginAnswer.Outcome) throws(HookFailure) -> Void
+    ) async -> ObserverOutcome {
+        guard await takeTurn() else { return ObserverOutcome(succeeded: 0) }
+        defer { turns.pass() }
+        let (events, continuation) = AsyncStream.makeStream(of: CallerEvent.self)
+        caller = continuation
+        defer {
+            caller = nil
+            exchange.abandon()
+        }
+        var iterator = events.makeAsyncIterator()
+        var sent = 0
+        var succeeded = 0
+        while succeeded < calls.count {
+            if case .over = stage { return ObserverOutcome(succeeded: succeeded, failure: stopped) }
+            while sent < calls.count, case .running(let session) = stage, exchange.hasRoom {
+                exchange.send(at: .now) { id in
+                    let before = outbox.count
+                    CallJSON.writeRequest(id, method, to: &outbox) { params(calls[sent], &$0) }
+                    return outbox.count - before
+                }
+                session.hasRequests.yield()
+                if watchIsIdle { session.hasDeadline.yield() }
+                sent += 1
+            }
+            // The stream also ends when the task is cancelled.
+            guard let event = await iterator.next(isolation: self) else { break }
+            switch event {
+            case .goOn: continue
+            case .failed(let failure): return ObserverOutcome(succeeded: succeeded, failure: failure)
+            case .answer(.refused(let message)):
+                return ObserverOutcome(
+                    succeeded: succeeded, failure: HookFailure(.refused, "\(title) answered with an error: \(message)"))
+            case .answer(let outcome):
+                do throws(HookFailure) { try accept(calls[succeeded], outcome) } catch {
+                    return ObserverOutcome(succeeded: succeeded, failure: error)
+                }
+                succeeded += 1
+            }
+        }
+        return ObserverOutcome(succeeded: succeeded)
+    }
+
+    /// - Returns: false where the task was cancelled before.
+    private func takeTurn() async -> Bool {
+        guard let (ticket, stream) = turns.take() else {
+            if Task.isCancelled { turns.pass() }
+            return !Task.isCancelled
+        }
+        for await _ in stream {}
+        guard Task.isCancelled else { return true }
+        if !turns.leave(ticket) { turns.pass() }
+        return false
+    }
+
+    func tellCaller(_ event: CallerEvent) { caller?.yield(event) }
+
+    var title: String { "Plugin \"\(plugin.name)\"" }
+
+    var stopped: HookFailure { HookFailure(.cancelled, "\(title) is stopped.") }
+
+    // MARK: Life
+
+    /// Waits until the plugin's process runs for the first time.
+    ///
+    /// - Throws: `HookFailure`: `cannotStart` where the first start failed (`run` goes on trying),
+    ///   `cancelled` where the task or the plugin was.
+    public func waitUntilStarted() async throws(HookFailure) {
+        while true {
+            switch stage {
+            case .running, .ending: return
+            case .over: throw stopped
+            case .none: break
+            }
+            if let lastFailure { throw lastFailure }
+            let (stream, continuation) = AsyncStream<Never>.makeStream()
+            starters.append(continuation)
+            for await _ in stream {}
+            if Task.isCancelled { throw HookFailure(.cancelled, "The wait for \(title) was cancelled.") }
+        }
+    }
+
+    /// Asks the plugin to stop: `run` closes its standard input, waits, sends SIGTERM, waits,
+    /// sends SIGKILL, and returns.
+    public nonisolated func stop() { stopRequest.finish() }
+
+    /// Holds the process until `stop`, a graceful shutdown, or the task's cancellation (which
+    /// kills it at once).
+    public func run() async {
+        await withGracefulShutdownHandler {
+            await withTaskGroup(of: Void.self) { group in
+                group.addTask { await self.supervise() }
+                group.addTask { [stopRequests] in
+                    for await _ in stopRequests {}
+                    await self.beginStop()
+                }
+            }
+        } onGracefulShutdown: {
+            self.stop()
+        }
+        stage = .over
+        tellCaller(.failed(stopped))
+        tellStarters()
+    }
+
+    private func beginStop() {
+        isStopping = true
+        pause?.finish()
+        if case .running(let session) = stage { session.beginStop() }
+    }
+
+    func tellStarters() {
+        for starter in starters { starter.finish() }
+        starters.removeAll()
+    }
+
+    private func supervise() async {
+        var delay = RestartDelay()
+        while !isStopping, !Task.isCancelled {
+            let pause: Duration
+            do throws(HookFailure) {
+                let (end, hasAnswered) = try await runProcess()
+                if hasAnswered { delay.reset() }
+                pause = delay.next()
+                if isStopping || Task.isCancelled { break }
+                logger.warning(
+                    "The plugin's process is gone, and is started again.",
+                    metadata: ["error": "\(end)", "delay": "\(pause)"])
+            } catch {
+                _ = delay.next()
+                pause = delay.next()
+                lastFailure = error
+                logger.error(
+                    "The plugin could not be started.", metadata: ["error": "\(error)", "delay": "\(pause)"])
+                tellCaller(.failed(error))
+                tellStarters()
+            }
+            await sleepUnlessStopped(for: pause)
+        }
+    }
+
+    private func sleepUnlessStopped(for duration: Duration) async {
+        guard duration > .zero, !isStopping else { return }
+        let (stream, continuation) = AsyncStream<Never>.makeStream()
+        pause = continuation
+        defer { pause = nil }
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { for await _ in stream {} }
+            // It throws only when it is cancelled, and then the time does not matter any more.
+            group.addTask { try? await Task.sleep(for: duration) }
+            await group.next()
+            group.cancelAll()
+        }
+    }
+}

@@ -1,0 +1,103 @@
+/// What is under way to one coprocess, and what an answer, the clock or its end mean for it.
+///
+/// A pipe holds more than one request, so that several calls may be under way, but no more than
+/// the window allows; the plugin answers them in order. The state is pure: who owns it reads and
+/// writes, and tells it of that.
+struct CoprocessProtocol: Sendable {
+    typealias Instant = SuspendingClock.Instant
+
+    struct Window: Sendable {
+        /// Requests that may be unanswered at once, and their bytes. One is always allowed.
+        var calls = 64
+        var bytes = 1 << 20
+    }
+
+    private struct Call {
+        let id: Int64
+        let size: Int
+        /// Who made it does not wait for the answer any more.
+        var isAbandoned = false
+    }
+
+    private let window: Window
+    private let timeout: Duration
+    /// In the order in which they were sent, and so in the order of the answers.
+    private var underWay: [Call] = []
+    private var bytesUnderWay = 0
+    /// Never used twice, also not for the next process.
+    private var lastID: Int64 = 0
+    /// When the oldest became the oldest, or was sent, whichever was later.
+    private var oldestSince: Instant?
+    /// Whether the process has answered anything that was asked.
+    private(set) var hasAnswered = false
+
+    init(window: Window = Window(), timeout: Duration) {
+        self.window = window
+        self.timeout = timeout
+    }
+
+    var isIdle: Bool { underWay.isEmpty }
+
+    /// Whether anybody waits for an answer.
+    var isAwaited: Bool { underWay.contains { !$0.isAbandoned } }
+
+    /// Whether one more call may be sent.
+    var hasRoom: Bool { isIdle || (underWay.count < window.calls && bytesUnderWay < window.bytes) }
+
+    /// When the oldest call has waited for too long.
+    var deadline: Instant? { oldestSince.map { $0.advanced(by: timeout) } }
+
+    /// A call is sent, under the id that `request` is given; it tells the request's size.
+    mutating func send(at now: Instant, request: (_ id: Int64) -> Int) {
+        lastID += 1
+        let call = Call(id: lastID, size: request(lastID))
+        if isIdle { oldestSince = now }
+        underWay.append(call)
+        bytesUnderWay += call.size
+    }
+
+    /// The calls under way are of no interest any more. The plugin answers them all the same.
+    mutating func abandon() {
+        for index in underWay.indices { underWay[index].isAbandoned = true }
+    }
+
+    enum Reception: Sendable, Hashable {
+        /// To who made the call.
+        case deliver(PluginAnswer.Outcome)
+        /// Nobody waits for it.
+        case drop
+        /// The plugin has lost step, and is to be killed.
+        case nonsense(String)
+    }
+
+    /// An answer came; nil is a line that is none.
+    mutating func receive(_ answer: PluginAnswer?, at now: Instant) -> Reception {
+        guard let answer else { return .nonsense("wrote a line that is no JSON-RPC response") }
+        guard let oldest = underWay.first else {
+            return .nonsense("wrote an answer though it was not asked")
+        }
+        guard answer.id == oldest.id else {
+            let given = answer.id.map { "with the id \($0)" } ?? "without an id"
+            var text = "answered \(given) where \(oldest.id) was due"
+            if case .refused(let message) = answer.outcome { text += " (\"\(message)\")" }
+            return .nonsense(text)
+        }
+        underWay.removeFirst()
+        bytesUnderWay -= oldest.size
+        oldestSince = isIdle ? nil : now
+        hasAnswered = true
+        return oldest.isAbandoned ? .drop : .deliver(answer.outcome)
+    }
+
+    func isOverdue(at now: Instant) -> Bool {
+        deadline.map { $0 <= now } ?? false
+    }
+
+    /// The process is gone, and with it all that was under way.
+    mutating func reset() {
+        underWay.removeAll()
+        bytesUnderWay = 0
+        oldestSince = nil
+        hasAnswered = false
+    }
+}

@@ -1,0 +1,205 @@
+import Glibc
+import Logging
+import PersistentHistory
+
+/// One process of a coprocess plugin, as its actor knows it while it runs.
+struct Session: Sendable {
+    let child: ChildProcess
+    /// There is something in the outbox; ends when there will be nothing more.
+    let hasRequests: AsyncStream<Void>.Continuation
+    /// There is a deadline again.
+    let hasDeadline: AsyncStream<Void>.Continuation
+    let stop: AsyncStream<Never>.Continuation
+
+    func beginStop() {
+        hasRequests.finish()
+        stop.finish()
+    }
+}
+
+extension CoprocessPlugin {
+    /// The tasks of a session, as they end.
+    private enum Part: Sendable {
+        /// The process has ended.
+        case process
+        /// There is nothing more to read from standard output.
+        case output
+        case errors
+        case stopRequest
+        /// The time is up that the process was given to end.
+        case grace
+        case other
+    }
+
+    /// Starts the process, speaks with it to its end, and leaves nothing of it.
+    ///
+    /// - Returns: why it ended, and whether it ever answered.
+    func runProcess() async throws(HookFailure) -> (end: String, hasAnswered: Bool) {
+        let ((), status) = try await ChildProcess.run(plugin) { child in await converse(with: child) }
+        let isKilled = lastKill != nil
+        let failure = lastKill ?? HookFailure(isStopping ? .cancelled : .died, "\(title) \(status).")
+        // Who waits after a kill has been told already.
+        if exchange.isAwaited && !isKilled { tellCaller(.failed(failure)) }
+        let hasAnswered = exchange.hasAnswered
+        exchange.reset()
+        outbox.removeAll()
+        lastKill = nil
+        stage = .none
+        return (failure.message, hasAnswered)
+    }
+
+    private func converse(with child: ChildProcess) async {
+        let (requests, hasRequests) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+        let (deadlines, hasDeadline) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+        let (stop, stopContinuation) = AsyncStream<Never>.makeStream()
+        let session = Session(child: child, hasRequests: hasRequests, hasDeadline: hasDeadline, stop: stopContinuation)
+        stage = .running(session)
+        watchIsIdle = false
+        if isStopping { session.beginStop() }
+        tellStarters()
+        tellCaller(.goOn)
+
+        await withTaskGroup(of: Part.self) { group in
+            group.addTask {
+                await child.waitForEnd()
+                return .process
+            }
+            group.addTask {
+                await self.readAnswers(from: child.output)
+                return .output
+            }
+            group.addTask { [logger] in
+                await ErrorLog(logger).follow(child.errors)
+                return .errors
+            }
+            group.addTask {
+                await self.writeRequests(to: child.input, when: requests)
+                return .other
+            }
+            group.addTask {
+                await self.watchTime(whenever: deadlines)
+                return .other
+            }
+            group.addTask {
+                for await _ in stop {}
+                return .stopRequest
+            }
+
+            var teardown = Teardown()
+            for await part in group {
+                switch part {
+                case .process: teardown.processEnded()
+                case .output:
+                    endSession()
+                    teardown.outputEnded()
+                case .errors: teardown.errorsEnded()
+                case .stopRequest: teardown.begin()
+                case .grace: teardown.graceIsOver()
+                case .other: continue
+                }
+                switch teardown.nextStep() {
+                case .none: continue
+                case .wait: break
+                case .signal(let signal): child.signalGroup(signal)
+                case .finish:
+                    group.cancelAll()
+                    continue
+                }
+                group.addTask { [grace] in
+                    // It throws only when it is cancelled: the process has ended in time.
+                    try? await Task.sleep(for: grace)
+                    return .grace
+                }
+            }
+        }
+        endSession()
+    }
+
+    /// Nothing is sent to the process any more.
+    private func endSession() {
+        guard case .running(let session) = stage else { return }
+        stage = .ending
+        session.hasRequests.finish()
+    }
+
+    // MARK: Requests
+
+    private func writeRequests(to input: Descriptor, when requests: AsyncStream<Void>) async {
+        do throws(SystemError) {
+            for await _ in requests {
+                while outbox.count > 0 {
+                    let bytes = outbox.bytes
+                    outbox.removeAll()
+                    guard try await input.write(bytes) else { return }
+                }
+            }
+        } catch {
+            // It reads no more, and may still answer what it has read; if not, its time runs out.
+            logger.debug("The plugin has closed its standard input.", metadata: ["error": "\(error)"])
+        }
+        input.close()
+    }
+
+    // MARK: Answers
+
+    /// Longer lines are nonsense.
+    private static let maximumLine = 16 << 20
+
+    private func readAnswers(from output: Descriptor) async {
+        var buffer = [UInt8](repeating: 0, count: 65_536)
+        var splitter = LineSplitter(limit: Self.maximumLine)
+        while true {
+            let count: Int
+            do throws(SystemError) { count = try await output.read(into: &buffer) } catch {
+                return kill(because: HookFailure(.badAnswer, "\(title) could not be read from: \(error)."))
+            }
+            guard count > 0 else { return }
+            var nonsense: String?
+            var room = false
+            splitter.split(buffer[..<count]) { line, isCut in
+                guard nonsense == nil, !line.allSatisfy({ $0 <= 0x20 }) else { return }
+                switch exchange.receive(isCut ? nil : PluginAnswer(line: line), at: .now) {
+                case .deliver(let outcome): tellCaller(.answer(outcome))
+                case .drop: room = true
+                case .nonsense(let what): nonsense = "\(what): \(String(decoding: line.prefix(100), as: UTF8.self))"
+                }
+            }
+            if nonsense == nil, splitter.isOverLimit { nonsense = "wrote a line of more than \(Self.maximumLine) bytes" }
+            if let nonsense { return kill(because: HookFailure(.badAnswer, "\(title) \(nonsense)")) }
+            if room { tellCaller(.goOn) }
+        }
+    }
+
+    /// The plugin hangs, or has lost step: its whole process group is killed, and who waits is
+    /// told at once.
+    private func kill(because failure: HookFailure) {
+        guard case .running(let session) = stage else { return }
+        session.child.signalGroup(SIGKILL)
+        lastKill = failure
+        if exchange.isAwaited { tellCaller(.failed(failure)) }
+        endSession()
+    }
+
+    // MARK: Time
+
+    /// Sleeps until the oldest call should have been answered, or until there is a call. A call
+    /// that is answered in time, as nearly all are, does not wake it.
+    private func watchTime(whenever deadlines: AsyncStream<Void>) async {
+        var deadlines = deadlines.makeAsyncIterator()
+        while !Task.isCancelled {
+            if let deadline = exchange.deadline {
+                // It throws only when it is cancelled.
+                try? await Task.sleep(until: deadline, clock: .suspending)
+                if exchange.isOverdue(at: .now), !Task.isCancelled {
+                    kill(because: HookFailure(
+                        .timedOut, "\(title) did not answer within \(plugin.timeout), and was killed."))
+                    return
+                }
+            } else {
+                watchIsIdle = true
+                _ = await deadlines.next(isolation: self)
+                watchIsIdle = false
+            }
+        }
+    }
+}

@@ -1,0 +1,148 @@
+import Glibc
+
+/// A descriptor that this process owns, read or written without ever blocking a thread.
+///
+/// One task at a time waits for it.
+final class Descriptor: Sendable {
+    private struct State {
+        /// An edge came while nobody waited.
+        var isReady = false
+        /// Nothing is waited for any more; what is there may still be read.
+        var isExpired = false
+        var isClosed = false
+        var registration: UInt64?
+        var waiter: CheckedContinuation<Void, Never>?
+    }
+
+    let number: Int32
+    private let state = Locked(State())
+
+    /// Takes the descriptor over, also where it throws.
+    init(adopting number: Int32, for interest: Poller.Interest) throws(SystemError) {
+        self.number = number
+        do throws(SystemError) {
+            guard fcntl(number, F_SETFL, fcntl(number, F_GETFL) | O_NONBLOCK) == 0 else {
+                throw SystemError(call: "fcntl", number: errno)
+            }
+            let key = try Poller.shared.register(self, for: interest)
+            state.withLock { $0.registration = key }
+        } catch {
+            close()
+            throw error
+        }
+    }
+
+    /// Closes it, once, and ends all waiting.
+    func close() {
+        let (waiter, registration) = state.withLock { state in
+            defer {
+                state.waiter = nil
+                state.registration = nil
+            }
+            if !state.isClosed {
+                state.isClosed = true
+                Glibc.close(number)
+            }
+            return (state.waiter, state.registration)
+        }
+        if let registration { Poller.shared.unregister(registration) }
+        waiter?.resume()
+    }
+
+    /// Ends all waiting: who reads gets what is in the pipe by now, and then the end.
+    ///
+    /// For a pipe of a process that has ended, whose other end some descendant may hold open.
+    func expire() {
+        let waiter = state.withLock { state in
+            state.isExpired = true
+            return state.waiter.take()
+        }
+        waiter?.resume()
+    }
+
+    func becameReady() {
+        let waiter = state.withLock { state in
+            if state.waiter == nil { state.isReady = true }
+            return state.waiter.take()
+        }
+        waiter?.resume()
+    }
+
+    /// Waits for the next edge; returns at once where one came, and where the task is cancelled.
+    ///
+    /// - Returns: false where there is nothing to wait for any more.
+    func wait() async -> Bool {
+        await withTaskCancellationHandler {
+            await waitUncancelled() && !Task.isCancelled
+        } onCancel: {
+            becameReady()
+        }
+    }
+
+    /// The same, but it does not heed the task's cancellation.
+    func waitUncancelled() async -> Bool {
+        await withCheckedContinuation { continuation in
+            let isOver = state.withLock { state in
+                if state.isReady || state.isExpired || state.isClosed {
+                    state.isReady = false
+                    return true
+                }
+                state.waiter = continuation
+                return false
+            }
+            if isOver { continuation.resume() }
+        }
+        return state.withLock { !$0.isExpired && !$0.isClosed }
+    }
+
+    /// Reads what is there, waiting until something is.
+    ///
+    /// - Returns: 0 at the end of the file, after `expire`, and where the task is cancelled.
+    func read(into buffer: inout [UInt8]) async throws(SystemError) -> Int {
+        while true {
+            // A pipe holds no more than one read takes, so the one after the expiry is the last.
+            let isLast = state.withLock { $0.isExpired }
+            switch try attempt("read", { buffer.withUnsafeMutableBytes { Glibc.read(number, $0.baseAddress, $0.count) } }) {
+            case .closed: return 0
+            case .done(let count):
+                if isLast { close() }
+                return count
+            case .wouldBlock where isLast: return 0
+            case .wouldBlock: _ = await wait()
+            }
+            if Task.isCancelled { return 0 }
+        }
+    }
+
+    /// Writes everything, waiting where the pipe is full.
+    ///
+    /// - Returns: false where it was not all written, because the waiting was ended.
+    func write(_ bytes: [UInt8]) async throws(SystemError) -> Bool {
+        var rest = bytes[...]
+        while !rest.isEmpty {
+            switch try attempt("write", { rest.withUnsafeBytes { Glibc.write(number, $0.baseAddress, $0.count) } }) {
+            case .closed: return false
+            case .done(let count): rest = rest.dropFirst(count)
+            case .wouldBlock: guard await wait() else { return false }
+            }
+        }
+        return true
+    }
+
+    private enum Attempt { case done(Int), wouldBlock, closed }
+
+    /// Under the lock, so that the number is not closed, and given to another, in between.
+    private func attempt(_ call: String, _ body: () -> Int) throws(SystemError) -> Attempt {
+        let result: Result<Attempt, SystemError> = state.withLock { state in
+            if state.isClosed { return .success(.closed) }
+            while true {
+                let count = body()
+                if count >= 0 { return .success(.done(count)) }
+                let number = errno
+                if number == EAGAIN { return .success(.wouldBlock) }
+                if number != EINTR { return .failure(SystemError(call: call, number: number)) }
+            }
+        }
+        return try result.get()
+    }
+}

@@ -1,0 +1,64 @@
+/// What a plugin writes to standard error, as lines for the log: cut where they are very long,
+/// repaired where they are no UTF-8, and held back when they come in a flood.
+struct ErrorLines: Sendable {
+    static let maximumLength = 4096
+    /// So many lines are let through at once, and from there on so many a second.
+    static let burst = 200
+    static let linesPerSecond = 20
+
+    /// One line for the log, and how many before it were dropped.
+    struct Line: Sendable, Hashable {
+        let text: String
+        let droppedBefore: Int
+    }
+
+    private var splitter = LineSplitter(limit: maximumLength)
+    private var allowance = Double(burst)
+    private var last: SuspendingClock.Instant?
+    /// Not told of yet.
+    private(set) var dropped = 0
+    /// The last line that was let through: often it says why the plugin failed.
+    private(set) var lastText: String?
+
+    mutating func split(_ chunk: ArraySlice<UInt8>, at now: SuspendingClock.Instant) -> [Line] {
+        collect(at: now) { $0.split(chunk, line: $1) }
+    }
+
+    mutating func finish(at now: SuspendingClock.Instant) -> [Line] {
+        collect(at: now) { $0.finish(line: $1) }
+    }
+
+    private mutating func collect(
+        at now: SuspendingClock.Instant, _ body: (inout LineSplitter, (ArraySlice<UInt8>, Bool) -> Void) -> Void
+    ) -> [Line] {
+        refill(at: now)
+        var lines: [Line] = []
+        var splitter = splitter
+        body(&splitter) { bytes, isCut in
+            guard bytes.contains(where: { $0 != UInt8(ascii: " ") && $0 != UInt8(ascii: "\r") }) else { return }
+            guard allowance >= 1 else {
+                dropped += 1
+                return
+            }
+            allowance -= 1
+            let text = Self.text(of: bytes) + (isCut ? "…" : "")
+            lines.append(Line(text: text, droppedBefore: dropped))
+            lastText = text
+            dropped = 0
+        }
+        self.splitter = splitter
+        return lines
+    }
+
+    private mutating func refill(at now: SuspendingClock.Instant) {
+        if let last {
+            let seconds = (now - last) / .seconds(1)
+            allowance = min(Double(Self.burst), allowance + seconds * Double(Self.linesPerSecond))
+        }
+        last = now
+    }
+
+    private static func text(of bytes: ArraySlice<UInt8>) -> String {
+        String(decoding: bytes.last == UInt8(ascii: "\r") ? bytes.dropLast() : bytes, as: UTF8.self)
+    }
+}

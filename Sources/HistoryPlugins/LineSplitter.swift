@@ -1,0 +1,38 @@
+/// Lines out of chunks that begin and end anywhere, with a limit on what is kept of a line.
+struct LineSplitter: Sendable {
+    private let limit: Int
+    /// What came of the line under way, at most `limit` bytes of it.
+    private var start: [UInt8] = []
+    /// More than the limit came of the line under way.
+    private(set) var isOverLimit = false
+
+    init(limit: Int) { self.limit = limit }
+
+    /// Calls `line` with each line that is complete now, without its end, and whether it was cut.
+    mutating func split(_ chunk: ArraySlice<UInt8>, line: (ArraySlice<UInt8>, _ isCut: Bool) -> Void) {
+        var rest = chunk
+        while let end = rest.firstIndex(of: UInt8(ascii: "\n")) {
+            if start.isEmpty && end - rest.startIndex <= limit {
+                // Mostly a line comes in one piece, and need not be copied.
+                line(rest[..<end], false)
+            } else {
+                keep(rest[..<end])
+                finish(line: line)
+            }
+            rest = rest[(end + 1)...]
+        }
+        keep(rest)
+    }
+
+    /// A last line that has no end.
+    mutating func finish(line: (ArraySlice<UInt8>, _ isCut: Bool) -> Void) {
+        if !start.isEmpty || isOverLimit { line(start[...], isOverLimit) }
+        start.removeAll(keepingCapacity: start.count < 65_536)
+        isOverLimit = false
+    }
+
+    private mutating func keep(_ bytes: ArraySlice<UInt8>) {
+        if bytes.count > limit - start.count { isOverLimit = true }
+        start += bytes.prefix(limit - start.count)
+    }
+}

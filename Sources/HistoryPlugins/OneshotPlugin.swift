@@ -1,0 +1,168 @@
+import Glibc
+public import Logging
+public import PersistentHistory
+
+/// A plugin whose process is started for each call: it reads the call's `params` as one line from
+/// standard input, and ends with status 0 where all is well.
+///
+/// Calls for several consumers run side by side, in a process each.
+public final class OneshotPlugin: HookEndpoint {
+    public let plugin: PluginDescription
+    private let logger: Logger
+
+    public init(_ plugin: PluginDescription, logger: Logger) {
+        self.plugin = plugin
+        var logger = logger
+        logger[metadataKey: "plugin"] = "\(plugin.name)"
+        self.logger = logger
+    }
+
+    public func observe(_ calls: [ObserverCall]) async -> ObserverOutcome {
+        for (index, call) in calls.enumerated() {
+            do throws(HookFailure) {
+                // What an observer prints is of no interest.
+                _ = try await run(.observe, call.header, keeping: 0) { CallJSON.write(call, to: &$0) }
+            } catch {
+                return ObserverOutcome(succeeded: index, failure: error.reason == .cancelled ? nil : error)
+            }
+        }
+        return ObserverOutcome(succeeded: calls.count)
+    }
+
+    public func merge(_ call: MergeCall) async throws(HookFailure) -> MergeResult {
+        let printed = try await run(.merge, call.header, keeping: Self.maximumResult) { CallJSON.write(call, to: &$0) }
+        return try MergeResult(printed: printed, by: call.header.hook)
+    }
+
+    /// The most that a merge hook may print.
+    private static let maximumResult = 16 << 20
+
+    private enum Part: Sendable {
+        case process
+        case output(Output)
+        case errors(String?)
+        case timeout
+        case other
+    }
+
+    /// - Parameter limit: how much of standard output is kept; a hook whose result is wanted may
+    ///   not print more.
+    private func run(
+        _ method: CallJSON.Method, _ header: HookCallHeader, keeping limit: Int, params: (inout JSONBytes) -> Void
+    ) async throws(HookFailure) -> [UInt8] {
+        if Task.isCancelled { throw cancelled(header) }
+        var json = JSONBytes()
+        params(&json)
+        json.endLine()
+        let environment = [
+            "HISTORYD_METHOD": method.rawValue, "HISTORYD_STORE": header.store,
+            "HISTORYD_CONSUMER": header.consumer, "HISTORYD_HOOK": header.hook,
+            "HISTORYD_DELIVERY": header.delivery,
+        ]
+        var logger = logger
+        logger[metadataKey: "hook"] = "\(header.hook)"
+        let (result, status) = try await ChildProcess.run(plugin, adding: environment) { [logger, bytes = json.bytes] child in
+            await attend(child, request: bytes, keeping: limit, logger: logger)
+        }
+        if Task.isCancelled { throw cancelled(header) }
+        if result.isTimedOut, status != .exited(0) {
+            throw HookFailure(.timedOut, "Hook \"\(header.hook)\" did not end within \(plugin.timeout), and was killed.")
+        }
+        if result.output.isOverLimit && limit > 0 {
+            throw HookFailure(.badAnswer, "Hook \"\(header.hook)\" printed more than \(limit) bytes, and was killed.")
+        }
+        let reason = result.lastError.map { ": \($0.prefix(200))" } ?? "."
+        switch status {
+        case .exited(0): return result.output.bytes
+        case .exited: throw HookFailure(.refused, "Hook \"\(header.hook)\" \(status)\(reason)")
+        case .signaled: throw HookFailure(.died, "Hook \"\(header.hook)\" \(status)\(reason)")
+        }
+    }
+
+    private func cancelled(_ header: HookCallHeader) -> HookFailure {
+        HookFailure(.cancelled, "The call of hook \"\(header.hook)\" was cancelled.")
+    }
+
+    private struct Attendance: Sendable {
+        var output = Output()
+        var lastError: String?
+        var isTimedOut = false
+    }
+
+    /// Writes, reads and watches until the process has ended and all it wrote has been read.
+    private func attend(
+        _ child: ChildProcess, request: [UInt8], keeping limit: Int, logger: Logger
+    ) async -> Attendance {
+        await withTaskGroup(of: Part.self) { group in
+            group.addTask {
+                await child.waitForEnd()
+                return .process
+            }
+            group.addTask {
+                let output = await Self.read(child.output, keeping: limit)
+                // Who is to say something may not say everything.
+                if output.isOverLimit && limit > 0 { child.signalGroup(SIGKILL) }
+                return .output(output)
+            }
+            group.addTask { .errors(await ErrorLog(logger).follow(child.errors)) }
+            group.addTask {
+                do throws(SystemError) {
+                    _ = try await child.input.write(request)
+                } catch {
+                    // Not every plugin reads what it is told; its status says whether all is well.
+                    logger.debug("The plugin did not read its input to the end.", metadata: ["error": "\(error)"])
+                }
+                child.input.close()
+                return .other
+            }
+            group.addTask { [timeout = plugin.timeout] in
+                // It throws only when it is cancelled: the process has ended in time.
+                do { try await Task.sleep(for: timeout) } catch { return .other }
+                child.signalGroup(SIGKILL)
+                return .timeout
+            }
+
+            var attendance = Attendance()
+            var awaited = 3
+            for await part in group {
+                switch part {
+                case .process: awaited -= 1
+                case .output(let output):
+                    attendance.output = output
+                    awaited -= 1
+                case .errors(let last):
+                    attendance.lastError = last
+                    awaited -= 1
+                case .timeout: attendance.isTimedOut = true
+                case .other: break
+                }
+                if awaited == 0 { group.cancelAll() }
+            }
+            return attendance
+        }
+    }
+
+    private struct Output: Sendable {
+        var bytes: [UInt8] = []
+        var isOverLimit = false
+    }
+
+    /// Reads to the end, keeping as much as is allowed; where nothing is to be kept all is let go.
+    private static func read(_ output: Descriptor, keeping limit: Int) async -> Output {
+        var result = Output()
+        var buffer = [UInt8](repeating: 0, count: 65_536)
+        do throws(SystemError) {
+            while true {
+                let count = try await output.read(into: &buffer)
+                guard count > 0 else { return result }
+                let room = limit - result.bytes.count
+                result.bytes += buffer[..<min(count, room)]
+                if count > room { result.isOverLimit = true }
+                if result.isOverLimit && limit > 0 { return result }
+            }
+        } catch {
+            // As if it had ended there: a result that is cut short is none.
+            return result
+        }
+    }
+}

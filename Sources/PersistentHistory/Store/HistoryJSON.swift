@@ -1,0 +1,148 @@
+/// The history's values in the form in which `historyctl` prints them and plugins read them.
+///
+/// One place for one form: an object id looks the same in a log, in a hook's call and on a
+/// terminal. Everything is written straight into bytes.
+public enum HistoryJSON {
+    // MARK: Values and identities
+
+    /// Numbers as numbers, null as null, a blob as `{"base64":"…"}`.
+    public static func write(_ value: HistoryValue, to json: inout JSONBytes) {
+        switch value {
+        case .null: json.null()
+        case .integer(let integer): json.integer(integer)
+        case .real(let real): json.real(real)
+        case .text(let text): json.string(text)
+        case .blob(let blob):
+            json.object { json in
+                json.name("base64")
+                json.base64(blob)
+            }
+        }
+    }
+
+    /// `{"id":42}`: the key's columns and values.
+    public static func write(_ objectID: ObjectID, to json: inout JSONBytes) {
+        json.object { json in
+            for (column, value) in zip(objectID.columns, objectID.values) {
+                json.name(column)
+                write(value, to: &json)
+            }
+        }
+    }
+
+    /// `x-history://<store id>/<entity>/p42`, an address of the row that is unique among stores.
+    public static func objectIDURL(of objectID: ObjectID, in entity: Entity, store: StoreID) -> String {
+        var url = ObjectURL.prefix(store: store, entity: entity)
+        ObjectURL.append(objectID, of: entity, to: &url)
+        return String(decoding: url, as: UTF8.self)
+    }
+
+    // MARK: Tombstones
+
+    public static func write(_ tombstone: Tombstone, to json: inout JSONBytes) {
+        json.object { json in
+            json.name("attributes")
+            json.object { json in
+                for (column, value) in tombstone.values {
+                    guard let text = TombstoneText.text(of: value, declaredType: column.declaredType) else {
+                        continue
+                    }
+                    json.name(column.name)
+                    json.string(text)
+                }
+            }
+            json.name("values")
+            json.object { json in
+                for (column, value) in tombstone.values {
+                    json.name(column.name)
+                    write(value, to: &json)
+                }
+            }
+            json.name("deletedDate")
+            json.string(tombstone.deletedDate.description)
+        }
+    }
+
+    // MARK: Changes and transactions
+
+    public static func write(_ change: HistoryChange, of store: StoreID, to json: inout JSONBytes) {
+        json.object { json in
+            writeMembers(of: change, url: ObjectURL.prefix(store: store, entity: change.entity), to: &json)
+        }
+    }
+
+    /// `token`, `author`, `context`, `processID`, `timestamp`: a transaction without its changes.
+    public static func writeHeader(of transaction: HistoryTransaction, to json: inout JSONBytes) {
+        json.object { writeHeaderMembers(of: transaction, to: &$0) }
+    }
+
+    /// The whole transaction, with its `changes`.
+    public static func write(_ transaction: HistoryTransaction, to json: inout JSONBytes) {
+        json.object { json in
+            writeHeaderMembers(of: transaction, to: &json)
+            json.name("changes")
+            json.array { json in
+                var urls = ObjectURL.Prefixes(store: transaction.token.store)
+                for change in transaction.changes {
+                    json.object { writeMembers(of: change, url: urls[change.entity], to: &$0) }
+                }
+            }
+        }
+    }
+
+    /// The array of what an observer is told: of each change the entity, the operation and the
+    /// object, with the time and the author of its transaction.
+    public static func writeContexts(
+        _ changes: some Sequence<HistoryChange>, of transaction: HistoryTransaction, to json: inout JSONBytes
+    ) {
+        let timestamp = transaction.timestamp.description
+        var urls = ObjectURL.Prefixes(store: transaction.token.store)
+        json.array { json in
+            for change in changes {
+                json.object { json in
+                    writeMembers(of: change, url: urls[change.entity], to: &json)
+                    json.name("timestamp")
+                    json.string(timestamp)
+                    json.name("author")
+                    json.string(transaction.author)
+                }
+            }
+        }
+    }
+
+    private static func writeHeaderMembers(of transaction: HistoryTransaction, to json: inout JSONBytes) {
+        json.name("token")
+        json.string(transaction.token.description)
+        json.name("author")
+        json.string(transaction.author)
+        json.name("context")
+        json.string(transaction.context)
+        json.name("processID")
+        if let processID = transaction.processID { json.integer(processID) } else { json.null() }
+        json.name("timestamp")
+        json.string(transaction.timestamp.description)
+    }
+
+    private static func writeMembers(of change: HistoryChange, url prefix: [UInt8], to json: inout JSONBytes) {
+        json.name("entityName")
+        json.string(change.entity.name)
+        json.name("operation")
+        json.string(change.operation.rawValue)
+        json.name("objectID")
+        write(change.objectID, to: &json)
+        json.name("objectIDURL")
+        var url = prefix
+        ObjectURL.append(change.objectID, of: change.entity, to: &url)
+        json.string(String(decoding: url, as: UTF8.self))
+        if change.operation == .update {
+            json.name("changedProperties")
+            json.array { json in
+                for property in change.changedProperties { json.string(property) }
+            }
+        }
+        if let tombstone = change.tombstone {
+            json.name("tombstone")
+            write(tombstone, to: &json)
+        }
+    }
+}

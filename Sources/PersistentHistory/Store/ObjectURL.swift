@@ -1,0 +1,82 @@
+/// How a row's identity is written as a URL: `x-history://<store id>/<entity>/<key>`.
+///
+/// The key's parts are joined by commas, each with its type in front: `p` an integer, `t` text,
+/// `x` a blob in hexadecimal, `r` a real. A row known by its rowid is `p5` in a table without a
+/// primary key, where nothing else can be meant, and `rowid5` where other rows are known by a key.
+enum ObjectURL {
+    /// The part that all rows of an entity share.
+    static func prefix(store: StoreID, entity: Entity) -> [UInt8] {
+        var url = Array("x-history://".utf8)
+        appendPercentEncoded(store.text, to: &url)
+        url.append(UInt8(ascii: "/"))
+        appendPercentEncoded(entity.name, to: &url)
+        url.append(UInt8(ascii: "/"))
+        return url
+    }
+
+    static func append(_ objectID: ObjectID, of entity: Entity, to url: inout [UInt8]) {
+        if objectID.isRowID && entity.key != .rowid, case .integer(let rowid)? = objectID.values.first {
+            url.append(contentsOf: "rowid\(rowid)".utf8)
+            return
+        }
+        for (index, value) in objectID.values.enumerated() {
+            if index > 0 { url.append(UInt8(ascii: ",")) }
+            append(value, to: &url)
+        }
+    }
+
+    private static func append(_ value: HistoryValue, to url: inout [UInt8]) {
+        switch value {
+        case .null: break  // A key with a null in it is known by its rowid.
+        case .integer(let integer):
+            url.append(UInt8(ascii: "p"))
+            url.append(contentsOf: String(integer).utf8)
+        case .real(let real):
+            url.append(UInt8(ascii: "r"))
+            url.append(contentsOf: real.shortestText.utf8)
+        case .text(let text):
+            url.append(UInt8(ascii: "t"))
+            appendPercentEncoded(text, to: &url)
+        case .blob(let blob):
+            url.append(UInt8(ascii: "x"))
+            for byte in blob {
+                url.append(Hexadecimal.digit(byte >> 4))
+                url.append(Hexadecimal.digit(byte & 15))
+            }
+        }
+    }
+
+    /// Everything but the unreserved characters of RFC 3986, section 2.3, is encoded.
+    private static func appendPercentEncoded(_ text: String, to url: inout [UInt8]) {
+        for byte in text.utf8 {
+            switch byte {
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."),
+                UInt8(ascii: "_"), UInt8(ascii: "~"):
+                url.append(byte)
+            default:
+                url.append(UInt8(ascii: "%"))
+                url.append(Hexadecimal.digit(byte >> 4, upperCase: true))
+                url.append(Hexadecimal.digit(byte & 15, upperCase: true))
+            }
+        }
+    }
+
+    /// The prefixes of one store's entities, each made once.
+    struct Prefixes {
+        let store: StoreID
+        private var current: (entity: Entity, prefix: [UInt8])?
+
+        init(store: StoreID) { self.store = store }
+
+        /// Remembers one only: changes of one entity mostly come together.
+        subscript(entity: Entity) -> [UInt8] {
+            mutating get {
+                if let current, current.entity === entity { return current.prefix }
+                let prefix = ObjectURL.prefix(store: store, entity: entity)
+                current = (entity, prefix)
+                return prefix
+            }
+        }
+    }
+}

@@ -1,0 +1,133 @@
+/// A date and time as SQLite stores them, for want of a type: as text, or as seconds since 1970
+/// (https://www.sqlite.org/lang_datefunc.html#time_values).
+///
+/// Read are `YYYY-MM-DD`, alone or followed by a space or `T` and `HH:MM`, `HH:MM:SS` or
+/// `HH:MM:SS.SSS`, and then by `Z` or `+HH:MM` or `-HH:MM`. A time without a day, which SQLite
+/// takes to be in the year 2000, and a Julian day are not: they would become a false date.
+struct SQLiteDate {
+    /// Whole seconds since 1970, rounded down.
+    private let seconds: Int64
+    /// Decimal digits of the fraction of a second; no zeros at the end.
+    private let fraction: Substring
+
+    /// The years that ISO 8601 writes with four digits.
+    private static let range: ClosedRange<Int64> = -62_167_219_200...253_402_300_799
+
+    private init?(seconds: Int64, fraction: Substring) {
+        guard Self.range.contains(seconds) else { return nil }
+        self.seconds = seconds
+        var fraction = fraction
+        while fraction.last == "0" { fraction.removeLast() }
+        self.fraction = fraction
+    }
+
+    init?(secondsSince1970 seconds: Int64) {
+        self.init(seconds: seconds, fraction: "")
+    }
+
+    /// The fraction is that of the shortest text of the number, which is exact where a binary
+    /// fraction is not: 1.1 is a tenth after the second, not 100 ms and 89 billionths.
+    init?(secondsSince1970 real: Double) {
+        let whole = real.rounded(.down)
+        guard abs(whole) < 1e12 else { return nil }
+        let text = abs(real).description
+        // A number below 0.001 is written with an exponent, and is no fraction to speak of.
+        guard !text.contains("e"), let point = text.firstIndex(of: ".") else {
+            self.init(seconds: Int64(real.rounded()), fraction: "")
+            return
+        }
+        let digits = text[text.index(after: point)...]
+        self.init(seconds: Int64(whole), fraction: real < 0 ? Self.complement(of: digits) : digits)
+    }
+
+    init?(_ text: String) {
+        var reader = Reader(rest: text.utf8[...])
+        guard let year = reader.number(4), reader.take("-"), let month = reader.number(2, in: 1...12),
+            reader.take("-"), let day = reader.number(2, in: 1...31)
+        else { return nil }
+        var seconds = CivilDate.daysSince1970(year: year, month: month, day: day) * 86_400
+        var fraction: Substring = ""
+        if reader.take("T") || reader.take(" ") {
+            guard let hour = reader.number(2, in: 0...24), reader.take(":"),
+                let minute = reader.number(2, in: 0...59)
+            else { return nil }
+            seconds += hour * 3600 + minute * 60
+            if reader.take(":") {
+                guard let second = reader.number(2, in: 0...59) else { return nil }
+                seconds += second
+                if reader.take(".") {
+                    fraction = reader.digits()
+                    guard !fraction.isEmpty else { return nil }
+                }
+            }
+            guard let offset = reader.offset() else { return nil }
+            seconds -= offset
+        }
+        guard reader.rest.isEmpty else { return nil }
+        self.init(seconds: seconds, fraction: fraction)
+    }
+
+    /// In UTC with `Z`; a fraction, where there is one, has three digits or as many as it needs.
+    var iso8601: String {
+        let text = String(HistoryTimestamp(milliseconds: seconds * 1000).description.dropLast(".000Z".count))
+        if fraction.isEmpty { return text + "Z" }
+        return text + "." + fraction + String(repeating: "0", count: max(0, 3 - fraction.count)) + "Z"
+    }
+
+    /// The digits of one less this fraction: what a negative number is above the second below it.
+    private static func complement(of digits: Substring) -> Substring {
+        var digits = digits
+        while digits.last == "0" { digits.removeLast() }
+        guard let last = digits.popLast()?.wholeNumberValue else { return "" }
+        let others = digits.map { String(9 - ($0.wholeNumberValue ?? 0)) }.joined()
+        return Substring(others + String(10 - last))
+    }
+
+    private struct Reader {
+        var rest: Substring.UTF8View
+
+        mutating func take(_ character: Unicode.Scalar) -> Bool {
+            guard rest.first == UInt8(ascii: character) else { return false }
+            rest.removeFirst()
+            return true
+        }
+
+        mutating func digits() -> Substring {
+            let digits = rest.prefix { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }
+            rest = rest[digits.endIndex...]
+            return Substring(digits)
+        }
+
+        mutating func number(_ count: Int, in range: ClosedRange<Int64> = 0...9999) -> Int64? {
+            let digits = digits()
+            guard digits.utf8.count == count, let number = Int64(digits), range.contains(number) else {
+                return nil
+            }
+            return number
+        }
+
+        /// Seconds east of Greenwich; 0 where the text says nothing, for it is UTC then.
+        mutating func offset() -> Int64? {
+            while take(" ") {}
+            if rest.isEmpty || take("Z") || take("z") { return 0 }
+            let west = take("-")
+            guard west || take("+"), let hours = number(2, in: 0...14), take(":"),
+                let minutes = number(2, in: 0...59)
+            else { return nil }
+            return (hours * 3600 + minutes * 60) * (west ? -1 : 1)
+        }
+    }
+}
+
+extension CivilDate {
+    /// The inverse of `init(daysSince1970:)`. A day that its month does not have runs over into
+    /// the next one, as in SQLite.
+    static func daysSince1970(year: Int64, month: Int64, day: Int64) -> Int64 {
+        let marchYear = month <= 2 ? year - 1 : year
+        let (era, yearOfEra) = marchYear.dividedByFloor(400)
+        let marchMonth = month > 2 ? month - 3 : month + 9
+        let dayOfYear = (153 * marchMonth + 2) / 5 + day - 1
+        let dayOfEra = yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear
+        return era * 146_097 + dayOfEra - 719_468
+    }
+}

@@ -1,0 +1,87 @@
+extension Tombstone {
+    /// The values as text, by column: what is null is left out.
+    public var attributes: [String: String] {
+        var attributes: [String: String] = [:]
+        for (column, value) in values {
+            attributes[column.name] = TombstoneText.text(of: value, declaredType: column.declaredType)
+        }
+        return attributes
+    }
+}
+
+/// The text of a deleted row's value, as `attributes` of a tombstone gives it.
+///
+/// SQLite has few types (https://www.sqlite.org/datatype3.html), so the column's declared type
+/// says what the value means: UUID, URL, DATE, DATETIME, TIMESTAMP and BOOLEAN have a form of
+/// their own. A value that is none of its column's type is written for what it is.
+enum TombstoneText {
+    /// - Returns: nil for null, which `attributes` leaves out.
+    static func text(of value: HistoryValue, declaredType: String) -> String? {
+        if case .null = value { return nil }
+        return special(value, meaning: Meaning(declaredType: declaredType)) ?? plain(value)
+    }
+
+    private enum Meaning {
+        case uuid, date, boolean, plain
+
+        /// The first word decides: `TIMESTAMP(3) WITH TIME ZONE` is a TIMESTAMP.
+        init(declaredType: String) {
+            let word = declaredType.prefix { $0 != " " && $0 != "(" }
+            switch word.uppercased() {
+            case "UUID": self = .uuid
+            case "DATE", "DATETIME", "TIMESTAMP": self = .date
+            case "BOOLEAN", "BOOL": self = .boolean
+            default: self = .plain  // The text of a URL is absolute, or is left as it is.
+            }
+        }
+    }
+
+    private static func plain(_ value: HistoryValue) -> String? {
+        switch value {
+        case .null: nil
+        case .integer(let integer): String(integer)
+        case .real(let real): real.shortestText
+        case .text(let text): text
+        case .blob(let blob): Base64.text(blob)
+        }
+    }
+
+    private static func special(_ value: HistoryValue, meaning: Meaning) -> String? {
+        switch (meaning, value) {
+        case (.uuid, .text(let text)): uuid(text)
+        case (.uuid, .blob(let blob)): uuid(blob)
+        case (.boolean, .integer(0)): "false"
+        case (.boolean, .integer(1)): "true"
+        case (.date, .text(let text)): SQLiteDate(text)?.iso8601
+        case (.date, .integer(let seconds)): SQLiteDate(secondsSince1970: seconds)?.iso8601
+        case (.date, .real(let seconds)): SQLiteDate(secondsSince1970: seconds)?.iso8601
+        default: nil
+        }
+    }
+
+    // MARK: UUID (RFC 9562, section 4)
+
+    private static let dashes: Set<Int> = [8, 13, 18, 23]
+
+    private static func uuid(_ text: String) -> String? {
+        guard text.utf8.count == 36 else { return nil }
+        for (place, character) in text.utf8.enumerated() {
+            let fits = dashes.contains(place)
+                ? character == UInt8(ascii: "-") : Character(Unicode.Scalar(character)).isHexDigit
+            guard fits else { return nil }
+        }
+        return text.uppercased()
+    }
+
+    private static func uuid(_ blob: [UInt8]) -> String? {
+        guard blob.count == 16 else { return nil }
+        var text: [UInt8] = []
+        text.reserveCapacity(36)
+        for byte in blob {
+            if dashes.contains(text.count) { text.append(UInt8(ascii: "-")) }
+            text.append(Hexadecimal.digit(byte >> 4, upperCase: true))
+            text.append(Hexadecimal.digit(byte & 15, upperCase: true))
+        }
+        return String(decoding: text, as: UTF8.self)
+    }
+}
