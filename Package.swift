@@ -15,6 +15,7 @@ let grdb: Target.Dependency = .product(name: "GRDB", package: "GRDB.swift")
 let sqlite: Target.Dependency = .product(name: "GRDBSQLite", package: "GRDB.swift")
 let logging: Target.Dependency = .product(name: "Logging", package: "swift-log")
 let lifecycle: Target.Dependency = .product(name: "ServiceLifecycle", package: "swift-service-lifecycle")
+let signals: Target.Dependency = .product(name: "UnixSignals", package: "swift-service-lifecycle")
 let subprocess: Target.Dependency = .product(name: "Subprocess", package: "swift-subprocess")
 let arguments: Target.Dependency = .product(name: "ArgumentParser", package: "swift-argument-parser")
 let collections: Target.Dependency = .product(name: "DequeModule", package: "swift-collections")
@@ -55,11 +56,13 @@ let package = Package(
             name: "HistoryDaemon",
             dependencies: [
                 "PersistentHistory", "HistoryConfiguration", "HistoryPlugins", "CSystemd",
-                logging, lifecycle,
+                logging, lifecycle, signals,
             ],
             swiftSettings: strict),
 
-        .executableTarget(name: "historyd", dependencies: ["HistoryDaemon", arguments], swiftSettings: strict),
+        .executableTarget(
+            name: "historyd", dependencies: ["HistoryDaemon", "HistoryConfiguration", "PersistentHistory", arguments, logging],
+            swiftSettings: strict),
         .executableTarget(
             name: "historyctl",
             dependencies: ["PersistentHistory", "HistoryConfiguration", arguments],

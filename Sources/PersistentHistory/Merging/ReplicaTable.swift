@@ -53,8 +53,10 @@ struct ReplicaTable {
     func fill(_ replica: Database, from store: Database) throws {
         try replica.execute(sql: "DROP TABLE IF EXISTS \(SQLText.name(table.name))")
         try replica.execute(sql: table.sql)
-        let source = try store.makeStatement(sql: select).sqliteStatement
-        let target = try replica.makeStatement(sql: insert).sqliteStatement
+        let source = try store.cachedStatement(sql: select).sqliteStatement
+        sqlite3_reset(source)
+        defer { sqlite3_reset(source) }
+        let target = try replica.cachedStatement(sql: insert).sqliteStatement
         while try source.step(store) { try Self.copyRow(source, into: target, replica) }
         for index in indexes { try replica.execute(sql: index) }
     }

@@ -4,36 +4,40 @@
 public struct HistoryError: Error, Sendable, CustomStringConvertible {
     public struct Code: Hashable, Sendable, CustomStringConvertible {
         let name: String
+
+        /// A code of a module above this one.
+        public init(_ name: String) { self.name = name }
+
         public var description: String { name }
 
         /// The file is not there.
-        public static let storeMissing = Code(name: "storeMissing")
+        public static let storeMissing = Code("storeMissing")
         /// The file is no SQLite database, or is damaged.
-        public static let storeCorrupt = Code(name: "storeCorrupt")
+        public static let storeCorrupt = Code("storeCorrupt")
         /// The file may not be read, or not be written where that is needed.
-        public static let storeUnreadable = Code(name: "storeUnreadable")
+        public static let storeUnreadable = Code("storeUnreadable")
         /// Another process held a lock for longer than was waited.
-        public static let storeBusy = Code(name: "storeBusy")
+        public static let storeBusy = Code("storeBusy")
         /// The store has no history: tracking was never begun, or was taken away.
-        public static let notTracked = Code(name: "notTracked")
+        public static let notTracked = Code("notTracked")
         /// A newer version of this program tracks the store.
-        public static let formatTooNew = Code(name: "formatTooNew")
+        public static let formatTooNew = Code("formatTooNew")
         /// A name that can not be tracked: a view, a virtual table, SQLite's own, one of ours, or nothing at all.
-        public static let notAnEntity = Code(name: "notAnEntity")
+        public static let notAnEntity = Code("notAnEntity")
         /// The text is no token.
-        public static let tokenInvalid = Code(name: "tokenInvalid")
+        public static let tokenInvalid = Code("tokenInvalid")
         /// The history after the token has been deleted, wholly or in part.
-        public static let tokenExpired = Code(name: "tokenExpired")
+        public static let tokenExpired = Code("tokenExpired")
         /// The token is another store's.
-        public static let tokenForeign = Code(name: "tokenForeign")
+        public static let tokenForeign = Code("tokenForeign")
         /// The token is newer than the store's newest transaction: the file was replaced or restored.
-        public static let tokenAhead = Code(name: "tokenAhead")
+        public static let tokenAhead = Code("tokenAhead")
         /// A replica could not be written.
-        public static let replicaUnwritable = Code(name: "replicaUnwritable")
+        public static let replicaUnwritable = Code("replicaUnwritable")
         /// The state database could not be used.
-        public static let stateUnusable = Code(name: "stateUnusable")
+        public static let stateUnusable = Code("stateUnusable")
         /// Any other failure that SQLite reported.
-        public static let sqlite = Code(name: "sqlite")
+        public static let sqlite = Code("sqlite")
     }
 
     public let code: Code

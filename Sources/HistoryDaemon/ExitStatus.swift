@@ -1,0 +1,37 @@
+public import PersistentHistory
+
+/// How the programs end: the statuses of sysexits(3), so that a service manager and a script can
+/// tell what is worth trying again.
+public enum ExitStatus: Int32, Error, Sendable {
+    case ok = 0
+    /// EX_DATAERR: a store is no database, or damaged.
+    case badData = 65
+    /// EX_NOINPUT: a store is not there.
+    case noInput = 66
+    /// EX_UNAVAILABLE: what is asked for is not there: a store is not tracked, a daemon does not run.
+    case unavailable = 69
+    /// EX_SOFTWARE.
+    case internalError = 70
+    /// EX_IOERR.
+    case inputOutput = 74
+    /// EX_TEMPFAIL: a lock, a hook that fails: try again later.
+    case temporary = 75
+    /// EX_NOPERM.
+    case noPermission = 77
+    /// EX_CONFIG.
+    case configuration = 78
+
+    /// What an error of the library means to whoever started the program.
+    public init(_ error: HistoryError) {
+        switch error.code {
+        case .storeMissing: self = .noInput
+        case .storeCorrupt, .formatTooNew, .notAnEntity, .tokenInvalid, .tokenForeign, .tokenAhead: self = .badData
+        case .storeUnreadable: self = .noPermission
+        case .storeBusy: self = .temporary
+        case .notTracked, .tokenExpired: self = .unavailable
+        case .stateInUse: self = .temporary
+        case .replicaUnwritable, .stateUnusable: self = .inputOutput
+        default: self = .internalError
+        }
+    }
+}

@@ -1,0 +1,116 @@
+import Logging
+import PersistentHistory
+
+/// Tells the log, and the service manager's status line, what happens to one store.
+struct PipelineLog: PipelineReporter {
+    let store: String
+    let logger: Logger
+    let status: Locked<DaemonStatus>
+    let notifier: any ServiceNotifying
+    /// Called when a hook is held: a single run (`--once`) then gives up.
+    var onHold: @Sendable () -> Void = {}
+
+    func report(_ event: PipelineEvent) {
+        let wasHeld = isHeld(event)
+        let (changed, line) = status.withLock { ($0.note(event, store: store), $0.line) }
+        if changed { notifier.notify(.status(line)) }
+        log(event, isRepeated: wasHeld)
+        if case .hookHeld = event { onHold() }
+    }
+
+    private func isHeld(_ event: PipelineEvent) -> Bool {
+        guard case .hookHeld(let consumer, let hook, _, _, _, _) = event else { return false }
+        return status.withLock { $0.held.contains(.init(store: store, consumer: consumer, hook: hook)) }
+    }
+
+    private func log(_ event: PipelineEvent, isRepeated: Bool) {
+        switch event {
+        case .storeOpened(let newest):
+            logger.info("Store \"\(store)\" is open at \(newest).", metadata: fields(token: newest))
+        case .storeLost(let error):
+            logger.report(.storeLost, "Store \"\(store)\" can not be used. \(error)", metadata: fields())
+        case .storeReplaced:
+            logger.report(.storeReplaced, "Store \"\(store)\" was replaced or removed; it is opened anew.", metadata: fields())
+        case .trackingUpdated(let outcome):
+            logger.report(.trackingUpdated, "Tracking of store \"\(store)\" was brought up to date: \(outcome.sentence).", metadata: fields())
+        case .consumerBegan(let consumer, let token):
+            logger.notice("Consumer \"\(consumer)\" of store \"\(store)\" is new; it begins after \(token).", metadata: fields(consumer, token: token))
+        case .consumerForgotten(let consumer):
+            logger.notice("Consumer \"\(consumer)\" of store \"\(store)\" is configured no more; its cursor was dropped.", metadata: fields(consumer))
+        case .delivered(let consumer, let hook, let calls, let transactions, let last):
+            logger.info("Delivered \(transactions, "transaction") to \"\(hook)\" for \"\(consumer)\" in \(calls, "call").", metadata: fields(consumer, hook, last))
+        case .hookFailed(let consumer, let hook, let failure, let token, let attempt, let delay):
+            logger.report(
+                failure.reason == .timedOut ? .hookTimedOut : .hookFailed,
+                "Hook \"\(hook)\" failed for \"\(consumer)\", attempt \(attempt): \(failure) It is tried again in \(delay.text).",
+                metadata: fields(consumer, hook, token))
+        case .hookHeld(let consumer, let hook, let failure, let token, let attempts, let delay):
+            let text: Logger.Message =
+                "Hook \"\(hook)\" failed for \"\(consumer)\", attempt \(attempts): \(failure) \"\(consumer)\" waits; it is tried again every \(delay.text)."
+            if isRepeated {
+                logger.debug(text, metadata: fields(consumer, hook, token))
+            } else {
+                logger.report(.hookHeld, text, metadata: fields(consumer, hook, token))
+            }
+        case .hookRecovered(let consumer, let hook, let token, let attempts):
+            logger.report(.hookRecovered, "Hook \"\(hook)\" succeeded for \"\(consumer)\" after \(attempts, "failed attempt").", metadata: fields(consumer, hook, token))
+        case .deadLetterKept(let consumer, let hook, let failure, let token, let attempts):
+            logger.report(
+                .deadLetterKept, "Hook \"\(hook)\" failed for \"\(consumer)\", attempt \(attempts): \(failure) The call is kept as a dead letter, and \"\(consumer)\" goes on.",
+                metadata: fields(consumer, hook, token))
+        case .merged(let consumer, let context, let transactions, let last):
+            logger.debug("Merged \(transactions, "transaction") into context \"\(context)\" of \"\(consumer)\".", metadata: fields(consumer, token: last, context: context))
+        case .replicaFilled(let consumer, let context, let token):
+            logger.report(.contextRefilled, "Context \"\(context)\" of \"\(consumer)\" was filled from the store as of \(token).", metadata: fields(consumer, token: token, context: context))
+        case .contextFailed(let consumer, let context, let error, let delay):
+            logger.report(.contextFailed, "Context \"\(context)\" of \"\(consumer)\" can not be merged into. \(error) It is tried again in \(delay.text).", metadata: fields(consumer, context: context))
+        case .cursorMoved(let consumer, let token):
+            logger.trace("The cursor of \"\(consumer)\" is at \(token).", metadata: fields(consumer, token: token))
+        case .consumerFailed(let consumer, let error, let delay):
+            logger.warning("Consumer \"\(consumer)\" of store \"\(store)\" can not go on. \(error) It is tried again in \(delay.text).", metadata: fields(consumer))
+        case .tokenExpired(let consumer, let error):
+            logger.report(.tokenExpired, "Consumer \"\(consumer)\" of store \"\(store)\" begins anew, its contexts are filled from the store. \(error)", metadata: fields(consumer))
+        case .cleaned(let deleted, let floor):
+            logger.report(.cleaned, "Deleted \(deleted, "change") of store \"\(store)\" that every consumer has had.", metadata: fields(token: floor))
+        case .cleaningBlocked(let consumers):
+            let names = consumers.map { "\"\($0)\"" }.joined(separator: ", ")
+            logger.report(.consumerBlocksCleanup, "History of store \"\(store)\" is kept for \(names).", metadata: fields(consumers.first))
+        case .cleaningFailed(let error):
+            logger.report(.cleanFailed, "History of store \"\(store)\" could not be cleaned. \(error) It is tried again.", metadata: fields())
+        }
+    }
+
+    private func fields(
+        _ consumer: String? = nil, _ hook: String? = nil, _ token: HistoryToken? = nil, context: String? = nil
+    ) -> Logger.Metadata {
+        var fields: Logger.Metadata = ["store": "\(store)"]
+        if let consumer { fields["consumer"] = "\(consumer)" }
+        if let hook { fields["hook"] = "\(hook)" }
+        if let token { fields["token"] = "\(token)" }
+        if let context { fields["context"] = "\(context)" }
+        return fields
+    }
+
+    private func fields(_ consumer: String? = nil, token: HistoryToken, context: String? = nil) -> Logger.Metadata {
+        fields(consumer, nil, token, context: context)
+    }
+}
+
+extension Tracking.Outcome {
+    /// `began "person"; brought up to date "item"`.
+    var sentence: String {
+        [("began", added), ("brought up to date", updated), ("table gone", dropped)]
+            .filter { !$0.1.isEmpty }
+            .map { "\($0.0) \($0.1.map { "\"\($0)\"" }.joined(separator: ", "))" }
+            .joined(separator: "; ")
+    }
+}
+
+extension Duration {
+    /// `100 ms`, `2.5 s`.
+    var text: String {
+        let milliseconds = components.seconds * 1000 + components.attoseconds / 1_000_000_000_000_000
+        if milliseconds < 1000 { return "\(milliseconds) ms" }
+        return milliseconds % 1000 == 0 ? "\(milliseconds / 1000) s" : "\(Double(milliseconds) / 1000) s"
+    }
+}

@@ -1,0 +1,60 @@
+import PersistentHistory
+import ServiceLifecycle
+
+/// Hears of commits to all stores.
+struct ObserverService: Service {
+    let observer: StoreObserver
+
+    func run() async throws {
+        try await withGracefulShutdownHandler {
+            try await observer.run()
+        } onGracefulShutdown: {
+            observer.stop()
+        }
+    }
+}
+
+/// Serves one store.
+struct StoreService: Service {
+    let runner: StoreRunner
+    let signals: StoreSignals
+    let stop: StopSignal
+    let gate: StartGate
+
+    func run() async throws {
+        try await withGracefulShutdownHandler {
+            try await runner.run(watching: signals) { gate.open() }
+        } onGracefulShutdown: {
+            stop.request()
+        }
+    }
+}
+
+/// Waits for something that happens once.
+struct StartGate: Sendable {
+    private let stream: AsyncStream<Never>
+    private let continuation: AsyncStream<Never>.Continuation
+
+    init() { (stream, continuation) = AsyncStream.makeStream() }
+
+    func open() { continuation.finish() }
+
+    func wait() async { for await _ in stream {} }
+}
+
+/// Tells the service manager that the daemon is ready, once everything really is.
+struct ReadinessService: Service {
+    let waitUntilUp: @Sendable () async -> Void
+    let isReady: @Sendable () -> Void
+    let isStopping: @Sendable () -> Void
+
+    func run() async throws {
+        try await withGracefulShutdownHandler {
+            await waitUntilUp()
+            if !Task.isShuttingDownGracefully { isReady() }
+            try await gracefulShutdown()
+        } onGracefulShutdown: {
+            isStopping()
+        }
+    }
+}

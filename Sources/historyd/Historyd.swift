@@ -1,0 +1,74 @@
+import ArgumentParser
+import Foundation
+import HistoryConfiguration
+import HistoryDaemon
+import Logging
+import PersistentHistory
+
+@main
+struct Historyd: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "historyd",
+        abstract: "Tells programs what other programs changed in a SQLite store.",
+        discussion: """
+            historyd watches SQLite stores, hands each new transaction to the hooks of plugins, merges \
+            it into replicas, and deletes history that everybody has had. Stores are tracked with \
+            historyctl; see the README.
+
+            Exit statuses are those of sysexits(3): 64 usage, 66 store missing, 69 store not tracked, \
+            70 internal, 74 input or output, 75 temporary, 77 permission, 78 configuration.
+            """,
+        version: HistoryVersion.current)
+
+    @Option(help: "The configuration.")
+    var config = "/etc/historyd/historyd.json"
+
+    @Flag(help: "Check the configuration and the manifests, report all errors, and exit.")
+    var checkConfig = false
+
+    @Flag(help: "Work off everything there is, and exit: with 0 when all consumers are level.")
+    var once = false
+
+    func run() async throws {
+        let level = LiveLogLevel(.info)
+        LogOutput.suitable.bootstrap(level: level)
+        let logger = Logger(label: "historyd")
+        let loaded: LoadedConfiguration
+        do {
+            loaded = try LoadedConfiguration.load(file: config)
+        } catch {
+            for problem in error.problems { logger.report(.configurationInvalid, "\(problem)") }
+            throw ExitCode(ExitStatus.configuration.rawValue)
+        }
+        if checkConfig {
+            print("\(config) is valid: \(loaded.summary).")
+            return
+        }
+        level.level = loaded.configuration.logLevel.loggerLevel
+
+        do {
+            let folder = StateFolder.path(environment: ProcessInfo.processInfo.environment)
+            let daemon = try Daemon(loaded, stateFolder: folder, logger: logger)
+            if once {
+                guard try await daemon.runOnce() else { throw ExitCode(ExitStatus.temporary.rawValue) }
+            } else {
+                try await daemon.run()
+            }
+        } catch let error as HistoryError {
+            logger.report(error.code == .stateInUse ? .stateInUse : .storeUnusable, "\(error)")
+            throw ExitCode(ExitStatus(error).rawValue)
+        }
+    }
+}
+
+extension LogLevel {
+    var loggerLevel: Logger.Level { Logger.Level(rawValue: rawValue) ?? .info }
+}
+
+extension LoadedConfiguration {
+    var summary: String {
+        let consumers = configuration.stores.reduce(0) { $0 + $1.consumers.count }
+        let hooks = plugins.reduce(0) { $0 + $1.hooks.count }
+        return "stores \(configuration.stores.count), consumers \(consumers), plugins \(plugins.count), hooks \(hooks)"
+    }
+}
