@@ -74,7 +74,7 @@ let package = Package(
             name: "PersistentHistoryTests", dependencies: ["PersistentHistory", "TestSupport", grdb, sqlite],
             swiftSettings: strict),
         .testTarget(
-            name: "HistoryConfigurationTests", dependencies: ["HistoryConfiguration", "TestSupport"],
+            name: "HistoryConfigurationTests", dependencies: ["HistoryConfiguration", "TestSupport", subprocess],
             swiftSettings: strict),
         .testTarget(
             name: "HistoryPluginsTests", dependencies: ["HistoryPlugins", "TestSupport"],

@@ -75,7 +75,7 @@ struct JSONReader {
             let key = try string()
             let earlier = first[key]
             if let earlier {
-                note("key \(key.quoted) is given twice, first at \(earlier)", at: keyPosition)
+                note("key \(key.excerpt) is given twice, first at \(earlier)", at: keyPosition)
             } else {
                 first[key] = keyPosition
             }
@@ -136,7 +136,7 @@ struct JSONReader {
             return .bool(false)
         default:
             let near = NearestName.of(word, in: ["true", "false", "null"]).map { "; did you mean \($0)?" }
-            throw stop("expected a value, found \(word.quoted)\(near ?? "") (a text needs double quotes)")
+            throw stop("expected a value, found \(word.excerpt)\(near ?? "") (a text needs double quotes)")
         }
     }
 
