@@ -82,6 +82,42 @@ extension CorpusCase {
     }
 }
 
+// MARK: Documents by chance
+
+/// Documents of the corpus with one value put where another was, which keeps them JSON.
+private func scrambled(_ corpus: [CorpusCase], count: Int, random: inout Seed) -> [String] {
+    let roots = corpus.compactMap { JSONReader.read(Array($0.text.utf8)).root }
+    let values = roots.flatMap { root in
+        root.places().map { place in
+            var value = ""
+            _ = root.rewritten(at: place) { value = $0; return $0 }
+            return value
+        }
+    }
+    return (0..<count).compactMap { _ in
+        guard let root = roots.randomElement(using: &random), let place = root.places().randomElement(using: &random),
+            let value = values.randomElement(using: &random)
+        else { return nil }
+        return root.rewritten(at: place) { _ in value }.text
+    }
+}
+
+@Suite struct ScrambledDocuments {
+    /// Whatever is in a document, each problem is a line, and inside of it.
+    @Test(arguments: [true, false])
+    func endInLinesOfProblems(areManifests: Bool) {
+        var random = Seed(UInt64.random(in: 0 ... .max))
+        for text in scrambled(areManifests ? manifestCorpus : configurationCorpus, count: 2000, random: &random) {
+            let output = areManifests ? problems(manifest: text) : problems(configuration: text)
+            for line in output.split(separator: "\n", omittingEmptySubsequences: true) {
+                let place = line.dropFirst(file.count).split(separator: ":", maxSplits: 2).compactMap { Int($0) }
+                #expect(line.hasPrefix(file + ":") && place.count == 2, "\(random): \(text)")
+                #expect(place.first == 1 && 1...text.unicodeScalars.count ~= place.last ?? 0, "\(random): \(text)")
+            }
+        }
+    }
+}
+
 // MARK: The schemas
 
 /// Says of each document whether a schema takes it for good. The validator is a known one, so that
@@ -119,6 +155,19 @@ func sample(_ name: String) throws -> String {
         for (example, isGood) in zip(corpus, verdicts) {
             #expect(isGood == (example.problems.isEmpty || !example.schemaKnows), "\(example.name): \(example.text)")
         }
+    }
+
+    /// A schema knows less than the decoder, but nothing else: what the decoder takes, it takes.
+    @Test(arguments: [true, false])
+    func takesAllThatTheDecoderTakes(areManifests: Bool) async throws {
+        var random = Seed(UInt64.random(in: 0 ... .max))
+        let comment = Comment(rawValue: random.description)
+        let texts = scrambled(areManifests ? manifestCorpus : configurationCorpus, count: 3000, random: &random)
+            .filter { (areManifests ? problems(manifest: $0) : problems(configuration: $0)).isEmpty }
+        try #require(texts.count > 20, comment)
+        let verdicts = try await verdicts(areManifests ? "plugins.schema.json" : "historyd.schema.json", texts)
+        let refused = zip(texts, verdicts).filter { !$1 }.map(\.0)
+        #expect(refused == [], comment)
     }
 
     @Test(arguments: [("historyd.schema.json", "historyd.json"), ("plugins.schema.json", "plugins.d/audit.json")])

@@ -49,9 +49,9 @@ import Testing
     @Test func tellsEveryPlaceOfAWrongType() throws {
         let root = try #require(JSONReader.read(Array(Self.complete.utf8)).root)
         #expect(problems(Self.complete) == [])
-        #expect(Set(places(root)) == Set(Self.expected.keys))
+        #expect(Set(root.places()) == Set(Self.expected.keys))
         for (place, expected) in Self.expected {
-            let (text, column) = rewrite(root, at: place) { _ in "null" }
+            let (text, column) = root.rewritten(at: place) { _ in "null" }
             let key = place.isEmpty ? "" : "\(place): "
             #expect(problems(text) == ["f.json:1:\(column): \(key)expected \(expected), found null"])
         }
@@ -67,7 +67,7 @@ import Testing
             "stores[0].clean": "strategy, seconds, times, maximumDuration",
         ]
         for (place, allowed) in allowed {
-            let (text, column) = rewrite(root, at: place) { "{\"zzzz\":1," + $0.dropFirst() }
+            let (text, column) = root.rewritten(at: place) { "{\"zzzz\":1," + $0.dropFirst() }
             let key = place.isEmpty ? "zzzz" : "\(place).zzzz"
             #expect(problems(text) == ["f.json:1:\(column + 1): \(key): unknown key. Allowed: \(allowed)"])
         }
@@ -80,52 +80,5 @@ import Testing
         decoder.add(DocumentNode.root(of: Array(text.utf8), source: source))
         _ = decoder.finish()
         return problems.errors?.problems.map(\.description) ?? []
-    }
-
-    // MARK: Rewriting
-
-    private func places(_ value: JSONValue, _ path: DocumentPath = DocumentPath()) -> [String] {
-        switch value.content {
-        case .array(let values):
-            [path.description] + values.enumerated().flatMap { places($1, path.entering(index: $0)) }
-        case .object(let members): [path.description] + members.flatMap { places($0.value, path.entering(key: $0.key)) }
-        default: [path.description]
-        }
-    }
-
-    /// The document on one line, with one place changed, and that place's column.
-    private func rewrite(_ root: JSONValue, at place: String, _ change: (String) -> String) -> (String, Int) {
-        var text = ""
-        var column = 0
-        func write(_ value: JSONValue, _ path: DocumentPath) {
-            let start = text.endIndex
-            let begin = text.unicodeScalars.count + 1
-            switch value.content {
-            case .null: text += "null"
-            case .bool(let bool): text += "\(bool)"
-            case .number(let number): text += number.text
-            case .string(let string): text += "\"\(string)\""
-            case .array(let values):
-                text += "["
-                for (index, value) in values.enumerated() {
-                    if index > 0 { text += "," }
-                    write(value, path.entering(index: index))
-                }
-                text += "]"
-            case .object(let members):
-                text += "{"
-                for (index, member) in members.enumerated() {
-                    text += index > 0 ? ",\"\(member.key)\":" : "\"\(member.key)\":"
-                    write(member.value, path.entering(key: member.key))
-                }
-                text += "}"
-            }
-            if path.description == place {
-                text.replaceSubrange(start..., with: change(String(text[start...])))
-                column = begin
-            }
-        }
-        write(root, DocumentPath())
-        return (text, column)
     }
 }
