@@ -127,6 +127,10 @@ import TestSupport
         let order = MergeOrder.arrange(hooks, name: \.name, before: \.before).map(\.name)
         #expect(order.sorted() == hooks.map(\.name).sorted(), "seed \(seed)")
         #expect(order.filter { targets[$0] == .some(nil) } == hooks.filter { $0.before == nil }.map(\.name), "seed \(seed)")
+        for target in targets.keys {
+            let inFront = hooks.filter { $0.before == target }.map(\.name)
+            #expect(order.filter { targets[$0] == target } == inFront, "seed \(seed)")
+        }
         for case let (name, target?) in hooks {
             guard let from = order.firstIndex(of: name), let to = order.firstIndex(of: target) else { continue }
             #expect(from < to, "seed \(seed)")

@@ -175,7 +175,8 @@ struct JSONReader {
             case UInt8(ascii: "\n"), UInt8(ascii: "\r"):
                 throw stop("a text that does not end on its line; the closing quote is missing", at: start)
             case 0..<0x20:
-                note("a control character in a text; write it as \\u00\(byte < 16 ? "0" : "")\(String(byte, radix: 16))")
+                let digits = String(byte, radix: 16)
+                note("a control character in a text; write it as \\u00\(byte < 16 ? "0" : "")\(digits)")
             default:
                 text.append(byte)
             }
