@@ -80,7 +80,7 @@ let package = Package(
             dependencies: ["PersistentHistory", "TestSupport", grdb, sqlite, subprocess],
             swiftSettings: strict),
         .testTarget(
-            name: "HistoryConfigurationTests", dependencies: ["HistoryConfiguration", "TestSupport"],
+            name: "HistoryConfigurationTests", dependencies: ["HistoryConfiguration", "TestSupport", subprocess],
             swiftSettings: strict),
         .testTarget(
             name: "HistoryPluginsTests", dependencies: ["HistoryPlugins", "TestSupport", logging, lifecycle],

@@ -38,7 +38,7 @@ struct StoreDecoder {
         }
         return members.map { member in
             if member.name.isEmpty || member.name.hasControlCharacters {
-                member.report("expected an entity's name, found \(member.name.quoted)")
+                member.report("expected an entity's name, found \(member.name.excerpt)")
             }
             let columns = member.node.fields(["preserve"])?["preserve"]?.names("a list of column names")
             return TrackedEntity(name: member.name, preserve: columns ?? [])
@@ -95,12 +95,7 @@ struct StoreDecoder {
             decodedKind = .feed
         case nil: decodedKind = nil
         }
-        let entities = fields["entities"]?.names("a list of entities")
-        if let tracked, let nodes = fields["entities"]?.list() {
-            for case let (node, .string(entity)) in nodes.map({ ($0, $0.value.content) }) where !tracked.contains(entity) {
-                node.reportUnknown("entity", entity, known: tracked)
-            }
-        }
+        let entities = fields["entities"]?.names("a list of entities", of: "entity", known: tracked)
         guard let name, let decodedKind else { return nil }
         return ContextConfiguration(name: name, kind: decodedKind, entities: entities)
     }

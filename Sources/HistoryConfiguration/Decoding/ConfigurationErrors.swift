@@ -27,6 +27,10 @@ public struct ConfigurationErrors: Error, Sendable, Hashable, CustomStringConver
     /// Never empty.
     public let problems: [ConfigurationProblem]
 
+    public init(problems: [ConfigurationProblem]) {
+        self.problems = problems
+    }
+
     /// A line for each problem.
     public var description: String {
         problems.map(\.description).joined(separator: "\n")

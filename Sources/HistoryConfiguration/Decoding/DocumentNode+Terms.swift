@@ -15,13 +15,16 @@ extension DocumentNode {
         return text
     }
 
-    /// At least one name, none of them twice.
-    func names(_ expected: String) -> [String]? {
+    /// At least one name, none of them twice; of the known ones, where they are given.
+    func names(_ expected: String, of kind: String = "name", known: [String]? = nil) -> [String]? {
         guard let nodes = list(expected: expected) else { return nil }
         if nodes.isEmpty { report("expected \(expected), found an empty list") }
         var seen = Claims()
         let names = nodes.compactMap { node in
-            node.name().flatMap { seen.claim($0, at: node, as: "name") ? $0 : nil }
+            node.name().flatMap { seen.claim($0, at: node, as: kind) ? $0 : nil }
+        }
+        for (name, node) in seen.all where known?.contains(name) == false {
+            node.reportUnknown(kind, name, known: known ?? [])
         }
         return names.count == nodes.count ? names : nil
     }
@@ -76,7 +79,7 @@ extension DocumentNode {
             return nil
         }
         if text.hasControlCharacters {
-            report("expected \(expected) without control characters, found \(text.quoted)")
+            report("expected \(expected) without control characters, found \(text.excerpt)")
             return nil
         }
         return text

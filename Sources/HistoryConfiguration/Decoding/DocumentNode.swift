@@ -52,7 +52,7 @@ struct DocumentNode {
         case .null: "null"
         case .bool(let bool): bool ? "true" : "false"
         case .number(let number): String(number.text.prefix(40))
-        case .string(let text): text.quoted
+        case .string(let text): text.excerpt
         case .array: "a list"
         case .object: "an object"
         }
@@ -89,7 +89,7 @@ struct DocumentNode {
         }
         if let choice = Choice(rawValue: text), names.contains(text) { return choice }
         let hint = NearestName.of(text, in: names).map { "; did you mean \($0.quoted)?" } ?? ""
-        report("expected \(names.alternatives), found \(text.quoted)\(hint)")
+        report("expected \(names.alternatives), found \(text.excerpt)\(hint)")
         return nil
     }
 

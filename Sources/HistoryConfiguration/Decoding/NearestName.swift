@@ -1,7 +1,7 @@
 /// Finds what a misspelt name was meant to be.
 enum NearestName {
     /// The known name that is fewest slips away (a letter missing, added, wrong, or two exchanged;
-    /// upper and lower case are the same), unless a third of it or more would be wrong.
+    /// upper and lower case are the same), unless more than a third of it would be wrong.
     static func of(_ name: String, in known: some Sequence<String>) -> String? {
         let letters = Array(name.lowercased().unicodeScalars)
         // Nobody misspells a page of text; and the work grows with the square of the length.
@@ -12,6 +12,7 @@ enum NearestName {
             let allowed = max(1, max(letters.count, other.count) / 3)
             guard abs(letters.count - other.count) <= allowed, other.count <= 64 else { continue }
             let slips = slips(from: letters, to: other)
+            guard slips < max(letters.count, other.count) else { continue }
             if slips <= allowed, slips < nearest?.slips ?? .max { nearest = (candidate, slips) }
         }
         return nearest?.name

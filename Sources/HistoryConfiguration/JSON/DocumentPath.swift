@@ -33,7 +33,7 @@ struct DocumentPath: Sendable, CustomStringConvertible {
             case .key(let key) where key.isPlainWord:
                 text += text.isEmpty ? key : "." + key
             case .key(let key):
-                text += "[\(key.quoted)]"
+                text += "[\(key.excerpt)]"
             }
         }
         return text

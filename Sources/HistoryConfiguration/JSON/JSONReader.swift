@@ -75,7 +75,7 @@ struct JSONReader {
             let key = try string()
             let earlier = first[key]
             if let earlier {
-                note("key \(key.quoted) is given twice, first at \(earlier)", at: keyPosition)
+                note("key \(key.excerpt) is given twice, first at \(earlier)", at: keyPosition)
             } else {
                 first[key] = keyPosition
             }
@@ -136,7 +136,7 @@ struct JSONReader {
             return .bool(false)
         default:
             let near = NearestName.of(word, in: ["true", "false", "null"]).map { "; did you mean \($0)?" }
-            throw stop("expected a value, found \(word.quoted)\(near ?? "") (a text needs double quotes)")
+            throw stop("expected a value, found \(word.excerpt)\(near ?? "") (a text needs double quotes)")
         }
     }
 
@@ -175,7 +175,8 @@ struct JSONReader {
             case UInt8(ascii: "\n"), UInt8(ascii: "\r"):
                 throw stop("a text that does not end on its line; the closing quote is missing", at: start)
             case 0..<0x20:
-                note("a control character in a text; write it as \\u00\(byte < 16 ? "0" : "")\(String(byte, radix: 16))")
+                let digits = String(byte, radix: 16)
+                note("a control character in a text; write it as \\u00\(byte < 16 ? "0" : "")\(digits)")
             default:
                 text.append(byte)
             }

@@ -13,13 +13,16 @@ extension String {
         return String(text)
     }
 
-    /// The text in double quotes, printable, and cut where it is very long.
-    var quoted: String {
+    /// The text in double quotes, printable. For names and paths, whose length is bounded.
+    var quoted: String { "\"\(printable)\"" }
+
+    /// The text in double quotes, printable, and cut where it is long.
+    var excerpt: String {
         let limit = 60
         let scalars = unicodeScalars
         guard let end = scalars.index(scalars.startIndex, offsetBy: limit, limitedBy: scalars.endIndex),
             end != scalars.endIndex
-        else { return "\"\(printable)\"" }
+        else { return quoted }
         return "\"\(String(scalars[..<end]).printable)…\""
     }
 

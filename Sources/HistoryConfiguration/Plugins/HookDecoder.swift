@@ -65,7 +65,8 @@ struct HookDecoder {
             return node.choice(ChangeOperation.allCases).map { [$0] }
         }
         if nodes.isEmpty {
-            node.report("expected one or more of \(ChangeOperation.allCases.map(\.rawValue).alternatives), found an empty list")
+            let names = ChangeOperation.allCases.map(\.rawValue).alternatives
+            node.report("expected one or more of \(names), found an empty list")
         }
         return Set(nodes.compactMap { $0.choice(ChangeOperation.allCases) })
     }

@@ -60,25 +60,25 @@ struct ReferenceCheck {
     /// Each cycle is reported once, at the hook of it that is met first.
     private func checkCycles(besides others: [HookConfiguration]) {
         let hooks = references.map(\.hook) + others
-        let before = Dictionary(
-            hooks.compactMap { hook in hook.before.map { (hook.fullName, $0) } }, uniquingKeysWith: { first, _ in first })
-        var seenFrom: [String: Int] = [:]
-        for (start, reference) in references.enumerated() {
+        let pairs = hooks.compactMap { hook in hook.before.map { (hook.fullName, $0) } }
+        let before = Dictionary(pairs, uniquingKeysWith: { first, _ in first })
+        var seen = Set<String>()
+        for reference in references {
             guard let node = reference.before else { continue }
             var name = reference.hook.fullName
             var way = [name]
-            while seenFrom[name] == nil, let next = before[name] {
-                seenFrom[name] = start
+            while let next = before[name], seen.insert(name).inserted {
                 name = next
                 way.append(name)
             }
-            // Back on this walk's own way: the part from there on is the cycle.
-            guard seenFrom[name] == start, let entry = way.firstIndex(of: name), entry < way.count - 1 else { continue }
+            // Back on this walk's own way (and not on an earlier one's): the part from there on is the cycle.
+            guard let entry = way.firstIndex(of: name), entry < way.count - 1 else { continue }
             let cycle = way[entry...]
             if cycle.count == 2 {
                 report(at: name, else: node, "a hook can not stand before itself")
             } else {
-                report(at: name, else: node, "hooks stand before one another: \(cycle.map(\.printable).joined(separator: " before "))")
+                let names = cycle.map(\.printable).joined(separator: " before ")
+                report(at: name, else: node, "hooks stand before one another: \(names)")
             }
         }
     }
