@@ -64,13 +64,13 @@ public actor CoprocessPlugin: HookEndpoint, Service {
     // MARK: Calls
 
     public func observe(_ calls: [ObserverCall]) async -> ObserverOutcome {
-        let outcome = await perform(calls, .observe, params: { CallJSON.write($0, to: &$1) }) { _, _ throws(HookFailure) in }
+        let outcome = await perform(calls, .observe, params: { $0.write(to: &$1) }) { _, _ throws(HookFailure) in }
         return ObserverOutcome(succeeded: outcome.succeeded, failure: outcome.failure)
     }
 
     public func merge(_ call: MergeCall) async throws(HookFailure) -> MergeResult {
         var result: MergeResult?
-        let outcome = await perform([call], .merge, params: { CallJSON.write($0, to: &$1) }) { call, answer throws(HookFailure) in
+        let outcome = await perform([call], .merge, params: { $0.write(to: &$1) }) { call, answer throws(HookFailure) in
             result = try MergeResult(answer, from: call.header.hook)
         }
         if let result { return result }

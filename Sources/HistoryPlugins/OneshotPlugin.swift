@@ -21,7 +21,7 @@ public final class OneshotPlugin: HookEndpoint {
         for (index, call) in calls.enumerated() {
             do throws(HookFailure) {
                 // What an observer prints is of no interest.
-                _ = try await run(.observe, call.header, keeping: 0) { CallJSON.write(call, to: &$0) }
+                _ = try await run(.observe, call.header, keeping: 0) { call.write(to: &$0) }
             } catch {
                 return ObserverOutcome(succeeded: index, failure: error.reason == .cancelled ? nil : error)
             }
@@ -30,7 +30,7 @@ public final class OneshotPlugin: HookEndpoint {
     }
 
     public func merge(_ call: MergeCall) async throws(HookFailure) -> MergeResult {
-        let printed = try await run(.merge, call.header, keeping: Self.maximumResult) { CallJSON.write(call, to: &$0) }
+        let printed = try await run(.merge, call.header, keeping: Self.maximumResult) { call.write(to: &$0) }
         return try MergeResult(printed: printed, by: call.header.hook)
     }
 

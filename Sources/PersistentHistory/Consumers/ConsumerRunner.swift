@@ -164,7 +164,7 @@ actor ConsumerRunner {
         switch decide(failed.delivery.hook, failed.failure, token: call.transaction.token) {
         case .retry(let delay), .hold(let delay): return .retry(after: delay)
         case .skip:
-            try keepDeadLetter(failed.delivery.hook, failed.failure, call.header, call.transaction.token)
+            try keepDeadLetter(failed.delivery.hook, failed.failure, call.header, call.parameters)
             done.insert(call.header.delivery)
             return .more
         }
@@ -189,10 +189,10 @@ actor ConsumerRunner {
         return decision
     }
 
-    private func keepDeadLetter(_ hook: Hook, _ failure: HookFailure, _ header: HookCallHeader, _ token: HistoryToken) throws {
+    private func keepDeadLetter(_ hook: Hook, _ failure: HookFailure, _ header: HookCallHeader, _ call: JSONBytes) throws {
         try state.keep(DeadLetter(
             consumer: consumer.author, hook: hook.name, delivery: header.delivery, reason: failure.message,
-            attempts: failing?.attempts ?? 1, call: "", keptAt: .now))
+            attempts: failing?.attempts ?? 1, call: String(decoding: call.bytes, as: UTF8.self), keptAt: .now))
         failing = nil
     }
 
@@ -222,7 +222,7 @@ actor ConsumerRunner {
                 switch decide(hook, error, token: token) {
                 case .retry(let delay), .hold(let delay): return .retry(after: delay)
                 case .skip:
-                    try keepDeadLetter(hook, error, call.header, token)
+                    try keepDeadLetter(hook, error, call.header, call.parameters)
                     merge.skip(hook)
                     pending = merge
                 }

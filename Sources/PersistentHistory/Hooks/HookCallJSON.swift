@@ -1,0 +1,77 @@
+internal import FoundationEssentials
+
+/// A hook's call as JSON: what a plugin reads, and what a dead letter keeps.
+public protocol HookCallJSON {
+    /// Appends the call's parameters as one object.
+    func write(to json: inout JSONBytes)
+}
+
+extension HookCallJSON {
+    /// The call's parameters as one object.
+    public var parameters: JSONBytes {
+        var json = JSONBytes()
+        write(to: &json)
+        return json
+    }
+}
+
+extension ObserverCall: HookCallJSON {
+    public func write(to json: inout JSONBytes) {
+        json.object { json in
+            header.write(to: &json)
+            if let part {
+                json.name("part")
+                json.object { json in
+                    json.name("index")
+                    json.integer(part.index)
+                    json.name("last")
+                    json.bool(part.isLast)
+                }
+            }
+            json.name("transaction")
+            HistoryJSON.writeHeader(of: transaction, to: &json)
+            json.name("contexts")
+            HistoryJSON.writeContexts(changes, of: transaction, to: &json)
+        }
+    }
+}
+
+extension MergeCall: HookCallJSON {
+    public func write(to json: inout JSONBytes) {
+        json.object { json in
+            header.write(to: &json)
+            json.name("transactions")
+            json.array { json in
+                for transaction in transactions { HistoryJSON.write(transaction, to: &json) }
+            }
+            json.name("contexts")
+            json.array { json in
+                for context in contexts {
+                    json.object { json in
+                        json.name("name")
+                        json.string(context.name)
+                        json.name("kind")
+                        json.string(context.kind)
+                        json.name("path")
+                        json.string(context.path)
+                    }
+                }
+            }
+        }
+    }
+}
+
+extension HookCallHeader {
+    fileprivate func write(to json: inout JSONBytes) {
+        json.name("store")
+        json.string(store)
+        json.name("consumer")
+        json.string(consumer)
+        json.name("hook")
+        json.string(hook)
+        json.name("hookID")
+        json.string(hookID.uuidString)
+        json.name("delivery")
+        json.string(delivery)
+    }
+}

@@ -1,0 +1,151 @@
+import TestSupport
+import Testing
+
+@testable import PersistentHistory
+
+@Suite struct HistoryTimestampTests {
+    @Test(arguments: [
+        (0, "1970-01-01T00:00:00.000Z"), (1_767_781_800_250, "2026-01-07T10:30:00.250Z"),
+        (-1, "1969-12-31T23:59:59.999Z"), (951_782_400_000, "2000-02-29T00:00:00.000Z"),
+        (4_107_542_400_000, "2100-03-01T00:00:00.000Z"), (-62_135_596_800_000, "0001-01-01T00:00:00.000Z"),
+    ] as [(Int64, String)])
+    func isWritten(milliseconds: Int64, text: String) {
+        #expect(HistoryTimestamp(milliseconds: milliseconds).description == text)
+    }
+
+    /// Days follow each other without a gap, over all kinds of leap years.
+    @Test func calendarHasNoGaps() {
+        var last = CivilDate(daysSince1970: -800_000)
+        for day in Int64(-799_999)...800_000 {
+            let date = CivilDate(daysSince1970: day)
+            let isNext =
+                (date.year, date.month, date.day) == (last.year, last.month, last.day + 1)
+                || (date.year, date.month, date.day) == (last.year, last.month + 1, 1) && last.day >= 28
+                || (date.year, date.month, date.day) == (last.year + 1, 1, 1) && (last.month, last.day) == (12, 31)
+            if !isNext {
+                Issue.record("\(date) does not follow \(last)")
+                return
+            }
+            last = date
+        }
+    }
+}
+
+@Suite struct HistoryTokenTests {
+    @Test func isReadAsWritten() {
+        let token = HistoryToken(store: StoreID("a:b"), number: 42)
+        #expect(HistoryToken(token.description) == token)
+    }
+
+    @Test(arguments: ["", "42", ":42", "a:", "a:-1", "a:1.5", "a:99999999999999999999"])
+    func refuses(text: String) {
+        #expect(HistoryToken(text) == nil)
+    }
+}
+
+@Suite struct ValueListTests {
+    @Test func isRead() {
+        let values = ValueList.values("1,T'C3A9',X'00FF',2.5,NULL,T'',-9223372036854775808,9.0e+999", encoding: .utf8)
+        #expect(values == [.integer(1), .text("é"), .blob([0, 255]), .real(2.5), .null, .text(""), .integer(.min), .real(.infinity)])
+    }
+
+    @Test(arguments: ["T'0'", "X'0G'", "x", ""]) func refuses(text: String) {
+        #expect(ValueList.values(text, encoding: .utf8) == nil)
+    }
+
+    @Test func readsTheStoresEncoding() {
+        #expect(ValueList.values("T'E900'", encoding: .utf16LittleEndian) == [.text("é")])
+        #expect(ValueList.values("T'00E9'", encoding: .utf16BigEndian) == [.text("é")])
+    }
+}
+
+@Suite struct IndexDefinitionTests {
+    @Test(arguments: [
+        ("CREATE UNIQUE INDEX i ON t (a, b DESC)", ["a", "b"], nil),
+        ("CREATE INDEX \"i(\" ON \"t)\" (lower(a), max(b, c) asc, 'x,y' || d COLLATE NOCASE) WHERE b > ')'", ["lower(a)", "max(b, c)", "'x,y' || d COLLATE NOCASE"], "b > ')'"),
+        ("CREATE UNIQUE INDEX i ON t(a /* , ) */, b -- )\n) where a IS NOT NULL", ["a /* , ) */", "b -- )"], "a IS NOT NULL"),
+        ("CREATE INDEX i ON [t(] ([a,b], `c)`)", ["[a,b]", "`c)`"], nil),
+    ] as [(String, [String], String?)])
+    func isTakenApart(sql: String, terms: [String], condition: String?) throws {
+        let definition = try #require(IndexDefinition(sql))
+        #expect(definition.terms == terms)
+        #expect(definition.condition == condition)
+    }
+}
+
+@Suite struct OriginTests {
+    @Test func isRead() {
+        #expect(Origin.declared("k.1\t42\t1000\tWidget\tsync ctx") == Origin(author: "Widget", context: "sync ctx", processID: 42, timestamp: HistoryTimestamp(milliseconds: 1000)))
+        #expect(Origin.declared("k\t42\t1000\tWidget") == Origin(author: "Widget", processID: 42, timestamp: HistoryTimestamp(milliseconds: 1000)))
+    }
+
+    /// What a binding declares wrongly belongs to nobody.
+    @Test(arguments: ["", "k", "k\t1\t2", "k\t1\tsoon\tWidget", "\t1\t2\tWidget", "k\t1\t2\t"])
+    func givesNoAuthor(text: String) {
+        #expect(Origin.declared(text).author == nil)
+    }
+}
+
+@Suite struct DeliveryRuleTests {
+    @Test(arguments: [true, false]) func delivers(unlisted: Bool) {
+        let rule = DeliveryRule(authors: ["App", "Batch"], deliversUnlisted: unlisted, mirroringAuthors: ["Cloud"])
+        #expect(!rule.delivers("App", to: "App"))
+        #expect(rule.delivers("Batch", to: "App"))
+        #expect(rule.delivers(nil, to: "App") == unlisted)
+        #expect(rule.delivers("Stranger", to: "App") == unlisted)
+        #expect(!rule.delivers("Cloud", to: "App"))
+        #expect(!rule.delivers("NSCloudKitMirroringDelegate.import", to: "App"))
+        #expect(DeliveryRule(authors: [], mirroringAuthors: ["Cloud"], includingMirroring: true).delivers("Cloud", to: "App"))
+    }
+}
+
+@Suite struct FailurePolicyTests {
+    @Test func doublesTheDelayUpToTheLongest() {
+        let policy = FailurePolicy(attempts: 5, initialDelay: .milliseconds(100), maximumDelay: .milliseconds(500))
+        #expect((1...6).map { policy.decision(afterFailedAttempt: $0) } == [
+            .retry(after: .milliseconds(100)), .retry(after: .milliseconds(200)), .retry(after: .milliseconds(400)),
+            .retry(after: .milliseconds(500)), .hold(retryAfter: .milliseconds(500)), .hold(retryAfter: .milliseconds(500)),
+        ])
+        #expect(FailurePolicy(attempts: 1, afterLastAttempt: .skip).decision(afterFailedAttempt: 1) == .skip)
+        #expect(FailurePolicy(attempts: 1000).decision(afterFailedAttempt: 999) == .retry(after: .seconds(30)))
+    }
+}
+
+@Suite struct CleaningTests {
+    private static let now = HistoryTimestamp(milliseconds: 1_000_000)
+
+    private func limit(_ cursors: [String: (Int64, Int64)], newest: Int64 = 100, maximum: Duration? = nil) -> CleaningLimit {
+        CleaningLimit(
+            consumers: ["A", "B"], cursors: cursors.mapValues { Cursor(number: $0.0, movedAt: HistoryTimestamp(milliseconds: $0.1)) },
+            newest: newest, now: Self.now, maximumDuration: maximum)
+    }
+
+    @Test func isNeverAheadOfAConsumer() {
+        #expect(limit(["A": (10, 0), "B": (20, 0)]).number == 10)
+        #expect(limit(["A": (10, 0), "B": (20, 0)]).blockers == ["A", "B"])
+        #expect(limit(["A": (100, 0), "B": (100, 0)]) == limit(["A": (100, 0), "B": (100, 0)], maximum: .seconds(1)))
+        #expect(limit(["A": (10, 0)]).number == nil)
+        #expect(limit(["A": (10, 0)]).blockers == ["B"])
+        // A cursor ahead of a store that was restored must not reach beyond it.
+        #expect(limit(["A": (500, 0), "B": (500, 0)]).number == 100)
+    }
+
+    @Test func passesByWhoStoodStillForTooLong() {
+        #expect(limit(["A": (10, 0), "B": (20, 999_000)], maximum: .seconds(500)).number == 20)
+        #expect(limit(["A": (10, 600_000), "B": (20, 999_000)], maximum: .seconds(500)).number == 10)
+    }
+
+    @Test func comesRoundOnTime() {
+        var schedule = CleaningSchedule(strategy: .byDuration(.seconds(100)), lastCleaned: HistoryTimestamp(milliseconds: 950_000))
+        #expect(schedule.delay(now: Self.now) == .seconds(50))
+        #expect(!schedule.isDue(now: Self.now))
+        #expect(schedule.isDue(now: HistoryTimestamp(milliseconds: 1_050_000)))
+        // A clock that was set back does not put it off.
+        #expect(schedule.isDue(now: HistoryTimestamp(milliseconds: 900_000)))
+        schedule.lastCleaned = nil
+        #expect(schedule.isDue(now: Self.now))
+        #expect(!CleaningSchedule(strategy: .none).isDue(now: Self.now))
+        #expect(!CleaningSchedule(strategy: .byNotification(times: 3), passes: 2).isDue(now: Self.now))
+        #expect(CleaningSchedule(strategy: .byNotification(times: 3), passes: 3).isDue(now: Self.now))
+    }
+}
