@@ -91,7 +91,7 @@ let package = Package(
         .testTarget(
             name: "BlackBoxTests", dependencies: ["TestSupport", "PersistentHistory"], swiftSettings: strict),
         .testTarget(
-            name: "SystemdTests", dependencies: ["TestSupport", "ServiceProbe", subprocess],
+            name: "SystemdTests", dependencies: ["TestSupport", "HistoryDaemon", "ServiceProbe", subprocess],
             exclude: ["boot-container"], swiftSettings: strict),
         // Stands in for the daemon where it is systemd that is tested.
         .executableTarget(

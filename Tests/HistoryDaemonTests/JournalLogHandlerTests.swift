@@ -39,7 +39,9 @@ import Testing
             written == [
                 Line(
                     level: .error, message: "Text.",
-                    metadata: ["store": "provided", "hook": "logger's", "author": "line's", "error": "it broke"])
+                    metadata: [
+                        "store": "provided", "hook": "logger's", "author": "line's", "error": "it broke",
+                    ])
             ])
     }
 
@@ -94,7 +96,9 @@ import Testing
         var ends: [Int32] = [0, 0]
         try #require(pipe(&ends) == 0)
         defer { close(ends[0]) }
-        let logger = Logger(label: "test") { [end = ends[1]] _ in DaemonLogHandler.lines(LiveLogLevel(), to: end) }
+        let logger = Logger(label: "test") { [end = ends[1]] _ in
+            DaemonLogHandler.lines(LiveLogLevel(), to: end)
+        }
         logger.notice("First.", metadata: ["store": "contacts"])
         logger.debug("Not shown.")
         logger.error("Second.")

@@ -21,7 +21,8 @@ import Testing
     /// A name with a line break in it must not become another assignment.
     @Test(arguments: ["\n", "\r", "\r\n", "\u{2028}", "\u{85}", "\u{0B}"])
     func aStatusIsOneLine(lineBreak: String) {
-        let text = ServiceNotification.status("store\(lineBreak)WATCHDOG=1").assignments(monotonicMicroseconds: 0)
+        let text = ServiceNotification.status("store\(lineBreak)WATCHDOG=1").assignments(
+            monotonicMicroseconds: 0)
         #expect(text == "STATUS=store WATCHDOG=1")
     }
 

@@ -92,7 +92,8 @@ import Testing
     func itStaysUntilTheGroupStops(interval: Duration?) async throws {
         let recorder = Recorder()
         let service = WatchdogService(interval: interval, notifier: recorder, logger: logger(recorder)) {}
-        let group = ServiceGroup(services: [service], logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+        let group = ServiceGroup(
+            services: [service], logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
         try await withThrowingTaskGroup(of: Void.self) { tasks in
             tasks.addTask { try await group.run() }
             if interval != nil {

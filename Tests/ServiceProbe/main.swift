@@ -19,7 +19,9 @@ let logger = Logger(label: "historyd")
 let notifier = ServiceNotifier(logger: logger)
 
 logger.report(.starting, "The probe is starting.")
-if let status = arguments.firstIndex(of: "--status").flatMap({ arguments[($0 + 1)...].first }).flatMap(Int32.init) {
+if let status = arguments.firstIndex(of: "--status").flatMap({ arguments[($0 + 1)...].first }).flatMap(
+    Int32.init)
+{
     logger.report(.configurationInvalid, "The probe was told to end.", metadata: ["status": "\(status)"])
     exit(status)
 }

@@ -49,7 +49,8 @@ struct DaemonLogHandler: LogHandler {
     }
 
     static func lines(
-        _ level: LiveLogLevel, _ provider: Logger.MetadataProvider? = nil, to descriptor: Int32 = STDERR_FILENO
+        _ level: LiveLogLevel, _ provider: Logger.MetadataProvider? = nil,
+        to descriptor: Int32 = STDERR_FILENO
     ) -> DaemonLogHandler {
         DaemonLogHandler(level: level, metadataProvider: provider) { level, message, metadata in
             var line = LogText.line(level: level, message: message, metadata: metadata) + "\n"

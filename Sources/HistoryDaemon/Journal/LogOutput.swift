@@ -19,7 +19,8 @@ public enum LogOutput: Sendable, Hashable {
             return .standardError
         }
         return suitable(
-            journalStream: String(cString: stream), device: UInt64(status.st_dev), inode: UInt64(status.st_ino))
+            journalStream: String(cString: stream), device: UInt64(status.st_dev),
+            inode: UInt64(status.st_ino))
     }
 
     static func suitable(journalStream: String, device: UInt64, inode: UInt64) -> LogOutput {
@@ -32,6 +33,8 @@ public enum LogOutput: Sendable, Hashable {
     public func bootstrap(level: LiveLogLevel, metadataProvider: Logger.MetadataProvider? = nil) {
         switch self {
         case .journal:
+            // Else libdispatch complains there of every thread whose priority it may not raise.
+            setenv("LIBDISPATCH_LOG", "NO", 0)
             LoggingSystem.bootstrap(
                 { _, provider in DaemonLogHandler.journal(level, provider) },
                 metadataProvider: metadataProvider)

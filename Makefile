@@ -1,0 +1,106 @@
+# historyd: everything a developer or a packager runs. `make help` lists it.
+
+SWIFT   ?= swift
+CC      ?= cc
+PREFIX  ?= /usr/local
+DESTDIR ?=
+UNITDIR ?= $(PREFIX)/lib/systemd/system
+SYSCONFDIR ?= /etc
+# Where `install` takes the programs from.
+BINDIR  ?= .build/release
+
+PACKAGES  = libsqlite3-dev libsystemd-dev sqlite3 python3 systemd-container
+EXTENSION = Sources/CSQLiteHistory/history.c
+# SwiftPM would link the extension against the Swift runtime, and it could not be loaded without one.
+build-extension = $(CC) -std=gnu11 -O2 -Wall -Wextra -Werror -fPIC -shared \
+	-o $(1)/libhistory.so $(EXTENSION)
+# Files that name the places of an installation do so as if PREFIX were /usr, SYSCONFDIR /etc.
+install-text = install -D -m 644 $(1) $(2) && \
+	sed -i 's,/usr/\(bin\|lib\|share\)/,$(PREFIX)/\1/,g; s,/etc/historyd/,$(SYSCONFDIR)/historyd/,g' $(2)
+sanitized-test = $(SWIFT) test --sanitize=$(1) --disable-xctest --scratch-path $(2) --skip SystemdTests
+
+.DEFAULT_GOAL := help
+.PHONY: help dependencies build debug test run bench install uninstall tsan asan lint format security clean
+
+help: ## List what can be made.
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+dependencies: ## Install the Debian packages that are missing.
+	@if ! command -v dpkg-query >/dev/null; then \
+		echo "This is no Debian: what these packages hold must be there: $(PACKAGES)" >&2; exit 0; fi; \
+	missing=; for package in $(PACKAGES); do \
+		case $$(dpkg-query -W -f '$${db:Status-Status}' $$package 2>/dev/null) in \
+			installed) ;; *) missing="$$missing $$package" ;; esac; done; \
+	[ -n "$$missing" ] || exit 0; \
+	if [ $$(id -u) = 0 ]; then as=; elif command -v sudo >/dev/null; then as=sudo; else \
+		echo "Packages are missing, and this is neither root nor is there sudo. As root:" >&2; \
+		echo "  apt-get install$$missing" >&2; exit 1; fi; \
+	export DEBIAN_FRONTEND=noninteractive; \
+	$$as apt-get install -qq -y$$missing || { $$as apt-get update -qq && $$as apt-get install -qq -y$$missing; }
+
+build: dependencies ## Build for use: historyd, historyctl and libhistory.so in .build/release.
+	$(SWIFT) build -c release --static-swift-stdlib --product historyd
+	$(SWIFT) build -c release --static-swift-stdlib --product historyctl
+	$(call build-extension,.build/release)
+
+debug: dependencies ## Build for development, tests included, in .build/debug.
+	$(SWIFT) build --build-tests
+	$(call build-extension,.build/debug)
+
+test: debug ## Run every test. TESTFLAGS="--filter NAME" runs some.
+	$(SWIFT) test --skip-build --disable-xctest $(TESTFLAGS)
+
+run: debug ## Run the daemon on a small store of its own in .run, ready to be tried.
+	@config/sample/run .build/debug .run
+
+bench: dependencies ## Run the benchmarks, built for use.
+	$(SWIFT) build -c release --static-swift-stdlib --product historyd-bench
+	$(call build-extension,.build/release)
+	.build/release/historyd-bench $(BENCHFLAGS)
+
+install: ## Install what was built. DESTDIR=, PREFIX=, UNITDIR=, BINDIR= (where the programs are).
+	@for file in historyd historyctl libhistory.so; do [ -e $(BINDIR)/$$file ] || \
+		{ echo "$(BINDIR)/$$file is missing: run make build first." >&2; exit 1; }; done
+	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin $(BINDIR)/historyd $(BINDIR)/historyctl
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/historyd $(BINDIR)/libhistory.so
+	install -D -m 755 -t $(DESTDIR)$(PREFIX)/lib/historyd/plugins config/plugins/*
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/historyd config/*.schema.json
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/historyd/examples systemd/examples/*.conf
+	install -D -m 644 systemd/historyd.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/historyd.conf
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/systemd/catalog systemd/historyd.catalog
+	$(call install-text,systemd/historyd.service,$(DESTDIR)$(UNITDIR)/historyd.service)
+	@# An administrator's configuration is kept, and samples that were removed do not come back.
+	[ -e $(DESTDIR)$(SYSCONFDIR)/historyd/historyd.json ] || { \
+		$(foreach file,historyd.json $(patsubst config/%,%,$(wildcard config/plugins.d/*.json)), \
+			$(call install-text,config/$(file),$(DESTDIR)$(SYSCONFDIR)/historyd/$(file)) &&) true; }
+	@[ -n "$(DESTDIR)" ] || [ ! -d /run/systemd/system ] || \
+		{ systemd-sysusers && journalctl --update-catalog && systemctl daemon-reload; }
+
+uninstall: ## Remove what `install` put there, but for configuration and state.
+	rm -f $(DESTDIR)$(PREFIX)/bin/historyd $(DESTDIR)$(PREFIX)/bin/historyctl
+	rm -rf $(DESTDIR)$(PREFIX)/lib/historyd $(DESTDIR)$(PREFIX)/share/historyd
+	rm -f $(DESTDIR)$(UNITDIR)/historyd.service $(DESTDIR)$(PREFIX)/lib/sysusers.d/historyd.conf
+	rm -f $(DESTDIR)$(PREFIX)/lib/systemd/catalog/historyd.catalog
+	@[ -n "$(DESTDIR)" ] || [ ! -d /run/systemd/system ] || systemctl daemon-reload
+
+tsan: dependencies ## Run the tests under the thread sanitizer.
+	$(SWIFT) build --build-tests --sanitize=thread --scratch-path .build-tsan
+	$(call build-extension,.build-tsan/debug)
+	TSAN_OPTIONS="suppressions=$(CURDIR)/Tests/tsan.suppressions" $(call sanitized-test,thread,.build-tsan)
+
+asan: dependencies ## Run the tests under the address sanitizer.
+	$(SWIFT) build --build-tests --sanitize=address --scratch-path .build-asan
+	$(call build-extension,.build-asan/debug)
+	$(call sanitized-test,address,.build-asan)
+
+lint: ## Check the style of the sources.
+	$(SWIFT) format lint --strict --recursive Sources Tests Package.swift
+
+format: ## Bring the sources into that style.
+	$(SWIFT) format --in-place --recursive Sources Tests Package.swift
+
+security: ## Check that the unit's sandbox is as tight as promised: an exposure of 1.0 at most.
+	systemd-analyze security --offline=yes --threshold=10 --no-pager systemd/historyd.service
+
+clean: ## Remove everything that was built.
+	rm -rf .build .build-* .run

@@ -1,0 +1,94 @@
+import FoundationEssentials
+import Subprocess
+import Testing
+
+/// One entry of the journal: its fields that are text.
+struct JournalEntry: Decodable, Sendable {
+    private let fields: [String: String]
+
+    subscript(_ field: String) -> String? { fields[field] }
+    var message: String { fields["MESSAGE"] ?? "" }
+
+    private enum Value: Decodable {
+        case text(String)
+        case other
+
+        init(from decoder: any Decoder) throws {
+            // What is no text, or comes several times, is an array.
+            self = (try? decoder.singleValueContainer().decode(String.self)).map(Value.text) ?? .other
+        }
+    }
+
+    init(from decoder: any Decoder) throws {
+        fields = try decoder.singleValueContainer().decode([String: Value].self).compactMapValues {
+            if case .text(let text) = $0 { text } else { nil }
+        }
+    }
+}
+
+/// A place in the journal: the tests share one.
+struct JournalMark: Sendable {
+    fileprivate let cursor: String
+
+    fileprivate func isAt(_ entry: JournalEntry) -> Bool { entry["__CURSOR"] == cursor }
+}
+
+extension Container {
+    /// The end of the journal as it is now.
+    func markJournal() async throws -> JournalMark {
+        try await succeed("journalctl", "--sync")
+        let output = try await succeed("journalctl", "--lines=1", "--show-cursor", "--output=cat", "--quiet")
+        return JournalMark(cursor: String(try #require(output.split(separator: "-- cursor: ").last)))
+    }
+
+    /// The entries after the mark, in order, that match (see journalctl(1): `FIELD=VALUE`, `--unit=…`).
+    func journal(after mark: JournalMark, _ matches: String...) async throws -> [JournalEntry] {
+        try await succeed("journalctl", "--sync")
+        let command = query(from: mark, matches) + ["--quiet"]
+        return try await SystemdTests.run(enter(command)).output.split(separator: "\n").map(decode)
+            .filter { !mark.isAt($0) }
+    }
+
+    /// Waits for the first entry after the mark that matches and is what is looked for, or for the
+    /// `count`th of them.
+    @discardableResult
+    func waitForJournal(
+        after mark: JournalMark, _ matches: String..., count: Int = 1,
+        until isFound: @Sendable (JournalEntry) -> Bool = { _ in true }
+    ) async throws -> JournalEntry {
+        // By itself it would go on for ever, and a signal would reach nsenter, but not what it started.
+        let command = enter(
+            ["sh", "-c", #""$@" & read -r _; kill $!"#, "sh"]
+                + query(from: mark, matches) + ["--follow", "--lines=all"])
+        let found = try await Subprocess.run(
+            .name(command[0]), arguments: Arguments(Array(command.dropFirst())),
+            input: .inputWriter, output: .sequence, error: .discarded
+        ) { journalctl in
+            let found: Result<JournalEntry?, any Error>
+            do {
+                var missing = count
+                var lines = journalctl.standardOutput.strings().makeAsyncIterator()
+                var entry: JournalEntry?
+                while missing > 0, let line = try await lines.next() {
+                    entry = try decode(Substring(line))
+                    if let entry, !mark.isAt(entry), isFound(entry) { missing -= 1 }
+                }
+                found = .success(missing == 0 ? entry : nil)
+            } catch {
+                found = .failure(error)
+            }
+            try await journalctl.standardInputWriter.finish()
+            return found
+        }
+        return try #require(try found.closureResult.get(), "journalctl has ended")
+    }
+
+    /// With `--after-cursor` and matches, journalctl leaves out the first entry that matches.
+    private func query(from mark: JournalMark, _ matches: [String]) -> [String] {
+        ["journalctl", "--output=json", "--all", "--cursor=\(mark.cursor)"] + matches
+    }
+
+    private func decode(_ line: Substring) throws -> JournalEntry {
+        try JSONDecoder().decode(JournalEntry.self, from: Data(line.utf8))
+    }
+}
