@@ -54,8 +54,3 @@ public final class StateFolder: Sendable {
 
     deinit { close(descriptor) }
 }
-
-extension HistoryError.Code {
-    /// Another daemon holds the state folder.
-    public static let stateInUse = HistoryError.Code("stateInUse")
-}

@@ -9,8 +9,9 @@ public struct HistoryFilter: Sendable, Equatable {
     public var until: HistoryTimestamp?
     public var entities: Set<String>?
     public var operations: Set<ChangeOperation>?
-    /// Only changes of this object, of one of `entities`.
-    public var object: ObjectID?
+    /// Only changes of one of these objects, of one of `entities`. An object has another id for
+    /// each name that its key's columns have had.
+    public var objects: Set<ObjectID>?
 
     public init() {}
 
@@ -26,5 +27,5 @@ public struct HistoryFilter: Sendable, Equatable {
         (entities?.contains(entity.name) ?? true) && (operations?.contains(operation) ?? true)
     }
 
-    func accepts(_ change: ObjectID) -> Bool { object == nil || object == change }
+    func accepts(_ change: ObjectID) -> Bool { objects?.contains(change) ?? true }
 }

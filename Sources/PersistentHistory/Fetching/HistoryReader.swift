@@ -104,19 +104,21 @@ public final class HistoryReader: Sendable {
         return RowReader(db: db, store: storeID, decoder: decoder, filter: filter, isReversed: isReversed)
     }
 
-    private func read<T>(_ body: (Database) throws -> T) throws -> T {
+    func read<T>(_ body: (Database) throws -> T) throws -> T {
         try HistoryError.translating(path) { try queue.read(body) }
+    }
+
+    static func expired(_ number: Int64, _ header: HistoryHeader) -> HistoryError {
+        let oldest = HistoryToken(store: header.storeID, number: header.floor)
+        return HistoryError(
+            .tokenExpired,
+            "The history after \(HistoryToken(store: header.storeID, number: number)) has been deleted; the oldest token that still works is \(oldest).",
+            hint: "Begin anew from a copy of the data and that token.")
     }
 
     /// The store's oldest history is at `floor`: from an older place something would be missing.
     static func check(_ number: Int64, _ header: HistoryHeader) throws {
-        if number > 0, number < header.floor {
-            let oldest = HistoryToken(store: header.storeID, number: header.floor)
-            throw HistoryError(
-                .tokenExpired,
-                "The history after \(HistoryToken(store: header.storeID, number: number)) has been deleted; the oldest token that still works is \(oldest).",
-                hint: "Begin anew from a copy of the data and that token.")
-        }
+        if number > 0, number < header.floor { throw expired(number, header) }
         if number > max(header.newest, header.floor) {
             throw HistoryError(
                 .tokenAhead,

@@ -42,6 +42,23 @@ public enum Tracking {
     /// - Throws: `HistoryError`.
     @discardableResult
     public static func refresh(_ path: String) throws -> Outcome { try track(path, [:]) }
+
+    /// The ordinary tables of a store, which can be entities, with their columns.
+    ///
+    /// - Throws: `HistoryError`.
+    public static func tables(of path: String) throws -> [String: [String]] {
+        let queue = try StoreConnection.open(path, .read)
+        return try HistoryError.translating(path) {
+            try queue.read { db in
+                var tables: [String: [String]] = [:]
+                for name in try Plan.ordinaryTables(db) {
+                    tables[name] = try String.fetchAll(
+                        db, sql: "SELECT name FROM pragma_table_xinfo(?)", arguments: [name])
+                }
+                return tables
+            }
+        }
+    }
 }
 
 extension DatabaseQueue {
@@ -129,7 +146,7 @@ struct Plan {
         }
     }
 
-    private static func ordinaryTables(_ db: Database) throws -> [String] {
+    static func ordinaryTables(_ db: Database) throws -> [String] {
         try String.fetchAll(
             db,
             sql: """

@@ -36,6 +36,12 @@ public struct HistoryError: Error, Sendable, CustomStringConvertible {
         public static let replicaUnwritable = Code("replicaUnwritable")
         /// The state database could not be used.
         public static let stateUnusable = Code("stateUnusable")
+        /// Another daemon holds the state folder.
+        public static let stateInUse = Code("stateInUse")
+        /// An author's or a context's name that can not be recorded.
+        public static let authorInvalid = Code("authorInvalid")
+        /// A statement that the caller gave failed.
+        public static let statementFailed = Code("statementFailed")
         /// Any other failure that SQLite reported.
         public static let sqlite = Code("sqlite")
     }

@@ -74,6 +74,12 @@ struct SQLiteDate {
         return text + "." + fraction + String(repeating: "0", count: max(0, 3 - fraction.count)) + "Z"
     }
 
+    func timestamp(roundingUp: Bool) -> HistoryTimestamp {
+        let digits = (fraction + "000").prefix(3)
+        let isFiner = roundingUp && fraction.count > 3
+        return HistoryTimestamp(milliseconds: seconds * 1000 + (Int64(digits) ?? 0) + (isFiner ? 1 : 0))
+    }
+
     /// The digits of one less this fraction: what a negative number is above the second below it.
     private static func complement(of digits: Substring) -> Substring {
         var digits = digits
@@ -116,6 +122,19 @@ struct SQLiteDate {
             else { return nil }
             return (hours * 3600 + minutes * 60) * (west ? -1 : 1)
         }
+    }
+}
+
+extension HistoryTimestamp {
+    /// Reads a date, with a time and a zone or without: UTC where it names none.
+    ///
+    /// - Parameter roundingUp: Whether a fraction finer than milliseconds counts as a whole one.
+    /// - Returns: nil for what is no date, as one that its month does not have.
+    public init?(iso8601 text: String, roundingUp: Bool = false) {
+        guard let date = SQLiteDate(text), let day = SQLiteDate(String(text.prefix(10))),
+            day.iso8601.hasPrefix(text.prefix(10))
+        else { return nil }
+        self = date.timestamp(roundingUp: roundingUp)
     }
 }
 

@@ -4,7 +4,9 @@ public import PersistentHistory
 /// tell what is worth trying again.
 public enum ExitStatus: Int32, Error, Sendable {
     case ok = 0
-    /// EX_DATAERR: a store is no database, or damaged.
+    /// EX_USAGE: the program was called in a wrong way.
+    case usage = 64
+    /// EX_DATAERR: a store is no database, or damaged; a token is not of it; SQL that fails.
     case badData = 65
     /// EX_NOINPUT: a store is not there.
     case noInput = 66
@@ -24,8 +26,10 @@ public enum ExitStatus: Int32, Error, Sendable {
     /// What an error of the library means to whoever started the program.
     public init(_ error: HistoryError) {
         switch error.code {
+        case .authorInvalid: self = .usage
         case .storeMissing: self = .noInput
-        case .storeCorrupt, .formatTooNew, .notAnEntity, .tokenInvalid, .tokenForeign, .tokenAhead: self = .badData
+        case .storeCorrupt, .formatTooNew, .notAnEntity, .tokenInvalid, .tokenForeign, .tokenAhead, .statementFailed:
+            self = .badData
         case .storeUnreadable: self = .noPermission
         case .storeBusy: self = .temporary
         case .notTracked, .tokenExpired: self = .unavailable

@@ -1,0 +1,126 @@
+import GRDB
+import GRDBSQLite
+
+/// SQL run as an author, for those who keep no connection of their own.
+public enum AuthoredSQL {
+    /// Runs statements one after the other: all in one transaction, unless they begin one themselves.
+    ///
+    /// What SQLite refuses or ignores within a transaction (VACUUM, `PRAGMA foreign_keys`) works as
+    /// well: a single statement runs by itself, and so does each PRAGMA and ATTACH that comes
+    /// before all other statements.
+    ///
+    /// - Parameters:
+    ///   - row: Given each row that a statement returns: its values as SQLite converts them to
+    ///     text, nil for null. It is called before the transaction is committed.
+    /// - Returns: The token of the last transaction that recorded something.
+    /// - Throws: `HistoryError` with `.statementFailed`, `.authorInvalid` and others, and what `row`
+    ///   throws. A transaction that is open then is rolled back.
+    public static func run(
+        _ sql: String, on path: String, author: String, context: String? = nil,
+        row: ([[UInt8]?]) throws -> Void = { _ in }
+    ) throws -> HistoryToken? {
+        let queue = try StoreConnection.open(path, .write)
+        return try HistoryError.translating(path) {
+            try queue.writeWithoutTransaction { db in
+                guard try db.tableExists("historyd_store") else { throw HistoryError.notTracked }
+                try declare(author, context, db)
+                // No connection is handed back with a transaction open, whatever happens.
+                defer { if db.isInsideTransaction { sqlite3_exec(db.sqliteConnection, "ROLLBACK", nil, nil, nil) } }
+                var script = Script(sql, db)
+                try script.run(row)
+                return try String.fetchOne(db, sql: "SELECT history_token()").flatMap(HistoryToken.init)
+            }
+        }
+    }
+
+    private static func declare(_ author: String, _ context: String?, _ db: Database) throws {
+        do {
+            try db.declareAuthor(author, context: context)
+        } catch let error as DatabaseError where error.resultCode == .SQLITE_ERROR {
+            throw HistoryError(.authorInvalid, "The author can not be declared: \(error.message ?? "").", cause: error)
+        }
+    }
+
+    /// The statements under way.
+    private struct Script {
+        private let sql: String
+        private let connection: OpaquePointer?
+        private let needsTransaction: Bool
+        private var hasBegun = false
+
+        init(_ sql: String, _ db: Database) {
+            self.sql = sql
+            connection = db.sqliteConnection
+            let words = SQLScript.firstWords(sql)
+            needsTransaction = !words.contains("BEGIN") && words.drop(while: SQLScript.isPreparation).count > 1
+        }
+
+        mutating func run(_ row: ([[UInt8]?]) throws -> Void) throws {
+            var sql = sql
+            guard !sql.utf8.contains(0) else {
+                throw HistoryError(.statementFailed, "The SQL has a NUL character in it, at which SQLite ends.")
+            }
+            try sql.withUTF8 { text in
+                try text.withMemoryRebound(to: CChar.self) { text in
+                    guard var next = text.baseAddress else { return }
+                    let end = next + text.count
+                    while next < end { try runStatement(&next, end, row) }
+                }
+            }
+            if hasBegun { try execute("COMMIT") }
+            guard sqlite3_get_autocommit(connection) != 0 else {
+                throw HistoryError(
+                    .statementFailed, "The SQL leaves a transaction open, which was rolled back.",
+                    hint: "End it with COMMIT.")
+            }
+        }
+
+        private mutating func runStatement(
+            _ next: inout UnsafePointer<CChar>, _ end: UnsafePointer<CChar>, _ row: ([[UInt8]?]) throws -> Void
+        ) throws {
+            var statement: OpaquePointer?
+            var tail: UnsafePointer<CChar>?
+            let start = next
+            try check(sqlite3_prepare_v2(connection, start, Int32(end - start), &statement, &tail))
+            defer { sqlite3_finalize(statement) }
+            next = tail ?? end
+            // There is none where only a comment or blanks came.
+            guard let statement else { return }
+            if needsTransaction, !hasBegun {
+                let text = UnsafeRawBufferPointer(start: start, count: next - start)
+                if !SQLScript.isPreparation(SQLScript.firstWords(String(decoding: text, as: UTF8.self)).first ?? "") {
+                    try execute("BEGIN IMMEDIATE")
+                    hasBegun = true
+                }
+            }
+            while true {
+                let result = sqlite3_step(statement)
+                if result == SQLITE_DONE { return }
+                guard result == SQLITE_ROW else { return try check(result) }
+                try row((0..<sqlite3_column_count(statement)).map { Self.text(statement, $0) })
+            }
+        }
+
+        private static func text(_ statement: OpaquePointer, _ column: Int32) -> [UInt8]? {
+            guard let bytes = sqlite3_column_text(statement, column) else { return nil }
+            return Array(UnsafeBufferPointer(start: bytes, count: Int(sqlite3_column_bytes(statement, column))))
+        }
+
+        private func execute(_ sql: String) throws { try check(sqlite3_exec(connection, sql, nil, nil, nil)) }
+
+        private func check(_ result: Int32) throws {
+            guard result != SQLITE_OK else { return }
+            let error = DatabaseError(
+                resultCode: ResultCode(rawValue: result), message: String(cString: sqlite3_errmsg(connection)))
+            // A lock, a damaged file or a missing permission is not the statement's fault.
+            guard [.SQLITE_BUSY, .SQLITE_LOCKED, .SQLITE_CORRUPT, .SQLITE_NOTADB, .SQLITE_READONLY, .SQLITE_CANTOPEN, .SQLITE_FULL, .SQLITE_IOERR]
+                .contains(error.resultCode)
+            else {
+                throw HistoryError(
+                    .statementFailed, "The SQL fails: \(error.message ?? "SQLite result \(result)").",
+                    hint: hasBegun ? "Nothing was changed: all of it is one transaction." : nil, cause: error)
+            }
+            throw error
+        }
+    }
+}

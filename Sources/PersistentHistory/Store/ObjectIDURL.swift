@@ -1,0 +1,94 @@
+/// A row's address, read back from the text that `HistoryJSON.objectIDURL` writes.
+public struct ObjectIDURL: Hashable, Sendable {
+    public let store: StoreID
+    public let entityName: String
+    private let key: Key
+
+    private enum Key: Hashable {
+        case values([HistoryValue])
+        case rowid(Int64)
+    }
+
+    /// Reads `x-history://<store id>/<entity>/<key>`; nil where the text is something else.
+    public init?(_ text: String) {
+        let prefix = "x-history://"
+        guard text.hasPrefix(prefix) else { return nil }
+        let parts = text.dropFirst(prefix.count).utf8.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
+        guard parts.count == 3, let store = Self.percentDecoded(parts[0]), let entity = Self.percentDecoded(parts[1]),
+            let key = Self.key(parts[2])
+        else { return nil }
+        self.store = StoreID(store)
+        entityName = entity
+        self.key = key
+    }
+
+    /// The row's id in one shape of its entity; nil where that has another kind of key.
+    public func objectID(in entity: Entity) -> ObjectID? {
+        switch (key, entity.key) {
+        case (.values(let values), .rowid) where values.count == 1:
+            ObjectID(columns: ["rowid"], values: values, isRowID: true)
+        case (.values(let values), .column(let name)) where values.count == 1:
+            ObjectID(columns: [name], values: values)
+        case (.values(let values), .columns(let names)) where values.count == names.count:
+            ObjectID(columns: names, values: values)
+        case (.rowid(let rowid), .columns):
+            ObjectID(columns: ["rowid"], values: [.integer(rowid)], isRowID: true)
+        default: nil
+        }
+    }
+
+    // MARK: The key
+
+    private static func key(_ text: Substring.UTF8View) -> Key? {
+        if text.starts(with: "rowid".utf8) {
+            return Int64(String(decoding: text.dropFirst(5), as: UTF8.self)).map { .rowid($0) }
+        }
+        var values: [HistoryValue] = []
+        for part in text.split(separator: UInt8(ascii: ","), omittingEmptySubsequences: false) {
+            guard let value = value(part) else { return nil }
+            values.append(value)
+        }
+        return .values(values)
+    }
+
+    private static func value(_ part: Substring.UTF8View) -> HistoryValue? {
+        let rest = part.dropFirst()
+        switch part.first {
+        case UInt8(ascii: "p"): return Int64(String(decoding: rest, as: UTF8.self)).map { .integer($0) }
+        case UInt8(ascii: "r"): return Double(String(decoding: rest, as: UTF8.self)).map { .real($0) }
+        case UInt8(ascii: "t"): return percentDecoded(rest).map { .text($0) }
+        case UInt8(ascii: "x"): return hexadecimal(rest).map { .blob($0) }
+        default: return nil
+        }
+    }
+
+    private static func percentDecoded(_ text: Substring.UTF8View) -> String? {
+        var bytes: [UInt8] = []
+        var rest = text
+        while let byte = rest.popFirst() {
+            if byte == UInt8(ascii: "%") {
+                guard let escaped = hexadecimal(rest.prefix(2)), escaped.count == 1 else { return nil }
+                bytes += escaped
+                rest = rest.dropFirst(2)
+            } else {
+                bytes.append(byte)
+            }
+        }
+        return String(validating: bytes, as: UTF8.self)
+    }
+
+    private static func hexadecimal(_ digits: Substring.UTF8View) -> [UInt8]? {
+        var bytes: [UInt8] = []
+        var high: UInt8?
+        for digit in digits {
+            guard let nibble = Character(Unicode.Scalar(digit)).hexDigitValue.map({ UInt8($0) }) else { return nil }
+            if let first = high {
+                bytes.append(first << 4 | nibble)
+                high = nil
+            } else {
+                high = nibble
+            }
+        }
+        return high == nil ? bytes : nil
+    }
+}

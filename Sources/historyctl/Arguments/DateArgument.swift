@@ -1,0 +1,41 @@
+import ArgumentParser
+import PersistentHistory
+
+/// `--since` and `--until`.
+enum DateArgument {
+    static let help = "ISO 8601, as 2026-01-07, 2026-01-07T10:30 or 2026-01-07T10:30:00.250+01:00; UTC where no zone is given."
+
+    /// The first instant that is meant.
+    static func since(_ text: String) throws -> HistoryTimestamp {
+        guard let date = HistoryTimestamp(iso8601: text, roundingUp: true) else { throw ValidationError(problem) }
+        return date
+    }
+
+    /// The last instant that is meant: a date without a time means its whole day.
+    static func until(_ text: String) throws -> HistoryTimestamp {
+        guard let date = HistoryTimestamp(iso8601: text) else { throw ValidationError(problem) }
+        return text.utf8.count > 10 ? date : HistoryTimestamp(milliseconds: date.milliseconds + 86_399_999)
+    }
+
+    private static let problem = "A date is in \(help)"
+}
+
+/// `--after` and `--before`.
+enum TokenArgument {
+    static func token(_ text: String) throws -> HistoryToken {
+        guard let token = HistoryToken(text) else {
+            throw ValidationError("A token is <store id>:<number>, as `historyctl history` prints it.")
+        }
+        return token
+    }
+}
+
+/// `--object`.
+enum ObjectArgument {
+    static func url(_ text: String) throws -> ObjectIDURL {
+        guard let url = ObjectIDURL(text) else {
+            throw ValidationError("An object is named by its objectIDURL, as `historyctl history` prints it.")
+        }
+        return url
+    }
+}

@@ -1,0 +1,45 @@
+import PersistentHistory
+
+/// The entities that a store's history has to tell of, for the names that a command gives.
+struct KnownEntities {
+    private let shapes: [Entity]
+    private let store: StoreID
+
+    init(_ reader: HistoryReader) throws {
+        shapes = try reader.entities()
+        store = reader.storeID
+    }
+
+    /// The names as the history has them; a name may be given in any case.
+    func names(_ texts: [String]) throws -> Set<String> {
+        var names: Set<String> = []
+        for text in texts {
+            let found = shapes.map(\.name).filter { $0.lowercased() == text.lowercased() }
+            guard !found.isEmpty else { throw unknown(text) }
+            names.formUnion(found)
+        }
+        return names
+    }
+
+    /// The object's id under each name that the columns of its key have had.
+    func objectIDs(_ url: ObjectIDURL) throws -> Set<ObjectID> {
+        guard url.store == store else {
+            throw HistoryError(
+                .tokenForeign, "The object is another store's, \"\(url.store)\"; this one is \"\(store)\".",
+                hint: "Check which store it was read from.")
+        }
+        let shapes = shapes.filter { $0.name == url.entityName }
+        guard !shapes.isEmpty else { throw unknown(url.entityName) }
+        let objects = Set(shapes.compactMap { url.objectID(in: $0) })
+        guard !objects.isEmpty else {
+            throw HistoryError(.notAnEntity, "No object of the entity \"\(url.entityName)\" has such a key.")
+        }
+        return objects
+    }
+
+    private func unknown(_ name: String) -> HistoryError {
+        HistoryError(
+            .notAnEntity, "The history knows no entity \"\(name)\".",
+            hint: "It knows \(Set(shapes.map(\.name)).sorted().map { "\"\($0)\"" }.joined(separator: ", ")).")
+    }
+}

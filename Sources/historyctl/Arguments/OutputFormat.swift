@@ -1,0 +1,6 @@
+import ArgumentParser
+
+/// For people or for programs.
+enum OutputFormat: String, ExpressibleByArgument, CaseIterable {
+    case table, json
+}

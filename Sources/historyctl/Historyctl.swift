@@ -1,0 +1,52 @@
+import ArgumentParser
+import Glibc
+import HistoryConfiguration
+import PersistentHistory
+
+@main
+struct Historyctl: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "historyctl",
+        abstract: "Tracks SQLite stores and reads their history.",
+        discussion: """
+            Exit statuses are those of sysexits(3): 64 usage, 65 bad data (a damaged store, a token of \
+            another one, SQL that fails), 66 store missing, 69 store not tracked or token expired, \
+            70 internal, 74 input or output, 75 temporary, 77 permission.
+            """,
+        version: HistoryVersion.current,
+        groupedSubcommands: [
+            CommandGroup(
+                name: "Stores (no daemon needed)",
+                subcommands: [Track.self, Untrack.self, Describe.self, Exec.self, History.self])
+        ])
+
+    func run() throws { throw ValidationError("A command is missing.") }
+
+    static func main() async {
+        // A reader that has seen enough, as `head`, ends this program, and without a word.
+        signal(SIGPIPE, SIG_DFL)
+        do {
+            var command = try parseAsRoot()
+            if var command = command as? any AsyncParsableCommand {
+                try await command.run()
+            } else {
+                try command.run()
+            }
+        } catch let error as HistoryError {
+            complain("\(error)")
+            exit(withError: ExitCode(ExitStatus(error).rawValue))
+        } catch let error as StreamError {
+            complain("\(error)")
+            exit(withError: ExitCode(ExitStatus.inputOutput.rawValue))
+        } catch {
+            // Help and version, which are no failures, and wrong usage.
+            exit(withError: error)
+        }
+    }
+
+    private static func complain(_ text: String) {
+        let line = Array("historyctl: \(text.printable)\n".utf8)
+        // Where standard error is closed nobody can be told; the status still tells.
+        _ = write(STDERR_FILENO, line, line.count)
+    }
+}

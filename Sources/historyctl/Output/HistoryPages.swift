@@ -1,0 +1,47 @@
+import PersistentHistory
+
+/// The transactions asked for, some at a time, so that a history of any length takes the memory of
+/// one page.
+struct HistoryPages {
+    private let reader: HistoryReader
+    private let filter: HistoryFilter
+    private let isReversed: Bool
+    /// How far to go: transactions at this number or beyond it are not wanted.
+    private let bound: Int64?
+    /// Where the next page begins; nil where a walk backwards begins at the end.
+    private var place: Int64?
+    private var remaining: Int
+    private var isAtEnd = false
+
+    init(
+        _ reader: HistoryReader, after: HistoryToken?, before: HistoryToken?, filter: HistoryFilter, limit: Int?,
+        isReversed: Bool
+    ) throws {
+        if let after { try reader.check(after: after) }
+        let start = try before.map { try reader.start(of: $0) }
+        self.reader = reader
+        self.filter = filter
+        self.isReversed = isReversed
+        place = isReversed ? start : after?.number ?? 0
+        bound = isReversed ? after?.number : start
+        remaining = limit ?? .max
+    }
+
+    /// The next transactions, perhaps none; nil at the end.
+    mutating func next() throws -> [HistoryTransaction]? {
+        guard !isAtEnd, remaining > 0 else { return nil }
+        let batch = isReversed
+            ? try reader.reversedBatch(before: place, filter: filter)
+            : try reader.batch(after: place ?? 0, filter: filter)
+        place = batch.end
+        isAtEnd = batch.isLast || isOutside(batch.end)
+        let wanted = batch.transactions.filter { !isOutside($0.token.number) }.prefix(remaining)
+        remaining -= wanted.count
+        return Array(wanted)
+    }
+
+    private func isOutside(_ number: Int64) -> Bool {
+        guard let bound else { return false }
+        return isReversed ? number <= bound : number >= bound
+    }
+}

@@ -1,0 +1,35 @@
+import Glibc
+
+/// Standard output, in blocks: what is written must be flushed at the end.
+struct StandardOutput: ~Copyable {
+    private static let blockSize = 1 << 16
+    private var buffer: [UInt8] = []
+
+    init() { buffer.reserveCapacity(2 * Self.blockSize) }
+
+    /// Whether people read along.
+    static var isTerminal: Bool { isatty(STDOUT_FILENO) == 1 }
+
+    mutating func write(_ bytes: some Sequence<UInt8>) throws(StreamError) {
+        buffer.append(contentsOf: bytes)
+        if buffer.count >= Self.blockSize { try flush() }
+    }
+
+    mutating func writeLine(_ text: String) throws(StreamError) {
+        try write(text.utf8)
+        try write(CollectionOfOne(UInt8(ascii: "\n")))
+    }
+
+    mutating func flush() throws(StreamError) {
+        var start = 0
+        while start < buffer.count {
+            let written = buffer[start...].withUnsafeBytes { Glibc.write(STDOUT_FILENO, $0.baseAddress, $0.count) }
+            if written > 0 {
+                start += written
+            } else if errno != EINTR {
+                throw StreamError("Standard output can not be written", errno)
+            }
+        }
+        buffer.removeAll(keepingCapacity: true)
+    }
+}

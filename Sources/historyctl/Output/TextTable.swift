@@ -1,0 +1,44 @@
+import HistoryConfiguration
+
+/// Rows in aligned columns, for people.
+///
+/// Rows come in blocks, so that a long table needs no more memory than one of them: a later block
+/// may widen a column, and does not narrow it.
+struct TextTable {
+    private let titles: [String]
+    private var widths: [Int]
+    private var isTitled = false
+    /// The width of the longest cell that is shown whole; nil where nothing is cut.
+    private let limit: Int?
+
+    init(_ titles: [String], limit: Int? = StandardOutput.isTerminal ? 50 : nil) {
+        self.titles = titles
+        self.limit = limit
+        widths = titles.map(\.count)
+    }
+
+    mutating func write(_ rows: [[String]], to output: inout StandardOutput) throws(StreamError) {
+        let rows = rows.map { $0.map { shown($0) } }
+        for row in rows {
+            for (column, cell) in row.enumerated() { widths[column] = max(widths[column], cell.count) }
+        }
+        if !isTitled { try output.writeLine(line(titles)) }
+        isTitled = true
+        for row in rows { try output.writeLine(line(row)) }
+    }
+
+    private func line(_ cells: [String]) -> String {
+        var line = ""
+        for (cell, width) in zip(cells, widths) {
+            line += cell + String(repeating: " ", count: width - cell.count + 2)
+        }
+        while line.last == " " { line.removeLast() }
+        return line
+    }
+
+    private func shown(_ cell: String) -> String {
+        let cell = cell.printable
+        guard let limit, cell.count > limit else { return cell }
+        return cell.prefix(limit - 1) + "…"
+    }
+}

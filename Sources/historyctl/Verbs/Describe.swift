@@ -1,0 +1,72 @@
+import ArgumentParser
+import PersistentHistory
+
+struct Describe: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Show what is tracked in a store.",
+        discussion: "The first token is the oldest one after which can be read.")
+
+    @Argument(help: "The SQLite file.", completion: .file())
+    var store: String
+
+    @Option(help: "For people or for programs.")
+    var format = OutputFormat.table
+
+    func run() throws {
+        let description = try StoreDescription(path: store)
+        var output = StandardOutput()
+        switch format {
+        case .json: try output.write(json(description))
+        case .table:
+            for (title, value) in facts(description) { try output.writeLine(title + "  " + value) }
+            try output.writeLine("")
+            var table = TextTable(["ENTITY", "CHANGES", "PRESERVED"])
+            try table.write(
+                description.entities.map { [$0.name, "\($0.changes)", $0.preserved.joined(separator: ", ")] }, to: &output)
+        }
+        try output.flush()
+    }
+
+    private func facts(_ description: StoreDescription) -> [(String, String)] {
+        [
+            ("Store id   ", description.storeID.text),
+            ("First token", description.firstToken?.description ?? "none"),
+            ("Last token ", description.lastToken?.description ?? "none"),
+            ("Changes    ", String(description.changes)),
+            ("Bytes      ", description.bytes.map { String($0) } ?? "unknown"),
+        ]
+    }
+
+    private func json(_ description: StoreDescription) -> [UInt8] {
+        var json = JSONBytes()
+        json.object { json in
+            json.name("storeID")
+            json.string(description.storeID.text)
+            json.name("firstToken")
+            json.string(description.firstToken?.description)
+            json.name("lastToken")
+            json.string(description.lastToken?.description)
+            json.name("changes")
+            json.integer(description.changes)
+            json.name("bytes")
+            if let bytes = description.bytes { json.integer(bytes) } else { json.null() }
+            json.name("entities")
+            json.array { json in
+                for entity in description.entities {
+                    json.object { json in
+                        json.name("name")
+                        json.string(entity.name)
+                        json.name("preserved")
+                        json.array { json in
+                            for column in entity.preserved { json.string(column) }
+                        }
+                        json.name("changes")
+                        json.integer(entity.changes)
+                    }
+                }
+            }
+        }
+        json.endLine()
+        return json.bytes
+    }
+}

@@ -1,0 +1,43 @@
+import ArgumentParser
+import PersistentHistory
+
+struct Exec: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Run SQL as an author.",
+        discussion: """
+            All the SQL is one transaction, unless it has a BEGIN of its own; a single statement runs \
+            by itself, and so do PRAGMA and ATTACH before all others. Rows are printed as sqlite3 \
+            prints them. The last line is the token of the transaction; there is none where nothing \
+            was recorded.
+            """)
+
+    @Argument(help: "The SQLite file.", completion: .file())
+    var store: String
+
+    @Option(help: "The author of the transaction.")
+    var author: String
+
+    @Option(help: "The name of the author's context.")
+    var context: String?
+
+    @Argument(help: "The SQL; - reads standard input.")
+    var sql: [String]
+
+    func run() throws {
+        var output = StandardOutput()
+        let token = try AuthoredSQL.run(script(), on: store, author: author, context: context) { row in
+            for (index, value) in row.enumerated() {
+                if index > 0 { try output.write("|".utf8) }
+                try output.write(value ?? [])
+            }
+            try output.write("\n".utf8)
+        }
+        if let token { try output.writeLine("\(token)") }
+        try output.flush()
+    }
+
+    /// Each argument ends a statement, whether or not it says so.
+    private func script() throws -> String {
+        try sql.map { $0 == "-" ? try StandardInput.text() : $0 }.joined(separator: "\n;")
+    }
+}

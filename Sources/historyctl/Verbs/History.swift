@@ -1,0 +1,87 @@
+import ArgumentParser
+import PersistentHistory
+
+struct History: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Show the history of a store.",
+        discussion: """
+            JSON is one transaction a line; the table has a line for each change. Options of one kind \
+            that are repeated mean any of them; options of different kinds are all to be met.
+            """)
+
+    @Argument(help: "The SQLite file.", completion: .file())
+    var store: String
+
+    @Option(help: ArgumentHelp("Only what is newer than this token's transaction.", valueName: "token"), transform: TokenArgument.token)
+    var after: HistoryToken?
+
+    @Option(help: ArgumentHelp("Only what is older than this token's transaction.", valueName: "token"), transform: TokenArgument.token)
+    var before: HistoryToken?
+
+    @Option(
+        help: ArgumentHelp("Only what was recorded at this time or later.", discussion: DateArgument.help, valueName: "date"),
+        transform: DateArgument.since)
+    var since: HistoryTimestamp?
+
+    @Option(
+        help: ArgumentHelp("Only what was recorded at this time or earlier; a date without a time includes its day.", valueName: "date"),
+        transform: DateArgument.until)
+    var until: HistoryTimestamp?
+
+    @Option(help: "Only transactions of this author.")
+    var author: [String] = []
+
+    @Option(help: "No transactions of this author.")
+    var excludeAuthor: [String] = []
+
+    @Flag(help: "Only transactions of no author; with --author, of that one or none.")
+    var noAuthor = false
+
+    @Option(help: "Only changes of this entity.")
+    var entity: [String] = []
+
+    @Option(help: "Only changes of this kind.")
+    var operation: [ChangeOperation] = []
+
+    @Option(help: ArgumentHelp("Only changes of the object with this objectIDURL.", valueName: "url"), transform: ObjectArgument.url)
+    var object: ObjectIDURL?
+
+    @Option(help: "Not more transactions than this.")
+    var limit: Int?
+
+    @Flag(help: "The newest transaction first.")
+    var reverse = false
+
+    @Option(help: "For people or for programs.")
+    var format = OutputFormat.table
+
+    func validate() throws {
+        if let limit, limit < 0 { throw ValidationError("--limit is a number of transactions.") }
+    }
+
+    func run() throws {
+        let reader = try HistoryReader(path: store)
+        var pages = try HistoryPages(
+            reader, after: after, before: before, filter: filter(for: reader), limit: limit, isReversed: reverse)
+        var output = StandardOutput()
+        var writer = TransactionWriter(format)
+        while let transactions = try pages.next() { try writer.write(transactions, to: &output) }
+        try output.flush()
+    }
+
+    private func filter(for reader: HistoryReader) throws -> HistoryFilter {
+        var filter = HistoryFilter()
+        if noAuthor || !author.isEmpty { filter.authors = Set(author) }
+        filter.includesUndeclared = noAuthor
+        filter.excludedAuthors = Set(excludeAuthor)
+        filter.since = since
+        filter.until = until
+        if !operation.isEmpty { filter.operations = Set(operation) }
+        if !entity.isEmpty { filter.entities = try KnownEntities(reader).names(entity) }
+        if let object {
+            filter.objects = try KnownEntities(reader).objectIDs(object)
+            filter.entities = (filter.entities ?? [object.entityName]).intersection([object.entityName])
+        }
+        return filter
+    }
+}

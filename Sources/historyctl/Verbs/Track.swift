@@ -1,0 +1,45 @@
+import ArgumentParser
+import PersistentHistory
+
+struct Track: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Record the changes of tables of a store.",
+        discussion: """
+            Tracking what is tracked already brings it up to date with the schema: new, renamed and \
+            dropped columns, renamed tables. With no entity named, that is all that is done. Nothing \
+            else in the store is changed.
+            """)
+
+    @Argument(help: "The SQLite file.", completion: .file())
+    var store: String
+
+    @Argument(help: "Tables to track.")
+    var entities: [String] = []
+
+    @Flag(help: "Track every ordinary table.")
+    var all = false
+
+    @Option(
+        help: ArgumentHelp(
+            "A column whose value is kept when a row is deleted.",
+            discussion: """
+                All that are given for one entity take the place of those that were preserved before; \
+                an entity for which none is given keeps them. An entity that is named here is tracked. \
+                Names may contain dots: what fits the store's tables is meant, and of several \
+                readings that of an entity named in the command, then that of the longest name.
+                """,
+            valueName: "entity.column"))
+    var preserve: [String] = []
+
+    func run() throws {
+        let wanted = try PreservedColumns(tables: Tracking.tables(of: store), named: entities)
+            .entities(preserving: preserve)
+        let outcome = try Tracking.track(store, wanted, all: all)
+        var output = StandardOutput()
+        for name in outcome.added { try output.writeLine("tracked \(name)") }
+        for name in outcome.updated { try output.writeLine("updated \(name)") }
+        for name in outcome.dropped { try output.writeLine("dropped \(name), whose table is gone") }
+        if outcome.isEmpty { try output.writeLine("up to date") }
+        try output.flush()
+    }
+}
