@@ -59,6 +59,8 @@ struct HookFailureTests {
                     PluginSetup(name: "a", hooks: [#"{"name": "seen", "kind": "observer"}"#, #"{"name": "first", "kind": "merge"}"#]),
                     PluginSetup(name: "b", more: Self.quick, hooks: [#"{"name": "fails", "kind": "merge"}"#]),
                 ])
+            // A new replica is filled with what there is; this one is there.
+            #expect(try await bench.runDaemon("--once").status == .exited(0))
             try bench.misbehave("refuse", "fails")
             let daemon = try await bench.startDaemon()
             try await bench.write("INSERT INTO person (id) VALUES (1)", as: "Widget")
