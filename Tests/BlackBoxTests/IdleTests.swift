@@ -1,0 +1,63 @@
+import Foundation
+import Testing
+
+/// What a daemon takes while nothing happens.
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(5)))
+struct IdleTests {
+    @Test("Nothing happens while nothing happens", arguments: Journal.allCases)
+    func idle(_ journal: Journal) async throws {
+        try await withWorkbench(journal) { bench in
+            try bench.configure(
+                StoreSetup(
+                    authors: #"[{"name": "Widget"}, {"name": "Mirror", "contexts": [{"name": "view", "kind": "replica", "path": "replica.sqlite"}]}]"#,
+                    more: #""clean": {"strategy": "byDuration", "seconds": "1h"}"#),
+                plugins: [PluginSetup(), PluginSetup(name: "sh", behaviour: .recordInShell, mode: "oneshot")])
+            let daemon = try await bench.startDaemon()
+            try await bench.write("INSERT INTO person (id) VALUES (1)", as: "Writer")
+            try await bench.calls(4, of: daemon)
+            // What follows the last call: the merge, the cursor, the cleanup.
+            try await eventually("quiet") {
+                let before = Processes.switches(daemon.processID)
+                try await observe(for: .milliseconds(300))
+                return Processes.switches(daemon.processID) == before
+            }
+            let switches = Processes.switches(daemon.processID)
+            let time = Processes.processorTime(daemon.processID)
+            let descriptors = Processes.descriptors(daemon.processID)
+            try await observe(for: .seconds(3))
+            #expect(Processes.switches(daemon.processID) - switches <= 3)
+            #expect(Processes.processorTime(daemon.processID) - time <= .milliseconds(20))
+            #expect(Processes.descriptors(daemon.processID) == descriptors)
+
+            // It was awake all the time.
+            try await bench.write("INSERT INTO person (id) VALUES (2)", as: "Writer")
+            try await bench.calls(8, of: daemon)
+            try await daemon.stop()
+        }
+    }
+
+    @Test("Many commits leave no descriptor and no process behind")
+    func descriptors() async throws {
+        try await withWorkbench { bench in
+            try bench.configure(
+                StoreSetup(authors: StoreSetup.mirrored(), more: #""clean": {"strategy": "byNotification", "times": 1}"#),
+                plugins: [PluginSetup(behaviour: .recordInShell, mode: "oneshot")])
+            let daemon = try await bench.startDaemon()
+            func commit(_ ids: ClosedRange<Int>) async throws {
+                for id in ids {
+                    try await bench.write("INSERT INTO person (id) VALUES (\(id))", as: "Writer", from: .shell)
+                    try await bench.calls(id, of: daemon)
+                }
+                try await eventually("the end of the oneshot processes") { Processes.naming(bench.path("record.sh")).isEmpty }
+            }
+            try await commit(1...5)
+            let before = Processes.descriptors(daemon.processID)
+            try await commit(6...40)
+            // A cleanup may just be under way.
+            try await eventually("as many descriptors as before, \(before)", state: { "\(Processes.descriptors(daemon.processID))" }) {
+                Processes.descriptors(daemon.processID) <= before
+            }
+            try await daemon.stop()
+        }
+    }
+}

@@ -1,0 +1,106 @@
+import Foundation
+import Testing
+
+/// Starting, stopping, running once.
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(5)))
+struct LifeCycleTests {
+    @Test("A second daemon on one state is refused at once, naming the first one's process")
+    func second() async throws {
+        try await withWorkbench { bench in
+            try bench.configure(StoreSetup())
+            let first = try await bench.startDaemon()
+            for arguments in [[], ["--once"]] {
+                let second = try bench.launchDaemon(arguments, name: "second\(arguments.joined())")
+                #expect(try await second.program.end() == .exited(75))
+                #expect(second.log == [
+                    "error: Another historyd, process \(first.processID), uses the state folder \"\(bench.path("state"))\". Stop it, or give this one a STATE_DIRECTORY of its own. event=stateInUse"
+                ])
+            }
+            try await bench.write("INSERT INTO person (id) VALUES (1)", as: "Widget")
+            try await bench.calls(1, of: first)
+            try await first.stop()
+            // Its place is free again, also after a kill.
+            try await bench.startDaemon().kill()
+            try await bench.startDaemon().stop()
+        }
+    }
+
+    @Test("--once works off what came while nothing ran, and nothing twice")
+    func once() async throws {
+        try await withWorkbench { bench in
+            try bench.configure(StoreSetup(authors: StoreSetup.named("MainApp", "Widget")))
+            func run() async throws {
+                let run = try await bench.runDaemon("--once")
+                #expect(run.status == .exited(0), "\(run.log.joined(separator: "\n"))")
+            }
+            try await run()
+            for id in 1...3 { try await bench.write("INSERT INTO person (id) VALUES (\(id))", as: "Widget") }
+            try await run()
+            let first = (1...3).map { "audit/all MainApp \($0) Widget person insert p\($0)" }
+            #expect(try bench.calls().map(\.summary) == first)
+            try await run()
+            #expect(try bench.calls().count == 3)
+            try await bench.write("DELETE FROM person WHERE id = 2")
+            try await run()
+            #expect(try Set(bench.calls().map(\.summary).dropFirst(3)) == ["audit/all MainApp 4 - person delete p2", "audit/all Widget 4 - person delete p2"])
+            #expect(try bench.calls().count == 5)
+        }
+    }
+
+    @Test("--once ends with 75 where a hook is held, and takes it up again the next time")
+    func onceHeld() async throws {
+        try await withWorkbench { bench in
+            try bench.configure(
+                StoreSetup(),
+                plugins: [PluginSetup(more: #""retry": {"attempts": 2, "initialDelay": "10ms", "maximumDelay": "1h"}"#)])
+            #expect(try await bench.runDaemon("--once").status == .exited(0))
+            for id in 1...2 { try await bench.write("INSERT INTO person (id) VALUES (\(id))", as: "Widget") }
+            try bench.misbehave("refuse", "all")
+            #expect(try await bench.runDaemon("--once").status == .exited(75))
+            // The plugin may have been written more than one request ahead.
+            let refused = try bench.calls()
+            #expect(refused.first?.summary == "audit/all MainApp 1 Widget person insert p1")
+            #expect(refused.allSatisfy { $0.manner == "refuse" })
+            try bench.behave("refuse", "all")
+            #expect(try await bench.runDaemon("--once").status == .exited(0))
+            let calls = try bench.calls().filter { $0.manner == "ok" }
+            #expect(calls.map(\.summary) == (1...2).map { "audit/all MainApp \($0) Widget person insert p\($0)" })
+            #expect(calls.first?.params.delivery == refused.first?.params.delivery)
+        }
+    }
+
+    @Test("Stopped in the middle of a backlog, it ends soon and goes on where it was", arguments: ["coprocess", "oneshot"], ["observer", "merge"])
+    func stop(_ mode: String, _ kind: String) async throws {
+        try await withWorkbench { bench in
+            let hooks = [#"{"name": "slow", "kind": "\#(kind)"}"#]
+            try bench.configure(
+                StoreSetup(authors: StoreSetup.mirrored()),
+                plugins: [PluginSetup(mode: mode, environment: ["DELAY": "0.1"], hooks: hooks)])
+            #expect(try await bench.runDaemon("--once").status == .exited(0))
+            for id in 1...60 { try await bench.write("INSERT INTO person (id) VALUES (\(id))", as: "Widget", from: .shell) }
+            let daemon = try await bench.startDaemon()
+            try await bench.calls(kind == "observer" ? 5 : 1, of: daemon)
+            try await daemon.stop(within: .seconds(20))
+            let before = try bench.calls()
+            if kind == "observer" { #expect(before.count < 60) }
+
+            try bench.configure(StoreSetup(authors: StoreSetup.mirrored()), plugins: [PluginSetup(mode: mode, hooks: hooks)])
+            #expect(try await bench.runDaemon("--once").status == .exited(0))
+            let all = try bench.calls()
+            func keys(_ calls: some Sequence<Call>) -> [Int] {
+                calls.flatMap { call in call.params.transaction.map { [$0.number] } ?? call.params.transactions?.map(\.number) ?? [] }
+            }
+            let repeated = Set(keys(before)).intersection(keys(all.dropFirst(before.count)))
+            if kind == "observer" {
+                // What the plugin had before it on its standard input when it was stopped may come again,
+                // with the same id; what it had answered may not.
+                #expect(repeated.count <= 64)
+                #expect(repeated.sorted() == Array(repeated.sorted().first.map { $0...(keys(before).max() ?? 0) } ?? 1...0))
+            } else {
+                #expect(repeated.isEmpty)
+            }
+            #expect(Set(keys(all)) == Set(1...60))
+            try await bench.expectReplicaEqualsStore(["person": "id"])
+        }
+    }
+}

@@ -1,0 +1,101 @@
+import Foundation
+
+/// One call of a hook, as the plugin wrote it down.
+struct Call: Sendable {
+    /// `ok`, or how the plugin misbehaved.
+    let manner: String
+    /// The message as it came.
+    let text: String
+    let params: Params
+    let isMerge: Bool
+
+    struct Params: Decodable, Sendable {
+        let store: String
+        let consumer: String
+        let hook: String
+        let delivery: String
+        let transaction: Transaction?
+        let contexts: [Context]
+        let transactions: [Transaction]?
+    }
+
+    struct Transaction: Decodable, Sendable {
+        let token: String
+        let author: String?
+        let changes: [Context]?
+
+        var number: Int { token.split(separator: ":").last.flatMap { Int($0) } ?? 0 }
+    }
+
+    /// A change, or what a merge hook merges into.
+    struct Context: Decodable, Sendable {
+        let entityName: String?
+        let operation: String?
+        let objectIDURL: String?
+        let name: String?
+
+        /// `p42`
+        var key: String { objectIDURL?.split(separator: "/").last.map(String.init) ?? "" }
+    }
+
+    private struct Request: Decodable {
+        let method: String?
+        let params: Params?
+    }
+
+    init(_ line: String) throws {
+        let space = line.firstIndex(of: " ") ?? line.endIndex
+        manner = String(line[..<space])
+        text = String(line[space...].dropFirst())
+        // A oneshot plugin in sh puts its environment first.
+        let json = Data(text[(text.firstIndex(of: "{") ?? text.startIndex)...].utf8)
+        let decoder = JSONDecoder()
+        if let params = try decoder.decode(Request.self, from: json).params {
+            self.params = params
+        } else {
+            params = try decoder.decode(Params.self, from: json)
+        }
+        isMerge = params.transactions != nil
+    }
+
+    /// `audit/all MainApp 3 Widget person insert p1 p2`, or for a merge hook
+    /// `audit/merge MainApp [3 Widget person insert p1, …]`.
+    var summary: String {
+        let head = "\(params.hook) \(params.consumer)"
+        if let transaction = params.transaction {
+            let first = params.contexts.first
+            let keys = params.contexts.map(\.key).joined(separator: " ")
+            return "\(head) \(transaction.number) \(transaction.author ?? "-") \(first?.entityName ?? "") \(first?.operation ?? "") \(keys)"
+        }
+        let transactions = (params.transactions ?? []).map { "\($0.number) \($0.author ?? "-")" }
+        return "\(head) [\(transactions.joined(separator: ", "))]"
+    }
+
+    /// The message with placeholders for what differs from run to run.
+    func normalized(processes: [pid_t: String] = [:]) -> String {
+        var text = text
+        text.replace(/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/, with: "STORE")
+        text.replace(/"id":[0-9]+,"method"/, with: #""id":ID,"method""#)
+        text.replace(/[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z/, with: "TIME")
+        for (process, name) in processes { text.replace("\"processID\":\(process)", with: "\"processID\":\(name)") }
+        return text
+    }
+}
+
+extension Workbench {
+    /// All calls so far.
+    func calls() throws -> [Call] { try RunningProgram.text(path("calls")).wholeLines.map(Call.init) }
+
+    /// Waits for so many calls.
+    @discardableResult
+    func calls(_ count: Int, of daemon: DaemonUnderTest) async throws -> [Call] {
+        try await eventually(
+            "\(count) calls", state: {
+                "There were:\n\(RunningProgram.text(self.path("calls")))and the log was:\n\(daemon.log.joined(separator: "\n"))"
+            }
+        ) {
+            let calls = try self.calls()
+            return calls.count >= count ? calls : nil
+        }
+    }
+}

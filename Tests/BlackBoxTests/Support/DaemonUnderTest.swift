@@ -1,0 +1,47 @@
+import Foundation
+import Testing
+
+/// A daemon that runs as a process of its own.
+struct DaemonUnderTest: Sendable {
+    let program: RunningProgram
+    /// Where its part of the log begins, in bytes.
+    private let start: Int
+
+    init(_ program: RunningProgram, logFrom start: Int) {
+        self.program = program
+        self.start = start
+    }
+
+    var processID: pid_t { program.processID }
+
+    /// The lines of its log so far.
+    var log: [String] {
+        String(decoding: program.errors.utf8.dropFirst(start), as: UTF8.self).wholeLines
+    }
+
+    /// Waits for a line with a text in it, and gives it.
+    @discardableResult
+    func logged(_ text: String, times: Int = 1, within limit: Duration = .seconds(60)) async throws -> String {
+        try await eventually("\"\(text)\" in the log", within: limit, state: { "\n" + log.joined(separator: "\n") }) {
+            let lines = log.filter { $0.contains(text) }
+            if lines.count >= times { return lines[times - 1] }
+            if let ended = program.ended { throw WaitedTooLong(description: "The daemon ended, \(ended), without \"\(text)\" in its log:\n\(log.joined(separator: "\n"))") }
+            return nil
+        }
+    }
+
+    func ready() async throws { try await logged("event=ready") }
+
+    /// Stops it, as a service manager does; it must end well.
+    func stop(within limit: Duration = .seconds(30), sourceLocation: SourceLocation = #_sourceLocation) async throws {
+        program.signal(SIGTERM)
+        let ending = try await program.end(within: limit)
+        #expect(ending == .exited(0), "\(log.joined(separator: "\n"))", sourceLocation: sourceLocation)
+    }
+
+    /// Ends it without a warning.
+    func kill() async throws {
+        program.signal(SIGKILL)
+        _ = try await program.end()
+    }
+}

@@ -1,0 +1,47 @@
+import Foundation
+
+/// What /proc tells of processes (proc(5)).
+enum Processes {
+    /// All with a text in their arguments.
+    static func naming(_ text: String) -> [pid_t] {
+        let names = (try? FileManager.default.contentsOfDirectory(atPath: "/proc")) ?? []
+        return names.compactMap { name in
+            guard let process = pid_t(name), process != getpid(), !isZombie(process) else { return nil }
+            return file(process, "cmdline").contains(text) ? process : nil
+        }
+    }
+
+    static func isAlive(_ process: pid_t) -> Bool { kill(process, 0) == 0 && !isZombie(process) }
+
+    private static func isZombie(_ process: pid_t) -> Bool { statFields(process).first == "Z" }
+
+    /// The processor time that a process has used.
+    static func processorTime(_ process: pid_t) -> Duration {
+        // Fields 14 and 15, utime and stime, counted from the state, which is the third.
+        let fields = statFields(process)
+        guard fields.count > 12, let user = Int(fields[11]), let system = Int(fields[12]) else { return .zero }
+        return .milliseconds((user + system) * 1000 / sysconf(Int32(_SC_CLK_TCK)))
+    }
+
+    /// How often the process's threads were put to sleep by what they waited for.
+    static func switches(_ process: pid_t) -> Int {
+        let threads = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/\(process)/task")) ?? []
+        return threads.reduce(0) { sum, thread in
+            let line = file(process, "task/\(thread)/status").split(separator: "\n").first { $0.hasPrefix("voluntary_ctxt_switches:") }
+            return sum + (line?.split(whereSeparator: \.isWhitespace).last.flatMap { Int($0) } ?? 0)
+        }
+    }
+
+    static func descriptors(_ process: pid_t) -> Int {
+        ((try? FileManager.default.contentsOfDirectory(atPath: "/proc/\(process)/fd")) ?? []).count
+    }
+
+    /// From the state on; the name before it may hold anything.
+    private static func statFields(_ process: pid_t) -> [Substring] {
+        let text = file(process, "stat")
+        guard let end = text.lastIndex(of: ")") else { return [] }
+        return text[text.index(after: end)...].split(separator: " ")
+    }
+
+    private static func file(_ process: pid_t, _ name: String) -> String { RunningProgram.text("/proc/\(process)/\(name)") }
+}

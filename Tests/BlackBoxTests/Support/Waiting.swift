@@ -1,0 +1,63 @@
+import Testing
+
+/// What was waited for did not come.
+struct WaitedTooLong: Error, CustomStringConvertible {
+    let description: String
+}
+
+/// Waits until `look` gives a value: the one place where these tests let time pass to look again.
+///
+/// - Parameters:
+///   - what: What is waited for, for the failure.
+///   - limit: Far beyond what it takes on a busy machine: only a failure meets it.
+///   - state: What there is instead, for the failure.
+/// - Throws: `WaitedTooLong`, or what `look` throws.
+func eventually<Value>(
+    _ what: String, within limit: Duration = .seconds(60), state: () -> String = { "" }, _ look: () async throws -> Value?
+) async throws -> Value {
+    let clock = ContinuousClock()
+    let end = clock.now + limit
+    while true {
+        if let value = try await look() { return value }
+        guard clock.now < end else {
+            throw WaitedTooLong(description: "Waited \(limit) for \(what). \(state())")
+        }
+        try await Task.sleep(for: .milliseconds(4))
+    }
+}
+
+/// Waits until something holds.
+func eventually(
+    _ what: String, within limit: Duration = .seconds(60), state: () -> String = { "" }, holds look: () async throws -> Bool
+) async throws {
+    try await eventually(what, within: limit, state: state) { try await look() ? () : nil }
+}
+
+/// Lets a program be for a while, where what it does in a time is measured.
+func observe(for period: Duration) async throws { try await Task.sleep(for: period) }
+
+/// Lets a few through at a time: daemons by the dozen would measure the machine's patience.
+actor Turnstile {
+    static let shared = Turnstile(places: 4)
+
+    private var places: Int
+    private var queue: [CheckedContinuation<Void, Never>] = []
+
+    init(places: Int) { self.places = places }
+
+    func enter() async {
+        if places > 0 {
+            places -= 1
+        } else {
+            await withCheckedContinuation { queue.append($0) }
+        }
+    }
+
+    func leave() {
+        if queue.isEmpty {
+            places += 1
+        } else {
+            queue.removeFirst().resume()
+        }
+    }
+}
