@@ -106,6 +106,8 @@ final class Descriptor: Sendable {
             case .closed: return 0
             case .done(let count):
                 if isLast { close() }
+                // Who writes as fast as one reads would keep the thread from all others.
+                if count == buffer.count { await Task.yield() }
                 return count
             case .wouldBlock where isLast: return 0
             case .wouldBlock: _ = await wait()

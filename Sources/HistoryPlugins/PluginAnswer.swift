@@ -23,7 +23,9 @@ struct PluginAnswer: Sendable, Hashable {
         if let answer = PlainAnswer(line), let id = answer.id, let outcome = answer.outcome {
             self.id = id
             self.outcome = outcome
-        } else if let answer = try? JSONDecoder().decode(DecodedAnswer.self, from: Data(line)) {
+        } else if String(validating: line, as: UTF8.self) != nil,
+            let answer = try? JSONDecoder().decode(DecodedAnswer.self, from: Data(line))
+        {
             id = answer.id
             outcome = answer.outcome
         } else {
