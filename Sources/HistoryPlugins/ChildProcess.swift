@@ -99,7 +99,7 @@ extension ChildProcess {
     /// report in its name (sd_notify(3), sd_listen_fds(3), sd_watchdog_enabled(3)).
     private static let ownVariables = [
         "NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES",
-        "JOURNAL_STREAM",
+        "JOURNAL_STREAM"
     ]
 
     static func environment(

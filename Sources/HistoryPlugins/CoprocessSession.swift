@@ -39,7 +39,8 @@ extension CoprocessPlugin {
     func runProcess() async throws(HookFailure) -> (end: String, hasAnswered: Bool) {
         let (ending, status) = try await ChildProcess.run(plugin) { child in await converse(with: child) }
         let isKilled = lastKill != nil
-        let failure = lastKill ?? HookFailure(isStopping || Task.isCancelled ? .cancelled : .died, "\(title) \(ending)\(status).")
+        let failure =
+            lastKill ?? HookFailure(isStopping || Task.isCancelled ? .cancelled : .died, "\(title) \(ending)\(status).")
         // Who waits after a kill has been told already.
         if exchange.isAwaited && !isKilled { tellCaller(.failed(failure)) }
         let hasAnswered = exchange.hasAnswered
@@ -173,7 +174,9 @@ extension CoprocessPlugin {
                 case .nonsense(let what): nonsense = "\(what): \(String(decoding: line.prefix(100), as: UTF8.self))"
                 }
             }
-            if nonsense == nil, splitter.isOverLimit { nonsense = "wrote a line of more than \(Self.maximumLine) bytes" }
+            if nonsense == nil, splitter.isOverLimit {
+                nonsense = "wrote a line of more than \(Self.maximumLine) bytes"
+            }
             if let nonsense { return killProcess(because: HookFailure(.badAnswer, "\(title) \(nonsense)")) }
             if room { tellCaller(.goOn) }
         }

@@ -2,6 +2,7 @@ import FoundationEssentials
 import Glibc
 import Logging
 import PersistentHistory
+import ServiceLifecycle
 import Testing
 
 @testable import HistoryPlugins
@@ -218,22 +219,26 @@ func isGone(_ process: pid_t) -> Bool {
     // MARK: What goes wrong, and ends the process
 
     /// Each misbehaves at the observe call, and then works, because there is a file.
-    @Test(arguments: [
-        ("os._exit(3)", .died, "ended with status 3"),
-        ("os.kill(os.getpid(), signal.SIGSEGV)", .died, "was killed by signal 11"),
-        ("os.close(1); time.sleep(1000)", .died, "closed its standard output, and was killed by signal 15"),
-        ("os.close(1); os.close(0); os.close(2); os._exit(4)", .died, "ended with status 4"),
-        ("time.sleep(1000)", .timedOut, "did not answer within 5.0 seconds"),
-        ("signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(1000)", .timedOut, "did not answer"),
-        ("print('hello', flush=True); time.sleep(1000)", .badAnswer, "is no JSON-RPC response: hello"),
-        (#"print('{"id":77,"result":null}', flush=True)"#, .badAnswer, "answered with the id 77 where 1 was due"),
-        ("answer(r); answer(r); time.sleep(1000)", .badAnswer, "answered with the id 1 where 2 was due"),
-        ("while True: print('x' * 1000)", .badAnswer, "no JSON-RPC response: xxx"),
-        ("while True: sys.stdout.write('x' * 65536)", .badAnswer, "wrote a line of more than 16777216 bytes"),
-        ("sys.stdout.buffer.write(b'\\xff\\0\\n'); sys.stdout.flush(); time.sleep(1000)", .badAnswer, "no JSON-RPC response"),
-        ("os.fork() or time.sleep(1000); os._exit(5)", .died, "ended with status 5"),
-        ("os.fork() or (os.setsid(), os.close(2), time.sleep(5)); os._exit(6)", .died, "ended with status 6"),
-    ] as [(String, HookFailure.Reason, String)])
+    @Test(
+        arguments: [
+            ("os._exit(3)", .died, "ended with status 3"),
+            ("os.kill(os.getpid(), signal.SIGSEGV)", .died, "was killed by signal 11"),
+            ("os.close(1); time.sleep(1000)", .died, "closed its standard output, and was killed by signal 15"),
+            ("os.close(1); os.close(0); os.close(2); os._exit(4)", .died, "ended with status 4"),
+            ("time.sleep(1000)", .timedOut, "did not answer within 5.0 seconds"),
+            ("signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(1000)", .timedOut, "did not answer"),
+            ("print('hello', flush=True); time.sleep(1000)", .badAnswer, "is no JSON-RPC response: hello"),
+            (#"print('{"id":77,"result":null}', flush=True)"#, .badAnswer, "answered with the id 77 where 1 was due"),
+            ("answer(r); answer(r); time.sleep(1000)", .badAnswer, "answered with the id 1 where 2 was due"),
+            ("while True: print('x' * 1000)", .badAnswer, "no JSON-RPC response: xxx"),
+            ("while True: sys.stdout.write('x' * 65536)", .badAnswer, "wrote a line of more than 16777216 bytes"),
+            (
+                "sys.stdout.buffer.write(b'\\xff\\0\\n'); sys.stdout.flush(); time.sleep(1000)", .badAnswer,
+                "no JSON-RPC response"
+            ),
+            ("os.fork() or time.sleep(1000); os._exit(5)", .died, "ended with status 5"),
+            ("os.fork() or (os.setsid(), os.close(2), time.sleep(5)); os._exit(6)", .died, "ended with status 6")
+        ] as [(String, HookFailure.Reason, String)])
     func misbehaviour(_ deed: String, _ reason: HookFailure.Reason, _ message: String) async throws {
         let scripts = try Scripts()
         let command = try scripts.python(
@@ -314,7 +319,9 @@ func isGone(_ process: pid_t) -> Bool {
         let text = try scripts.write("no program", as: "text", executable: true)
         for command in [[], ["/does/not/exist"], ["no-such-program-in-path"], [plain], [text], [scripts.folder]] {
             try await withCoprocess(command) { plugin in
-                await #expect { try await plugin.waitUntilStarted() } throws: { ($0 as? HookFailure)?.reason == .cannotStart }
+                await #expect { try await plugin.waitUntilStarted() } throws: {
+                    ($0 as? HookFailure)?.reason == .cannotStart
+                }
                 let outcome = await plugin.observe([Calls.observe(1)])
                 #expect(outcome.failure?.reason == .cannotStart)
             }
@@ -324,7 +331,9 @@ func isGone(_ process: pid_t) -> Bool {
     @Test func itIsStartedOnceItIsThere() async throws {
         let scripts = try Scripts()
         try await withCoprocess([scripts.path("late")]) { plugin in
-            await #expect { try await plugin.waitUntilStarted() } throws: { "\($0)".contains("No such file or directory") }
+            await #expect { try await plugin.waitUntilStarted() } throws: {
+                "\($0)".contains("No such file or directory")
+            }
             _ = try scripts.write(
                 "#!/bin/sh\nread line; echo '{\"id\":1,\"result\":null}'; read line", as: "new", executable: true)
             rename(scripts.path("new"), scripts.path("late"))
@@ -336,22 +345,47 @@ func isGone(_ process: pid_t) -> Bool {
 
     // MARK: The end
 
-    @Test(arguments: [
-        ("for r in requests(): answer(r)\nsys.stderr.write('end of input')", "end of input"),
-        ("def end(*_): sys.stderr.write('terminated'); sys.stderr.flush(); os._exit(0)\nsignal.signal(signal.SIGTERM, end)\nsys.stderr.write('ready\\n')\nwhile True: time.sleep(1000)", "terminated"),
-        ("signal.signal(signal.SIGTERM, signal.SIG_IGN)\nsys.stderr.write('ready\\n')\nwhile True: time.sleep(1000)", nil),
-    ] as [(String, String?)])
+    @Test(
+        arguments: [
+            ("for r in requests(): answer(r)\nsys.stderr.write('end of input')", "end of input"),
+            (
+                "def end(*_): sys.stderr.write('terminated'); sys.stderr.flush(); os._exit(0)\nsignal.signal(signal.SIGTERM, end)\nsys.stderr.write('ready\\n')\nwhile True: time.sleep(1000)",
+                "terminated"
+            ),
+            (
+                "signal.signal(signal.SIGTERM, signal.SIG_IGN)\nsys.stderr.write('ready\\n')\nwhile True: time.sleep(1000)",
+                nil
+            )
+        ] as [(String, String?)])
     func stopTakesThreeSteps(_ script: String, _ last: String?) async throws {
         let scripts = try Scripts()
         let journal = Journal()
         let command = try scripts.python(script)
-        try await withCoprocess(command, grace: .milliseconds(last == "end of input" ? 20_000 : 200), journal: journal) { plugin in
+        try await withCoprocess(command, grace: .milliseconds(last == "end of input" ? 20_000 : 200), journal: journal)
+        { plugin in
             try await plugin.waitUntilStarted()
             if last != "end of input" { for await entry in journal.stream where entry.text == "ready" { break } }
         }
         let entries = await journal.close()
         #expect(entries.last { $0.level == .info }?.text == last)
         #expect(!entries.contains { $0.level >= .warning }, "a stop is nothing to warn of")
+    }
+
+    @Test func aGracefulShutdownClosesStandardInput() async throws {
+        let scripts = try Scripts()
+        let journal = Journal()
+        let command = try scripts.sh("while read line; do :; done; echo end of input >&2")
+        let plugin = CoprocessPlugin(
+            PluginDescription(name: "test", command: command, mode: .coprocess), logger: journal.logger,
+            grace: .seconds(60), window: .init())
+        let group = ServiceGroup(services: [plugin], logger: Journal().logger)
+        try await withThrowingTaskGroup(of: Void.self) { tasks in
+            tasks.addTask { try await group.run() }
+            try await plugin.waitUntilStarted()
+            await group.triggerGracefulShutdown()
+            try await tasks.waitForAll()
+        }
+        #expect(await journal.close().map(\.text) == ["end of input"])
     }
 
     @Test func callsAfterTheEndAreCancelled() async throws {

@@ -44,7 +44,8 @@ import Testing
         #expect(exchange.receive(nil, at: Self.at(0)) == .nonsense("wrote a line that is no JSON-RPC response"))
         #expect(exchange.receive(Self.answer(1, error: "no"), at: Self.at(0)) == .deliver(.refused("no")))
         #expect(exchange.receive(Self.answer(2), at: Self.at(0)) == .deliver(.null))
-        #expect(exchange.receive(Self.answer(2), at: Self.at(0)) == .nonsense("wrote an answer though it was not asked"))
+        #expect(
+            exchange.receive(Self.answer(2), at: Self.at(0)) == .nonsense("wrote an answer though it was not asked"))
     }
 
     @Test func lateAnswersAreDroppedInStep() {
@@ -132,7 +133,8 @@ import Testing
         var delay = RestartDelay()
         var delays: [Duration] = []
         for _ in 0..<10 { delays.append(delay.next()) }
-        #expect(delays.prefix(5) == [.zero, .milliseconds(100), .milliseconds(200), .milliseconds(400), .milliseconds(800)])
+        #expect(
+            delays.prefix(5) == [.zero, .milliseconds(100), .milliseconds(200), .milliseconds(400), .milliseconds(800)])
         #expect(delays.last == .seconds(10))
         delay.reset()
         #expect(delay.next() == .zero)

@@ -16,7 +16,7 @@ import Testing
             let deeds = [
                 "for r in requests(): answer(r)", "sys.exit(3)", "os.close(1); time.sleep(1000)",
                 "time.sleep(1000)", "print('x', flush=True); time.sleep(1000)", "os.fork(); time.sleep(1000)",
-                "os.close(0); time.sleep(1000)",
+                "os.close(0); time.sleep(1000)"
             ]
             for deed in deeds {
                 let scripts = try Scripts()

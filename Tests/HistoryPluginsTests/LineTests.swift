@@ -10,7 +10,8 @@ import Testing
         for _ in 0..<100 {
             let limit = Int.random(in: 1..<12, using: &generator)
             let lines = (0..<Int.random(in: 0..<8, using: &generator)).map { _ in
-                (0..<Int.random(in: 0..<20, using: &generator)).map { _ in UInt8.random(in: 65...90, using: &generator) }
+                (0..<Int.random(in: 0..<20, using: &generator)).map { _ in UInt8.random(in: 65...90, using: &generator)
+                }
             }
             var splitter = LineSplitter(limit: limit)
             var found: [[UInt8]] = []

@@ -44,16 +44,17 @@ import Testing
     }
 
     /// The second call of three.
-    @Test(arguments: [
-        ("echo oops >&2; exit 3", .refused, "Hook \"test/hook\" ended with status 3: oops"),
-        ("exit 4", .refused, "ended with status 4."),
-        ("kill -SEGV $$", .died, "was killed by signal 11"),
-        ("sleep 1000", .timedOut, "did not end within 1.0 seconds"),
-        ("trap '' TERM; sleep 1000 & sleep 1000", .timedOut, "did not end"),
-        ("exec >&- 2>&- <&-; sleep 1000", .timedOut, "did not end"),
-        ("yes", .timedOut, "did not end"),
-        ("yes >&2", .timedOut, "did not end"),
-    ] as [(String, HookFailure.Reason, String)])
+    @Test(
+        arguments: [
+            ("echo oops >&2; exit 3", .refused, "Hook \"test/hook\" ended with status 3: oops"),
+            ("exit 4", .refused, "ended with status 4."),
+            ("kill -SEGV $$", .died, "was killed by signal 11"),
+            ("sleep 1000", .timedOut, "did not end within 1.0 seconds"),
+            ("trap '' TERM; sleep 1000 & sleep 1000", .timedOut, "did not end"),
+            ("exec >&- 2>&- <&-; sleep 1000", .timedOut, "did not end"),
+            ("yes", .timedOut, "did not end"),
+            ("yes >&2", .timedOut, "did not end")
+        ] as [(String, HookFailure.Reason, String)])
     func misbehaviour(_ deed: String, _ reason: HookFailure.Reason, _ message: String) async throws {
         let scripts = try Scripts()
         let command = try scripts.sh("case $(cat) in *S:2*) \(deed) ;; esac")
@@ -67,7 +68,7 @@ import Testing
     /// What is odd, but well: only the status counts.
     @Test(arguments: [
         "exit 0", "exec <&-; exit 0", "exec >&- 2>&-; exit 0", "sleep 1000 & exit 0", "yes | head -c 3000000; exit 0",
-        "yes | head -c 3000000 >&2; exit 0", "setsid sleep 3 & exit 0",
+        "yes | head -c 3000000 >&2; exit 0", "setsid sleep 3 & exit 0"
     ]) func oddButWell(_ script: String) async throws {
         let scripts = try Scripts()
         // The input is larger than a pipe holds.
@@ -86,7 +87,7 @@ import Testing
         let scripts = try Scripts()
         let plain = try scripts.write("#!/bin/sh\n", as: "plain")
         for (command, message) in [
-            ([], "No such file"), (["/does/not/exist"], "No such file"), ([plain], "Permission denied"),
+            ([], "No such file"), (["/does/not/exist"], "No such file"), ([plain], "Permission denied")
         ] {
             let outcome = await oneshot(command).observe([Calls.observe(1)])
             #expect(outcome.failure?.reason == .cannotStart)

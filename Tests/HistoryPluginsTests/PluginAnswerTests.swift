@@ -13,7 +13,7 @@ import Testing
         "{\"id\":7,\"result\":null}\r",
         #"{"id":7,"result":null,"error":null,"extra":[1,{"a":"}"}]}"#,
         #"{"\u0069d":7,"result":null}"#,
-        #"{"id":7.0,"result":null}"#,
+        #"{"id":7.0,"result":null}"#
     ]) func null(_ line: String) {
         let answer = Self.read(line)
         #expect(answer?.id == 7)
@@ -23,20 +23,23 @@ import Testing
     @Test func results() {
         #expect(Self.read(#"{"id":1,"result":"goOn"}"#)?.outcome == .text("goOn"))
         #expect(Self.read(#"{"id":1,"result":"ü\n"}"#)?.outcome == .text("ü\n"))
-        #expect(Self.read(#"{"id":1,"result":{"verdict":"finish","reject":["a"]}}"#)?.outcome
-            == .verdict(MergeVerdict(verdict: "finish", reject: ["a"])))
+        #expect(
+            Self.read(#"{"id":1,"result":{"verdict":"finish","reject":["a"]}}"#)?.outcome
+                == .verdict(MergeVerdict(verdict: "finish", reject: ["a"])))
         #expect(Self.read(#"{"id":1,"result":{"ok":true}}"#)?.outcome == .other)
         #expect(Self.read(#"{"id":1,"result":3}"#)?.outcome == .other)
-        #expect(Self.read(#"{"id":1,"error":{"code":-32601,"message":"no such method"}}"#)?.outcome
-            == .refused("no such method"))
+        #expect(
+            Self.read(#"{"id":1,"error":{"code":-32601,"message":"no such method"}}"#)?.outcome
+                == .refused("no such method"))
         #expect(Self.read(#"{"id":1,"result":null,"error":{"code":-5}}"#)?.outcome == .refused("error -5"))
         #expect(Self.read(#"{"id":null,"error":{"message":"parse error"}}"#)?.outcome == .refused("parse error"))
     }
 
     @Test(arguments: [
         "", "x", "null", "[]", "{}", #"{"id":1}"#, #"{"id":"1","result":null}"#, #"{"id":1,"result":null"#,
-        #"{"id":1,"result":nul}"#, #"{"id":1,"result":null}}"#, #"{"id":1.5,"result":null}"#, #"{"id":1 "result":null}"#,
-        #"{"id":1,"result":null} {"id":2,"result":null}"#, #"{"id":99999999999999999999,"result":null}"#,
+        #"{"id":1,"result":nul}"#, #"{"id":1,"result":null}}"#, #"{"id":1.5,"result":null}"#,
+        #"{"id":1 "result":null}"#,
+        #"{"id":1,"result":null} {"id":2,"result":null}"#, #"{"id":99999999999999999999,"result":null}"#
     ]) func nonsense(_ line: String) {
         #expect(Self.read(line) == nil)
     }
@@ -50,8 +53,12 @@ import Testing
         for _ in 0..<100 {
             func space() -> String { ["", " ", "\t", "  "].randomElement() ?? "" }
             let id = Int64.random(in: 0...1 << 58)
-            let members = [#""jsonrpc"\#(space()):\#(space())"2.0""#, #""id"\#(space()):\#(space())\#(id)"#, #""result"\#(space()):"goOn""#]
-            let line = space() + "{" + space() + members.shuffled().joined(separator: space() + "," + space()) + space() + "}"
+            let members = [
+                #""jsonrpc"\#(space()):\#(space())"2.0""#, #""id"\#(space()):\#(space())\#(id)"#,
+                #""result"\#(space()):"goOn""#
+            ]
+            let line =
+                space() + "{" + space() + members.shuffled().joined(separator: space() + "," + space()) + space() + "}"
             let answer = Self.read(line)
             #expect(answer?.id == id, "\(line)")
             #expect(answer?.outcome == .text("goOn"), "\(line)")
@@ -60,19 +67,29 @@ import Testing
 }
 
 @Suite struct MergeResultTests {
-    private static func printed(_ text: String) throws -> MergeResult { try MergeResult(printed: Array(text.utf8), by: "p/h") }
+    private static func printed(_ text: String) throws -> MergeResult {
+        try MergeResult(printed: Array(text.utf8), by: "p/h")
+    }
 
     @Test func whatShellsPrint() throws {
         #expect(try Self.printed("") == MergeResult(.goOn))
         #expect(try Self.printed(" \n") == MergeResult(.goOn))
         #expect(try Self.printed("finish\n") == MergeResult(.finish))
         #expect(try Self.printed("\"finish\"\n") == MergeResult(.finish))
-        #expect(try Self.printed("{\"verdict\": \"goOn\",\n \"reject\": [\"S:4\", \"S:5\"]}\n")
-            == MergeResult(.goOn, rejecting: [HistoryToken(store: StoreID("S"), number: 4), HistoryToken(store: StoreID("S"), number: 5)]))
+        #expect(
+            try Self.printed("{\"verdict\": \"goOn\",\n \"reject\": [\"S:4\", \"S:5\"]}\n")
+                == MergeResult(
+                    .goOn,
+                    rejecting: [
+                        HistoryToken(store: StoreID("S"), number: 4), HistoryToken(store: StoreID("S"), number: 5)
+                    ]))
         #expect(try Self.printed("{\"verdict\":\"finish\"}") == MergeResult(.finish))
     }
 
-    @Test(arguments: ["maybe", "\"maybe\"", "{}", "null", "3", "{\"verdict\":\"no\"}", "{\"verdict\":\"goOn\",\"reject\":[\"x\"]}", "goOn finish"])
+    @Test(arguments: [
+        "maybe", "\"maybe\"", "{}", "null", "3", "{\"verdict\":\"no\"}", "{\"verdict\":\"goOn\",\"reject\":[\"x\"]}",
+        "goOn finish"
+    ])
     func whatIsNone(_ text: String) {
         #expect { try Self.printed(text) } throws: { ($0 as? HookFailure)?.reason == .badAnswer }
     }
@@ -115,7 +132,8 @@ import Testing
         let call = ObserverCall(
             header: whole.header, transaction: whole.transaction, changes: whole.changes,
             part: .init(index: 2, isLast: false))
-        let expected = Self.observe.replacing(#""delivery":"d1","#, with: #""delivery":"d1","part":{"index":2,"last":false},"#)
+        let expected = Self.observe.replacing(
+            #""delivery":"d1","#, with: #""delivery":"d1","part":{"index":2,"last":false},"#)
         #expect(text { CallJSON.write(call, to: &$0) } == expected)
     }
 }
