@@ -84,7 +84,9 @@ extension ChildProcess {
         _ plugin: PluginDescription, adding environment: [String: String]
     ) throws(HookFailure) -> ChildProcess {
         do throws(SystemError) {
-            return try spawn(plugin, environment: self.environment(of: plugin, adding: environment))
+            let inherited = ProcessInfo.processInfo.environment
+            return try spawn(
+                plugin, environment: self.environment(of: plugin, adding: environment, inherited: inherited))
         } catch {
             var message = "Plugin \"\(plugin.name)\" could not be started: \(error)"
             if let program = plugin.command.first { message += " (\(program)" }
@@ -97,11 +99,13 @@ extension ChildProcess {
     /// report in its name (sd_notify(3), sd_listen_fds(3), sd_watchdog_enabled(3)).
     private static let ownVariables = [
         "NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES",
-        "JOURNAL_STREAM",
+        "JOURNAL_STREAM"
     ]
 
-    private static func environment(of plugin: PluginDescription, adding: [String: String]) -> [String] {
-        var environment = ProcessInfo.processInfo.environment
+    static func environment(
+        of plugin: PluginDescription, adding: [String: String], inherited: [String: String]
+    ) -> [String] {
+        var environment = inherited
         for name in ownVariables { environment[name] = nil }
         environment.merge(plugin.environment) { $1 }
         environment.merge(adding) { $1 }

@@ -64,15 +64,16 @@ public actor CoprocessPlugin: HookEndpoint, Service {
     // MARK: Calls
 
     public func observe(_ calls: [ObserverCall]) async -> ObserverOutcome {
-        let outcome = await perform(calls, .observe, params: { $0.write(to: &$1) }) { _, _ throws(HookFailure) in }
-        return ObserverOutcome(succeeded: outcome.succeeded, failure: outcome.failure)
+        // Whatever an observer answers that is no error will do.
+        await perform(
+            calls, .observe, params: { $0.write(to: &$1) }, accept: { _, _ throws(HookFailure) in })
     }
 
     public func merge(_ call: MergeCall) async throws(HookFailure) -> MergeResult {
         var result: MergeResult?
-        let outcome = await perform([call], .merge, params: { $0.write(to: &$1) }) { call, answer throws(HookFailure) in
-            result = try MergeResult(answer, from: call.header.hook)
-        }
+        let outcome = await perform(
+            [call], .merge, params: { $0.write(to: &$1) },
+            accept: { call, answer throws(HookFailure) in result = try MergeResult(answer, from: call.header.hook) })
         if let result { return result }
         throw outcome.failure ?? HookFailure(.cancelled, "The call of hook \"\(call.header.hook)\" was cancelled.")
     }

@@ -22,6 +22,8 @@ extension CoprocessPlugin {
     private enum Part: Sendable {
         /// The process has ended.
         case process
+        /// It does not read any more.
+        case input
         /// There is nothing more to read from standard output.
         case output
         case errors
@@ -35,20 +37,22 @@ extension CoprocessPlugin {
     ///
     /// - Returns: why it ended, and whether it ever answered.
     func runProcess() async throws(HookFailure) -> (end: String, hasAnswered: Bool) {
-        let ((), status) = try await ChildProcess.run(plugin) { child in await converse(with: child) }
+        let (ending, status) = try await ChildProcess.run(plugin) { child in await converse(with: child) }
         let isKilled = lastKill != nil
-        let failure = lastKill ?? HookFailure(isStopping ? .cancelled : .died, "\(title) \(status).")
+        let failure =
+            lastKill ?? HookFailure(isStopping || Task.isCancelled ? .cancelled : .died, "\(title) \(ending)\(status).")
         // Who waits after a kill has been told already.
         if exchange.isAwaited && !isKilled { tellCaller(.failed(failure)) }
         let hasAnswered = exchange.hasAnswered
         exchange.reset()
-        outbox.removeAll()
+        outbox = JSONBytes()
         lastKill = nil
         stage = .none
         return (failure.message, hasAnswered)
     }
 
-    private func converse(with child: ChildProcess) async {
+    /// - Returns: what is to be said of the process's end before its status.
+    private func converse(with child: ChildProcess) async -> String {
         let (requests, hasRequests) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
         let (deadlines, hasDeadline) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
         let (stop, stopContinuation) = AsyncStream<Never>.makeStream()
@@ -59,7 +63,7 @@ extension CoprocessPlugin {
         tellStarters()
         tellCaller(.goOn)
 
-        await withTaskGroup(of: Part.self) { group in
+        let teardown = await withTaskGroup(of: Part.self) { group in
             group.addTask {
                 await child.waitForEnd()
                 return .process
@@ -73,8 +77,7 @@ extension CoprocessPlugin {
                 return .errors
             }
             group.addTask {
-                await self.writeRequests(to: child.input, when: requests)
-                return .other
+                await self.writeRequests(to: child.input, when: requests) ? .other : .input
             }
             group.addTask {
                 await self.watchTime(whenever: deadlines)
@@ -89,11 +92,14 @@ extension CoprocessPlugin {
             for await part in group {
                 switch part {
                 case .process: teardown.processEnded()
+                case .input:
+                    endSession()
+                    teardown.begin(.closedInput)
                 case .output:
                     endSession()
                     teardown.outputEnded()
                 case .errors: teardown.errorsEnded()
-                case .stopRequest: teardown.begin()
+                case .stopRequest: teardown.begin(.stop)
                 case .grace: teardown.graceIsOver()
                 case .other: continue
                 }
@@ -111,8 +117,10 @@ extension CoprocessPlugin {
                     return .grace
                 }
             }
+            return teardown
         }
         endSession()
+        return teardown.reason.map { "\($0.rawValue), and " } ?? ""
     }
 
     /// Nothing is sent to the process any more.
@@ -124,20 +132,22 @@ extension CoprocessPlugin {
 
     // MARK: Requests
 
-    private func writeRequests(to input: Descriptor, when requests: AsyncStream<Void>) async {
-        do throws(SystemError) {
-            for await _ in requests {
-                while outbox.count > 0 {
-                    let bytes = outbox.bytes
-                    outbox.removeAll()
-                    guard try await input.write(bytes) else { return }
+    /// - Returns: false where the process does not read any more.
+    private func writeRequests(to input: Descriptor, when requests: AsyncStream<Void>) async -> Bool {
+        defer { input.close() }
+        for await _ in requests {
+            while outbox.count > 0 {
+                let bytes = outbox.bytes
+                outbox = JSONBytes()
+                do throws(SystemError) {
+                    guard try await input.write(bytes) else { return true }
+                } catch {
+                    logger.debug("The plugin has closed its standard input.", metadata: ["error": "\(error)"])
+                    return false
                 }
             }
-        } catch {
-            // It reads no more, and may still answer what it has read; if not, its time runs out.
-            logger.debug("The plugin has closed its standard input.", metadata: ["error": "\(error)"])
         }
-        input.close()
+        return true
     }
 
     // MARK: Answers
@@ -151,7 +161,7 @@ extension CoprocessPlugin {
         while true {
             let count: Int
             do throws(SystemError) { count = try await output.read(into: &buffer) } catch {
-                return kill(because: HookFailure(.badAnswer, "\(title) could not be read from: \(error)."))
+                return killProcess(because: HookFailure(.badAnswer, "\(title) could not be read from: \(error)."))
             }
             guard count > 0 else { return }
             var nonsense: String?
@@ -164,15 +174,17 @@ extension CoprocessPlugin {
                 case .nonsense(let what): nonsense = "\(what): \(String(decoding: line.prefix(100), as: UTF8.self))"
                 }
             }
-            if nonsense == nil, splitter.isOverLimit { nonsense = "wrote a line of more than \(Self.maximumLine) bytes" }
-            if let nonsense { return kill(because: HookFailure(.badAnswer, "\(title) \(nonsense)")) }
+            if nonsense == nil, splitter.isOverLimit {
+                nonsense = "wrote a line of more than \(Self.maximumLine) bytes"
+            }
+            if let nonsense { return killProcess(because: HookFailure(.badAnswer, "\(title) \(nonsense)")) }
             if room { tellCaller(.goOn) }
         }
     }
 
     /// The plugin hangs, or has lost step: its whole process group is killed, and who waits is
     /// told at once.
-    private func kill(because failure: HookFailure) {
+    private func killProcess(because failure: HookFailure) {
         guard case .running(let session) = stage else { return }
         session.child.signalGroup(SIGKILL)
         lastKill = failure
@@ -191,9 +203,9 @@ extension CoprocessPlugin {
                 // It throws only when it is cancelled.
                 try? await Task.sleep(until: deadline, clock: .suspending)
                 if exchange.isOverdue(at: .now), !Task.isCancelled {
-                    kill(because: HookFailure(
-                        .timedOut, "\(title) did not answer within \(plugin.timeout), and was killed."))
-                    return
+                    return killProcess(
+                        because: HookFailure(
+                            .timedOut, "\(title) did not answer within \(plugin.timeout), and was killed."))
                 }
             } else {
                 watchIsIdle = true

@@ -1,4 +1,5 @@
 import Glibc
+import PersistentHistory
 
 /// A descriptor that this process owns, read or written without ever blocking a thread.
 ///
@@ -102,10 +103,14 @@ final class Descriptor: Sendable {
         while true {
             // A pipe holds no more than one read takes, so the one after the expiry is the last.
             let isLast = state.withLock { $0.isExpired }
-            switch try attempt("read", { buffer.withUnsafeMutableBytes { Glibc.read(number, $0.baseAddress, $0.count) } }) {
+            switch try attempt(
+                "read", { buffer.withUnsafeMutableBytes { Glibc.read(number, $0.baseAddress, $0.count) } })
+            {
             case .closed: return 0
             case .done(let count):
                 if isLast { close() }
+                // Who writes as fast as one reads would keep the thread from all others.
+                if count == buffer.count { await Task.yield() }
                 return count
             case .wouldBlock where isLast: return 0
             case .wouldBlock: _ = await wait()
@@ -129,7 +134,11 @@ final class Descriptor: Sendable {
         return true
     }
 
-    private enum Attempt { case done(Int), wouldBlock, closed }
+    private enum Attempt {
+        case done(Int)
+        case wouldBlock
+        case closed
+    }
 
     /// Under the lock, so that the number is not closed, and given to another, in between.
     private func attempt(_ call: String, _ body: () -> Int) throws(SystemError) -> Attempt {

@@ -1,3 +1,5 @@
+import Glibc
+
 /// Lines out of chunks that begin and end anywhere, with a limit on what is kept of a line.
 struct LineSplitter: Sendable {
     private let limit: Int
@@ -11,13 +13,14 @@ struct LineSplitter: Sendable {
     /// Calls `line` with each line that is complete now, without its end, and whether it was cut.
     mutating func split(_ chunk: ArraySlice<UInt8>, line: (ArraySlice<UInt8>, _ isCut: Bool) -> Void) {
         var rest = chunk
-        while let end = rest.firstIndex(of: UInt8(ascii: "\n")) {
+        while let end = Self.lineEnd(in: rest) {
             if start.isEmpty && end - rest.startIndex <= limit {
                 // Mostly a line comes in one piece, and need not be copied.
                 line(rest[..<end], false)
             } else {
                 keep(rest[..<end])
-                finish(line: line)
+                line(start[...], isOverLimit)
+                begin()
             }
             rest = rest[(end + 1)...]
         }
@@ -27,8 +30,19 @@ struct LineSplitter: Sendable {
     /// A last line that has no end.
     mutating func finish(line: (ArraySlice<UInt8>, _ isCut: Bool) -> Void) {
         if !start.isEmpty || isOverLimit { line(start[...], isOverLimit) }
+        begin()
+    }
+
+    private mutating func begin() {
         start.removeAll(keepingCapacity: start.count < 65_536)
         isOverLimit = false
+    }
+
+    private static func lineEnd(in bytes: ArraySlice<UInt8>) -> Int? {
+        bytes.withUnsafeBytes { raw in
+            guard let start = raw.baseAddress, let end = memchr(start, 0x0A, raw.count) else { return nil }
+            return bytes.startIndex + (UnsafeRawPointer(end) - start)
+        }
     }
 
     private mutating func keep(_ bytes: ArraySlice<UInt8>) {

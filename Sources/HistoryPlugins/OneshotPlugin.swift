@@ -57,16 +57,18 @@ public final class OneshotPlugin: HookEndpoint {
         let environment = [
             "HISTORYD_METHOD": method.rawValue, "HISTORYD_STORE": header.store,
             "HISTORYD_CONSUMER": header.consumer, "HISTORYD_HOOK": header.hook,
-            "HISTORYD_DELIVERY": header.delivery,
+            "HISTORYD_DELIVERY": header.delivery
         ]
         var logger = logger
         logger[metadataKey: "hook"] = "\(header.hook)"
-        let (result, status) = try await ChildProcess.run(plugin, adding: environment) { [logger, bytes = json.bytes] child in
+        let (result, status) = try await ChildProcess.run(plugin, adding: environment) {
+            [logger, bytes = json.bytes] child in
             await attend(child, request: bytes, keeping: limit, logger: logger)
         }
         if Task.isCancelled { throw cancelled(header) }
         if result.isTimedOut, status != .exited(0) {
-            throw HookFailure(.timedOut, "Hook \"\(header.hook)\" did not end within \(plugin.timeout), and was killed.")
+            throw HookFailure(
+                .timedOut, "Hook \"\(header.hook)\" did not end within \(plugin.timeout), and was killed.")
         }
         if result.output.isOverLimit && limit > 0 {
             throw HookFailure(.badAnswer, "Hook \"\(header.hook)\" printed more than \(limit) bytes, and was killed.")

@@ -1,5 +1,6 @@
 import CSpawn
 import Glibc
+import PersistentHistory
 
 /// One thread that waits, in epoll(7), for the descriptors of all children; idle, it sleeps.
 ///

@@ -55,7 +55,7 @@ private func decode<Value: Decodable>(_ type: Value.Type, _ text: String) throws
 
     @Test(arguments: [
         (3.0, "3.0"), (-0.0, "-0.0"), (0.1, "0.1"), (1e20, "1e+20"), (.leastNonzeroMagnitude, "5e-324"),
-        (.infinity, "9e999"), (-.infinity, "-9e999"), (.nan, "null"),
+        (.infinity, "9e999"), (-.infinity, "-9e999"), (.nan, "null")
     ]) func realsShowThatTheyAreReals(_ value: Double, _ text: String) {
         #expect(json { $0.real(value) } == text)
     }
@@ -115,39 +115,40 @@ private func decode<Value: Decodable>(_ type: Value.Type, _ text: String) throws
         #expect(json { HistoryJSON.write(id, to: &$0) } == #"{"a":1,"b":"1","c":1.0,"d":{"base64":"AQ=="}}"#)
     }
 
-    @Test(arguments: [
-        // (declared type, value, text)
-        ("TEXT", .text("x"), "x"), ("INTEGER", .integer(30), "30"), ("REAL", .real(3), "3.0"),
-        ("REAL", .real(3.14), "3.14"), ("BLOB", .blob([1, 2]), "AQI="), ("", .text(""), ""),
-        ("UUID", .text("123e4567-e89b-12d3-a456-426614174000"), "123E4567-E89B-12D3-A456-426614174000"),
-        ("uuid", .blob(Array(0...15)), "00010203-0405-0607-0809-0A0B0C0D0E0F"),
-        ("UUID", .text("no uuid"), "no uuid"), ("UUID", .blob([1]), "AQ=="), ("UUID", .integer(7), "7"),
-        ("UUID", .text("123e4567-e89b-12d3-a456-42661417400g"), "123e4567-e89b-12d3-a456-42661417400g"),
-        ("TEXT", .text("123e4567-e89b-12d3-a456-426614174000"), "123e4567-e89b-12d3-a456-426614174000"),
-        ("URL", .text("https://example.com/a b"), "https://example.com/a b"),
-        ("BOOLEAN", .integer(1), "true"), ("BOOLEAN", .integer(0), "false"), ("BOOLEAN", .integer(2), "2"),
-        ("DATE", .text("2025-01-07"), "2025-01-07T00:00:00Z"),
-        ("DATETIME", .text("2025-01-07 10:30:00"), "2025-01-07T10:30:00Z"),
-        ("datetime", .text("2025-01-07T10:30"), "2025-01-07T10:30:00Z"),
-        ("TIMESTAMP(3) WITH TIME ZONE", .text("2025-01-07 10:30:00.250+02:00"), "2025-01-07T08:30:00.250Z"),
-        ("TIMESTAMP", .text("2024-12-31 23:30:00-01:00"), "2025-01-01T00:30:00Z"),
-        ("TIMESTAMP", .text("2025-01-07 10:30:00.123456Z"), "2025-01-07T10:30:00.123456Z"),
-        ("TIMESTAMP", .text("2025-01-07 10:30:00.000"), "2025-01-07T10:30:00Z"),
-        ("TIMESTAMP", .integer(1_736_245_800), "2025-01-07T10:30:00Z"),
-        ("TIMESTAMP", .integer(-1), "1969-12-31T23:59:59Z"),
-        ("TIMESTAMP", .real(1_736_245_800), "2025-01-07T10:30:00Z"),
-        ("TIMESTAMP", .real(1_736_245_800.5), "2025-01-07T10:30:00.500Z"),
-        ("TIMESTAMP", .real(1.1), "1970-01-01T00:00:01.100Z"),
-        ("TIMESTAMP", .real(-0.25), "1969-12-31T23:59:59.750Z"),
-        ("TIMESTAMP", .real(-2), "1969-12-31T23:59:58Z"),
-        ("TIMESTAMP", .real(.infinity), "9e999"), ("TIMESTAMP", .real(1e300), "1e+300"),
-        ("TIMESTAMP", .integer(.max), "9223372036854775807"),
-        ("DATE", .text("yesterday"), "yesterday"), ("DATE", .text("10:30"), "10:30"),
-        ("DATE", .text("2025-13-01"), "2025-13-01"), ("DATE", .text("2025-01-07x"), "2025-01-07x"),
-        ("DATE", .text("2025-01-07Z"), "2025-01-07Z"), ("DATE", .blob([1]), "AQ=="),
-        ("DATETIME", .text("2025-01-07 10:30:00."), "2025-01-07 10:30:00."),
-        ("DATETIME", .text("2023-02-30"), "2023-03-02T00:00:00Z"),
-    ] as [(String, HistoryValue, String)])
+    @Test(
+        arguments: [
+            // (declared type, value, text)
+            ("TEXT", .text("x"), "x"), ("INTEGER", .integer(30), "30"), ("REAL", .real(3), "3.0"),
+            ("REAL", .real(3.14), "3.14"), ("BLOB", .blob([1, 2]), "AQI="), ("", .text(""), ""),
+            ("UUID", .text("123e4567-e89b-12d3-a456-426614174000"), "123E4567-E89B-12D3-A456-426614174000"),
+            ("uuid", .blob(Array(0...15)), "00010203-0405-0607-0809-0A0B0C0D0E0F"),
+            ("UUID", .text("no uuid"), "no uuid"), ("UUID", .blob([1]), "AQ=="), ("UUID", .integer(7), "7"),
+            ("UUID", .text("123e4567-e89b-12d3-a456-42661417400g"), "123e4567-e89b-12d3-a456-42661417400g"),
+            ("TEXT", .text("123e4567-e89b-12d3-a456-426614174000"), "123e4567-e89b-12d3-a456-426614174000"),
+            ("URL", .text("https://example.com/a b"), "https://example.com/a b"),
+            ("BOOLEAN", .integer(1), "true"), ("BOOLEAN", .integer(0), "false"), ("BOOLEAN", .integer(2), "2"),
+            ("DATE", .text("2025-01-07"), "2025-01-07T00:00:00Z"),
+            ("DATETIME", .text("2025-01-07 10:30:00"), "2025-01-07T10:30:00Z"),
+            ("datetime", .text("2025-01-07T10:30"), "2025-01-07T10:30:00Z"),
+            ("TIMESTAMP(3) WITH TIME ZONE", .text("2025-01-07 10:30:00.250+02:00"), "2025-01-07T08:30:00.250Z"),
+            ("TIMESTAMP", .text("2024-12-31 23:30:00-01:00"), "2025-01-01T00:30:00Z"),
+            ("TIMESTAMP", .text("2025-01-07 10:30:00.123456Z"), "2025-01-07T10:30:00.123456Z"),
+            ("TIMESTAMP", .text("2025-01-07 10:30:00.000"), "2025-01-07T10:30:00Z"),
+            ("TIMESTAMP", .integer(1_736_245_800), "2025-01-07T10:30:00Z"),
+            ("TIMESTAMP", .integer(-1), "1969-12-31T23:59:59Z"),
+            ("TIMESTAMP", .real(1_736_245_800), "2025-01-07T10:30:00Z"),
+            ("TIMESTAMP", .real(1_736_245_800.5), "2025-01-07T10:30:00.500Z"),
+            ("TIMESTAMP", .real(1.1), "1970-01-01T00:00:01.100Z"),
+            ("TIMESTAMP", .real(-0.25), "1969-12-31T23:59:59.750Z"),
+            ("TIMESTAMP", .real(-2), "1969-12-31T23:59:58Z"),
+            ("TIMESTAMP", .real(.infinity), "9e999"), ("TIMESTAMP", .real(1e300), "1e+300"),
+            ("TIMESTAMP", .integer(.max), "9223372036854775807"),
+            ("DATE", .text("yesterday"), "yesterday"), ("DATE", .text("10:30"), "10:30"),
+            ("DATE", .text("2025-13-01"), "2025-13-01"), ("DATE", .text("2025-01-07x"), "2025-01-07x"),
+            ("DATE", .text("2025-01-07Z"), "2025-01-07Z"), ("DATE", .blob([1]), "AQ=="),
+            ("DATETIME", .text("2025-01-07 10:30:00."), "2025-01-07 10:30:00."),
+            ("DATETIME", .text("2023-02-30"), "2023-03-02T00:00:00Z")
+        ] as [(String, HistoryValue, String)])
     func attributesAreText(_ type: String, _ value: HistoryValue, _ text: String) {
         #expect(TombstoneText.text(of: value, declaredType: type) == text)
     }
@@ -171,7 +172,7 @@ private func decode<Value: Decodable>(_ type: Value.Type, _ text: String) throws
                 (Entity.Column(name: "name", declaredType: "TEXT"), .text("Ann")),
                 (Entity.Column(name: "email", declaredType: "TEXT"), .null),
                 (Entity.Column(name: "icon", declaredType: "BLOB"), .blob([1])),
-                (Entity.Column(name: "born", declaredType: "DATE"), .integer(0)),
+                (Entity.Column(name: "born", declaredType: "DATE"), .integer(0))
             ], deletedDate: time)
         func id(_ number: Int64) -> ObjectID { ObjectID(columns: ["id"], values: [.integer(number)]) }
         let transaction = HistoryTransaction(
@@ -180,15 +181,19 @@ private func decode<Value: Decodable>(_ type: Value.Type, _ text: String) throws
             changes: [
                 HistoryChange(entity: person, operation: .insert, objectID: id(1)),
                 HistoryChange(entity: person, operation: .update, objectID: id(2), changedProperties: ["name", "age"]),
-                HistoryChange(entity: person, operation: .delete, objectID: id(3), tombstone: tombstone),
+                HistoryChange(entity: person, operation: .delete, objectID: id(3), tombstone: tombstone)
             ])
-        let header = #""token":"6E1C9B0A:17","author":"Widget\"s","context":null,"processID":4711,"#
+        let header =
+            #""token":"6E1C9B0A:17","author":"Widget\"s","context":null,"processID":4711,"#
             + #""timestamp":"2026-01-07T10:30:00.250Z""#
-        let insert = #""entityName":"person","operation":"insert","objectID":{"id":1},"#
+        let insert =
+            #""entityName":"person","operation":"insert","objectID":{"id":1},"#
             + #""objectIDURL":"x-history://6E1C9B0A/person/p1""#
-        let update = #""entityName":"person","operation":"update","objectID":{"id":2},"#
+        let update =
+            #""entityName":"person","operation":"update","objectID":{"id":2},"#
             + #""objectIDURL":"x-history://6E1C9B0A/person/p2","changedProperties":["name","age"]"#
-        let delete = #""entityName":"person","operation":"delete","objectID":{"id":3},"#
+        let delete =
+            #""entityName":"person","operation":"delete","objectID":{"id":3},"#
             + #""objectIDURL":"x-history://6E1C9B0A/person/p3","tombstone":{"#
             + #""attributes":{"name":"Ann","icon":"AQ==","born":"1970-01-01T00:00:00Z"},"#
             + #""values":{"name":"Ann","email":null,"icon":{"base64":"AQ=="},"born":0},"#

@@ -66,7 +66,8 @@ enum TombstoneText {
     private static func uuid(_ text: String) -> String? {
         guard text.utf8.count == 36 else { return nil }
         for (place, character) in text.utf8.enumerated() {
-            let fits = dashes.contains(place)
+            let fits =
+                dashes.contains(place)
                 ? character == UInt8(ascii: "-") : Character(Unicode.Scalar(character)).isHexDigit
             guard fits else { return nil }
         }

@@ -1,7 +1,6 @@
-import FoundationEssentials
 package import PersistentHistory
 
-/// The `params` of a hook's call, and the request around them.
+/// The request around a call's parameters.
 package enum CallJSON {
     package enum Method: String, Sendable {
         case observe, merge

@@ -1,0 +1,61 @@
+import FoundationEssentials
+import PersistentHistory
+
+/// A merge result in its long form.
+struct MergeVerdict: Decodable, Sendable, Hashable {
+    let verdict: String
+    let reject: [String]?
+}
+
+extension MergeResult {
+    /// Reads a merge hook's result.
+    ///
+    /// - Throws: `HookFailure` with the reason `badAnswer`.
+    init(_ outcome: PluginAnswer.Outcome, from hook: String) throws(HookFailure) {
+        func verdict(_ text: String) throws(HookFailure) -> Verdict {
+            guard let verdict = Verdict(rawValue: text) else {
+                throw HookFailure(
+                    .badAnswer, "Hook \"\(hook)\" answered \"\(text.prefix(100))\"; a merge result is goOn or finish.")
+            }
+            return verdict
+        }
+        switch outcome {
+        case .text(let text): self.init(try verdict(text))
+        case .verdict(let answer):
+            var rejected: Set<HistoryToken> = []
+            for text in answer.reject ?? [] {
+                guard let token = HistoryToken(text) else {
+                    throw HookFailure(
+                        .badAnswer, "Hook \"\(hook)\" rejected \"\(text.prefix(100))\", which is no token.")
+                }
+                rejected.insert(token)
+            }
+            self.init(try verdict(answer.verdict), rejecting: rejected)
+        case .null, .other, .refused:
+            throw HookFailure(
+                .badAnswer,
+                "Hook \"\(hook)\" gave no merge result; it is \"goOn\", \"finish\" or {\"verdict\":…,\"reject\":[…]}.")
+        }
+    }
+
+    /// Reads what a oneshot merge hook printed: nothing at all is `goOn`, and a bare word will do.
+    init(printed bytes: [UInt8], by hook: String) throws(HookFailure) {
+        let text = String(decoding: bytes, as: UTF8.self).trimmed
+        if text.isEmpty {
+            self.init(.goOn)
+        } else if let verdict = Verdict(rawValue: text) {
+            self.init(verdict)
+        } else if let result = try? JSONDecoder().decode(DecodedResult.self, from: Data(text.utf8)) {
+            try self.init(result.outcome, from: hook)
+        } else {
+            try self.init(.text(text), from: hook)
+        }
+    }
+}
+
+extension String {
+    fileprivate var trimmed: String {
+        let isSpace: (Character) -> Bool = { $0.isWhitespace }
+        return String(drop(while: isSpace).reversed().drop(while: isSpace).reversed())
+    }
+}
