@@ -17,7 +17,7 @@ build-extension = $(CC) -std=gnu11 -O2 -Wall -Wextra -Werror -fPIC -shared \
 # Files that name the places of an installation do so as if PREFIX were /usr, SYSCONFDIR /etc.
 install-text = install -D -m 644 $(1) $(2) && \
 	sed -i 's,/usr/\(bin\|lib\|share\)/,$(PREFIX)/\1/,g; s,/etc/historyd/,$(SYSCONFDIR)/historyd/,g' $(2)
-sanitized-test = $(SWIFT) test --sanitize=$(1) --disable-xctest --scratch-path $(2) --skip SystemdTests
+sanitized-test = $(SWIFT) test --sanitize=$(1) --disable-xctest --scratch-path $(2) --skip SystemdTests $(TESTFLAGS)
 
 .DEFAULT_GOAL := help
 .PHONY: help dependencies build debug test run bench install uninstall tsan asan lint format security clean
@@ -47,7 +47,7 @@ debug: dependencies ## Build for development, tests included, in .build/debug.
 	$(SWIFT) build --build-tests
 	$(call build-extension,.build/debug)
 
-test: debug ## Run every test. TESTFLAGS="--filter NAME" runs some.
+test: debug ## Run every test. TESTFLAGS="--filter NAME" runs some, here and below.
 	$(SWIFT) test --skip-build --disable-xctest $(TESTFLAGS)
 
 run: debug ## Run the daemon on a small store of its own in .run, ready to be tried.

@@ -88,19 +88,33 @@ import Testing
         }
     }
 
-    @Test(arguments: [Duration?.none, .seconds(3600)])
-    func itStaysUntilTheGroupStops(interval: Duration?) async throws {
+    @Test func itEndsWithTheGroup() async throws {
         let recorder = Recorder()
-        let service = WatchdogService(interval: interval, notifier: recorder, logger: logger(recorder)) {}
+        let service = WatchdogService(
+            interval: .seconds(3600), notifier: recorder, logger: logger(recorder)
+        ) {}
         let group = ServiceGroup(
             services: [service], logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
         try await withThrowingTaskGroup(of: Void.self) { tasks in
             tasks.addTask { try await group.run() }
-            if interval != nil {
-                for await happening in recorder.happenings where happening == .fed { break }
-            }
+            for await happening in recorder.happenings where happening == .fed { break }
             await group.triggerGracefulShutdown()
             try await tasks.waitForAll()
         }
+    }
+
+    /// A service that returned would end the whole group.
+    @Test func withoutAWatchdogItOnlyWaits() async throws {
+        let recorder = Recorder()
+        let service = WatchdogService(interval: nil, notifier: recorder, logger: logger(recorder)) {
+            recorder.record(.checkFailed)
+        }
+        await withThrowingTaskGroup(of: Void.self) { tasks in
+            tasks.addTask { try await service.run() }
+            tasks.cancelAll()
+            await #expect(throws: CancellationError.self) { try await tasks.waitForAll() }
+        }
+        recorder.finish()
+        for await happening in recorder.happenings { Issue.record("unexpected: \(happening)") }
     }
 }
