@@ -15,6 +15,8 @@ import Testing
         "CREATE TABLE t (id, a, b, c UNIQUE, PRIMARY KEY (id, a)) WITHOUT ROWID",
         "CREATE TABLE t (id INTEGER, a REAL, b BLOB, c ANY, PRIMARY KEY (id), UNIQUE (a, c)) STRICT",
         "CREATE TABLE t (id INTEGER PRIMARY KEY, a, b, c, d AS (a || b) STORED, e AS (c + 1)); CREATE UNIQUE INDEX i ON t (lower(a), c DESC) WHERE b IS NOT NULL; CREATE UNIQUE INDEX j ON t (e)",
+        "CREATE TABLE t (id INTEGER PRIMARY KEY, a, b, c)",
+        "CREATE TABLE t (id TEXT COLLATE NOCASE, a, b, c, PRIMARY KEY (id DESC)) WITHOUT ROWID",
         "CREATE TABLE t (rowid TEXT, id INTEGER NOT NULL, a, b, c, UNIQUE (id, b))",
     ]
 

@@ -32,9 +32,11 @@ struct TriggerWriter {
                     note(rivals, as: keyBeforeInsert)),
                 trigger("before_update", "BEFORE UPDATE", when: "(" + rivals.map(\.existsForUpdate).joined(separator: " OR ") + ")",
                     note(rivals, as: key("NEW"), sparing: "OLD")),
-                trigger("replaced", "AFTER UPDATE", when: "\(sameKey) AND EXISTS (SELECT 1 FROM historyd_conflict WHERE \(ofThisRow))",
-                    settleConflicts(sameKeyIsGone: false)),
             ]
+            if !hasOnlyOwnKey {
+                triggers.append(trigger("replaced", "AFTER UPDATE", when: "\(sameKey) AND EXISTS (SELECT 1 FROM historyd_conflict WHERE \(ofThisRow))",
+                    settleConflicts(sameKeyIsGone: false)))
+            }
         }
         return triggers
     }
@@ -204,7 +206,7 @@ struct TriggerWriter {
                 + "\((locators + empty).joined(separator: ", ")) FROM \(tableName) WHERE \(each.condition)\(notSelf)"
         }
         return [
-            "DELETE FROM historyd_conflict WHERE at < \(now) OR at > \(now)",
+            "DELETE FROM historyd_conflict WHERE at < \(now)",
             "INSERT INTO historyd_conflict \(rows.joined(separator: " UNION "))",
         ]
     }
@@ -216,23 +218,38 @@ struct TriggerWriter {
 
     /// In `historyd_conflict`: what was noted on behalf of NEW.
     private var ofThisRow: String {
-        "shape = \(entity.shape) AND (rival IS \(key("NEW")) OR rival IS NULL)"
+        hasOnlyOwnKey
+            ? "shape = \(entity.shape) AND object IS \(key("NEW"))"
+            : "shape = \(entity.shape) AND (rival IS \(key("NEW")) OR rival IS NULL)"
+    }
+
+    /// Whether nothing but a row of the same key can stand in a row's way. Then a noted row was
+    /// there until the insert of its key succeeded, so that it must have been replaced.
+    private var hasOnlyOwnKey: Bool {
+        if table.keyIsRowid { return table.uniqueness.isEmpty }
+        // Keys that only a collation takes for the same are two objects.
+        guard case .column = entity.key, table.rowid == nil, table.uniqueness.count == 1 else { return false }
+        return table.uniqueness[0].terms.allSatisfy { $0.collation == "BINARY" }
     }
 
     /// Records the noted rows that are gone, and forgets all that were noted on behalf of NEW.
+    ///
+    /// Both statements cost next to nothing where nothing was noted: they run for each row.
     ///
     /// A noted row with NEW's own key is gone when NEW has just taken its place. The newest note
     /// of a row counts: an older one may tell of values that it had before.
     private func settleConflicts(sameKeyIsGone: Bool = true) -> [String] {
         guard !rivals.isEmpty else { return [] }
         let lookup = locators(of: tableName).enumerated().map { "\($1) IS c.k\($0)" }
-            + ["\(key(tableName)) IS c.object"]
+            // The column on the left gives the collation: ours takes bytes for bytes.
+            + ["c.object IS \(key(tableName))"]
         let gone = "NOT EXISTS (SELECT 1 FROM \(tableName) WHERE \(lookup.joined(separator: " AND ")))"
         let replaced = sameKeyIsGone ? "(c.object IS \(key("NEW")) OR \(gone))" : gone
+        let newest = "NOT EXISTS (SELECT 1 FROM historyd_conflict d WHERE d.shape = c.shape AND d.object IS c.object AND d.rowid > c.rowid)"
         return [
-            "INSERT INTO historyd_change (origin, kind, object, detail) SELECT \(origin), \(kind(.delete)), object, tombstone "
-                + "FROM (SELECT object, tombstone, max(c.rowid) FROM historyd_conflict c WHERE \(ofThisRow) AND \(replaced) GROUP BY object)",
-            "DELETE FROM historyd_conflict WHERE shape = \(entity.shape) AND object IN (SELECT object FROM historyd_conflict WHERE \(ofThisRow))",
+            "INSERT INTO historyd_change (origin, kind, object, detail) SELECT \(origin), \(kind(.delete)), c.object, c.tombstone "
+                + "FROM historyd_conflict c WHERE \(ofThisRow) AND \(hasOnlyOwnKey ? newest : "\(replaced) AND \(newest)")",
+            "DELETE FROM historyd_conflict WHERE \(ofThisRow)",
         ]
     }
 
