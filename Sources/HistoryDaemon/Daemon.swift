@@ -33,7 +33,7 @@ public struct Daemon: Sendable {
     /// - Throws: `ObserverError` or `HistoryError` where the daemon can not go on.
     public func run() async throws {
         let assembly = Assembly(loaded, logger: logger)
-        let status = Locked(DaemonStatus(stores: assembly.stores.count, consumers: assembly.consumers, hooks: assembly.hooks.count))
+        let status = Locked(DaemonStatus(stores: assembly.stores.count, hooks: assembly.hooks.count))
         logger.report(
             .starting,
             "historyd \(HistoryVersion.current) starts: \(assembly.stores.count, "store"), \(assembly.consumers, "consumer"), \(assembly.hooks.count, "hook"), configuration \"\(loaded.files.first ?? "")\", state \"\(folder.path)\".")
@@ -91,7 +91,7 @@ public struct Daemon: Sendable {
     /// - Throws: `HistoryError` where a store can not be opened or read.
     public func runOnce() async throws -> Bool {
         let assembly = Assembly(loaded, logger: logger)
-        let status = Locked(DaemonStatus(stores: assembly.stores.count, consumers: assembly.consumers, hooks: assembly.hooks.count))
+        let status = Locked(DaemonStatus(stores: assembly.stores.count, hooks: assembly.hooks.count))
         let registry = HookRegistry(assembly.hooks)
         return try await withThrowingTaskGroup(of: Void.self) { group in
             for coprocess in assembly.coprocesses { group.addTask { await coprocess.run() } }

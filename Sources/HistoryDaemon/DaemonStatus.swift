@@ -3,7 +3,6 @@ import PersistentHistory
 /// What the daemon is about, in one line of the present tense, for `systemctl status`.
 struct DaemonStatus: Sendable, Equatable {
     let stores: Int
-    let consumers: Int
     let hooks: Int
     private(set) var lost: Set<String> = []
     private(set) var held: Set<Held> = []
@@ -14,14 +13,13 @@ struct DaemonStatus: Sendable, Equatable {
         let hook: String
     }
 
-    init(stores: Int, consumers: Int, hooks: Int) {
+    init(stores: Int, hooks: Int) {
         self.stores = stores
-        self.consumers = consumers
         self.hooks = hooks
     }
 
     var line: String {
-        var line = "Watching \(stores, "store") for \(consumers, "consumer"), \(hooks, "hook")"
+        var line = "Watching \(stores, "store"), \(hooks, "hook")"
         if !lost.isEmpty { line += "; waiting for \(lost.count, "store")" }
         if !held.isEmpty { line += "; \(held.count, "hook") held" }
         return line
