@@ -32,13 +32,16 @@ private actor ExtensionBuild {
         let sources = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
             .appending(path: "../../Sources/CSQLiteHistory").standardizedFileURL.path
         let source = sources + "/history.c"
-        for name in ["libhistory.so", "libhistory-tests.so"] where try isNewer(BuiltProducts.path(name), than: source) {
+        // SQLite finds the entry point by the file's name.
+        for name in ["libhistory.so", "test-products/libhistory.so"] where try isNewer(BuiltProducts.path(name), than: source) {
             return BuiltProducts.path(name)
         }
+        let folder = BuiltProducts.path("test-products")
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         // Another test process may do the same: neither must see half a file.
-        let part = BuiltProducts.path("libhistory-\(ProcessInfo.processInfo.processIdentifier).so")
+        let part = folder + "/\(ProcessInfo.processInfo.processIdentifier).part"
         try await Command("cc", ["-O2", "-fPIC", "-shared", "-o", part, source, "-I\(sources)/include"]).succeed()
-        let path = BuiltProducts.path("libhistory-tests.so")
+        let path = folder + "/libhistory.so"
         guard rename(part, path) == 0 else { throw Command.Failure(description: "\(part) could not be renamed.") }
         return path
     }

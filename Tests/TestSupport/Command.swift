@@ -48,6 +48,8 @@ public struct Command: Sendable {
 
     public struct Failure: Error, CustomStringConvertible {
         public let description: String
+
+        public init(description: String) { self.description = description }
     }
 
     /// Runs the program to its end, whatever its status.
