@@ -12,8 +12,12 @@ func withFolder<R>(
     // Without links in it, so that the paths in events are known.
     let folder = URL(fileURLWithPath: parent).resolvingSymlinksInPath().path + "/observing-" + UUID().uuidString
     try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
-    defer { remove(folder) }
+    defer { removeAll(folder) }
     return try await body(folder)
+}
+
+private func removeAll(_ folder: String) {
+    do { try FileManager.default.removeItem(atPath: folder) } catch { Issue.record(error) }
 }
 
 /// An observer that runs while `body` does.

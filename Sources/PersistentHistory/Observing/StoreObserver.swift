@@ -94,7 +94,7 @@ public final class StoreObserver: Sendable {
         stopLine.hangUp()
     }
 
-    /// How often the thread woke, and how many watches there are.
+    /// How often the thread woke, other than for something mounted, and how many watches there are.
     var measures: (wakeUps: Int, watches: Int) {
         state.withLock { ($0.wakeUps, $0.watches.watchCount) }
     }
@@ -133,7 +133,7 @@ extension StoreObserver {
                 let events = try inotify.read(into: buffer)
                 let mountsChanged = sources[2].revents != 0
                 let messages = state.withLock { state in
-                    state.wakeUps += 1
+                    if !mountsChanged { state.wakeUps += 1 }
                     var messages = state.watches.handle(events)
                     messages += mountsChanged ? state.watches.followAll() : state.watches.followUnsettled()
                     return messages
