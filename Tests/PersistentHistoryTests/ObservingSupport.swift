@@ -24,7 +24,7 @@ private func removeAll(_ folder: String) {
 func withObserver<R>(
     _ observer: StoreObserver? = nil, _ body: (StoreObserver) async throws -> R
 ) async throws -> R {
-    let observer = try observer ?? StoreObserver()
+    let observer = try observer ?? StoreObserver(inotify: Inotify(), heedsMounts: false)
     async let running: Void = observer.run()
     defer { observer.stop() }
     let result = try await body(observer)
@@ -60,6 +60,44 @@ func withProbe<R>(_ path: String, _ body: (WriterProbe) async throws -> R) async
         // The connections that the failure left open must not hide it behind another.
         do { try probe.close() } catch { Issue.record(error) }
         throw error
+    }
+}
+
+/// The watches of one store, with events read when the test likes.
+struct Placing {
+    let inotify: Inotify
+    var watches: StoreWatches
+    let key: StoreKey
+    let bell: AsyncStream<Void>
+
+    init(_ path: String) throws {
+        inotify = try Inotify()
+        watches = StoreWatches(inotify: inotify)
+        let mailbox: SignalMailbox
+        (mailbox, bell) = SignalMailbox.make()
+        (key, _) = try watches.add(path, mailbox)
+    }
+
+    /// What the kernel has told and nobody has read yet.
+    func events() throws -> [InotifyEvent] {
+        try withUnsafeTemporaryAllocation(byteCount: 1 << 16, alignment: 16) { try inotify.read(into: $0) }
+    }
+
+    /// All signals of what has happened until now, as one.
+    mutating func read() throws -> StoreSignal {
+        try withUnsafeTemporaryAllocation(byteCount: 1 << 16, alignment: 16) { buffer in
+            var all: StoreSignal = []
+            while true {
+                let events = try inotify.read(into: buffer)
+                for message in watches.handle(events) + watches.followUnsettled() {
+                    switch message {
+                    case .signal(let signal, _): all.formUnion(signal)
+                    case .failure(let error, _): throw error
+                    }
+                }
+                if events.isEmpty, watches.unsettled.isEmpty { return all }
+            }
+        }
     }
 }
 
@@ -113,10 +151,11 @@ final class Python {
             connection = sqlite3.connect(path, isolation_level=None, timeout=30)
             for pragma in pragmas: connection.execute('PRAGMA ' + pragma).fetchall()
             return connection
-        def line(): return sys.stdin.readline()
+        def line():
+            # Whatever it is doing, it ends with the test.
+            return sys.stdin.readline() or sys.exit()
         while True:
             code = line()
-            if not code: break
             result = ''
             try:
                 exec(code.replace('\\x1e', '\\n'), globals())
@@ -169,4 +208,10 @@ func write(_ text: String = "", to path: String) throws {
 
 func move(_ from: String, _ to: String) {
     #expect(rename(from, to) == 0, "rename \(from) to \(to): \(errno)")
+}
+
+func append(to path: String) {
+    let file = open(path, O_WRONLY | O_CREAT | O_APPEND, 0o644)
+    #expect(Glibc.write(file, "x", 1) == 1, "\(path): \(errno)")
+    close(file)
 }
