@@ -291,34 +291,50 @@ struct ObservingPathTests {
         }
     }
 
-    /// The same while the path is being followed: the changes come between a placing and its verification.
+    /// The same with the changes in the midst of placing the watches.
     @Test(arguments: [UInt64.random(in: 0...UInt64.max)])
-    func changesAreFollowedWhileTheyHappen(seed: UInt64) async throws {
-        var random = SplitMix(state: seed)
+    func changesAreFollowedWhileWatchesArePlaced(seed: UInt64) async throws {
+        struct Chance: Sendable {
+            var random: SplitMix
+            var changesLeft = 0
+        }
         try await withFolder { folder in
+            let chance = Locked(Chance(random: SplitMix(state: seed)))
+            /// Perhaps changes something.
+            @Sendable func interfere() {
+                chance.withLock { chance in
+                    guard chance.changesLeft > 0, Bool.random(using: &chance.random) else { return }
+                    chance.changesLeft -= 1
+                    disturb(folder, with: &chance.random)
+                }
+            }
+            let inotify = try Inotify { descriptor, path, mask in
+                interfere()
+                let watch = inotify_add_watch(descriptor, path, mask)
+                let number = errno
+                interfere()
+                errno = number
+                return watch
+            }
             let path = folder + "/a/b/store"
-            var placing = try Placing(path)
-            for round in 0..<15 {
-                let isOver = Locked(false)
-                let roundSeed = random.next()
-                async let disturbing: Void = {
-                    var random = SplitMix(state: roundSeed)
-                    for _ in 0..<200 { disturb(folder, with: &random) }
-                    isOver.withLock { $0 = true }
-                }()
-                while !isOver.withLock({ $0 }) { _ = try placing.read() }
-                await disturbing
+            var placing = try Placing(path, inotify: inotify)
+            for round in 0..<300 {
+                for name in try FileManager.default.contentsOfDirectory(atPath: folder) {
+                    try FileManager.default.removeItem(atPath: folder + "/" + name)
+                }
+                try makeFolder(folder + "/a/b")
+                try write(to: path)
+                chance.withLock { $0.changesLeft = 20 }
                 _ = try placing.read()
-                if FileID(of: path) == nil {
-                    for name in try FileManager.default.contentsOfDirectory(atPath: folder) {
-                        try FileManager.default.removeItem(atPath: folder + "/" + name)
-                    }
-                    try makeFolder(folder + "/a/b")
-                    try write(to: path)
+                chance.withLock { $0.changesLeft = 0 }
+                _ = try placing.read()
+
+                if FileID(of: path) != nil {
+                    append(to: path)
+                    #expect(try placing.read() == .changed, "seed \(seed), round \(round)")
+                } else if (try? makeFolder(folder + "/a/b")) != nil, (try? write(to: path)) != nil {
                     #expect(try placing.read().contains([.appeared, .changed]), "seed \(seed), round \(round)")
                 }
-                append(to: path)
-                #expect(try placing.read() == .changed, "seed \(seed), round \(round)")
             }
         }
     }

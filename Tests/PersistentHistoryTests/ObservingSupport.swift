@@ -70,9 +70,9 @@ struct Placing {
     let key: StoreKey
     let bell: AsyncStream<Void>
 
-    init(_ path: String) throws {
-        inotify = try Inotify()
-        watches = StoreWatches(inotify: inotify)
+    init(_ path: String, inotify: Inotify? = nil) throws {
+        self.inotify = try inotify ?? Inotify()
+        watches = StoreWatches(inotify: self.inotify)
         let mailbox: SignalMailbox
         (mailbox, bell) = SignalMailbox.make()
         (key, _) = try watches.add(path, mailbox)
@@ -85,18 +85,16 @@ struct Placing {
 
     /// All signals of what has happened until now, as one.
     mutating func read() throws -> StoreSignal {
-        try withUnsafeTemporaryAllocation(byteCount: 1 << 16, alignment: 16) { buffer in
-            var all: StoreSignal = []
-            while true {
-                let events = try inotify.read(into: buffer)
-                for message in watches.handle(events) + watches.followUnsettled() {
-                    switch message {
-                    case .signal(let signal, _): all.formUnion(signal)
-                    case .failure(let error, _): throw error
-                    }
+        var all: StoreSignal = []
+        while true {
+            let events = try events()
+            for message in watches.handle(events) + watches.followUnsettled() {
+                switch message {
+                case .signal(let signal, _): all.formUnion(signal)
+                case .failure(let error, _): throw error
                 }
-                if events.isEmpty, watches.unsettled.isEmpty { return all }
             }
+            if events.isEmpty, watches.unsettled.isEmpty { return all }
         }
     }
 }
