@@ -187,6 +187,27 @@ struct ObservingCostTests {
         }
     }
 
+    @Test func foldersAboveNeedNotBeReadable() async throws {
+        try await withFolder { folder in
+            let inotify = try Inotify { descriptor, path, mask in
+                if path.hasPrefix(folder + "/secret") || path.hasPrefix(folder + "/open/") {
+                    return inotify_add_watch(descriptor, path, mask)
+                }
+                errno = EACCES
+                return -1
+            }
+            try FileManager.default.createDirectory(
+                atPath: folder + "/open/shop", withIntermediateDirectories: true)
+            var placing = try Placing(folder + "/open/shop/store", inotify: inotify)
+            try write(to: folder + "/open/shop/store")
+            #expect(try placing.read() == [.appeared, .changed])
+
+            // The store's own folder must be.
+            let error = #expect(throws: ObserverError.self) { try Placing(folder + "/store", inotify: inotify) }
+            #expect(error?.code == .unreadable)
+        }
+    }
+
     @Test func sequencesEndWithTheObserver() async throws {
         try await withFolder { folder in
             let observer = try StoreObserver(inotify: Inotify(), heedsMounts: false)
@@ -196,6 +217,14 @@ struct ObservingCostTests {
             #expect(throws: ObserverError.self) { try observer.watch(folder + "/store") }
             await #expect(throws: ObserverError.self) { try await observer.run() }
         }
+    }
+
+    @Test func sequencesEndWithAnObserverThatNeverRan() async throws {
+        var signals: StoreSignals.Iterator
+        do {
+            signals = try StoreObserver().watch("/nowhere/store").makeAsyncIterator()
+        }
+        #expect(try await signals.next() == nil)
     }
 
     @Test func cancellingEndsTheObserverAndTheWaiting() async throws {

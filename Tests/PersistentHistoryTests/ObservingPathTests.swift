@@ -277,7 +277,8 @@ struct ObservingPathTests {
                 }
                 signal.formUnion(try placing.read())
                 switch (wasThere, FileID(of: path) != nil) {
-                case (false, true): #expect(signal.contains([.appeared, .changed]), "seed \(seed), round \(round)")
+                case (false, true):
+                    #expect(signal.contains([.appeared, .changed]), "seed \(seed), round \(round)")
                 case (true, false): #expect(signal.contains(.disappeared), "seed \(seed), round \(round)")
                 default: break
                 }
@@ -395,4 +396,5 @@ struct ObservingPathTests {
 
     private func link(_ path: String, to target: String) throws {
         try FileManager.default.createSymbolicLink(atPath: path, withDestinationPath: target)
-    }}
+    }
+}

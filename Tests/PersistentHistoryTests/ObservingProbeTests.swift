@@ -105,7 +105,8 @@ struct ObservingProbeTests {
     @Test func theJournalModeMayChange() async throws {
         try await withStore("DELETE") { _, python, probe in
             for journal in ["WAL", "DELETE", "WAL", "TRUNCATE", "WAL"] {
-                try await python.run("c.execute('PRAGMA journal_mode=\(journal)').fetchall(); c.execute('BEGIN IMMEDIATE')")
+                try await python.run(
+                    "c.execute('PRAGMA journal_mode=\(journal)').fetchall(); c.execute('BEGIN IMMEDIATE')")
                 #expect(try probe.isWriterActive(), "in \(journal) mode")
                 try await python.run("c.execute('COMMIT')")
                 #expect(try !probe.isWriterActive(), "in \(journal) mode")
