@@ -28,9 +28,15 @@ struct ObservingCommitTests {
             Mode(journal: "WAL", synchronous: "OFF", commits: 60, before: spill),
             Mode(journal: "DELETE", synchronous: "OFF", commits: 60, before: spill),
             // The -wal begins anew, is emptied, or goes and comes back.
-            Mode(journal: "WAL", synchronous: "NORMAL", before: "c.execute('PRAGMA wal_checkpoint(RESTART)').fetchall()"),
-            Mode(journal: "WAL", synchronous: "NORMAL", before: "c.execute('PRAGMA wal_checkpoint(TRUNCATE)').fetchall()"),
-            Mode(journal: "WAL", synchronous: "OFF", commits: 300, before: "c.close(); c = connect(path, 'synchronous=OFF')"),
+            Mode(
+                journal: "WAL", synchronous: "NORMAL",
+                before: "c.execute('PRAGMA wal_checkpoint(RESTART)').fetchall()"),
+            Mode(
+                journal: "WAL", synchronous: "NORMAL",
+                before: "c.execute('PRAGMA wal_checkpoint(TRUNCATE)').fetchall()"),
+            Mode(
+                journal: "WAL", synchronous: "OFF", commits: 300,
+                before: "c.close(); c = connect(path, 'synchronous=OFF')"),
         ]
 
     static let spill = """
@@ -61,7 +67,8 @@ struct ObservingCommitTests {
 
     /// Reads until the writer's last commit was seen, and closes the connection.
     private func follow(
-        _ observer: StoreObserver, _ path: String, to last: Int, _ probe: WriterProbe, by python: Python, _ mode: Mode
+        _ observer: StoreObserver, _ path: String, to last: Int, _ probe: WriterProbe, by python: Python,
+        _ mode: Mode
     ) async throws {
         let reader = try Reader(path)
         let send = python.send

@@ -4,7 +4,7 @@ import PersistentHistory
 import Testing
 
 /// Whether a writer is active is told without disturbing anybody.
-@Suite(.enabled(if: hasPython, "needs \(pythonPath)"), .timeLimit(.minutes(1)))
+@Suite(.enabled(if: hasPython, "needs \(pythonPath)"), .timeLimit(.minutes(3)))
 struct ObservingProbeTests {
     static let journals = ["WAL", "DELETE", "TRUNCATE", "PERSIST", "MEMORY"]
 
@@ -105,7 +105,8 @@ struct ObservingProbeTests {
     @Test func theJournalModeMayChange() async throws {
         try await withStore("DELETE") { _, python, probe in
             for journal in ["WAL", "DELETE", "WAL", "TRUNCATE", "WAL"] {
-                try await python.run("c.execute('PRAGMA journal_mode=\(journal)').fetchall(); c.execute('BEGIN IMMEDIATE')")
+                try await python.run(
+                    "c.execute('PRAGMA journal_mode=\(journal)').fetchall(); c.execute('BEGIN IMMEDIATE')")
                 #expect(try probe.isWriterActive(), "in \(journal) mode")
                 try await python.run("c.execute('COMMIT')")
                 #expect(try !probe.isWriterActive(), "in \(journal) mode")

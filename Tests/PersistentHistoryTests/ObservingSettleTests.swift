@@ -197,7 +197,8 @@ struct ObservingSettleTests {
                 log.append("look")
                 return false
             })
-        #expect(log == ["ask", "look", "pause 0.003 seconds", "ask", "look", "pause 0.003 seconds", "ask", "look"])
+        #expect(
+            log == ["ask", "look", "pause 0.003 seconds", "ask", "look", "pause 0.003 seconds", "ask", "look"])
     }
 
     @Test func settleEndsWhenItsTaskIsCancelled() async {

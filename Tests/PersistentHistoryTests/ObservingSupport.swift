@@ -12,15 +12,19 @@ func withFolder<R>(
     // Without links in it, so that the paths in events are known.
     let folder = URL(fileURLWithPath: parent).resolvingSymlinksInPath().path + "/observing-" + UUID().uuidString
     try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
-    defer { remove(folder) }
+    defer { removeAll(folder) }
     return try await body(folder)
+}
+
+private func removeAll(_ folder: String) {
+    do { try FileManager.default.removeItem(atPath: folder) } catch { Issue.record(error) }
 }
 
 /// An observer that runs while `body` does.
 func withObserver<R>(
     _ observer: StoreObserver? = nil, _ body: (StoreObserver) async throws -> R
 ) async throws -> R {
-    let observer = try observer ?? StoreObserver()
+    let observer = try observer ?? StoreObserver(inotify: Inotify(), heedsMounts: false)
     async let running: Void = observer.run()
     defer { observer.stop() }
     let result = try await body(observer)
@@ -56,6 +60,42 @@ func withProbe<R>(_ path: String, _ body: (WriterProbe) async throws -> R) async
         // The connections that the failure left open must not hide it behind another.
         do { try probe.close() } catch { Issue.record(error) }
         throw error
+    }
+}
+
+/// The watches of one store, with events read when the test likes.
+struct Placing {
+    let inotify: Inotify
+    var watches: StoreWatches
+    let key: StoreKey
+    let bell: AsyncStream<Void>
+
+    init(_ path: String, inotify: Inotify? = nil) throws {
+        self.inotify = try inotify ?? Inotify()
+        watches = StoreWatches(inotify: self.inotify)
+        let mailbox: SignalMailbox
+        (mailbox, bell) = SignalMailbox.make()
+        (key, _) = try watches.add(path, mailbox)
+    }
+
+    /// What the kernel has told and nobody has read yet.
+    func events() throws -> [InotifyEvent] {
+        try withUnsafeTemporaryAllocation(byteCount: 1 << 16, alignment: 16) { try inotify.read(into: $0) }
+    }
+
+    /// All signals of what has happened until now, as one.
+    mutating func read() throws -> StoreSignal {
+        var all: StoreSignal = []
+        while true {
+            let events = try events()
+            for message in watches.handle(events) + watches.followUnsettled() {
+                switch message {
+                case .signal(let signal, _): all.formUnion(signal)
+                case .failure(let error, _): throw error
+                }
+            }
+            if events.isEmpty, watches.unsettled.isEmpty { return all }
+        }
     }
 }
 
@@ -109,10 +149,11 @@ final class Python {
             connection = sqlite3.connect(path, isolation_level=None, timeout=30)
             for pragma in pragmas: connection.execute('PRAGMA ' + pragma).fetchall()
             return connection
-        def line(): return sys.stdin.readline()
+        def line():
+            # Whatever it is doing, it ends with the test.
+            return sys.stdin.readline() or sys.exit()
         while True:
             code = line()
-            if not code: break
             result = ''
             try:
                 exec(code.replace('\\x1e', '\\n'), globals())
@@ -165,4 +206,10 @@ func write(_ text: String = "", to path: String) throws {
 
 func move(_ from: String, _ to: String) {
     #expect(rename(from, to) == 0, "rename \(from) to \(to): \(errno)")
+}
+
+func append(to path: String) {
+    let file = open(path, O_WRONLY | O_CREAT | O_APPEND, 0o644)
+    #expect(Glibc.write(file, "x", 1) == 1, "\(path): \(errno)")
+    close(file)
 }

@@ -48,8 +48,10 @@ final class Inotify: Sendable {
             let number = errno
             guard number != EMFILE else {
                 throw ObserverError(
-                    .tooManyInstances, "Cannot use inotify: the limit of instances or of open files is reached.",
-                    hint: "Raise it: sysctl fs.inotify.max_user_instances=1024, or LimitNOFILE=.", errno: number)
+                    .tooManyInstances,
+                    "Cannot use inotify: the limit of instances or of open files is reached.",
+                    hint: "Raise it: sysctl fs.inotify.max_user_instances=1024, or LimitNOFILE=.", errno: number
+                )
             }
             throw .failed(to: "use inotify", number)
         }

@@ -6,8 +6,16 @@ internal import Glibc
 /// sleeps until the kernel has something to tell; writers are not disturbed.
 ///
 /// A signal says that a commit may have happened. The last write of a commit comes before other processes can
-/// see it, so a consumer looks by `WriterProbe.settle(look:)`, with a connection that it keeps open: each opening
-/// and closing of a connection makes and removes files beside the store, which is a signal again.
+/// see it, so a consumer looks by `WriterProbe.settle(look:)`:
+///
+/// ```swift
+/// for try await signal in try observer.watch(path) {
+///     try await probe.settle { try await fetchWhatIsNew() > 0 }
+/// }
+/// ```
+///
+/// It keeps its connection open: each opening and closing of one may make and remove files beside the store,
+/// which is a signal again.
 ///
 /// Watched are the store, its `-wal` and `-journal`, the store's own folder for their names, and the folders
 /// and symbolic links on the way to it for being moved or removed. A folder on the way that this process may
@@ -34,14 +42,17 @@ public final class StoreObserver: Sendable {
         try self.init(inotify: Inotify())
     }
 
-    init(inotify: Inotify) throws(ObserverError) {
+    /// - Parameter heedsMounts: not in tests of what inotify tells, which a mount elsewhere would help.
+    init(inotify: Inotify, heedsMounts: Bool = true) throws(ObserverError) {
         self.inotify = inotify
         state = Locked(State(watches: StoreWatches(inotify: inotify)))
         stopLine = try StopLine()
-        mountsDescriptor = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC)
+        mountsDescriptor = heedsMounts ? open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC) : -1
     }
 
     deinit {
+        // Of an observer that was never run: nobody else would end them.
+        for mailbox in state.withLock({ $0.watches.mailboxes }) { mailbox.finish() }
         if mountsDescriptor >= 0 { close(mountsDescriptor) }
     }
 
@@ -101,7 +112,9 @@ public final class StoreObserver: Sendable {
 
     private static func absolute(_ path: String) throws(ObserverError) -> String {
         if path.first == "/" { return path }
-        guard let buffer = getcwd(nil, 0) else { throw .failed(to: "find the current folder for '\(path)'", errno) }
+        guard let buffer = getcwd(nil, 0) else {
+            throw .failed(to: "find the current folder for '\(path)'", errno)
+        }
         defer { free(buffer) }
         return PathTrail.join(String(cString: buffer), path)
     }

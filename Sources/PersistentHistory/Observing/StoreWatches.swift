@@ -176,7 +176,7 @@ struct StoreWatches: Sendable {
         for (path, use) in Self.uses(of: trail) {
             do throws(ObserverError) {
                 if let watch = try table.place(path, for: key, use) { placement.folders.insert(watch) }
-            } catch where error.code == .unreadable && path != trail.lookups.last?.folder {
+            } catch  where error.code == .unreadable && path != trail.lookups.last?.folder {
                 // A folder that may be passed but not read: that it is moved will not be noticed.
             }
         }

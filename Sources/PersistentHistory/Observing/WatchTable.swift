@@ -130,7 +130,9 @@ struct WatchTable: Sendable {
         guard let watch = watches[id], watch.wantedMask != watch.mask else { return [] }
         watches[id]?.mask = watch.wantedMask
         do throws(ObserverError) {
-            guard let other = try inotify.add(watch.path, watch.wantedMask) else { return Array(watch.users.keys) }
+            guard let other = try inotify.add(watch.path, watch.wantedMask) else {
+                return Array(watch.users.keys)
+            }
             if other == id { return [] }
             // The path leads to another inode by now, and its mask is not what it was.
             guard let found = watches[other] else {

@@ -23,6 +23,8 @@ internal import Glibc
 /// is closed. `close()` refuses where it sees that locks are held, and a probe that was never closed leaves its
 /// descriptors open: that loses a descriptor, not a lock.
 ///
+/// Like a connection, an open probe keeps the store's file system from being unmounted.
+///
 /// A probe is for one file. When the store is replaced, close the connections, then the probe, and make new ones.
 public final class WriterProbe: Sendable {
     private struct Descriptors: Sendable {
@@ -79,7 +81,8 @@ public final class WriterProbe: Sendable {
             guard !descriptors.isClosed else { return }
             for descriptor in descriptors.all where try hasOwnLock(descriptor) {
                 throw ObserverError(
-                    .locksHeld, "Cannot close the writer probe of '\(path)': this process has locks on the store.",
+                    .locksHeld,
+                    "Cannot close the writer probe of '\(path)': this process has locks on the store.",
                     hint: "Close the connections to it before.")
             }
             for descriptor in descriptors.all { Glibc.close(descriptor) }
@@ -131,10 +134,10 @@ private enum SQLiteLocks {
     static let rollbackWrite = Bytes(start: 0x4000_0000, count: 512)
     /// A count of 0 means to the end.
     static let wholeFile = Bytes(start: 0, count: 0)
-
-    /// F_OFD_GETLK of Linux's fcntl.h, which glibc shows to GNU sources only.
-    static let ask: Int32 = 36
 }
+
+/// F_OFD_GETLK of Linux's fcntl.h, which glibc shows to GNU sources only.
+private let askForLock: Int32 = 36
 
 extension WriterProbe {
     private func isLocked(_ descriptor: Int32, _ bytes: SQLiteLocks.Bytes) throws(ObserverError) -> Bool {
@@ -154,7 +157,7 @@ extension WriterProbe {
         lock.l_whence = Int16(SEEK_SET)
         lock.l_start = bytes.start
         lock.l_len = bytes.count
-        while fcntl(descriptor, SQLiteLocks.ask, &lock) < 0 {
+        while fcntl(descriptor, askForLock, &lock) < 0 {
             let number = errno
             if number != EINTR { throw .failed(to: "ask for the locks of '\(path)'", number) }
         }
