@@ -39,7 +39,7 @@ struct StoreTroubleTests {
             ])
             try FileManager.default.createDirectory(atPath: bench.path("later"), withIntermediateDirectories: false)
             let store = bench.path("later/contacts.sqlite")
-            try await bench.sql("PRAGMA journal_mode = WAL;" + Workbench.schema, of: store)
+            bench.replace(store, by: bench.store)
             try await daemon.logged("event=trackingUpdated")
             try await bench.write("INSERT INTO person (id) VALUES (1)", as: "Widget", to: store)
             try await bench.calls(1, of: daemon)
@@ -58,9 +58,7 @@ struct StoreTroubleTests {
             #expect(problems(daemon, bench) == [
                 #"error: Store "contacts" can not be used. "other.sqlite" is no SQLite database. Check the path. event=storeLost"#
             ])
-            for suffix in ["", "-wal", "-shm"] where FileManager.default.fileExists(atPath: bench.store + suffix) {
-                #expect(rename(bench.store + suffix, bench.path("other.sqlite") + suffix) == 0)
-            }
+            bench.replace(bench.path("other.sqlite"), by: bench.store)
             try await daemon.logged("event=trackingUpdated", within: .seconds(20))
             try await bench.write("INSERT INTO person (id) VALUES (1)", as: "Widget", to: bench.path("other.sqlite"))
             try await bench.calls(1, of: daemon)
@@ -77,7 +75,7 @@ struct StoreTroubleTests {
                 try await bench.write("INSERT INTO person (id) VALUES (1)", as: "Widget")
             }
             #expect(problems(daemon, bench) == [
-                #"error: Store "contacts" can not be used. The store is not tracked. "historyctl track" begins to. event=storeLost"#
+                #"error: Store "contacts" can not be used. The store is not tracked. `historyctl track STORE ENTITY…` begins. event=storeLost"#
             ])
             try Tracking.track(bench.store, ["person": nil])
             try await bench.write("INSERT INTO person (id) VALUES (2)", as: "Widget")
@@ -167,7 +165,7 @@ struct StoreTroubleTests {
                 try await bench.write("INSERT INTO person (id) VALUES (2)", as: "Widget")
                 try await daemon.logged("event=hookHeld")
             }
-            #expect(rename(other, bench.store) == 0)
+            bench.replace(bench.store, by: other)
             try await daemon.logged("event=storeReplaced", within: .seconds(10))
             try await daemon.logged(#"Store "contacts" is open"#, times: 2, within: .seconds(10))
             if isHeld { try bench.behave("refuse", "all") }
@@ -220,7 +218,7 @@ struct StoreTroubleTests {
             for id in 2...4 { try await bench.write("INSERT INTO person (id) VALUES (\(id))", as: "Widget") }
             try await bench.calls(4, of: daemon)
             try await bench.waitForReplica(daemon)
-            #expect(rename(bench.path("backup.sqlite"), bench.store) == 0)
+            bench.replace(bench.store, by: bench.path("backup.sqlite"))
             try await daemon.logged("event=tokenExpired", within: .seconds(20))
             try await bench.write("INSERT INTO person (id) VALUES (22)", as: "Widget")
             try await bench.calls(5, of: daemon)
@@ -278,5 +276,14 @@ struct StoreTroubleTests {
             }
             try await daemon.stop()
         }
+    }
+}
+
+extension Workbench {
+    /// Puts a closed store into the place of another, whose journal would be taken for the new one's
+    /// (https://www.sqlite.org/howtocorrupt.html, 1.4).
+    func replace(_ store: String, by other: String) {
+        for suffix in ["-wal", "-shm"] { unlink(store + suffix) }
+        #expect(rename(other, store) == 0)
     }
 }

@@ -9,6 +9,8 @@ final class StoreSession: Sendable {
     private let state: StateDatabase
     private let reporter: any PipelineReporter
     private let stop: StopSignal
+    /// Asks everybody in this session to come to an end: at a stop, and when the store is gone.
+    private let ending = StopSignal()
     private let runners: [(consumer: Consumer, runner: ConsumerRunner)]
     private let schemaVersion: Locked<Int64>
     private let file: FileID?
@@ -42,7 +44,7 @@ final class StoreSession: Sendable {
             let cursor = try Self.cursor(of: consumer, state, reader, reporter)
             let runner = ConsumerRunner(
                 consumer, cursor: cursor, storeID: reader.storeID, fetcher: fetcher, hooks: hooks, state: state,
-                reporter: reporter, stop: stop)
+                reporter: reporter, stop: ending)
             runners.append((consumer, runner))
         }
         self.runners = runners
@@ -83,7 +85,10 @@ final class StoreSession: Sendable {
             }
             group.addTask { await self.keepClean(cleanerBell) }
             group.addTask {
-                defer { for bell in bells + [cleanerBell] { bell.end() } }
+                defer {
+                    for bell in bells + [cleanerBell] { bell.end() }
+                    self.ending.request()
+                }
                 try await self.listen(signals, bells)
             }
             for bell in bells { bell.ring() }
@@ -155,7 +160,7 @@ final class StoreSession: Sendable {
     /// Retries what heals; what does not ends the session.
     private func retrying(_ consumer: Consumer, _ body: () async throws -> Void) async throws {
         var failures = 0
-        while !stop.isRequested, !Task.isCancelled {
+        while !ending.isRequested, !Task.isCancelled {
             do {
                 return try await body()
             } catch let error as HistoryError where error.code == .tokenExpired || error.code == .tokenAhead {
@@ -165,7 +170,7 @@ final class StoreSession: Sendable {
                 let delay = Backoff.delay(afterFailures: failures)
                 // A lock is held now and then; it is worth a word when it lasts.
                 if failures == 5 { reporter.report(.consumerFailed(consumer: consumer.author, error, retryAfter: delay)) }
-                await stop.sleep(for: delay)
+                await ending.sleep(for: delay)
             }
         }
     }
@@ -201,11 +206,11 @@ final class StoreSession: Sendable {
             for await _ in bell { await cleanIfDue() }
         case .byDuration:
             var failures = 0
-            while !stop.isRequested, !Task.isCancelled {
+            while !ending.isRequested, !Task.isCancelled {
                 // A turn that could not be taken is tried again soon.
                 let wait = await cleanIfDue() ? schedule()?.delay(now: .now) : nil
                 failures = wait == nil ? failures + 1 : 0
-                await stop.sleep(for: wait ?? max(.seconds(1), Backoff.delay(afterFailures: failures)))
+                await ending.sleep(for: wait ?? max(.seconds(1), Backoff.delay(afterFailures: failures)))
             }
         }
     }
@@ -235,7 +240,7 @@ final class StoreSession: Sendable {
             }
             if !limit.blockers.isEmpty { reporter.report(.cleaningBlocked(by: limit.blockers)) }
             let outcome = try await HistoryCleaner(path: store.path, rule: store.rule)
-                .clean(through: number, shouldStop: { [stop] in stop.isRequested })
+                .clean(through: number, shouldStop: { [ending] in ending.isRequested })
             if outcome.deleted > 0 { reporter.report(.cleaned(deleted: outcome.deleted, through: outcome.floor)) }
             try state.saveCleaning(at: .now, passes: 0)
             return true
@@ -247,6 +252,7 @@ final class StoreSession: Sendable {
 
     /// Works off everything there is, once: for cron, and for tests.
     func runOnce() async throws {
+        async let _ = passOnStop()
         try await withThrowingTaskGroup(of: Void.self) { group in
             for (consumer, runner) in runners {
                 group.addTask {
@@ -259,6 +265,12 @@ final class StoreSession: Sendable {
             try await group.waitForAll()
         }
         await cleanIfDue()
+    }
+
+    /// Until the task is cancelled.
+    private func passOnStop() async {
+        await stop.wait()
+        if stop.isRequested { ending.request() }
     }
 }
 
