@@ -66,6 +66,36 @@ struct StoreTroubleTests {
         }
     }
 
+    @Test("A store whose history is damaged, until it is replaced")
+    func damaged() async throws {
+        try await withWorkbench { bench in
+            try await bench.sql("CREATE TABLE filler (x)")
+            try bench.configure(StoreSetup())
+            #expect(try await bench.runDaemon("--once").status == .exited(0))
+            try await bench.sql("VACUUM INTO '\(bench.path("good.sqlite"))'")
+            try await bench.write(
+                "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5000) INSERT INTO person (id) SELECT i FROM n", as: "Widget")
+            let pages = try await bench.sql("SELECT pageno FROM dbstat WHERE name = 'historyd_change' AND pagetype = 'leaf' ORDER BY pageno")
+            let page = try #require(pages.wholeLines.dropFirst(5).first.flatMap { Int($0) })
+            let file = try #require(FileHandle(forUpdatingAtPath: bench.store))
+            try file.seek(toOffset: UInt64(page - 1) * 4096)
+            try file.write(contentsOf: Data(repeating: 0xAA, count: 4096))
+            try file.close()
+
+            let daemon = try await bench.startDaemon()
+            try await daemon.logged("is damaged")
+            try await sparing(daemon, for: .seconds(4))
+            #expect(problems(daemon, bench) == [
+                #"error: Store "contacts" can not be used. The store "contacts.sqlite" is damaged: database disk image is malformed. `PRAGMA integrity_check` tells more; restore a backup. event=storeLost"#
+            ])
+            bench.replace(bench.store, by: bench.path("good.sqlite"))
+            try await bench.write("INSERT INTO person (id) VALUES (1)", as: "Widget")
+            try await bench.calls(1, of: daemon)
+            try await daemon.stop()
+            #expect(try bench.calls().map(\.summary) == ["audit/all MainApp 1 Widget person insert p1"])
+        }
+    }
+
     @Test("A store that nobody tracks, until somebody does", arguments: Journal.allCases)
     func untracked(_ journal: Journal) async throws {
         try await withWorkbench(journal) { bench in
@@ -74,6 +104,10 @@ struct StoreTroubleTests {
             try await sparing(daemon) {
                 try await bench.write("INSERT INTO person (id) VALUES (1)", as: "Widget")
             }
+            // Looking at it is not what it hears of next.
+            let switches = Processes.switches(daemon.processID)
+            try await observe(for: .seconds(2))
+            #expect(Processes.switches(daemon.processID) - switches <= 4)
             #expect(problems(daemon, bench) == [
                 #"error: Store "contacts" can not be used. The store is not tracked. `historyctl track STORE ENTITY…` begins. event=storeLost"#
             ])

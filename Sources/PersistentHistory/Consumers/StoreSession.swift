@@ -76,9 +76,10 @@ final class StoreSession: Sendable {
     // MARK: Running
 
     /// - Throws: `HistoryError` where the store is lost.
-    func run(watching signals: StoreSignals, isUp: @escaping @Sendable () -> Void) async throws {
+    func run(watching signals: SignalRelay, isUp: @escaping @Sendable () -> Void) async throws {
         let bells = runners.map { _ in Bell() }
         let cleanerBell = Bell()
+        async let _ = passOnStop()
         try await withThrowingTaskGroup(of: Void.self) { group in
             for ((consumer, runner), bell) in zip(runners, bells) {
                 group.addTask { try await self.serve(consumer, runner, bell, cleanerBell) }
@@ -93,23 +94,29 @@ final class StoreSession: Sendable {
             }
             for bell in bells { bell.ring() }
             isUp()
-            // The first to fail ends the session; the others are cancelled.
-            try await group.waitForAll()
+            // The first to fail ends the session; the others come to a good end.
+            var failure: (any Error)?
+            while let result = await group.nextResult() {
+                guard case .failure(let error) = result else { continue }
+                failure = failure ?? error
+                ending.request()
+            }
+            if let failure { throw failure }
         }
     }
 
     /// Hears of commits, looks for them, and wakes the consumers.
-    private func listen(_ signals: StoreSignals, _ bells: [Bell]) async throws {
+    private func listen(_ signals: SignalRelay, _ bells: [Bell]) async throws {
         do {
-            try await stop.cancelling {
-                for try await signal in signals {
+            try await ending.cancelling {
+                while let signal = await signals.next() {
                     if self.isGone(signal) { return }
                     try await self.probe.settle { try await self.look(bells) }
                     try self.refreshTracking()
                 }
             }
         } catch is CancellationError {
-            // A stop was requested.
+            // Asked to come to an end.
         }
     }
 
@@ -165,7 +172,7 @@ final class StoreSession: Sendable {
                 return try await body()
             } catch let error as HistoryError where error.code == .tokenExpired || error.code == .tokenAhead {
                 try await beginAnew(consumer, error)
-            } catch let error as HistoryError where error.heals && error.code != .storeCorrupt {
+            } catch let error as HistoryError where error.heals {
                 failures += 1
                 let delay = Backoff.delay(afterFailures: failures)
                 // A lock is held now and then; it is worth a word when it lasts.
