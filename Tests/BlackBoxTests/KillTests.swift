@@ -1,7 +1,7 @@
 import Foundation
 import PersistentHistory
-import Testing
 import TestSupport
+import Testing
 
 /// The daemon is killed, again and again, while others write.
 @Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(5)))
@@ -20,7 +20,7 @@ struct KillTests {
             if kind == 3: return 'DELETE FROM person WHERE id = ?', (key,)
             if kind == 4: return 'INSERT INTO item VALUES (?, 1) ON CONFLICT DO UPDATE SET price = price + 1', (f'c{key}',)
             return 'DELETE FROM item WHERE code = ?', (f'c{key}',)
-        end = time.monotonic() + 2.5
+        end = time.monotonic() + 2
         while time.monotonic() < end:
             count = dice.randrange(4)
             if count > 1: connection.execute('BEGIN IMMEDIATE')
@@ -48,7 +48,7 @@ struct KillTests {
             ]
             var kills = 0
             while writers.contains(where: { $0.ended == nil }) {
-                try await observe(for: .milliseconds(Int.random(in: 10...300, using: &seed)))
+                try await observe(for: .milliseconds(Int.random(in: 10...250, using: &seed)))
                 try await daemon.kill()
                 kills += 1
                 daemon = try bench.launchDaemon()

@@ -50,14 +50,42 @@ public struct StoreRunner: Sendable {
     ///   it is certain that there is no store to open yet.
     /// - Throws: `ObserverError` where the store can not be watched, `HistoryError` with `.stateUnusable`.
     public func run(watching signals: StoreSignals, isUp: @escaping @Sendable () -> Void = {}) async throws {
-        while !stop.isRequested, !Task.isCancelled {
-            guard let session = try await openWhenPossible(signals, isUp) else { return }
-            do {
-                try await session.run(watching: signals, isUp: isUp)
-            } catch let error as HistoryError where error.code != .stateUnusable {
-                reporter.report(.storeLost(error))
+        let relay = SignalRelay()
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask {
+                // Without signals there is nothing to wait for.
+                defer { stop.request() }
+                try await relay.run(signals)
             }
-            try await session.close()
+            try await serve(relay, isUp)
+            group.cancelAll()
+            try await group.waitForAll()
+        }
+    }
+
+    private func serve(_ signals: SignalRelay, _ isUp: @escaping @Sendable () -> Void) async throws {
+        var trouble = Trouble()
+        while !stop.isRequested, !Task.isCancelled {
+            var wasOpen = false
+            do {
+                let session = try await StoreSession(store, hooks: hooks, stateFolder: stateFolder, reporter: reporter, stop: stop)
+                let opened = ContinuousClock.now
+                wasOpen = true
+                do {
+                    try await session.run(watching: signals, isUp: isUp)
+                    trouble = Trouble()
+                } catch {
+                    if .now - opened > Trouble.longestDelay { trouble = Trouble() }
+                    try await session.close()
+                    throw error
+                }
+                try await session.close()
+            } catch let error as HistoryError where error.code != .stateUnusable {
+                if trouble.isNews(error) { reporter.report(.storeLost(error)) }
+                isUp()
+                await stop.sleep(for: trouble.delay(error, wasOpen: wasOpen))
+                if error.waitsForChange { try await waitForSignal(signals) }
+            }
         }
     }
 
@@ -75,49 +103,49 @@ public struct StoreRunner: Sendable {
         try await session.close()
     }
 
-    /// Tries to open the store, and again at each sign that it may have changed; nil when stopped.
-    private func openWhenPossible(_ signals: StoreSignals, _ isUp: @escaping @Sendable () -> Void) async throws -> StoreSession? {
-        var failures = 0
-        var said: String?
-        while !stop.isRequested {
-            do {
-                return try await StoreSession(store, hooks: hooks, stateFolder: stateFolder, reporter: reporter, stop: stop)
-            } catch let error as HistoryError where error.code != .stateUnusable {
-                // The same trouble is told once.
-                if said != error.message { reporter.report(.storeLost(error)) }
-                said = error.message
-                failures += 1
-                isUp()
-                if error.heals {
-                    await stop.sleep(for: Backoff.delay(afterFailures: failures))
-                } else if try await !waitForSignal(signals) {
-                    return nil
-                }
-            }
-        }
-        return nil
-    }
-
-    /// Waits until the store's files change; false when stopped.
-    private func waitForSignal(_ signals: StoreSignals) async throws -> Bool {
+    /// Waits until the store's files change, or until stopped.
+    private func waitForSignal(_ signals: SignalRelay) async throws {
         do {
-            return try await stop.cancelling {
-                var iterator = signals.makeAsyncIterator()
-                return try await iterator.next() != nil
-            }
+            _ = try await stop.cancelling { await signals.next() }
         } catch is CancellationError {
-            return false
+            // Stopped.
         }
     }
 }
 
+/// A store that could not be opened or read, perhaps several times in a row.
+private struct Trouble {
+    static let longestDelay: Duration = .seconds(30)
+
+    private var failures = 0
+    private var said: String?
+
+    /// Whether an error is worth a word: the same one is told once, and a lock, which is held now
+    /// and then, when it lasts.
+    mutating func isNews(_ error: HistoryError) -> Bool {
+        if error.code == .storeBusy, failures < 5 { return false }
+        defer { said = error.message }
+        return said != error.message
+    }
+
+    /// How long to wait at least: a store that is opened and closed may be heard of by that alone.
+    mutating func delay(_ error: HistoryError, wasOpen: Bool) -> Duration {
+        failures += 1
+        let longest: Duration = error.waitsForChange && !wasOpen ? .seconds(1) : Self.longestDelay
+        return min(Backoff.delay(afterFailures: failures), longest)
+    }
+}
+
 extension HistoryError {
-    /// Whether it may pass without any sign from the store's files: a lock that is let go, a
-    /// permission that is given.
-    var heals: Bool {
+    /// Whether it can pass only when the store's files change; all else, such as a lock or a
+    /// permission, may pass without a sign.
+    var waitsForChange: Bool {
         switch code {
-        case .storeMissing, .notTracked, .notAnEntity, .formatTooNew: false
-        default: true
+        case .storeMissing, .storeCorrupt, .notTracked, .notAnEntity, .formatTooNew: true
+        default: false
         }
     }
+
+    /// Whether a consumer may try again what failed, on the same connection.
+    var heals: Bool { !waitsForChange }
 }

@@ -9,6 +9,8 @@ final class StoreSession: Sendable {
     private let state: StateDatabase
     private let reporter: any PipelineReporter
     private let stop: StopSignal
+    /// Asks everybody in this session to come to an end: at a stop, and when the store is gone.
+    private let ending = StopSignal()
     private let runners: [(consumer: Consumer, runner: ConsumerRunner)]
     private let schemaVersion: Locked<Int64>
     private let file: FileID?
@@ -42,7 +44,7 @@ final class StoreSession: Sendable {
             let cursor = try Self.cursor(of: consumer, state, reader, reporter)
             let runner = ConsumerRunner(
                 consumer, cursor: cursor, storeID: reader.storeID, fetcher: fetcher, hooks: hooks, state: state,
-                reporter: reporter, stop: stop)
+                reporter: reporter, stop: ending)
             runners.append((consumer, runner))
         }
         self.runners = runners
@@ -74,37 +76,47 @@ final class StoreSession: Sendable {
     // MARK: Running
 
     /// - Throws: `HistoryError` where the store is lost.
-    func run(watching signals: StoreSignals, isUp: @escaping @Sendable () -> Void) async throws {
+    func run(watching signals: SignalRelay, isUp: @escaping @Sendable () -> Void) async throws {
         let bells = runners.map { _ in Bell() }
         let cleanerBell = Bell()
+        async let _ = passOnStop()
         try await withThrowingTaskGroup(of: Void.self) { group in
             for ((consumer, runner), bell) in zip(runners, bells) {
                 group.addTask { try await self.serve(consumer, runner, bell, cleanerBell) }
             }
             group.addTask { await self.keepClean(cleanerBell) }
             group.addTask {
-                defer { for bell in bells + [cleanerBell] { bell.end() } }
+                defer {
+                    for bell in bells + [cleanerBell] { bell.end() }
+                    self.ending.request()
+                }
                 try await self.listen(signals, bells)
             }
             for bell in bells { bell.ring() }
             isUp()
-            // The first to fail ends the session; the others are cancelled.
-            try await group.waitForAll()
+            // The first to fail ends the session; the others come to a good end.
+            var failure: (any Error)?
+            while let result = await group.nextResult() {
+                guard case .failure(let error) = result else { continue }
+                failure = failure ?? error
+                ending.request()
+            }
+            if let failure { throw failure }
         }
     }
 
     /// Hears of commits, looks for them, and wakes the consumers.
-    private func listen(_ signals: StoreSignals, _ bells: [Bell]) async throws {
+    private func listen(_ signals: SignalRelay, _ bells: [Bell]) async throws {
         do {
-            try await stop.cancelling {
-                for try await signal in signals {
+            try await ending.cancelling {
+                while let signal = await signals.next() {
                     if self.isGone(signal) { return }
                     try await self.probe.settle { try await self.look(bells) }
                     try self.refreshTracking()
                 }
             }
         } catch is CancellationError {
-            // A stop was requested.
+            // Asked to come to an end.
         }
     }
 
@@ -155,17 +167,17 @@ final class StoreSession: Sendable {
     /// Retries what heals; what does not ends the session.
     private func retrying(_ consumer: Consumer, _ body: () async throws -> Void) async throws {
         var failures = 0
-        while !stop.isRequested, !Task.isCancelled {
+        while !ending.isRequested, !Task.isCancelled {
             do {
                 return try await body()
             } catch let error as HistoryError where error.code == .tokenExpired || error.code == .tokenAhead {
                 try await beginAnew(consumer, error)
-            } catch let error as HistoryError where error.heals && error.code != .storeCorrupt {
+            } catch let error as HistoryError where error.heals {
                 failures += 1
                 let delay = Backoff.delay(afterFailures: failures)
                 // A lock is held now and then; it is worth a word when it lasts.
                 if failures == 5 { reporter.report(.consumerFailed(consumer: consumer.author, error, retryAfter: delay)) }
-                await stop.sleep(for: delay)
+                await ending.sleep(for: delay)
             }
         }
     }
@@ -201,11 +213,11 @@ final class StoreSession: Sendable {
             for await _ in bell { await cleanIfDue() }
         case .byDuration:
             var failures = 0
-            while !stop.isRequested, !Task.isCancelled {
+            while !ending.isRequested, !Task.isCancelled {
                 // A turn that could not be taken is tried again soon.
                 let wait = await cleanIfDue() ? schedule()?.delay(now: .now) : nil
                 failures = wait == nil ? failures + 1 : 0
-                await stop.sleep(for: wait ?? max(.seconds(1), Backoff.delay(afterFailures: failures)))
+                await ending.sleep(for: wait ?? max(.seconds(1), Backoff.delay(afterFailures: failures)))
             }
         }
     }
@@ -235,7 +247,7 @@ final class StoreSession: Sendable {
             }
             if !limit.blockers.isEmpty { reporter.report(.cleaningBlocked(by: limit.blockers)) }
             let outcome = try await HistoryCleaner(path: store.path, rule: store.rule)
-                .clean(through: number, shouldStop: { [stop] in stop.isRequested })
+                .clean(through: number, shouldStop: { [ending] in ending.isRequested })
             if outcome.deleted > 0 { reporter.report(.cleaned(deleted: outcome.deleted, through: outcome.floor)) }
             try state.saveCleaning(at: .now, passes: 0)
             return true
@@ -247,6 +259,7 @@ final class StoreSession: Sendable {
 
     /// Works off everything there is, once: for cron, and for tests.
     func runOnce() async throws {
+        async let _ = passOnStop()
         try await withThrowingTaskGroup(of: Void.self) { group in
             for (consumer, runner) in runners {
                 group.addTask {
@@ -259,6 +272,12 @@ final class StoreSession: Sendable {
             try await group.waitForAll()
         }
         await cleanIfDue()
+    }
+
+    /// Until the task is cancelled.
+    private func passOnStop() async {
+        await stop.wait()
+        if stop.isRequested { ending.request() }
     }
 }
 

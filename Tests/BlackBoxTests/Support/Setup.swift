@@ -44,6 +44,10 @@ struct PluginSetup {
         case record = "record.py"
         /// The same for oneshot alone, in sh.
         case recordInShell = "record.sh"
+
+        /// Named, so that the file is not executed itself: while another test starts a program, that
+        /// may hold it open for writing for a moment, and "text file busy" is the answer.
+        var interpreter: String { self == .record ? Products.python : "/bin/sh" }
     }
 
     func json(folder: String) -> String {

@@ -1,7 +1,7 @@
 import Foundation
 import PersistentHistory
-import Testing
 import TestSupport
+import Testing
 
 /// How a store keeps its journal.
 enum Journal: String, CaseIterable, Sendable {

@@ -1,0 +1,126 @@
+import Foundation
+import PersistentHistory
+import Testing
+
+/// History is deleted when everybody has had it, and not before.
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(5)))
+struct CleanupTests {
+    private static let strategies = [
+        #""clean": {"strategy": "byNotification", "times": 2}"#, #""clean": {"strategy": "byDuration", "seconds": "100ms"}"#,
+    ]
+
+    private func history(_ bench: Workbench) async throws -> [String] {
+        // A void keeps the newest number.
+        try await bench.sql("SELECT id || CASE WHEN kind & 3 = 3 THEN '' ELSE ' ' || coalesce(CAST(origin AS TEXT), '') END FROM historyd_change ORDER BY id")
+            .wholeLines.map { line in
+                // key TAB process TAB time TAB author
+                let fields = line.split(separator: "\t", omittingEmptySubsequences: false)
+                return (line.split(separator: " ").first.map(String.init) ?? "") + (fields.count > 3 ? " \(fields[3])" : line.contains(" ") ? " -" : "")
+            }
+    }
+
+    @Test("What everybody has had goes, but not mirroring authors' history; no number comes again", arguments: strategies)
+    func cleaned(_ strategy: String) async throws {
+        try await withWorkbench { bench in
+            try bench.configure(StoreSetup(authors: StoreSetup.named("MainApp", "Widget"), more: strategy))
+            let daemon = try await bench.startDaemon()
+            try await bench.write("INSERT INTO person (id) VALUES (1)", as: "NSCloudKitMirroringDelegate.import")
+            try await bench.write("INSERT INTO person (id) VALUES (2), (3)", as: "Widget")
+            try await bench.calls(1, of: daemon)
+            try await bench.write("INSERT INTO person (id) VALUES (4)", as: "MainApp")
+            try await bench.calls(2, of: daemon)
+            try await bench.write("INSERT INTO person (id) VALUES (5)")
+            try await bench.calls(4, of: daemon)
+            try await eventually("the cleanup", state: { daemon.log.joined(separator: "\n") }) {
+                try await self.history(bench) == ["1 NSCloudKitMirroringDelegate.import", "5"]
+            }
+            try await daemon.stop()
+
+            let id = try await bench.sql("SELECT value FROM historyd_store WHERE key = 'id'").trimmingCharacters(in: .newlines)
+            let reader = try HistoryReader(path: bench.store)
+            #expect(throws: HistoryError.self) { try reader.batch(after: 4) }
+            #expect(throws: Never.self) { try reader.batch(after: 5) }
+            #expect(try reader.oldestToken().description == "\(id):5")
+            try reader.close()
+
+            let again = try await bench.startDaemon()
+            try await bench.write("INSERT INTO person (id) VALUES (6)", as: "Widget")
+            let calls = try await bench.calls(5, of: again)
+            try await again.stop()
+            #expect(calls.map(\.summary).last == "audit/all MainApp 6 Widget person insert p6")
+            #expect(calls.count == 5)
+        }
+    }
+
+    @Test("A slow consumer's history stays", arguments: strategies)
+    func slow(_ strategy: String) async throws {
+        try await withWorkbench { bench in
+            try bench.configure(
+                StoreSetup(authors: StoreSetup.named("MainApp", "Slow"), more: strategy),
+                plugins: [PluginSetup(
+                    more: #""retry": {"attempts": 1, "maximumDelay": "100ms"}"#,
+                    hooks: [#"{"name": "well", "kind": "observer", "consumer": "MainApp"}"#, #"{"name": "slow", "kind": "observer", "consumer": "Slow"}"#])])
+            let daemon = try await bench.startDaemon()
+            try await bench.write("INSERT INTO person (id) VALUES (1)", as: "Widget")
+            try await bench.calls(2, of: daemon)
+            try await eventually("the first cleanup") { try await self.history(bench) == ["1"] || strategy.contains("byNotification") }
+            try bench.misbehave("refuse", "slow")
+            for id in 2...6 {
+                try await bench.write("INSERT INTO person (id) VALUES (\(id))", as: "Widget")
+                try await eventually("the other consumer's") { try bench.calls().filter { $0.params.hook == "audit/well" }.count == id }
+            }
+            try await daemon.logged("event=consumerBlocksCleanup")
+            // Some turns of the cleaner.
+            try await observe(for: .milliseconds(400))
+            #expect(try await history(bench).suffix(5) == (2...6).map { "\($0) Widget" })
+            try bench.behave("refuse", "slow")
+            try await eventually("all that it missed") { try bench.calls().filter { $0.params.hook == "audit/slow" && $0.manner == "ok" }.count == 6 }
+            try await bench.write("INSERT INTO person (id) VALUES (7)", as: "Widget")
+            try await bench.write("INSERT INTO person (id) VALUES (8)", as: "Widget")
+            try await eventually("the cleanup", state: { daemon.log.joined(separator: "\n") }) { try await self.history(bench).allSatisfy { !$0.contains("Widget") || $0.hasPrefix("8") } }
+            try await daemon.stop()
+            #expect(try bench.calls().filter { $0.params.hook == "audit/slow" && $0.manner == "ok" }.map(\.summary) == (1...8).map { "audit/slow Slow \($0) Widget person insert p\($0)" })
+        }
+    }
+
+    @Test("Where nobody is slow, the log is quiet")
+    func quiet() async throws {
+        try await withWorkbench { bench in
+            try bench.configure(StoreSetup(
+                authors: StoreSetup.named("One", "Two", "Three"), more: #""clean": {"strategy": "byNotification", "times": 1}"#))
+            let daemon = try await bench.startDaemon()
+            for id in 1...20 {
+                try await bench.write("INSERT INTO person (id) VALUES (\(id))", as: "Widget", from: .shell)
+                try await bench.calls(3 * id, of: daemon)
+            }
+            try await daemon.stop()
+            #expect(daemon.log.filter { $0.hasPrefix("warning") || $0.hasPrefix("error") } == [])
+        }
+    }
+
+    @Test("A consumer that has not moved for too long blocks no more; it begins anew")
+    func passedBy() async throws {
+        try await withWorkbench { bench in
+            try bench.configure(
+                StoreSetup(
+                    authors: #"[{"name": "MainApp"}, {"name": "Mirror", "contexts": [{"name": "view", "kind": "replica", "path": "replica.sqlite"}]}]"#,
+                    more: #""clean": {"strategy": "byDuration", "seconds": "100ms", "maximumDuration": "500ms"}"#),
+                plugins: [PluginSetup(
+                    more: #""retry": {"attempts": 1, "maximumDelay": "100ms"}"#,
+                    hooks: [#"{"name": "slow", "kind": "observer", "consumer": "Mirror"}"#])])
+            #expect(try await bench.runDaemon("--once").status == .exited(0))
+            try bench.misbehave("refuse", "slow")
+            let daemon = try await bench.startDaemon()
+            for id in 1...3 { try await bench.write("INSERT INTO person (id) VALUES (\(id))", as: "Widget") }
+            try await daemon.logged("event=hookHeld")
+            try await eventually("the cleanup", state: { daemon.log.joined(separator: "\n") }) { try await self.history(bench) == ["3"] }
+            try bench.behave("refuse", "slow")
+            try await bench.write("INSERT INTO person (id) VALUES (4)", as: "Widget")
+            try await bench.waitForReplica(daemon)
+            try await daemon.stop()
+            try await bench.expectReplicaEqualsStore(["person": "id"])
+            #expect(daemon.log.contains { $0.contains("event=tokenExpired") } || daemon.log.contains { $0.contains("event=consumerPassedBy") }, "\(daemon.log.joined(separator: "\n"))")
+            #expect(try bench.calls().last?.summary == "audit/slow Mirror 4 Widget person insert p4")
+        }
+    }
+}
