@@ -14,29 +14,48 @@ public struct Daemon: Sendable {
     private let loaded: LoadedConfiguration
     private let folder: StateFolder
     private let logger: Logger
+    private let level: LiveLogLevel
     private let notifier: any ServiceNotifying
 
     /// Takes the state folder.
     ///
     /// - Throws: `HistoryError` with `.stateInUse` or `.stateUnusable`.
-    public init(_ loaded: LoadedConfiguration, stateFolder: String, logger: Logger) throws {
+    public init(_ loaded: LoadedConfiguration, stateFolder: String, logger: Logger, level: LiveLogLevel) throws {
         self.loaded = loaded
         self.logger = logger
+        self.level = level
         folder = try StateFolder(stateFolder)
         notifier = ServiceNotifier(logger: logger)
         // A plugin that closes its standard input is a failed write, not the end of the daemon.
         signal(SIGPIPE, SIG_IGN)
+        // Between two generations nobody listens for it, and it would end the daemon.
+        signal(SIGHUP, SIG_IGN)
     }
 
-    /// Serves all stores until SIGTERM or SIGINT.
+    /// Serves all stores until SIGTERM or SIGINT; SIGHUP reads the configuration again.
+    ///
+    /// A new configuration begins a new generation: the running passes end, their cursors are
+    /// saved, and everything is begun anew. With an error in it the old one stays in force.
     ///
     /// - Throws: `ObserverError` or `HistoryError` where the daemon can not go on.
     public func run() async throws {
+        var current: LoadedConfiguration? = loaded
+        logger.report(.starting, "historyd \(HistoryVersion.current) starts, state \"\(folder.path)\".")
+        while let generation = current {
+            let next = Locked<LoadedConfiguration?>(nil)
+            try await serve(generation) { new in next.withLock { $0 = new } }
+            current = next.withLock { $0 }
+        }
+        logger.info("historyd has stopped.")
+    }
+
+    /// Serves one configuration, until told to stop or to go on with another.
+    private func serve(_ loaded: LoadedConfiguration, goOn: @escaping @Sendable (LoadedConfiguration) -> Void) async throws {
+        level.level = loaded.configuration.logLevel.loggerLevel
         let assembly = Assembly(loaded, logger: logger)
         let status = Locked(DaemonStatus(stores: assembly.stores.count, hooks: assembly.hooks.count))
-        logger.report(
-            .starting,
-            "historyd \(HistoryVersion.current) starts: \(assembly.stores.count, "store"), \(assembly.consumers, "consumer"), \(assembly.hooks.count, "hook"), configuration \"\(loaded.files.first ?? "")\", state \"\(folder.path)\".")
+        logger.info(
+            "Configuration \"\(loaded.files.first ?? "")\": \(assembly.stores.count, "store"), \(assembly.consumers, "consumer"), \(assembly.coprocesses.count, "coprocess"), \(assembly.hooks.count, "hook").")
 
         let observer = try StoreObserver()
         let registry = HookRegistry(assembly.hooks)
@@ -56,17 +75,22 @@ public struct Daemon: Sendable {
             // The hooks' actor is on every pass's way: while it answers, passes can go on.
             _ = await registry.hooks(store: "", consumer: "")
         })
-        services.append(readiness(assembly, gates, status))
+        let reload = ReloadService(file: loaded.files.first ?? "", logger: logger, notifier: notifier, goOn: goOn)
+        services.append(readiness(assembly, gates, status, isReloading: { reload.isTaken }))
 
         var configuration = ServiceGroupConfiguration(
-            services: services.map { ServiceGroupConfiguration.ServiceConfiguration(service: $0) },
+            services: services.map { ServiceGroupConfiguration.ServiceConfiguration(service: $0) }
+                // When a new configuration was read, everything ends in good order.
+                + [.init(service: reload, successTerminationBehavior: .gracefullyShutdownGroup)],
             gracefulShutdownSignals: [.sigterm, .sigint], logger: logger.quiet)
         configuration.maximumGracefulShutdownDuration = Self.patience
         try await ServiceGroup(configuration: configuration).run()
-        logger.info("historyd has stopped.")
     }
 
-    private func readiness(_ assembly: Assembly, _ gates: [StartGate], _ status: Locked<DaemonStatus>) -> ReadinessService {
+    private func readiness(
+        _ assembly: Assembly, _ gates: [StartGate], _ status: Locked<DaemonStatus>,
+        isReloading: @escaping @Sendable () -> Bool
+    ) -> ReadinessService {
         ReadinessService {
             for plugin in assembly.coprocesses {
                 do {
@@ -81,6 +105,7 @@ public struct Daemon: Sendable {
             notifier.notify(.ready, .status(line))
             logger.report(.ready, "\(line).")
         } isStopping: {
+            if isReloading() { return }
             notifier.notify(.stopping, .status("Stopping"))
             logger.report(.stopping, "historyd stops.")
         }
@@ -90,6 +115,7 @@ public struct Daemon: Sendable {
     ///
     /// - Throws: `HistoryError` where a store can not be opened or read.
     public func runOnce() async throws -> Bool {
+        level.level = loaded.configuration.logLevel.loggerLevel
         let assembly = Assembly(loaded, logger: logger)
         let status = Locked(DaemonStatus(stores: assembly.stores.count, hooks: assembly.hooks.count))
         let registry = HookRegistry(assembly.hooks)

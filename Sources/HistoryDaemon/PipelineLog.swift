@@ -37,8 +37,13 @@ struct PipelineLog: PipelineReporter {
             logger.notice("Consumer \"\(consumer)\" of store \"\(store)\" is new; it begins after \(token).", metadata: fields(consumer, token: token))
         case .consumerForgotten(let consumer):
             logger.notice("Consumer \"\(consumer)\" of store \"\(store)\" is configured no more; its cursor was dropped.", metadata: fields(consumer))
-        case .delivered(let consumer, let hook, let calls, let transactions, let last):
-            logger.info("Delivered \(transactions, "transaction") to \"\(hook)\" for \"\(consumer)\" in \(calls, "call").", metadata: fields(consumer, hook, last))
+        case .delivered(let consumer, let hook, let deliveries):
+            var fields = fields(consumer, hook, deliveries.token)
+            if let author = deliveries.author { fields["author"] = "\(author)" }
+            if let entity = deliveries.entity { fields["entity"] = "\(entity)" }
+            logger.info(
+                "Delivered \(deliveries.transactions, "transaction") to \"\(hook)\" for \"\(consumer)\" in \(deliveries.calls, "call").",
+                metadata: fields)
         case .hookFailed(let consumer, let hook, let failure, let token, let attempt, let delay):
             logger.report(
                 failure.reason == .timedOut ? .hookTimedOut : .hookFailed,

@@ -36,6 +36,7 @@ struct Historyd: AsyncParsableCommand {
         let loaded: LoadedConfiguration
         do {
             loaded = try LoadedConfiguration.load(file: config)
+            try loaded.refuseWhatIsNotServed()
         } catch {
             for problem in error.problems { logger.report(.configurationInvalid, "\(problem)") }
             throw ExitCode(ExitStatus.configuration.rawValue)
@@ -44,11 +45,9 @@ struct Historyd: AsyncParsableCommand {
             print("\(config) is valid: \(loaded.summary).")
             return
         }
-        level.level = loaded.configuration.logLevel.loggerLevel
-
         do {
             let folder = StateFolder.path(environment: ProcessInfo.processInfo.environment)
-            let daemon = try Daemon(loaded, stateFolder: folder, logger: logger)
+            let daemon = try Daemon(loaded, stateFolder: folder, logger: logger, level: level)
             if once {
                 guard try await daemon.runOnce() else { throw ExitCode(ExitStatus.temporary.rawValue) }
             } else {
@@ -59,10 +58,6 @@ struct Historyd: AsyncParsableCommand {
             throw ExitCode(ExitStatus(error).rawValue)
         }
     }
-}
-
-extension LogLevel {
-    var loggerLevel: Logger.Level { Logger.Level(rawValue: rawValue) ?? .info }
 }
 
 extension LoadedConfiguration {

@@ -149,13 +149,12 @@ actor ConsumerRunner {
     // MARK: Observers
 
     private func report(_ outcome: ObserverDispatch.Outcome) {
-        for (hook, count) in outcome.delivered {
+        for (hook, deliveries) in outcome.delivered {
             if let failing, failing.hook == hook {
-                reporter.report(.hookRecovered(consumer: consumer.author, hook: hook, token: count.last, attempts: failing.attempts))
+                reporter.report(.hookRecovered(consumer: consumer.author, hook: hook, token: deliveries.token, attempts: failing.attempts))
                 self.failing = nil
             }
-            reporter.report(.delivered(
-                consumer: consumer.author, hook: hook, calls: count.calls, transactions: count.transactions, last: count.last))
+            reporter.report(.delivered(consumer: consumer.author, hook: hook, deliveries))
         }
     }
 
@@ -212,9 +211,11 @@ actor ConsumerRunner {
                     reporter.report(.hookRecovered(consumer: consumer.author, hook: hook.name, token: last, attempts: failing.attempts))
                     self.failing = nil
                 }
-                if let last = call.transactions.last?.token {
-                    reporter.report(.delivered(
-                        consumer: consumer.author, hook: hook.name, calls: 1, transactions: call.transactions.count, last: last))
+                if let last = call.transactions.last {
+                    var deliveries = Deliveries(last)
+                    deliveries.count(last, entity: nil)
+                    deliveries.transactions = call.transactions.count
+                    reporter.report(.delivered(consumer: consumer.author, hook: hook.name, deliveries))
                 }
             } catch {
                 if stop.isRequested { return .more }

@@ -8,8 +8,8 @@ public enum PipelineEvent: Sendable {
     /// A consumer without a cursor begins here.
     case consumerBegan(consumer: String, at: HistoryToken)
     case consumerForgotten(consumer: String)
-    /// A hook has had what came from its consumer's cursor up to a token.
-    case delivered(consumer: String, hook: String, calls: Int, transactions: Int, last: HistoryToken)
+    /// A hook has had some calls, one after the other.
+    case delivered(consumer: String, hook: String, Deliveries)
     case hookFailed(consumer: String, hook: String, HookFailure, token: HistoryToken, attempt: Int, retryAfter: Duration)
     /// The last attempt failed: the consumer waits, and goes on trying.
     case hookHeld(consumer: String, hook: String, HookFailure, token: HistoryToken, attempts: Int, retryAfter: Duration)
@@ -24,6 +24,31 @@ public enum PipelineEvent: Sendable {
     case cleaned(deleted: Int, through: HistoryToken)
     case cleaningBlocked(by: [String])
     case cleaningFailed(HistoryError)
+}
+
+/// Calls of one hook that succeeded, one after the other.
+public struct Deliveries: Sendable, Equatable {
+    public internal(set) var calls = 0
+    public internal(set) var transactions = 0
+    /// Of the last call.
+    public internal(set) var token: HistoryToken
+    public internal(set) var author: String?
+    /// Nil for a merge hook, whose calls have all entities.
+    public internal(set) var entity: String?
+
+    init(_ first: HistoryTransaction, entity: String? = nil) {
+        token = first.token
+        author = first.author
+        self.entity = entity
+    }
+
+    mutating func count(_ transaction: HistoryTransaction, entity: String?) {
+        calls += 1
+        if transactions == 0 || token != transaction.token { transactions += 1 }
+        token = transaction.token
+        author = transaction.author
+        self.entity = entity
+    }
 }
 
 /// Hears of everything that happens to one store.

@@ -8,8 +8,8 @@ struct ObserverDispatch: Sendable {
         var done: Set<String> = []
         /// The delivery that failed, if one did.
         var failed: (delivery: DeliveryPlan.Delivery, failure: HookFailure)?
-        /// Calls made, and the last token, by hook.
-        var delivered: [String: (calls: Int, transactions: Int, last: HistoryToken)] = [:]
+        /// Calls made, by hook, in the order of their first.
+        var delivered: [(hook: String, deliveries: Deliveries)] = []
     }
 
     /// Makes a plan's calls, until one fails or a stop is requested.
@@ -50,12 +50,13 @@ struct ObserverDispatch: Sendable {
 extension ObserverDispatch.Outcome {
     fileprivate mutating func count(_ deliveries: ArraySlice<DeliveryPlan.Delivery>) {
         for delivery in deliveries {
-            let token = delivery.call.transaction.token
-            var counts = delivered[delivery.hook.name] ?? (0, 0, token)
-            counts.calls += 1
-            if counts.transactions == 0 || counts.last != token { counts.transactions += 1 }
-            counts.last = token
-            delivered[delivery.hook.name] = counts
+            let call = delivery.call
+            let entity = call.changes.first?.entity.name
+            let place = delivered.firstIndex { $0.hook == delivery.hook.name } ?? delivered.endIndex
+            if place == delivered.endIndex {
+                delivered.append((delivery.hook.name, Deliveries(call.transaction, entity: entity)))
+            }
+            delivered[place].deliveries.count(call.transaction, entity: entity)
         }
     }
 }
