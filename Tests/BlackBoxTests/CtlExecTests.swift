@@ -25,10 +25,10 @@ import Testing
 
     @Test func sqlComesFromStandardInputToo() async throws {
         let store = try await CtlStore(Self.schema)
-        let script = (1...20_000).map { "INSERT INTO t VALUES (\($0), 'text \($0)');" }.joined(separator: "\n")
+        let script = (1...5000).map { "INSERT INTO t VALUES (\($0), 'text \($0)');" }.joined(separator: "\n")
         let outcome = try await exec(store, "-", "DELETE FROM t WHERE id > 1", input: script)
         let history = try await store.history(["--operation", "insert"])
-        #expect(history.map { $0.changes.count } == [20_000])
+        #expect(history.map { $0.changes.count } == [5000])
         #expect(outcome.output == (history.first?.token ?? "") + "\n")
     }
 
@@ -79,6 +79,14 @@ import Testing
         #expect(outcome.output == "")
         #expect(outcome.errors == "historyctl: The SQL leaves a transaction open, which was rolled back. End it with COMMIT.\n")
         #expect(try await store.history() == [])
+    }
+
+    @Test func theSQLMayEndTheTransaction() async throws {
+        let store = try await CtlStore(Self.schema)
+        let outcome = try await exec(store, "INSERT INTO t VALUES (1, 1); COMMIT; INSERT INTO t VALUES (2, 2); INSERT INTO t VALUES (2, 3)")
+        #expect(outcome.errors == "historyctl: The SQL fails: UNIQUE constraint failed: t.id.\n")
+        #expect(try await exec(store, "INSERT INTO t VALUES (3, 4); COMMIT").status == .exited(0))
+        #expect(try await store.history().map(\.short) == ["App: insert t id=1", "App: insert t id=2", "App: insert t id=3"])
     }
 
     @Test func aFailureUndoesAllOfIt() async throws {
