@@ -43,8 +43,8 @@ final class StoreSession: Sendable {
         for consumer in store.consumers {
             let cursor = try Self.cursor(of: consumer, state, reader, reporter)
             let runner = ConsumerRunner(
-                consumer, cursor: cursor, storeID: reader.storeID, fetcher: fetcher, hooks: hooks, state: state,
-                reporter: reporter, stop: ending)
+                consumer, cursor: cursor, interrupted: try state.fetched(of: consumer.author), storeID: reader.storeID,
+                fetcher: fetcher, hooks: hooks, state: state, reporter: reporter, stop: ending)
             runners.append((consumer, runner))
         }
         self.runners = runners
