@@ -157,6 +157,14 @@ public final class StateDatabase: Sendable {
         }
     }
 
+    /// Counts a pass that brought something.
+    public func countPass() throws {
+        try access { db in
+            try db.cachedStatement(sql: "INSERT INTO cleaning VALUES (1, ?, 1) ON CONFLICT DO UPDATE SET passes = passes + 1")
+                .execute(arguments: [HistoryTimestamp.now.milliseconds])
+        }
+    }
+
     public func keep(_ letter: DeadLetter) throws {
         try access { db in
             try db.execute(

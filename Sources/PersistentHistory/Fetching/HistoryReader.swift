@@ -52,6 +52,23 @@ public final class HistoryReader: Sendable {
     /// - Throws: `HistoryError`.
     public func oldestToken() throws -> HistoryToken { try token { $0.floor } }
 
+    /// When the first transaction after a place was made; nil where there is none.
+    ///
+    /// - Throws: `HistoryError`.
+    func time(after number: Int64) throws -> HistoryTimestamp? {
+        try read { db in
+            let row = try Row.fetchOne(
+                try db.cachedStatement(sql: "SELECT origin FROM historyd_change WHERE id > ? ORDER BY id LIMIT 1"), arguments: [number])
+            return row.map { row in
+                switch (row[0] as DatabaseValue).storage {
+                case .string(let text): Origin.declared(text).timestamp
+                case .int64(let milliseconds): Origin.undeclared(milliseconds: milliseconds).timestamp
+                default: Origin.undeclared(milliseconds: 0).timestamp
+                }
+            }
+        }
+    }
+
     /// Another one after each change of the schema (https://www.sqlite.org/pragma.html#pragma_schema_version).
     ///
     /// - Throws: `HistoryError`.
