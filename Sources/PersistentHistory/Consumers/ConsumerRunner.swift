@@ -32,6 +32,12 @@ actor ConsumerRunner {
     private let stop: StopSignal
 
     private(set) var cursor: Int64
+    /// The batch under way. It stays the same until it is done, also over a new start (see
+    /// `interrupted`): an undeclared writer's changes are grouped by time, and more of the same
+    /// millisecond may come. A call that is repeated must not have grown.
+    private var batch: HistoryBatch?
+    /// Where the batch ended that an earlier run may not have finished.
+    private var interrupted: Int64
     /// The last transaction whose observers have all been called, which may be ahead of the cursor.
     private var observed: Int64
     /// Deliveries made of the transaction after `observed`.
@@ -41,11 +47,12 @@ actor ConsumerRunner {
     private var contextFailures = 0
 
     init(
-        _ consumer: Consumer, cursor: Int64, storeID: StoreID, fetcher: SharedFetcher, hooks: HookRegistry,
+        _ consumer: Consumer, cursor: Int64, interrupted: Int64, storeID: StoreID, fetcher: SharedFetcher, hooks: HookRegistry,
         state: StateDatabase, reporter: any PipelineReporter, stop: StopSignal
     ) {
         self.consumer = consumer
         self.cursor = cursor
+        self.interrupted = interrupted
         observed = cursor
         self.storeID = storeID
         self.fetcher = fetcher
@@ -84,6 +91,8 @@ actor ConsumerRunner {
     /// Forgets the place, and goes on at another.
     func begin(at number: Int64) {
         cursor = number
+        batch = nil
+        interrupted = 0
         observed = number
         done = []
         pending = nil
@@ -119,12 +128,19 @@ actor ConsumerRunner {
     private func step() async throws -> Step {
         let set = await hooks.hooks(store: consumer.store, consumer: consumer.author)
         if pending != nil { return try await merge(set) }
-        let batch = try await fetcher.batch(after: cursor)
+        let batch = try await nextBatch()
         guard batch.end > cursor else { return .level }
-        let relevant = batch.transactions.filter { consumer.rule.delivers($0.author, to: consumer.author) }
+        let relevant = batch.transactions.filter {
+            $0.token.number > cursor && consumer.rule.delivers($0.author, to: consumer.author)
+        }
         guard !relevant.isEmpty else {
             try await move(to: batch.end)
             return batch.isLast ? .level : .more
+        }
+        // Where a batch ends at the newest change, nothing but this tells where it ended.
+        if batch.isLast, interrupted != batch.end, relevant.last?.author == nil || !set.mergers.isEmpty {
+            try state.saveFetched(batch.end, of: consumer.author)
+            interrupted = batch.end
         }
 
         let unseen = relevant.drop { $0.token.number <= observed }
@@ -144,6 +160,14 @@ actor ConsumerRunner {
         if pending != nil, case .retry(let delay) = try await merge(set) { return .retry(after: delay) }
         if let failed = outcome.failed { return try settle(failed) }
         return isWhole && batch.isLast ? .level : .more
+    }
+
+    private func nextBatch() async throws -> HistoryBatch {
+        if let batch, batch.end > cursor { return batch }
+        var next = try await fetcher.batch(after: cursor, through: interrupted > cursor ? interrupted : nil)
+        if next.end <= cursor, interrupted > cursor { next = try await fetcher.batch(after: cursor) }
+        batch = next
+        return next
     }
 
     // MARK: Observers
@@ -260,6 +284,7 @@ actor ConsumerRunner {
         try state.save(Cursor(number: number, movedAt: .now), of: consumer.author)
         cursor = number
         observed = max(observed, number)
+        if let batch, batch.end <= number { self.batch = nil }
         reporter.report(.cursorMoved(consumer: consumer.author, to: HistoryToken(store: storeID, number: number)))
     }
 }

@@ -84,7 +84,8 @@ public struct StoreRunner: Sendable {
                 if trouble.isNews(error) { reporter.report(.storeLost(error)) }
                 isUp()
                 await stop.sleep(for: trouble.delay(error, wasOpen: wasOpen))
-                if error.waitsForChange { try await waitForSignal(signals) }
+                // What failed while it was open may have passed by now; damage does not.
+                if error.waitsForChange, !wasOpen || error.code == .storeCorrupt { try await waitForSignal(signals) }
             }
         }
     }

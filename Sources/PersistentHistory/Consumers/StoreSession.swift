@@ -13,6 +13,7 @@ final class StoreSession: Sendable {
     private let ending = StopSignal()
     private let runners: [(consumer: Consumer, runner: ConsumerRunner)]
     private let schemaVersion: Locked<Int64>
+    private let standstill = Locked(StandstillWatch())
     private let file: FileID?
 
     /// Opens the store, brings its tracking up to date, and finds each consumer's place.
@@ -43,8 +44,8 @@ final class StoreSession: Sendable {
         for consumer in store.consumers {
             let cursor = try Self.cursor(of: consumer, state, reader, reporter)
             let runner = ConsumerRunner(
-                consumer, cursor: cursor, storeID: reader.storeID, fetcher: fetcher, hooks: hooks, state: state,
-                reporter: reporter, stop: ending)
+                consumer, cursor: cursor, interrupted: try state.fetched(of: consumer.author), storeID: reader.storeID,
+                fetcher: fetcher, hooks: hooks, state: state, reporter: reporter, stop: ending)
             runners.append((consumer, runner))
         }
         self.runners = runners
@@ -200,8 +201,7 @@ final class StoreSession: Sendable {
 
     private func countPass(_ bell: Bell) throws {
         guard case .byNotification = store.cleaning else { return }
-        let (at, passes) = try state.cleaning()
-        try state.saveCleaning(at: at ?? .now, passes: passes + 1)
+        try state.countPass()
         bell.ring()
     }
 
@@ -238,14 +238,16 @@ final class StoreSession: Sendable {
         guard let schedule = schedule() else { return false }
         guard schedule.isDue(now: .now) else { return true }
         do {
+            let cursors = try state.cursors()
             let limit = CleaningLimit(
-                consumers: Set(store.consumers.map(\.author)), cursors: try state.cursors(),
+                consumers: Set(store.consumers.map(\.author)), cursors: cursors,
                 newest: try reader.newestToken().number, now: .now, maximumDuration: store.maximumDuration)
-            guard let number = limit.number else {
-                reporter.report(.cleaningBlocked(by: limit.blockers))
-                return false
+            let blockers = try limit.blockers.map { name in
+                (name, since: try reader.time(after: cursors[name]?.number ?? 0) ?? .now)
             }
-            if !limit.blockers.isEmpty { reporter.report(.cleaningBlocked(by: limit.blockers)) }
+            let standing = standstill.withLock { $0.standing(blockers, now: .now) }
+            if !standing.isEmpty { reporter.report(.cleaningBlocked(by: standing)) }
+            guard let number = limit.number else { return false }
             let outcome = try await HistoryCleaner(path: store.path, rule: store.rule)
                 .clean(through: number, shouldStop: { [ending] in ending.isRequested })
             if outcome.deleted > 0 { reporter.report(.cleaned(deleted: outcome.deleted, through: outcome.floor)) }

@@ -63,6 +63,7 @@ public final class StateDatabase: Sendable {
                         PRAGMA journal_mode = WAL;
                         CREATE TABLE IF NOT EXISTS cursor (
                             consumer TEXT PRIMARY KEY, number INTEGER NOT NULL, moved_at INTEGER NOT NULL) WITHOUT ROWID;
+                        CREATE TABLE IF NOT EXISTS fetched (consumer TEXT PRIMARY KEY, number INTEGER NOT NULL) WITHOUT ROWID;
                         CREATE TABLE IF NOT EXISTS cleaning (
                             id INTEGER PRIMARY KEY CHECK (id = 1), at INTEGER NOT NULL, passes INTEGER NOT NULL);
                         CREATE TABLE IF NOT EXISTS dead_letter (
@@ -112,13 +113,30 @@ public final class StateDatabase: Sendable {
         }
     }
 
+    /// How far a consumer's last batch went, which it may not have come to the end of.
+    public func fetched(of consumer: String) throws -> Int64 {
+        try access { db in
+            try Int64.fetchOne(db, sql: "SELECT number FROM fetched WHERE consumer = ?", arguments: [consumer]) ?? 0
+        }
+    }
+
+    public func saveFetched(_ number: Int64, of consumer: String) throws {
+        try access { db in
+            try db.cachedStatement(sql: "INSERT INTO fetched VALUES (?, ?) ON CONFLICT DO UPDATE SET number = excluded.number")
+                .execute(arguments: [consumer, number])
+        }
+    }
+
     /// Forgets consumers that are configured no more, so that they hold back no cleanup.
     ///
     /// - Returns: Those that were forgotten.
     public func keepOnly(_ consumers: Set<String>) throws -> [String] {
         let gone = try cursors().keys.filter { !consumers.contains($0) }.sorted()
         for consumer in gone {
-            try access { db in try db.execute(sql: "DELETE FROM cursor WHERE consumer = ?", arguments: [consumer]) }
+            try access { db in
+                try db.execute(sql: "DELETE FROM cursor WHERE consumer = ?", arguments: [consumer])
+                try db.execute(sql: "DELETE FROM fetched WHERE consumer = ?", arguments: [consumer])
+            }
         }
         return gone
     }
@@ -136,6 +154,14 @@ public final class StateDatabase: Sendable {
             try db.execute(
                 sql: "INSERT INTO cleaning VALUES (1, ?, ?) ON CONFLICT DO UPDATE SET at = excluded.at, passes = excluded.passes",
                 arguments: [at.milliseconds, passes])
+        }
+    }
+
+    /// Counts a pass that brought something.
+    public func countPass() throws {
+        try access { db in
+            try db.cachedStatement(sql: "INSERT INTO cleaning VALUES (1, ?, 1) ON CONFLICT DO UPDATE SET passes = passes + 1")
+                .execute(arguments: [HistoryTimestamp.now.milliseconds])
         }
     }
 

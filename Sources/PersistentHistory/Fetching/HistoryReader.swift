@@ -6,7 +6,7 @@ public struct HistoryBatch: Sendable {
     public let transactions: [HistoryTransaction]
     /// How far was read: the next batch begins after it, whatever was filtered out.
     public let end: Int64
-    /// Whether there was nothing more when the batch was read.
+    /// Whether it is known that there was nothing more when the batch was read.
     public let isLast: Bool
 }
 
@@ -52,6 +52,23 @@ public final class HistoryReader: Sendable {
     /// - Throws: `HistoryError`.
     public func oldestToken() throws -> HistoryToken { try token { $0.floor } }
 
+    /// When the first transaction after a place was made; nil where there is none.
+    ///
+    /// - Throws: `HistoryError`.
+    func time(after number: Int64) throws -> HistoryTimestamp? {
+        try read { db in
+            let row = try Row.fetchOne(
+                try db.cachedStatement(sql: "SELECT origin FROM historyd_change WHERE id > ? ORDER BY id LIMIT 1"), arguments: [number])
+            return row.map { row in
+                switch (row[0] as DatabaseValue).storage {
+                case .string(let text): Origin.declared(text).timestamp
+                case .int64(let milliseconds): Origin.undeclared(milliseconds: milliseconds).timestamp
+                default: Origin.undeclared(milliseconds: 0).timestamp
+                }
+            }
+        }
+    }
+
     /// Another one after each change of the schema (https://www.sqlite.org/pragma.html#pragma_schema_version).
     ///
     /// - Throws: `HistoryError`.
@@ -70,15 +87,23 @@ public final class HistoryReader: Sendable {
     ///
     /// - Parameters:
     ///   - number: Where to begin: the number of a token that was read before, 0 for the start.
+    ///   - isPlace: Whether the number is how far somebody got: then 0 is not the start of whatever
+    ///     there is, but a place that expires like any other.
+    ///   - last: Nothing after this is read.
     ///   - changes: After how many changes to end. A declared writer's transaction is never split;
     ///     an undeclared writer's changes may be.
     /// - Throws: `HistoryError` with `.tokenExpired`, `.tokenAhead`, `.notTracked`, or what SQLite says.
     public func batch(
-        after number: Int64, changes limit: Int = batchSize, filter: HistoryFilter = HistoryFilter()
+        after number: Int64, isPlace: Bool = false, through last: Int64 = .max, changes limit: Int = batchSize,
+        filter: HistoryFilter = HistoryFilter()
     ) throws -> HistoryBatch {
         try read { db in
-            try Self.check(number, try HistoryHeader(db))
-            return try rows(db, filter).batch(after: number, limit: limit)
+            let header = try HistoryHeader(db)
+            guard header.storeID == storeID else {
+                throw HistoryError(.notTracked, "The history that was read is gone: the store is tracked anew.")
+            }
+            try Self.check(number, header, isPlace: isPlace)
+            return try rows(db, filter).batch(after: number, through: last, limit: limit)
         }
     }
 
@@ -89,7 +114,7 @@ public final class HistoryReader: Sendable {
         before number: Int64?, changes limit: Int = batchSize, filter: HistoryFilter = HistoryFilter()
     ) throws -> HistoryBatch {
         try read { db in
-            try rows(db, filter, isReversed: true).batch(after: number ?? .max, limit: limit)
+            try rows(db, filter, isReversed: true).batch(after: number ?? .max, through: .max, limit: limit)
         }
     }
 
@@ -117,8 +142,8 @@ public final class HistoryReader: Sendable {
     }
 
     /// The store's oldest history is at `floor`: from an older place something would be missing.
-    static func check(_ number: Int64, _ header: HistoryHeader) throws {
-        if number > 0, number < header.floor { throw expired(number, header) }
+    static func check(_ number: Int64, _ header: HistoryHeader, isPlace: Bool = false) throws {
+        if number > 0 || isPlace, number < header.floor { throw expired(number, header) }
         if number > max(header.newest, header.floor) {
             throw HistoryError(
                 .tokenAhead,
@@ -136,14 +161,15 @@ private struct RowReader {
     let filter: HistoryFilter
     let isReversed: Bool
 
-    func batch(after number: Int64, limit: Int) throws -> HistoryBatch {
-        let order = isReversed ? "< ?1 ORDER BY id DESC" : "> ?1 ORDER BY id"
+    func batch(after number: Int64, through last: Int64, limit: Int) throws -> HistoryBatch {
+        let order = isReversed ? "< ?1 ORDER BY id DESC" : "> ?1 AND id <= ?2 ORDER BY id"
         let rows = try db.cachedStatement(
             sql: "SELECT id, origin, kind, object, detail FROM historyd_change WHERE id \(order)"
         ).sqliteStatement
         sqlite3_reset(rows)
         defer { sqlite3_reset(rows) }
         sqlite3_bind_int64(rows, 1, number)
+        if !isReversed { sqlite3_bind_int64(rows, 2, last) }
 
         var transactions: [HistoryTransaction] = []
         var assembler = TransactionAssembler(store: store, filter: filter, isReversed: isReversed)
@@ -176,7 +202,7 @@ private struct RowReader {
             }
         }
         if let last = assembler.finish() { transactions.append(last) }
-        return HistoryBatch(transactions: transactions, end: end, isLast: true)
+        return HistoryBatch(transactions: transactions, end: end, isLast: last == .max)
     }
 }
 

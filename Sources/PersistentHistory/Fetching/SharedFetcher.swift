@@ -27,10 +27,12 @@ public actor SharedFetcher {
 
     /// The transactions after a place.
     ///
+    /// - Parameter last: Nothing after this is wanted.
     /// - Throws: `HistoryError`.
-    public func batch(after number: Int64) throws -> HistoryBatch {
+    public func batch(after number: Int64, through last: Int64? = nil) throws -> HistoryBatch {
+        if let last { return try reader.batch(after: number, isPlace: true, through: last) }
         if let shared, shared.after == number { return shared.batch }
-        let batch = try reader.batch(after: number)
+        let batch = try reader.batch(after: number, isPlace: true)
         if batch.end > number { shared = (number, batch) }
         return batch
     }

@@ -1,0 +1,19 @@
+/// Tells who really holds back the cleaning: not everybody who is just at work, but those who have
+/// left something undone for long. Each is told of once, until it has caught up.
+struct StandstillWatch: Sendable {
+    static let patience: Duration = .seconds(60)
+
+    private var told: Set<String> = []
+
+    /// Takes in a turn of the cleaner.
+    ///
+    /// - Parameter blockers: Those who have not had everything, with the time of what they have not had.
+    /// - Returns: All who stand still, if there is somebody new among them; otherwise nobody.
+    mutating func standing(_ blockers: [(name: String, since: HistoryTimestamp)], now: HistoryTimestamp) -> [String] {
+        let standing = blockers
+            .filter { .milliseconds(now.milliseconds - $0.since.milliseconds) > Self.patience }
+            .map(\.name)
+        defer { told = Set(standing) }
+        return told.isSuperset(of: standing) ? [] : standing
+    }
+}
