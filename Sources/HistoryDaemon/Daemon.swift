@@ -55,7 +55,7 @@ public struct Daemon: Sendable {
         let assembly = Assembly(loaded, logger: logger)
         let status = Locked(DaemonStatus(stores: assembly.stores.count, hooks: assembly.hooks.count))
         logger.info(
-            "Configuration \"\(loaded.files.first ?? "")\": \(assembly.stores.count, "store"), \(assembly.consumers, "consumer"), \(assembly.coprocesses.count, "coprocess"), \(assembly.hooks.count, "hook").")
+            "Configuration \"\(loaded.files.first ?? "")\": \(assembly.stores.count, "store"), \(assembly.consumers, "consumer"), \(loaded.plugins.count, "plugin"), \(assembly.hooks.count, "hook").")
 
         let observer = try StoreObserver()
         let registry = HookRegistry(assembly.hooks)

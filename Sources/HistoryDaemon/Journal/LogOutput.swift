@@ -33,8 +33,6 @@ public enum LogOutput: Sendable, Hashable {
     public func bootstrap(level: LiveLogLevel, metadataProvider: Logger.MetadataProvider? = nil) {
         switch self {
         case .journal:
-            // Else libdispatch complains there of every thread whose priority it may not raise.
-            setenv("LIBDISPATCH_LOG", "NO", 0)
             LoggingSystem.bootstrap(
                 { _, provider in DaemonLogHandler.journal(level, provider) },
                 metadataProvider: metadataProvider)
