@@ -1,3 +1,4 @@
+internal import Glibc
 import GRDB
 import GRDBSQLite
 
@@ -56,38 +57,39 @@ public enum AuthoredSQL {
         }
 
         mutating func run(_ row: ([[UInt8]?]) throws -> Void) throws {
-            var sql = sql
             guard !sql.utf8.contains(0) else {
                 throw HistoryError(.statementFailed, "The SQL has a NUL character in it, at which SQLite ends.")
             }
-            try sql.withUTF8 { text in
-                try text.withMemoryRebound(to: CChar.self) { text in
-                    guard var next = text.baseAddress else { return }
-                    let end = next + text.count
-                    while next < end { try runStatement(&next, end, row) }
-                }
+            // GRDB asks after each column that a statement or one of its triggers reads, to know what
+            // changed; nobody here wants to know, and it takes longer than all the rest.
+            sqlite3_set_authorizer(connection, nil, nil)
+            // With a NUL at its end: SQLite copies what has none, for each statement the whole rest.
+            try sql.withCString { start in
+                var next = start
+                while next.pointee != 0 { next = try runStatement(next, row) }
             }
-            if hasBegun { try execute("COMMIT") }
-            guard sqlite3_get_autocommit(connection) != 0 else {
+            // The SQL may have ended it.
+            if hasBegun, isInTransaction { try execute("COMMIT") }
+            guard !isInTransaction else {
                 throw HistoryError(
                     .statementFailed, "The SQL leaves a transaction open, which was rolled back.",
                     hint: "End it with COMMIT.")
             }
         }
 
+        /// - Returns: Where the next statement begins.
         private mutating func runStatement(
-            _ next: inout UnsafePointer<CChar>, _ end: UnsafePointer<CChar>, _ row: ([[UInt8]?]) throws -> Void
-        ) throws {
+            _ start: UnsafePointer<CChar>, _ row: ([[UInt8]?]) throws -> Void
+        ) throws -> UnsafePointer<CChar> {
             var statement: OpaquePointer?
             var tail: UnsafePointer<CChar>?
-            let start = next
-            try check(sqlite3_prepare_v2(connection, start, Int32(end - start), &statement, &tail))
+            try check(sqlite3_prepare_v2(connection, start, -1, &statement, &tail))
             defer { sqlite3_finalize(statement) }
-            next = tail ?? end
+            let end = tail ?? start + strlen(start)
             // There is none where only a comment or blanks came.
-            guard let statement else { return }
+            guard let statement else { return end }
             if needsTransaction, !hasBegun {
-                let text = UnsafeRawBufferPointer(start: start, count: next - start)
+                let text = UnsafeRawBufferPointer(start: start, count: end - start)
                 if !SQLScript.isPreparation(SQLScript.firstWords(String(decoding: text, as: UTF8.self)).first ?? "") {
                     try execute("BEGIN IMMEDIATE")
                     hasBegun = true
@@ -95,8 +97,8 @@ public enum AuthoredSQL {
             }
             while true {
                 let result = sqlite3_step(statement)
-                if result == SQLITE_DONE { return }
-                guard result == SQLITE_ROW else { return try check(result) }
+                if result == SQLITE_DONE { return end }
+                if result != SQLITE_ROW { try check(result) }
                 try row((0..<sqlite3_column_count(statement)).map { Self.text(statement, $0) })
             }
         }
@@ -105,6 +107,8 @@ public enum AuthoredSQL {
             guard let bytes = sqlite3_column_text(statement, column) else { return nil }
             return Array(UnsafeBufferPointer(start: bytes, count: Int(sqlite3_column_bytes(statement, column))))
         }
+
+        private var isInTransaction: Bool { sqlite3_get_autocommit(connection) == 0 }
 
         private func execute(_ sql: String) throws { try check(sqlite3_exec(connection, sql, nil, nil, nil)) }
 
@@ -118,7 +122,7 @@ public enum AuthoredSQL {
             else {
                 throw HistoryError(
                     .statementFailed, "The SQL fails: \(error.message ?? "SQLite result \(result)").",
-                    hint: hasBegun ? "Nothing was changed: all of it is one transaction." : nil, cause: error)
+                    hint: hasBegun && isInTransaction ? "Nothing was changed: all of it is one transaction." : nil, cause: error)
             }
             throw error
         }

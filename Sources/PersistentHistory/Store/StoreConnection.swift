@@ -89,7 +89,7 @@ extension HistoryError {
         case .SQLITE_BUSY, .SQLITE_LOCKED:
             self.init(
                 .storeBusy, "The store \"\(path)\" is locked by another process.",
-                hint: "It is tried again.", cause: error)
+                hint: "It can be tried again.", cause: error)
         case .SQLITE_CANTOPEN, .SQLITE_PERM, .SQLITE_READONLY, .SQLITE_AUTH:
             self.init(
                 .storeUnreadable, "The store \"\(path)\" can not be used: \(said).",
