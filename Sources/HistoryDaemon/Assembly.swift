@@ -59,16 +59,10 @@ extension ServedStore {
                 store: store.name, author: author.name, rule: rule,
                 contexts: author.contexts.compactMap { ReplicaContext($0, storePath: store.path) })
         }
-        let cleaning: CleaningStrategy =
-            switch store.clean.strategy {
-            case .none: .none
-            case .byDuration(let interval): .byDuration(interval)
-            case .byNotification(let times): .byNotification(times: times)
-            }
         self.init(
             name: store.name, path: store.path,
             entities: store.entities.map { Dictionary($0.map { ($0.name, Optional($0.preserve)) }) { first, _ in first } },
-            rule: rule, consumers: consumers, cleaning: cleaning, maximumDuration: store.clean.maximumDuration)
+            rule: rule, consumers: consumers, cleaning: store.clean.strategy, maximumDuration: store.clean.maximumDuration)
     }
 }
 

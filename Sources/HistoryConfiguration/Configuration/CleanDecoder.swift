@@ -1,3 +1,5 @@
+import PersistentHistory
+
 /// Decodes a store's `clean`.
 enum CleanDecoder {
     private enum Name: String, CaseIterable {
@@ -11,9 +13,9 @@ enum CleanDecoder {
             if let node = fields["strategy"] { node.choice(Name.allCases) } else { .never }
         let seconds = fields["seconds"]?.duration()
         let times = fields["times"]?.integer(in: 1...1_000_000)
-        let strategy: CleanConfiguration.Strategy?
+        let strategy: CleaningStrategy?
         switch name {
-        case nil, .never: strategy = CleanConfiguration.Strategy.none
+        case nil, .never: strategy = CleaningStrategy.none
         case .byDuration:
             _ = fields.required("seconds", "\(DurationText.expected), with strategy \"byDuration\"")
             strategy = seconds.map { .byDuration($0) }

@@ -1,3 +1,5 @@
+public import PersistentHistory
+
 /// A store that is watched, who writes to it, and who is told.
 public struct StoreConfiguration: Sendable, Hashable {
     /// Unique in the configuration.
@@ -91,19 +93,11 @@ public struct ContextConfiguration: Sendable, Hashable {
 
 /// When history that everybody has had is deleted.
 public struct CleanConfiguration: Sendable, Hashable {
-    public enum Strategy: Sendable, Hashable {
-        case none
-        /// At most once in this time.
-        case byDuration(Duration)
-        /// After so many passes that brought something.
-        case byNotification(times: Int)
-    }
-
-    public var strategy: Strategy
+    public var strategy: CleaningStrategy
     /// How long a consumer may stand still before it no longer blocks; nil is for ever.
     public var maximumDuration: Duration?
 
-    public init(strategy: Strategy = .none, maximumDuration: Duration? = nil) {
+    public init(strategy: CleaningStrategy = .none, maximumDuration: Duration? = nil) {
         self.strategy = strategy
         self.maximumDuration = maximumDuration
     }

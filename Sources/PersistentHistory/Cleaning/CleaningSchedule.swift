@@ -1,5 +1,5 @@
 /// When history is cleaned.
-public enum CleaningStrategy: Sendable, Equatable {
+public enum CleaningStrategy: Sendable, Hashable {
     case none
     /// At most once in this time, remembered over restarts.
     case byDuration(Duration)
