@@ -130,7 +130,9 @@ public final class HistoryReader: Sendable {
     }
 
     private func read<T>(_ body: (Database) throws -> T) throws -> T {
-        try HistoryError.translating(path) { try queue.read(body) }
+        try HistoryError.translating(path) {
+            try StoreConnection.rollingBack(path) { try queue.read(body) }
+        }
     }
 
     /// The store's oldest history is at `floor`: from an older place something would be missing.
