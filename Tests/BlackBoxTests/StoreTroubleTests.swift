@@ -108,7 +108,7 @@ struct StoreTroubleTests {
             try await daemon.quiet()
             let switches = Processes.switches(daemon.processID)
             try await observe(for: .seconds(2))
-            #expect(Processes.switches(daemon.processID) - switches <= 4)
+            #expect(Processes.switches(daemon.processID) - switches <= 8)
             #expect(problems(daemon, bench) == [
                 #"error: Store "contacts" can not be used. The store is not tracked. `historyctl track STORE ENTITY…` begins. event=storeLost"#
             ])
@@ -129,7 +129,7 @@ struct StoreTroubleTests {
             try await daemon.quiet()
             let switches = Processes.switches(daemon.processID)
             try await observe(for: .seconds(2))
-            #expect(Processes.switches(daemon.processID) - switches <= 4)
+            #expect(Processes.switches(daemon.processID) - switches <= 8)
             #expect(problems(daemon, bench) == [
                 #"error: Store "contacts" can not be used. There is no table "later" in the store. Names are those of ordinary tables; `sqlite3 STORE .tables` lists them. event=storeLost"#
             ])
