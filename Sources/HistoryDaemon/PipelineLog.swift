@@ -33,6 +33,8 @@ struct PipelineLog: PipelineReporter {
             logger.report(.storeReplaced, "Store \"\(store)\" was replaced or removed; it is opened anew.", metadata: fields())
         case .trackingUpdated(let outcome):
             logger.report(.trackingUpdated, "Tracking of store \"\(store)\" was brought up to date: \(outcome.sentence).", metadata: fields())
+        case .trackingFailed(let error):
+            logger.report(.trackingFailed, "Store \"\(store)\" is not tracked as configured. \(error)", metadata: fields())
         case .consumerBegan(let consumer, let token):
             logger.notice("Consumer \"\(consumer)\" of store \"\(store)\" is new; it begins after \(token).", metadata: fields(consumer, token: token))
         case .consumerForgotten(let consumer):

@@ -17,30 +17,41 @@ struct CheckConfigTests {
     private static let mistakes = [
         Mistake(
             what: "no JSON", configuration: "{\n  \"version\": 1,\n  oops }",
-            lines: []),
+            lines: [#"historyd.json:3:3: expected a key in double quotes, found "o""#]),
         Mistake(
             what: "unknown key",
             configuration: #"{"version": 1, "stores": [{"name": "a", "path": "a.sqlite", "autors": []}]}"#,
-            lines: []),
+            lines: [
+                #"historyd.json:1:61: stores[0].autors: unknown key; did you mean "authors"? Allowed: name, path, entities, authors, unlistedAuthors, includingMirroring, mirroringAuthors, clean, poll"#,
+            ]),
         Mistake(
             what: "wrong type, and a name twice",
             configuration: """
                 {"version": 1, "stores": [
                   {"name": "a", "path": 7, "authors": [{"name": "M"}, {"name": "M"}]}]}
                 """,
-            lines: []),
+            lines: [
+                #"historyd.json:2:25: stores[0].path: expected a path, found 7"#,
+                #"historyd.json:2:64: stores[0].authors[1].name: author "M" is already given at historyd.json:2:49"#,
+            ]),
         Mistake(
             what: "wrong duration",
             configuration: #"{"version": 1, "stores": [{"name": "a", "path": "a", "clean": {"strategy": "byDuration", "seconds": "7 days"}}]}"#,
-            lines: []),
+            lines: [
+                #"historyd.json:1:101: stores[0].clean.seconds: expected a duration: seconds, or text such as "500ms", "5s", "3m", "2h" or "7d", found "7 days""#,
+            ]),
         Mistake(
             what: "missing key",
             configuration: #"{"version": 1, "stores": [{"name": "a"}]}"#,
-            lines: []),
+            lines: [
+                #"historyd.json:1:27: stores[0].path: missing, expected a path"#,
+            ]),
         Mistake(
             what: "missing manifest",
             configuration: #"{"version": 1, "stores": [{"name": "a", "path": "a"}], "plugins": ["none.json"]}"#,
-            lines: []),
+            lines: [
+                #"historyd.json:1:68: plugins[0]: "none.json" can not be read: No such file or directory. Write it, or name another one"#,
+            ]),
         Mistake(
             what: "references",
             manifest: """
@@ -49,11 +60,20 @@ struct CheckConfigTests {
                   {"name": "i", "kind": "merge", "before": "p/x"},
                   {"name": "j", "kind": "merge", "before": "p/h"}]}]}
                 """,
-            lines: []),
+            lines: [
+                #"p.json:2:46: plugins[0].hooks[0].store: unknown store "b"; did you mean "a"? Known: "a""#,
+                #"p.json:2:63: plugins[0].hooks[0].consumer: unknown consumer "N"; did you mean "M"? Known: "M""#,
+                #"p.json:3:44: plugins[0].hooks[1].before: unknown merge hook "p/x"; did you mean "p/j"? Known: "p/j""#,
+                #"p.json:4:44: plugins[0].hooks[2].before: expected a merge hook; "p/h" is an observer"#,
+            ]),
         Mistake(
             what: "a manifest's key and choice",
             manifest: #"{"version": 1, "plugins": [{"name": "p", "command": [], "mode": "daemon", "hooks": [{"name": "h", "kind": "observer", "entitiy": "x"}]}]}"#,
-            lines: []),
+            lines: [
+                #"p.json:1:53: plugins[0].command: expected a list: a program's path, then its arguments, found an empty list"#,
+                #"p.json:1:65: plugins[0].mode: expected "oneshot" or "coprocess", found "daemon""#,
+                #"p.json:1:119: plugins[0].hooks[0].entitiy: unknown key; did you mean "entity"? Allowed: name, kind, entity, operation, store, consumer, before"#,
+            ]),
     ]
 
     @Test("Each is told at its place", arguments: mistakes)
@@ -91,7 +111,9 @@ struct CheckConfigTests {
         try await withWorkbench { bench in
             let run = try await bench.runDaemon("--check-config")
             #expect(run.status == .exited(78))
-            #expect(run.log.map { $0.replacing(bench.folder.path + "/", with: "") } == [])
+            #expect(run.log.map { $0.replacing(bench.folder.path + "/", with: "") } == [
+                "error: historyd.json: can not be read: No such file or directory. Write it, or name another one; historyd.json(5) describes it, --config names another event=configurationInvalid"
+            ])
         }
     }
 }

@@ -111,7 +111,6 @@ struct ReplicaTests {
                 "UPDATE person SET phone = '1' WHERE id = 1",
                 "ALTER TABLE person RENAME COLUMN name TO nick; UPDATE person SET nick = 'Cid' WHERE id = 2",
                 "ALTER TABLE item ADD COLUMN stock INT; INSERT INTO item VALUES ('y', 2, 3)",
-                "ALTER TABLE person DROP COLUMN age",
                 "CREATE TABLE other (x); INSERT INTO person (id, nick) VALUES (3, 'Dan')",
                 "CREATE INDEX person_nick ON person (nick); DELETE FROM person WHERE id = 1",
             ]
@@ -127,6 +126,31 @@ struct ReplicaTests {
             #expect(last.text.contains(#""changedProperties":["nick","phone"]"#), "\(last.text)")
             try await daemon.stop()
             try await bench.expectReplicaEqualsStore(["person": "id", "item": "code"])
+        }
+    }
+
+    @Test("What is configured no longer fits the schema: that is told, and all else goes on")
+    func configurationBehind() async throws {
+        try await withWorkbench { bench in
+            try bench.configure(StoreSetup(authors: StoreSetup.mirrored()))
+            let daemon = try await bench.startDaemon()
+            try await bench.write("INSERT INTO person VALUES (1, 'Ann', 'a', 1)", as: "Widget")
+            try await bench.waitForReplica(daemon)
+            try await bench.write("ALTER TABLE person RENAME COLUMN name TO nick", "UPDATE person SET nick = 'Bea'", as: "Widget")
+            try await bench.waitForReplica(daemon)
+            try await bench.write("DROP TABLE item", "DELETE FROM person", as: "Widget")
+            try await bench.waitForReplica(daemon)
+            try await daemon.stop()
+            let restarted = try await bench.startDaemon()
+            try await bench.write("INSERT INTO person VALUES (2, 'Cid', 'c', 1)", as: "Widget")
+            try await bench.waitForReplica(restarted)
+            try await restarted.stop()
+            try await bench.expectReplicaEqualsStore(["person": "id"])
+            let last = try bench.calls().map(\.text).filter { $0.contains(#""operation":"delete""#) }
+            #expect(last.count == 1 && last[0].contains(#""tombstone":{"attributes":{"email":"a"}"#), "\(last)")
+            #expect(restarted.log.filter { $0.hasPrefix("error") } == [
+                #"error: Store "contacts" is not tracked as configured. There is no table "item" in the store. Names are those of ordinary tables; `sqlite3 STORE .tables` lists them. event=trackingFailed store=contacts"#
+            ])
         }
     }
 

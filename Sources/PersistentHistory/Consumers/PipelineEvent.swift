@@ -5,6 +5,8 @@ public enum PipelineEvent: Sendable {
     case storeLost(HistoryError)
     case storeReplaced
     case trackingUpdated(Tracking.Outcome)
+    /// Not all is tracked as configured; what is tracked goes on.
+    case trackingFailed(HistoryError)
     /// A consumer without a cursor begins here.
     case consumerBegan(consumer: String, at: HistoryToken)
     case consumerForgotten(consumer: String)

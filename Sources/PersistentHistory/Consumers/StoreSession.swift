@@ -25,12 +25,14 @@ final class StoreSession: Sendable {
         self.store = store
         self.reporter = reporter
         self.stop = stop
-        if let entities = store.entities {
-            let outcome = try Tracking.track(store.path, entities)
-            if !outcome.isEmpty { reporter.report(.trackingUpdated(outcome)) }
-        }
+        let problem = try Self.bringTrackingUpToDate(store, reporter)
         file = FileID(of: store.path)
-        reader = try HistoryReader(path: store.path, patience: 0)
+        do {
+            reader = try HistoryReader(path: store.path, patience: 0)
+        } catch let error as HistoryError where error.code == .notTracked {
+            throw problem ?? error
+        }
+        if let problem { reporter.report(.trackingFailed(problem)) }
         schemaVersion = Locked(try reader.schemaVersion())
         fetcher = try SharedFetcher(reader)
         state = try StateDatabase(folder: stateFolder, store: reader.storeID)
@@ -51,6 +53,29 @@ final class StoreSession: Sendable {
         self.runners = runners
         // Last, because it must be closed by hand: nothing that may fail comes after it.
         probe = try WriterProbe(storePath: store.path)
+    }
+
+    /// Tracks as configured, or where that is left to others, what is tracked.
+    ///
+    /// - Returns: What stands in the way. What is tracked all the same goes on.
+    private static func bringTrackingUpToDate(_ store: ServedStore, _ reporter: any PipelineReporter) throws -> HistoryError? {
+        func report(_ outcome: Tracking.Outcome) {
+            if !outcome.isEmpty { reporter.report(.trackingUpdated(outcome)) }
+        }
+        do {
+            report(try store.entities.map { try Tracking.track(store.path, $0) } ?? Tracking.refresh(store.path))
+            return nil
+        } catch let error as HistoryError where error.code == .notAnEntity && store.entities != nil {
+            // A table or a preserved column that is named in the configuration is not there.
+            do {
+                report(try Tracking.refresh(store.path))
+            } catch let refused as HistoryError where refused.code == .notTracked {
+                throw error
+            }
+            return error
+        } catch let error as HistoryError where error.code == .storeUnreadable {
+            return error
+        }
     }
 
     /// A consumer that is new begins where the history does.
@@ -148,8 +173,7 @@ final class StoreSession: Sendable {
             return
         }
         guard schemaVersion.withLock({ $0 != version }) else { return }
-        let outcome = try store.entities.map { try Tracking.track(store.path, $0) } ?? Tracking.refresh(store.path)
-        if !outcome.isEmpty { reporter.report(.trackingUpdated(outcome)) }
+        if let problem = try Self.bringTrackingUpToDate(store, reporter) { reporter.report(.trackingFailed(problem)) }
         let now = try reader.schemaVersion()
         schemaVersion.withLock { $0 = now }
     }

@@ -130,7 +130,9 @@ public final class HistoryReader: Sendable {
     }
 
     func read<T>(_ body: (Database) throws -> T) throws -> T {
-        try HistoryError.translating(path) { try queue.read(body) }
+        try HistoryError.translating(path) {
+            try StoreConnection.rollingBack(path) { try queue.read(body) }
+        }
     }
 
     static func expired(_ number: Int64, _ header: HistoryHeader) -> HistoryError {

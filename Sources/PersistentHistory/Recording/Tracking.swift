@@ -25,14 +25,21 @@ public enum Tracking {
     public static func track(
         _ path: String, _ entities: [String: [String]?], all: Bool = false
     ) throws -> Outcome {
+        // Most often nothing is to be done: then no lock is taken, and no file beside the store
+        // made and removed, which others would hear of.
+        guard try !isUpToDate(path, entities, all: all) else { return Outcome() }
         let queue = try StoreConnection.open(path, .write)
         return try HistoryError.translating(path) {
-            // Most often nothing is to be done: then no lock is taken.
-            let plan = try queue.read { db in try Plan(db, entities: entities, all: all) }
-            guard !plan.isEmpty else { return Outcome() }
-            return try queue.inTransaction(.immediate) { db in
+            try queue.inTransaction(.immediate) { db in
                 try Plan(db, entities: entities, all: all).carryOut(db)
             }
+        }
+    }
+
+    private static func isUpToDate(_ path: String, _ entities: [String: [String]?], all: Bool) throws -> Bool {
+        let queue = try StoreConnection.open(path, .read)
+        return try HistoryError.translating(path) {
+            try queue.read { db in try Plan(db, entities: entities, all: all).isEmpty }
         }
     }
 

@@ -25,10 +25,28 @@ enum StoreConnection {
             configuration.foreignKeysEnabled = false
             configuration.label = "historyd"
             configuration.prepareDatabase { db in try db.installHistory() }
-            let queue = try DatabaseQueue(path: path, configuration: configuration)
-            // SQLite opens lazily; a file that is no database shows at the first look into it.
+            return try rollingBack(path) { [configuration] in
+                let queue = try DatabaseQueue(path: path, configuration: configuration)
+                // SQLite opens lazily; a file that is no database shows at the first look into it.
+                try queue.read { db in _ = try Int.fetchOne(db, sql: "PRAGMA schema_version") }
+                return queue
+            }
+        }
+    }
+
+    /// Reads; where a writer crashed in the middle of a transaction, a connection that may write
+    /// rolls back what it left (a hot journal, https://www.sqlite.org/lockingv3.html), and it is
+    /// read once more.
+    ///
+    /// - Throws: `DatabaseError`, what the body throws.
+    static func rollingBack<T>(_ path: String, _ read: () throws -> T) throws -> T {
+        do {
+            return try read()
+        } catch let error as DatabaseError where error.extendedResultCode == .SQLITE_READONLY_ROLLBACK {
+            let queue = try DatabaseQueue(path: path)
             try queue.read { db in _ = try Int.fetchOne(db, sql: "PRAGMA schema_version") }
-            return queue
+            try queue.close()
+            return try read()
         }
     }
 

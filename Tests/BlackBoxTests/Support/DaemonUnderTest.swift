@@ -32,6 +32,15 @@ struct DaemonUnderTest: Sendable {
 
     func ready() async throws { try await logged("event=ready") }
 
+    /// Waits until it has gone to sleep.
+    func quiet() async throws {
+        try await eventually("quiet", state: { "\n" + log.suffix(20).joined(separator: "\n") }) {
+            let before = Processes.switches(processID)
+            try await observe(for: .milliseconds(300))
+            return Processes.switches(processID) == before
+        }
+    }
+
     /// Stops it, as a service manager does; it must end well.
     func stop(within limit: Duration = .seconds(30), sourceLocation: SourceLocation = #_sourceLocation) async throws {
         program.signal(SIGTERM)
