@@ -30,7 +30,7 @@ struct RestBenchmark {
             figure("memory, VmRSS", .kibibytes, after.map(\.resident)),
             figure("memory, Pss", .kibibytes, after.map(\.proportional)),
             figure("threads", .count, after.map(\.threads)),
-            figure("wake-ups in \(Self.seconds) s", .count, zip(after, before).map { $0.waits - $1.waits }),
+            figure("wake-ups in \(Self.seconds) s", .count, zip(after, before).map { $0.waits(since: $1) }),
             figure("processor ticks in \(Self.seconds) s", .count, zip(after, before).map { $0.ticks - $1.ticks }),
         ]
     }

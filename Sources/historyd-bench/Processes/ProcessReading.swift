@@ -7,8 +7,8 @@ struct ProcessReading {
     let proportional: Double
     let peak: Double
     let threads: Double
-    /// Times that one of its threads gave up the processor to wait for something.
-    let waits: Double
+    /// Times that each of its threads gave up the processor to wait for something.
+    private let waits: [String: Double]
     /// Time on a processor, in clock ticks.
     let ticks: Double
 
@@ -18,9 +18,7 @@ struct ProcessReading {
         peak = try status.number("VmHWM")
         threads = try status.number("Threads")
         proportional = try Fields("/proc/\(processID)/smaps_rollup").number("Pss")
-        waits = try Self.tasks(of: processID).reduce(0) { sum, task in
-            try sum + Fields("/proc/\(processID)/task/\(task)/status").number("voluntary_ctxt_switches")
-        }
+        waits = try Self.waits(of: processID)
         // The name, which may hold anything, is in parentheses; utime and stime are the 14th and 15th field.
         let stat = FileBytes.text(of: "/proc/\(processID)/stat")
         let fields = stat.split(separator: ")").last?.split(separator: " ") ?? []
@@ -28,6 +26,22 @@ struct ProcessReading {
             throw BenchError("/proc does not tell the processor time of process \(processID).")
         }
         ticks = user + system
+    }
+
+    /// Waits since an earlier reading. Those of a thread that has ended meanwhile are not known.
+    func waits(since earlier: ProcessReading) -> Double {
+        waits.reduce(0) { $0 + $1.value - (earlier.waits[$1.key] ?? 0) }
+    }
+
+    private static func waits(of processID: pid_t) throws -> [String: Double] {
+        var waits: [String: Double] = [:]
+        for task in try tasks(of: processID) {
+            let path = "/proc/\(processID)/task/\(task)/status"
+            // A thread may have ended since it was listed.
+            guard access(path, F_OK) == 0 else { continue }
+            waits[task] = try Fields(path).number("voluntary_ctxt_switches")
+        }
+        return waits
     }
 
     private static func tasks(of processID: pid_t) throws -> [String] {
