@@ -36,12 +36,15 @@ struct Run: ParsableCommand {
     @Option(help: ArgumentHelp("Keep the results as JSON.", valueName: "file"))
     var json: String?
 
+    @Option(help: ArgumentHelp("The daemon to measure (default: the one beside this program).", valueName: "file"))
+    var historyd: String?
+
     func validate() throws {
         if let transactions, transactions < 1 { throw ValidationError("--transactions must be at least 1.") }
     }
 
     func run() throws {
-        let workplace = try Workplace()
+        let workplace = try Workplace(historyd: historyd)
         defer { workplace.leave() }
         let machine = Machine()
         print(machine.text)

@@ -13,17 +13,19 @@ final class Workplace: Sendable {
     let bench: String
     let historyd: String
 
-    init() throws {
+    /// - Parameter historyd: The daemon to measure; nil for the one beside this program.
+    init(historyd given: String?) throws {
         let file = FileManager.default
         bench = try file.destinationOfSymbolicLink(atPath: "/proc/self/exe")
-        historyd = bench.split(separator: "/", omittingEmptySubsequences: false).dropLast().joined(separator: "/") + "/historyd"
+        let folder = bench.split(separator: "/", omittingEmptySubsequences: false).dropLast().joined(separator: "/")
+        historyd = given ?? "\(folder)/historyd"
         guard file.isExecutableFile(atPath: historyd) else {
-            throw BenchError("There is no historyd beside historyd-bench: `make bench` builds both.")
+            throw BenchError("There is no program \"\(historyd)\": `make bench` builds it.")
         }
         let parent = getenv("TMPDIR").map { String(cString: $0) } ?? "/tmp"
         var template = Array("\(parent)/historyd-bench.XXXXXX".utf8CString)
         guard mkdtemp(&template) != nil else { throw BenchError.system("make a folder for the stores") }
-        folder = template.withUnsafeBufferPointer { $0.baseAddress.map { String(cString: $0) } ?? "" }
+        self.folder = template.withUnsafeBufferPointer { $0.baseAddress.map { String(cString: $0) } ?? "" }
         leaveWhenInterrupted()
     }
 
