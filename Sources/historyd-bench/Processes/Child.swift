@@ -54,17 +54,20 @@ final class Child {
         wait()
     }
 
-    /// Waits until it has ended by itself.
-    func waitForEnd() {
-        guard isRunning else { return }
+    /// Waits until it has ended by itself; the processor time that it took, in seconds.
+    func waitForEnd() -> Double {
+        guard isRunning else { return 0 }
         isRunning = false
-        wait()
+        return wait()
     }
 
-    private func wait() {
+    @discardableResult
+    private func wait() -> Double {
         var status: Int32 = 0
-        while waitpid(processID, &status, 0) < 0, errno == EINTR {}
+        var usage = rusage()
+        while wait4(processID, &status, 0, &usage) < 0, errno == EINTR {}
         Workplace.children.withLock { _ = $0.remove(processID) }
+        return [usage.ru_utime, usage.ru_stime].reduce(0) { $0 + Double($1.tv_sec) + Double($1.tv_usec) / 1e6 }
     }
 
     /// Both ends of a pipe, which no other child inherits.
