@@ -69,7 +69,7 @@ let package = Package(
             swiftSettings: strict),
         .executableTarget(
             name: "historyd-bench",
-            dependencies: ["PersistentHistory", arguments, sqlite],
+            dependencies: ["PersistentHistory", "CSQLiteHistory", arguments, sqlite],
             swiftSettings: strict),
 
         .target(

@@ -80,7 +80,7 @@ public actor CoprocessPlugin: HookEndpoint, Service {
 
     /// What a caller is told while it has the turn.
     enum CallerEvent: Sendable {
-        case answer(PluginAnswer.Outcome)
+        case answers([PluginAnswer.Outcome])
         case failed(HookFailure)
         /// There is a process now, or room in the window.
         case goOn
@@ -104,29 +104,35 @@ public actor CoprocessPlugin: HookEndpoint, Service {
         var succeeded = 0
         while succeeded < calls.count {
             if case .over = stage { return ObserverOutcome(succeeded: succeeded, failure: stopped) }
-            while sent < calls.count, case .running(let session) = stage, exchange.hasRoom {
-                exchange.send(at: .now) { id in
-                    let before = outbox.count
-                    CallJSON.writeRequest(id, method, to: &outbox) { params(calls[sent], &$0) }
-                    return outbox.count - before
-                }
+            if case .running(let session) = stage, sent < calls.count, exchange.hasRoom {
+                repeat {
+                    exchange.send(at: .now) { id in
+                        let before = outbox.count
+                        CallJSON.writeRequest(id, method, to: &outbox) { params(calls[sent], &$0) }
+                        return outbox.count - before
+                    }
+                    sent += 1
+                } while sent < calls.count && exchange.hasRoom
                 session.hasRequests.yield()
                 if watchIsIdle { session.hasDeadline.yield() }
-                sent += 1
             }
             // The stream also ends when the task is cancelled.
             guard let event = await iterator.next(isolation: self) else { break }
             switch event {
             case .goOn: continue
             case .failed(let failure): return ObserverOutcome(succeeded: succeeded, failure: failure)
-            case .answer(.refused(let message)):
-                return ObserverOutcome(
-                    succeeded: succeeded, failure: HookFailure(.refused, "\(title) answered with an error: \(message)"))
-            case .answer(let outcome):
-                do throws(HookFailure) { try accept(calls[succeeded], outcome) } catch {
-                    return ObserverOutcome(succeeded: succeeded, failure: error)
+            case .answers(let outcomes):
+                for outcome in outcomes {
+                    do throws(HookFailure) {
+                        if case .refused(let message) = outcome {
+                            throw HookFailure(.refused, "\(title) answered with an error: \(message)")
+                        }
+                        try accept(calls[succeeded], outcome)
+                    } catch {
+                        return ObserverOutcome(succeeded: succeeded, failure: error)
+                    }
+                    succeeded += 1
                 }
-                succeeded += 1
             }
         }
         return ObserverOutcome(succeeded: succeeded)

@@ -3,13 +3,25 @@ import Logging
 import PersistentHistory
 
 /// One process of a coprocess plugin, as its actor knows it while it runs.
-struct Session: Sendable {
+///
+/// A class, because it is looked at with each call, and a copy of all of it is not free.
+final class Session: Sendable {
     let child: ChildProcess
     /// There is something in the outbox; ends when there will be nothing more.
     let hasRequests: AsyncStream<Void>.Continuation
     /// There is a deadline again.
     let hasDeadline: AsyncStream<Void>.Continuation
     let stop: AsyncStream<Never>.Continuation
+
+    init(
+        child: ChildProcess, hasRequests: AsyncStream<Void>.Continuation, hasDeadline: AsyncStream<Void>.Continuation,
+        stop: AsyncStream<Never>.Continuation
+    ) {
+        self.child = child
+        self.hasRequests = hasRequests
+        self.hasDeadline = hasDeadline
+        self.stop = stop
+    }
 
     func beginStop() {
         hasRequests.finish()
@@ -166,14 +178,17 @@ extension CoprocessPlugin {
             guard count > 0 else { return }
             var nonsense: String?
             var room = false
+            // The caller is woken once for all that came together.
+            var answers: [PluginAnswer.Outcome] = []
             splitter.split(buffer[..<count]) { line, isCut in
                 guard nonsense == nil, !line.allSatisfy({ $0 <= 0x20 }) else { return }
                 switch exchange.receive(isCut ? nil : PluginAnswer(line: line), at: .now) {
-                case .deliver(let outcome): tellCaller(.answer(outcome))
+                case .deliver(let outcome): answers.append(outcome)
                 case .drop: room = true
                 case .nonsense(let what): nonsense = "\(what): \(String(decoding: line.prefix(100), as: UTF8.self))"
                 }
             }
+            if !answers.isEmpty { tellCaller(.answers(answers)) }
             if nonsense == nil, splitter.isOverLimit {
                 nonsense = "wrote a line of more than \(Self.maximumLine) bytes"
             }

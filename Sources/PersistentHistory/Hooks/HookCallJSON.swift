@@ -70,7 +70,7 @@ extension HookCallHeader {
         json.name("hook")
         json.string(hook)
         json.name("hookID")
-        json.string(hookID.uuidString)
+        json.uuid(hookID)
         json.name("delivery")
         json.string(delivery)
     }

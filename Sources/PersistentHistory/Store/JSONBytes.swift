@@ -1,3 +1,5 @@
+public import FoundationEssentials
+
 /// JSON (RFC 8259), written straight into bytes: no tree, no encoder, no intermediate text.
 ///
 /// Commas are put where they belong; that objects and arrays are closed is the caller's duty, best
@@ -84,6 +86,20 @@ public struct JSONBytes: Sendable {
         separate()
         bytes.append(UInt8(ascii: "\""))
         Base64.append(blob, to: &bytes)
+        bytes.append(UInt8(ascii: "\""))
+    }
+
+    /// The string that `uuidString` gives, without its detour by printf(3): every call has one.
+    public mutating func uuid(_ uuid: UUID) {
+        separate()
+        bytes.append(UInt8(ascii: "\""))
+        withUnsafeBytes(of: uuid.uuid) { octets in
+            for (place, octet) in octets.enumerated() {
+                if place == 4 || place == 6 || place == 8 || place == 10 { bytes.append(UInt8(ascii: "-")) }
+                bytes.append(Hexadecimal.digit(octet >> 4, upperCase: true))
+                bytes.append(Hexadecimal.digit(octet & 15, upperCase: true))
+            }
+        }
         bytes.append(UInt8(ascii: "\""))
     }
 

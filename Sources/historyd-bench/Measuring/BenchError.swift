@@ -1,0 +1,31 @@
+import Glibc
+
+/// Why nothing can be measured.
+struct BenchError: Error, CustomStringConvertible {
+    let description: String
+
+    init(_ description: String) { self.description = description }
+
+    /// A system call that just failed.
+    static func system(_ what: String, _ number: Int32 = errno) -> BenchError {
+        BenchError("Cannot \(what): \(String(cString: strerror(number))).")
+    }
+}
+
+/// What goes on, for who waits; not part of the table.
+enum Progress {
+    static func note(_ text: String) {
+        // Where it can not be written, nobody waits for it.
+        let line = Array("\(text)\n".utf8)
+        write(STDERR_FILENO, line, line.count)
+    }
+
+    /// For what is cleared away at the end: a failure of that is told, and spoils no figure.
+    static func attempt(_ body: () throws -> Void) {
+        do {
+            try body()
+        } catch {
+            note("\(error)")
+        }
+    }
+}

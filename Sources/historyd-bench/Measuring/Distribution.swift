@@ -1,0 +1,32 @@
+/// What was measured, over and over, of one thing.
+struct Distribution {
+    private let sorted: [Double]
+
+    init(_ values: [Double]) {
+        precondition(!values.isEmpty, "Nothing was measured.")
+        sorted = values.sorted()
+    }
+
+    /// The smallest value that at least this share of all does not exceed (the nearest rank).
+    func quantile(_ share: Double) -> Double {
+        let rank = Int((share * Double(sorted.count)).rounded(.up))
+        return sorted[min(max(rank, 1), sorted.count) - 1]
+    }
+
+    var median: Double { quantile(0.5) }
+    var p99: Double { quantile(0.99) }
+}
+
+/// Takes turns: who is first in one round is last in the next, so that no one always runs in
+/// another's wake.
+struct Turns {
+    let count: Int
+    private var first = 0
+
+    init(_ count: Int) { self.count = count }
+
+    mutating func next() -> [Int] {
+        defer { first = (first + 1) % count }
+        return (0..<count).map { ($0 + first) % count }
+    }
+}

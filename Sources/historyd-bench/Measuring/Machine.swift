@@ -1,0 +1,55 @@
+import Glibc
+import GRDBSQLite
+
+/// What the figures were measured on: without it they say nothing.
+struct Machine {
+    let kernel: String
+    let processor: String
+    let sqlite: String
+    let build: String
+    /// Of the last minute, at the moment.
+    let load: String
+
+    init() {
+        var name = utsname()
+        uname(&name)
+        kernel = "\(Self.text(&name.sysname)) \(Self.text(&name.release)) \(Self.text(&name.machine))"
+        let model = FileBytes.text(of: "/proc/cpuinfo").split(separator: "\n").first { $0.hasPrefix("model name") }
+        let processors = sysconf(Int32(_SC_NPROCESSORS_ONLN))
+        let title = model?.split(separator: ":").last.map { String($0.drop { $0 == " " }) } ?? "unknown"
+        processor = "\(title), \(processors) processors"
+        sqlite = String(cString: sqlite3_libversion())
+        #if DEBUG
+            build = "debug (the figures mean little)"
+        #else
+            build = "release"
+        #endif
+        load = FileBytes.text(of: "/proc/loadavg").split(separator: " ").first.map(String.init) ?? "unknown"
+    }
+
+    /// A C array of characters, which Swift sees as a tuple.
+    private static func text<T>(_ characters: inout T) -> String {
+        withUnsafeBytes(of: &characters) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
+    }
+
+    private static var compiler: String {
+        #if swift(>=6.4)
+            "6.4 or later"
+        #elseif swift(>=6.3)
+            "6.3"
+        #else
+            "6.2"
+        #endif
+    }
+
+    var facts: [(name: String, value: String)] {
+        [
+            ("kernel", kernel), ("processor", processor), ("SQLite", sqlite),
+            ("Swift", "\(Self.compiler), \(build)"), ("load", load),
+        ]
+    }
+
+    var text: String {
+        facts.map { "\($0.name): \($0.value)" }.joined(separator: "\n") + "\n"
+    }
+}

@@ -1,0 +1,90 @@
+import Glibc
+import PersistentHistory
+
+/// A program that runs on behalf of a benchmark.
+final class Child {
+    let processID: pid_t
+    private var isRunning = true
+
+    /// - Parameters:
+    ///   - input: Its standard input; nil for none.
+    ///   - output: Its standard output; nil for nowhere.
+    ///   - errors: Its standard error; nil for this program's.
+    init(
+        _ command: [String], environment: [String] = [], input: Int32? = nil, output: Int32? = nil,
+        errors: Int32? = nil
+    ) throws(BenchError) {
+        var actions = posix_spawn_file_actions_t()
+        posix_spawn_file_actions_init(&actions)
+        defer { posix_spawn_file_actions_destroy(&actions) }
+        for (given, number) in [(input, STDIN_FILENO), (output, STDOUT_FILENO)] {
+            if let given {
+                posix_spawn_file_actions_adddup2(&actions, given, number)
+            } else {
+                posix_spawn_file_actions_addopen(&actions, number, "/dev/null", O_RDWR, 0)
+            }
+        }
+        if let errors { posix_spawn_file_actions_adddup2(&actions, errors, STDERR_FILENO) }
+
+        // This program keeps signals for a thread of its own; its children do not.
+        var attributes = posix_spawnattr_t()
+        var none = sigset_t()
+        sigemptyset(&none)
+        posix_spawnattr_init(&attributes)
+        posix_spawnattr_setsigmask(&attributes, &none)
+        posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK))
+        defer { posix_spawnattr_destroy(&attributes) }
+
+        var processID = pid_t()
+        let status = Self.withCStrings(command) { arguments in
+            Self.withCStrings(environment) { posix_spawn(&processID, command[0], &actions, &attributes, arguments, $0) }
+        }
+        guard status == 0 else { throw .system("start '\(command[0])'", status) }
+        self.processID = processID
+        Workplace.children.withLock { _ = $0.insert(processID) }
+    }
+
+    deinit { end() }
+
+    /// Tells it to end, and waits until it has.
+    func end() {
+        guard isRunning else { return }
+        isRunning = false
+        kill(processID, SIGTERM)
+        wait()
+    }
+
+    /// Waits until it has ended by itself; the processor time that it took, in seconds.
+    func waitForEnd() -> Double {
+        guard isRunning else { return 0 }
+        isRunning = false
+        return wait()
+    }
+
+    @discardableResult
+    private func wait() -> Double {
+        var status: Int32 = 0
+        var usage = rusage()
+        while wait4(processID, &status, 0, &usage) < 0, errno == EINTR {}
+        Workplace.children.withLock { _ = $0.remove(processID) }
+        return [usage.ru_utime, usage.ru_stime].reduce(0) { $0 + Double($1.tv_sec) + Double($1.tv_usec) / 1e6 }
+    }
+
+    /// Both ends of a pipe, which no other child inherits.
+    static func pipe() throws(BenchError) -> (reading: Int32, writing: Int32) {
+        var ends: [Int32] = [-1, -1]
+        guard Glibc.pipe(&ends) == 0 else { throw .system("make a pipe") }
+        for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
+        return (ends[0], ends[1])
+    }
+
+    /// A null-terminated array of C strings, as execve(2) takes it.
+    private static func withCStrings<T>(
+        _ strings: [String], _ body: (UnsafePointer<UnsafeMutablePointer<CChar>?>) -> T
+    ) -> T {
+        var pointers = strings.map { strdup($0) }
+        pointers.append(nil)
+        defer { for pointer in pointers { free(pointer) } }
+        return body(pointers)
+    }
+}

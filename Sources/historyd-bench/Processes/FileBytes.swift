@@ -1,0 +1,40 @@
+import Glibc
+
+/// Whole files and descriptors, read and written by system calls.
+enum FileBytes {
+    /// A small file's text, as those in /proc; empty where there is none.
+    static func text(of path: String) -> String {
+        let file = open(path, O_RDONLY | O_CLOEXEC)
+        guard file >= 0 else { return "" }
+        defer { close(file) }
+        var bytes: [UInt8] = []
+        var buffer = [UInt8](repeating: 0, count: 16_384)
+        while true {
+            let count = read(file, &buffer, buffer.count)
+            guard count > 0 else { return String(decoding: bytes, as: UTF8.self) }
+            bytes += buffer[..<count]
+        }
+    }
+
+    static func write(_ bytes: [UInt8], to descriptor: Int32) throws(BenchError) {
+        var written = 0
+        while written < bytes.count {
+            let count = bytes.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress.map { $0 + written }, $0.count - written) }
+            if count < 0, errno != EINTR { throw .system("write") }
+            written += max(count, 0)
+        }
+    }
+}
+
+enum Clock {
+    /// Nanoseconds of CLOCK_MONOTONIC: the same in all processes.
+    static var now: Int64 {
+        var time = timespec()
+        clock_gettime(CLOCK_MONOTONIC, &time)
+        return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
+    }
+
+    static func pause(microseconds: UInt32) {
+        usleep(microseconds)
+    }
+}

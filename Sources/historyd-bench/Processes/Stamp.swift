@@ -1,0 +1,68 @@
+import Glibc
+
+/// What an observer of any kind tells of what it has just been given.
+struct Stamp {
+    /// The key of the last row.
+    var object: Int64
+    /// How many transactions there were.
+    var transactions: Int64
+    /// When, by `Clock`.
+    var time: Int64
+
+    func send(to descriptor: Int32) {
+        withUnsafeBytes(of: self) { bytes in
+            // Less than PIPE_BUF, so that it is written whole or not at all (pipe(7)).
+            guard write(descriptor, bytes.baseAddress, bytes.count) == bytes.count else {
+                perror("historyd-bench: write")
+                exit(1)
+            }
+        }
+    }
+}
+
+/// Where stamps arrive: a pipe of this program's, or one with a name.
+final class StampReader {
+    /// Far more than anything takes here: whoever is silent for so long is stuck.
+    static let patience: Int32 = 120_000
+
+    private let descriptor: Int32
+    private var buffer = [UInt8](repeating: 0, count: 65_536)
+    private var start = 0
+    private var end = 0
+
+    /// Takes the descriptor over.
+    init(_ descriptor: Int32) { self.descriptor = descriptor }
+
+    /// Makes a named pipe.
+    convenience init(named path: String) throws(BenchError) {
+        guard mkfifo(path, 0o600) == 0 else { throw .system("make a named pipe") }
+        // Also for writing: so that it has no end when a writer goes.
+        let descriptor = open(path, O_RDWR | O_CLOEXEC)
+        guard descriptor >= 0 else { throw .system("open a named pipe") }
+        self.init(descriptor)
+    }
+
+    deinit { close(descriptor) }
+
+    func next() throws(BenchError) -> Stamp {
+        let size = MemoryLayout<Stamp>.size
+        while end - start < size { try fill() }
+        let stamp = buffer.withUnsafeBytes { $0.loadUnaligned(fromByteOffset: start, as: Stamp.self) }
+        start += size
+        return stamp
+    }
+
+    private func fill() throws(BenchError) {
+        buffer.withUnsafeMutableBytes { bytes in
+            bytes.copyMemory(from: UnsafeRawBufferPointer(rebasing: bytes[start..<end]))
+        }
+        end -= start
+        start = 0
+        var source = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+        guard poll(&source, 1, Self.patience) > 0 else { throw BenchError("An observer is silent.") }
+        let free = buffer.count - end
+        let count = buffer.withUnsafeMutableBytes { read(descriptor, $0.baseAddress.map { $0 + end }, free) }
+        guard count > 0 else { throw count == 0 ? BenchError("An observer has ended.") : .system("read stamps") }
+        end += count
+    }
+}

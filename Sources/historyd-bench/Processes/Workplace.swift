@@ -1,0 +1,80 @@
+import FoundationEssentials
+import Glibc
+import PersistentHistory
+
+/// A folder for everything that a run makes, and the programs it starts. Nothing of it is left
+/// behind, also when the run is interrupted.
+final class Workplace: Sendable {
+    /// Programs that run now.
+    static let children = Locked<Set<pid_t>>([])
+
+    let folder: String
+    /// This program's own file, which is also the plugin and the bare loops.
+    let bench: String
+    let historyd: String
+
+    /// - Parameter historyd: The daemon to measure; nil for the one beside this program.
+    init(historyd given: String?) throws {
+        let file = FileManager.default
+        bench = try file.destinationOfSymbolicLink(atPath: "/proc/self/exe")
+        let folder = bench.split(separator: "/", omittingEmptySubsequences: false).dropLast().joined(separator: "/")
+        historyd = given ?? "\(folder)/historyd"
+        guard file.isExecutableFile(atPath: historyd) else {
+            throw BenchError("There is no program \"\(historyd)\": `make bench` builds it.")
+        }
+        let parent = getenv("TMPDIR").map { String(cString: $0) } ?? "/tmp"
+        var template = Array("\(parent)/historyd-bench.XXXXXX".utf8CString)
+        guard mkdtemp(&template) != nil else { throw BenchError.system("make a folder for the stores") }
+        self.folder = template.withUnsafeBufferPointer { $0.baseAddress.map { String(cString: $0) } ?? "" }
+        leaveWhenInterrupted()
+    }
+
+    /// A new folder in it.
+    func makeFolder(_ name: String) throws -> String {
+        let path = "\(folder)/\(name)"
+        try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
+        return path
+    }
+
+    func remove(_ path: String) throws {
+        try FileManager.default.removeItem(atPath: path)
+    }
+
+    func leave() {
+        do {
+            try FileManager.default.removeItem(atPath: folder)
+        } catch {
+            Progress.note("The folder of the stores could not be removed: \(error)")
+        }
+    }
+
+    /// SIGINT and SIGTERM go to a thread that waits for them.
+    private func leaveWhenInterrupted() {
+        var signals = sigset_t()
+        sigemptyset(&signals)
+        sigaddset(&signals, SIGINT)
+        sigaddset(&signals, SIGTERM)
+        pthread_sigmask(SIG_BLOCK, &signals, nil)
+        var thread = pthread_t()
+        pthread_create(
+            &thread, nil,
+            { context in
+                guard let context else { return nil }
+                Unmanaged<Workplace>.fromOpaque(context).takeRetainedValue().waitForSignal()
+                return nil
+            }, Unmanaged.passRetained(self).toOpaque())
+        pthread_detach(thread)
+    }
+
+    private func waitForSignal() {
+        var signals = sigset_t()
+        sigemptyset(&signals)
+        sigaddset(&signals, SIGINT)
+        sigaddset(&signals, SIGTERM)
+        var signal: Int32 = 0
+        sigwait(&signals, &signal)
+        Self.children.withLock { for child in $0 { kill(child, SIGKILL) } }
+        leave()
+        _exit(128 + signal)
+    }
+}
