@@ -268,7 +268,7 @@ struct ObservingPathTests {
         try await withFolder { folder in
             let path = folder + "/a/b/store"
             var placing = try Placing(path)
-            for round in 0..<1000 {
+            for round in 0..<500 {
                 let wasThere = FileID(of: path) != nil
                 var signal: StoreSignal = []
                 for _ in 0..<Int.random(in: 1...12, using: &random) {
@@ -319,7 +319,7 @@ struct ObservingPathTests {
             }
             let path = folder + "/a/b/store"
             var placing = try Placing(path, inotify: inotify)
-            for round in 0..<300 {
+            for round in 0..<500 {
                 for name in try FileManager.default.contentsOfDirectory(atPath: folder) {
                     try FileManager.default.removeItem(atPath: folder + "/" + name)
                 }

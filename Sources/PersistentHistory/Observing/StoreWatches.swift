@@ -4,8 +4,8 @@ internal import Glibc
 ///
 /// Watches are placed from the root down to the store's real file. Afterwards the path is followed
 /// again: where it leads the same way, every later change of it makes an event on one of these watches,
-/// and where it does not, they are placed anew. Thus the names of unrelated files are heard of only from
-/// the store's own folder and, while there is no store, from the folders above it.
+/// and where it does not, they are placed anew. In the long run the names of unrelated files are heard of only
+/// from the store's own folder and, while there is no store, from the folders above it.
 struct StoreWatches: Sendable {
     /// What a consumer is to be told, once the lock that guards this value is no longer held.
     enum Message: Sendable {
@@ -28,6 +28,8 @@ struct StoreWatches: Sendable {
     /// The watches of one store.
     private struct Placement: Sendable {
         var folders: Set<Int32> = []
+        /// The folder that the store is in, while there is a file.
+        var home: Int32?
         /// Where the path leads, while there is a file.
         var found: PathTrail.Lookup?
         var file: Int32?
@@ -114,7 +116,9 @@ struct StoreWatches: Sendable {
         guard let found = placement.found, !event.name.isEmpty else { return .follow }
         // Asked of the folder for another store that is not there; see `InotifyMask.file` why not for this one.
         if event.has(IN_ATTRIB) { return [] }
-        return event.name == found.name ? [.tell, .follow] : [.tell, .placeSideFiles]
+        guard event.watch == placement.home else { return .follow }
+        let isSideFile = event.name == found.name + "-wal" || event.name == found.name + "-journal"
+        return isSideFile ? [.tell, .placeSideFiles] : [.tell, .follow]
     }
 
     private mutating func perform(_ works: [StoreKey: Work]) -> [Message] {
@@ -153,9 +157,11 @@ struct StoreWatches: Sendable {
         var placement = Placement()
         unsettled.insert(key)
         for _ in 0..<Self.mostAttempts {
-            placement = try place(trail, for: key)
+            let wishes: [Int32: WatchTable.Use]
+            (placement, wishes) = try place(trail, for: key)
             let again = PathTrail(following: store.path)
             if again == trail {
+                for (watch, use) in wishes { table.want(use, of: watch, for: key) }
                 unsettled.remove(key)
                 break
             }
@@ -171,28 +177,43 @@ struct StoreWatches: Sendable {
         return signal
     }
 
-    private mutating func place(_ trail: PathTrail, for key: StoreKey) throws(ObserverError) -> Placement {
+    /// Watches everything on the way, for more than will be wanted: each folder for the name looked up in it, too.
+    ///
+    /// For a name may lead elsewhere just while a watch is placed under it, and back again before the path is
+    /// followed for the second time. That makes an event now.
+    ///
+    /// - Returns: also what is wanted of the folders and links once they are known to be the right ones.
+    private mutating func place(
+        _ trail: PathTrail, for key: StoreKey
+    ) throws(ObserverError) -> (Placement, wishes: [Int32: WatchTable.Use]) {
         var placement = Placement()
-        for (path, use) in Self.uses(of: trail) {
+        var wishes: [Int32: WatchTable.Use] = [:]
+        for (path, wish) in Self.wishes(for: trail) {
+            var use = wish
+            if wish.kind == .folder { use.kind = .names }
             do throws(ObserverError) {
-                if let watch = try table.place(path, for: key, use) { placement.folders.insert(watch) }
+                guard let watch = try table.place(path, for: key, use) else { continue }
+                wishes[watch] = wishes[watch]?.union(wish) ?? wish
+                if path == trail.store?.folder { placement.home = watch }
             } catch  where error.code == .unreadable && path != trail.lookups.last?.folder {
                 // A folder that may be passed but not read: that it is moved will not be noticed.
             }
         }
-        guard let found = trail.store else { return placement }
-        placement.file = try table.place(found.path, for: key, .file)
+        placement.folders = Set(wishes.keys)
+        guard let found = trail.store else { return (placement, wishes) }
+        placement.file = try table.place(found.path, for: key, .init(kind: .file))
         placement.found = placement.file == nil ? nil : found
-        placement.wal = try table.place(found.path + "-wal", for: key, .file)
-        placement.journal = try table.place(found.path + "-journal", for: key, .file)
-        return placement
+        placement.wal = try table.place(found.path + "-wal", for: key, .init(kind: .file))
+        placement.journal = try table.place(found.path + "-journal", for: key, .init(kind: .file))
+        return (placement, wishes)
     }
 
-    /// The folders and links on the way, from the root down, and what is wanted of each.
-    private static func uses(of trail: PathTrail) -> [(path: String, use: WatchTable.Use)] {
+    /// What is wanted of each folder and link on the way, from the root down.
+    private static func wishes(for trail: PathTrail) -> [(path: String, use: WatchTable.Use)] {
         var order: [String] = []
         var uses: [String: WatchTable.Use] = [:]
-        func want(_ use: WatchTable.Use, of path: String) {
+        func want(_ kind: WatchTable.Use.Kind, _ names: Set<String> = [], of path: String) {
+            let use = WatchTable.Use(kind: kind, names: names)
             if let earlier = uses[path] {
                 uses[path] = earlier.union(use)
             } else {
@@ -203,9 +224,9 @@ struct StoreWatches: Sendable {
         for lookup in trail.lookups {
             let name = lookup.name
             switch lookup.found {
-            case .file: want(.names([name, name + "-wal", name + "-journal"]), of: lookup.folder)
-            case _ where trail.store == nil: want(.absentName([name]), of: lookup.folder)
-            default: want(.folder, of: lookup.folder)
+            case .file: want(.names, [name, name + "-wal", name + "-journal"], of: lookup.folder)
+            case _ where trail.store == nil: want(.absentName, [name], of: lookup.folder)
+            default: want(.folder, [name], of: lookup.folder)
             }
             if case .folder = lookup.found { want(.folder, of: lookup.path) }
             if case .link = lookup.found { want(.link, of: lookup.path) }
@@ -215,8 +236,8 @@ struct StoreWatches: Sendable {
 
     private mutating func placeSideFiles(of key: StoreKey) throws(ObserverError) {
         guard var placement = stores[key]?.placement, let found = placement.found else { return }
-        placement.wal = try table.place(found.path + "-wal", for: key, .file)
-        placement.journal = try table.place(found.path + "-journal", for: key, .file)
+        placement.wal = try table.place(found.path + "-wal", for: key, .init(kind: .file))
+        placement.journal = try table.place(found.path + "-journal", for: key, .init(kind: .file))
         stores[key]?.placement = placement
         unsettled.formUnion(table.keep(placement.all, for: key))
     }

@@ -8,45 +8,41 @@ typealias StoreKey = Int
 /// Inotify knows one watch for an inode, with one mask; the mask here is the union of what its users want.
 struct WatchTable: Sendable {
     /// What a store wants of a watch.
-    enum Use: Equatable, Sendable {
-        /// To be told that the folder itself moves or goes.
-        case folder
-        /// That, and of these names in it.
-        case names(Set<String>)
-        /// That, and of these names, one of which is not there.
-        case absentName(Set<String>)
-        case link
-        case file
+    struct Use: Equatable, Sendable {
+        enum Kind: Int, Sendable {
+            case file, link
+            /// That the folder itself moves or goes.
+            case folder
+            /// And which names come and go in it.
+            case names
+            /// And whether the name that is not there may be accessible now.
+            case absentName
+        }
+
+        var kind: Kind
+        /// The names in the folder that are the store's business; also where events of names are not asked
+        /// for, as there may still be some from before, or for another store.
+        var names: Set<String> = []
 
         var mask: UInt32 {
-            switch self {
+            switch kind {
+            case .file: InotifyMask.file
+            case .link: InotifyMask.link
             case .folder: InotifyMask.folder
             case .names: InotifyMask.names
             case .absentName: InotifyMask.absentName
-            case .link: InotifyMask.link
-            case .file: InotifyMask.file
             }
         }
 
-        var names: Set<String> {
-            switch self {
-            case .names(let names), .absentName(let names): names
-            case .folder, .link, .file: []
-            }
-        }
-
-        /// Two wishes of one store for the same folder.
+        /// Two wishes of one store for the same inode.
         func union(_ other: Use) -> Use {
-            switch (self, other) {
-            case (.absentName, _), (_, .absentName): .absentName(names.union(other.names))
-            case (.names, _), (_, .names): .names(names.union(other.names))
-            default: self
-            }
+            Use(kind: kind.rawValue < other.kind.rawValue ? other.kind : kind, names: names.union(other.names))
         }
     }
 
     private struct Watch: Sendable {
-        let path: String
+        /// Where it was last placed; the same inode may have had another name before.
+        var path: String
         var mask: UInt32
         var users: [StoreKey: Use] = [:]
         /// How many users want each mask, so that a folder with a thousand stores is not gone through.
@@ -92,11 +88,17 @@ struct WatchTable: Sendable {
     mutating func place(_ path: String, for store: StoreKey, _ use: Use) throws(ObserverError) -> Int32? {
         guard let id = try inotify.add(path, use.mask | UInt32(IN_MASK_ADD)) else { return nil }
         var watch = watches.removeValue(forKey: id) ?? Watch(path: path, mask: 0)
+        watch.path = path
         watch.mask |= use.mask
         watch.set(use, for: store)
         watches[id] = watch
         placed[store, default: []].insert(id)
         return id
+    }
+
+    /// Changes what a store wants of a watch that it has placed; `keep` then tells the kernel.
+    mutating func want(_ use: Use, of id: Int32, for store: StoreKey) {
+        watches[id]?.set(use, for: store)
     }
 
     /// Ends all that a store has placed, but for `kept`.
