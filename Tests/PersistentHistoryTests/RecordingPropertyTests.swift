@@ -6,7 +6,7 @@ import Testing
 
 /// Whatever SQL ran, the history is a sequence that could have happened, and a copy made from it
 /// equals the store.
-@Suite struct RecordingPropertyTests {
+@Suite(.serialized) struct RecordingPropertyTests {
     static let schemas = [
         "CREATE TABLE t (id INTEGER PRIMARY KEY, a TEXT UNIQUE, b COLLATE NOCASE, c INTEGER)",
         "CREATE TABLE t (id TEXT PRIMARY KEY, a UNIQUE, b, c INTEGER)",
@@ -20,7 +20,7 @@ import Testing
         "CREATE TABLE t (rowid TEXT, id INTEGER NOT NULL, a, b, c, UNIQUE (id, b))",
     ]
 
-    @Test(arguments: schemas.indices, 0..<12)
+    @Test(arguments: schemas.indices, 0..<8)
     func copyEqualsStore(schema: Int, seed: Int) throws {
         let folder = try TemporaryFolder()
         var random = Seed(UInt64(schema * 1000 + seed))
