@@ -8,6 +8,8 @@ import GRDB
 public struct HistoryCleaner: Sendable {
     /// Changes looked at in one step: a few milliseconds of the write lock.
     static let stepSize = 250
+    /// How often a lock is asked for in vain, at growing intervals, before a turn is given up.
+    static let mostRefusals = 6
 
     let path: String
     let rule: DeliveryRule
@@ -33,16 +35,23 @@ public struct HistoryCleaner: Sendable {
     public func clean(
         through limit: Int64, shouldStop: @Sendable () -> Bool = { false }
     ) async throws -> Outcome {
-        let queue = try StoreConnection.open(path, .write)
+        let queue = try StoreConnection.open(path, .write, patience: 0)
         var deleted = 0
-        while true {
-            let step = try HistoryError.translating(path) {
-                try queue.inTransaction(.immediate) { db in try Step(db, limit: limit, rule: rule) }
+        var refusals = 0
+        while !shouldStop() {
+            do {
+                let step = try HistoryError.translating(path) {
+                    try queue.inTransaction(.immediate) { db in try Step(db, limit: limit, rule: rule) }
+                }
+                deleted += step.deleted
+                refusals = 0
+                if step.isLast { break }
+                // Writers that wait for the lock come first.
+                await Task.yield()
+            } catch let error as HistoryError where error.code == .storeBusy && refusals < Self.mostRefusals {
+                refusals += 1
+                try await Task.sleep(for: Backoff.delay(afterFailures: refusals))
             }
-            deleted += step.deleted
-            if step.isLast || shouldStop() { break }
-            // Writers that wait for the lock come first.
-            await Task.yield()
         }
         return try HistoryError.translating(path) { [deleted] in
             let header = try queue.read { db in try HistoryHeader(db) }

@@ -13,7 +13,7 @@ final class StoreSession: Sendable {
     private let ending = StopSignal()
     private let runners: [(consumer: Consumer, runner: ConsumerRunner)]
     private let schemaVersion: Locked<Int64>
-    private let standstill = Locked(StandstillWatch())
+    private let cleaning: CleaningTurns
     private let file: FileID?
 
     /// Opens the store, brings its tracking up to date, and finds each consumer's place.
@@ -36,8 +36,8 @@ final class StoreSession: Sendable {
         schemaVersion = Locked(try reader.schemaVersion())
         fetcher = try SharedFetcher(reader)
         state = try StateDatabase(folder: stateFolder, store: reader.storeID)
-        let newest = try reader.newestToken()
-        reporter.report(.storeOpened(newest: newest))
+        cleaning = CleaningTurns(store, reader: reader, state: state, reporter: reporter, stop: ending)
+        reporter.report(.storeOpened(newest: try reader.newestToken()))
 
         for consumer in try state.keepOnly(Set(store.consumers.map(\.author))) {
             reporter.report(.consumerForgotten(consumer: consumer))
@@ -63,12 +63,12 @@ final class StoreSession: Sendable {
             if !outcome.isEmpty { reporter.report(.trackingUpdated(outcome)) }
         }
         do {
-            report(try store.entities.map { try Tracking.track(store.path, $0) } ?? Tracking.refresh(store.path))
+            report(try store.entities.map { try Tracking.track(store.path, $0, patience: 0) } ?? Tracking.refresh(store.path, patience: 0))
             return nil
         } catch let error as HistoryError where error.code == .notAnEntity && store.entities != nil {
             // A table or a preserved column that is named in the configuration is not there.
             do {
-                report(try Tracking.refresh(store.path))
+                report(try Tracking.refresh(store.path, patience: 0))
             } catch let refused as HistoryError where refused.code == .notTracked {
                 throw error
             }
@@ -104,16 +104,15 @@ final class StoreSession: Sendable {
     /// - Throws: `HistoryError` where the store is lost.
     func run(watching signals: SignalRelay, isUp: @escaping @Sendable () -> Void) async throws {
         let bells = runners.map { _ in Bell() }
-        let cleanerBell = Bell()
         async let _ = passOnStop()
         try await withThrowingTaskGroup(of: Void.self) { group in
             for ((consumer, runner), bell) in zip(runners, bells) {
-                group.addTask { try await self.serve(consumer, runner, bell, cleanerBell) }
+                group.addTask { try await self.serve(consumer, runner, bell) }
             }
-            group.addTask { await self.keepClean(cleanerBell) }
+            group.addTask { await self.cleaning.run() }
             group.addTask {
                 defer {
-                    for bell in bells + [cleanerBell] { bell.end() }
+                    for bell in bells + [self.cleaning.bell] { bell.end() }
                     self.ending.request()
                 }
                 try await self.listen(signals, bells)
@@ -138,7 +137,7 @@ final class StoreSession: Sendable {
                 while let signal = await signals.next() {
                     if self.isGone(signal) { return }
                     try await self.probe.settle { try await self.look(bells) }
-                    try self.refreshTracking()
+                    try await self.refreshTracking()
                 }
             }
         } catch is CancellationError {
@@ -165,26 +164,32 @@ final class StoreSession: Sendable {
         }
     }
 
-    private func refreshTracking() throws {
-        let version: Int64
-        do {
-            version = try reader.schemaVersion()
-        } catch let error as HistoryError where error.code == .storeBusy {
-            return
+    /// Brings the tracking up to date where the schema has changed. A writer that holds the lock
+    /// is waited for: nobody else can commit meanwhile.
+    private func refreshTracking() async throws {
+        var failures = 0
+        while !ending.isRequested {
+            do {
+                let version = try reader.schemaVersion()
+                guard schemaVersion.withLock({ $0 != version }) else { return }
+                if let problem = try Self.bringTrackingUpToDate(store, reporter) { reporter.report(.trackingFailed(problem)) }
+                let now = try reader.schemaVersion()
+                schemaVersion.withLock { $0 = now }
+                return
+            } catch let error as HistoryError where error.code == .storeBusy {
+                failures += 1
+                await ending.sleep(for: Backoff.delay(afterFailures: failures))
+            }
         }
-        guard schemaVersion.withLock({ $0 != version }) else { return }
-        if let problem = try Self.bringTrackingUpToDate(store, reporter) { reporter.report(.trackingFailed(problem)) }
-        let now = try reader.schemaVersion()
-        schemaVersion.withLock { $0 = now }
     }
 
     // MARK: Consumers
 
-    private func serve(_ consumer: Consumer, _ runner: ConsumerRunner, _ bell: Bell, _ cleanerBell: Bell) async throws {
+    private func serve(_ consumer: Consumer, _ runner: ConsumerRunner, _ bell: Bell) async throws {
         try await retrying(consumer) { try await runner.prepareContexts(self.reader) }
         for await _ in bell {
             try await retrying(consumer) {
-                if try await runner.pass() { try self.countPass(cleanerBell) }
+                if try await runner.pass() { try self.cleaning.countPass() }
             }
         }
     }
@@ -221,68 +226,6 @@ final class StoreSession: Sendable {
         }
     }
 
-    // MARK: Cleaning
-
-    private func countPass(_ bell: Bell) throws {
-        guard case .byNotification = store.cleaning else { return }
-        try state.countPass()
-        bell.ring()
-    }
-
-    /// Cleans when it is due.
-    private func keepClean(_ bell: Bell) async {
-        switch store.cleaning {
-        case .none: return
-        case .byNotification:
-            for await _ in bell { await cleanIfDue() }
-        case .byDuration:
-            var failures = 0
-            while !ending.isRequested, !Task.isCancelled {
-                // A turn that could not be taken is tried again soon.
-                let wait = await cleanIfDue() ? schedule()?.delay(now: .now) : nil
-                failures = wait == nil ? failures + 1 : 0
-                await ending.sleep(for: wait ?? max(.seconds(1), Backoff.delay(afterFailures: failures)))
-            }
-        }
-    }
-
-    private func schedule() -> CleaningSchedule? {
-        do {
-            let (at, passes) = try state.cleaning()
-            return CleaningSchedule(strategy: store.cleaning, lastCleaned: at, passes: passes)
-        } catch {
-            reporter.report(.cleaningFailed(error as? HistoryError ?? HistoryError(.sqlite, "\(error)", cause: error)))
-            return nil
-        }
-    }
-
-    /// Whether the turn is taken, or was not due.
-    @discardableResult
-    private func cleanIfDue() async -> Bool {
-        guard let schedule = schedule() else { return false }
-        guard schedule.isDue(now: .now) else { return true }
-        do {
-            let cursors = try state.cursors()
-            let limit = CleaningLimit(
-                consumers: Set(store.consumers.map(\.author)), cursors: cursors,
-                newest: try reader.newestToken().number, now: .now, maximumDuration: store.maximumDuration)
-            let blockers = try limit.blockers.map { name in
-                (name, since: try reader.time(after: cursors[name]?.number ?? 0) ?? .now)
-            }
-            let standing = standstill.withLock { $0.standing(blockers, now: .now) }
-            if !standing.isEmpty { reporter.report(.cleaningBlocked(by: standing)) }
-            guard let number = limit.number else { return false }
-            let outcome = try await HistoryCleaner(path: store.path, rule: store.rule)
-                .clean(through: number, shouldStop: { [ending] in ending.isRequested })
-            if outcome.deleted > 0 { reporter.report(.cleaned(deleted: outcome.deleted, through: outcome.floor)) }
-            try state.saveCleaning(at: .now, passes: 0)
-            return true
-        } catch {
-            reporter.report(.cleaningFailed(error as? HistoryError ?? HistoryError(.sqlite, "\(error)", cause: error)))
-            return false
-        }
-    }
-
     /// Works off everything there is, once: for cron, and for tests.
     func runOnce() async throws {
         async let _ = passOnStop()
@@ -291,13 +234,13 @@ final class StoreSession: Sendable {
                 group.addTask {
                     try await self.retrying(consumer) {
                         try await runner.prepareContexts(self.reader)
-                        if try await runner.pass() { try self.countPass(Bell()) }
+                        if try await runner.pass() { try self.cleaning.countPass() }
                     }
                 }
             }
             try await group.waitForAll()
         }
-        await cleanIfDue()
+        await cleaning.cleanIfDue()
     }
 
     /// Until the task is cancelled.
@@ -305,18 +248,4 @@ final class StoreSession: Sendable {
         await stop.wait()
         if stop.isRequested { ending.request() }
     }
-}
-
-/// Wakes one waiter; rings that come while it works are one.
-struct Bell: AsyncSequence, Sendable {
-    private let stream: AsyncStream<Void>
-    private let continuation: AsyncStream<Void>.Continuation
-
-    init() {
-        (stream, continuation) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
-    }
-
-    func ring() { continuation.yield() }
-    func end() { continuation.finish() }
-    func makeAsyncIterator() -> AsyncStream<Void>.Iterator { stream.makeAsyncIterator() }
 }

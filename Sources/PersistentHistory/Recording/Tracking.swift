@@ -20,15 +20,16 @@ public enum Tracking {
     /// - Parameters:
     ///   - entities: Columns to preserve, by entity name. A nil list leaves what is preserved now.
     ///   - all: Whether every ordinary table is meant, with `entities` saying what to preserve.
+    ///   - patience: Seconds to wait for a lock that another process holds.
     /// - Throws: `HistoryError`.
     @discardableResult
     public static func track(
-        _ path: String, _ entities: [String: [String]?], all: Bool = false
+        _ path: String, _ entities: [String: [String]?], all: Bool = false, patience: Double = 5
     ) throws -> Outcome {
         // Most often nothing is to be done: then no lock is taken, and no file beside the store
         // made and removed, which others would hear of.
-        guard try !isUpToDate(path, entities, all: all) else { return Outcome() }
-        let queue = try StoreConnection.open(path, .write)
+        guard try !isUpToDate(path, entities, all: all, patience) else { return Outcome() }
+        let queue = try StoreConnection.open(path, .write, patience: patience)
         return try HistoryError.translating(path) {
             try queue.inTransaction(.immediate) { db in
                 try Plan(db, entities: entities, all: all).carryOut(db)
@@ -36,8 +37,8 @@ public enum Tracking {
         }
     }
 
-    private static func isUpToDate(_ path: String, _ entities: [String: [String]?], all: Bool) throws -> Bool {
-        let queue = try StoreConnection.open(path, .read)
+    private static func isUpToDate(_ path: String, _ entities: [String: [String]?], all: Bool, _ patience: Double) throws -> Bool {
+        let queue = try StoreConnection.open(path, .read, patience: patience)
         return try HistoryError.translating(path) {
             try queue.read { db in try Plan(db, entities: entities, all: all).isEmpty }
         }
@@ -48,7 +49,9 @@ public enum Tracking {
     ///
     /// - Throws: `HistoryError`.
     @discardableResult
-    public static func refresh(_ path: String) throws -> Outcome { try track(path, [:]) }
+    public static func refresh(_ path: String, patience: Double = 5) throws -> Outcome {
+        try track(path, [:], patience: patience)
+    }
 
     /// The ordinary tables of a store, which can be entities, with their columns.
     ///
