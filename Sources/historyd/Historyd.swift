@@ -54,7 +54,13 @@ struct Historyd: AsyncParsableCommand {
                 try await daemon.run()
             }
         } catch let error as HistoryError {
-            logger.report(error.code == .stateInUse ? .stateInUse : .storeUnusable, "\(error)")
+            let event: Event =
+                switch error.code {
+                case .stateInUse: .stateInUse
+                case .stateUnusable: .stateCorrupt
+                default: .storeUnusable
+                }
+            logger.report(event, "\(error)")
             throw ExitCode(ExitStatus(error).rawValue)
         }
     }

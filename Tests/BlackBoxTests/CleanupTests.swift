@@ -3,7 +3,7 @@ import PersistentHistory
 import Testing
 
 /// History is deleted when everybody has had it, and not before.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(5)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(15)))
 struct CleanupTests {
     private static let strategies = [
         #""clean": {"strategy": "byNotification", "times": 2}"#, #""clean": {"strategy": "byDuration", "seconds": "100ms"}"#,

@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 /// Hooks that fail.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(5)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(15)))
 struct HookFailureTests {
     private static let quick = #""retry": {"attempts": 3, "initialDelay": "20ms", "maximumDelay": "50ms"}"#
 

@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 /// What a daemon takes while nothing happens.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(5)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(15)))
 struct IdleTests {
     @Test("Nothing happens while nothing happens", arguments: Journal.allCases)
     func idle(_ journal: Journal) async throws {

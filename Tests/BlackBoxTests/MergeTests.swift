@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 /// The pipeline of merge hooks, and what it leaves for the replica.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(5)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(15)))
 struct MergeTests {
     private static let setup = StoreSetup(authors: StoreSetup.mirrored())
 

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// Replicas equal their stores, whatever tables look like and whatever is done to them.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(5)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(15)))
 struct ReplicaTests {
     private static let schema = """
         CREATE TABLE person (id INTEGER PRIMARY KEY, name TEXT, email TEXT UNIQUE, age INTEGER);
@@ -163,12 +163,14 @@ struct ReplicaTests {
             // What was there before tracking began.
             try await first.logged(#"Context "view" of "Mirror" was filled from the store"#)
             try await bench.write("INSERT INTO person (id) VALUES (2)", as: "Widget")
+            try await bench.calls(1, of: first)
             try await bench.waitForReplica(first)
             try await first.stop()
             for suffix in ["", "-wal", "-shm"] { unlink(bench.path("replica.sqlite" + suffix)) }
             try await bench.write("INSERT INTO person (id) VALUES (3)", as: "Widget")
             let second = try await bench.startDaemon()
             try await second.logged(#"Context "view" of "Mirror" was filled from the store"#)
+            try await bench.calls(2, of: second)
             try await bench.waitForReplica(second)
             try await second.stop()
             try await bench.expectReplicaEqualsStore(["person": "id"])
@@ -187,6 +189,7 @@ struct ReplicaTests {
             try bench.configure(StoreSetup(authors: StoreSetup.mirrored(entities: #"["person"]"#)))
             let second = try await bench.startDaemon()
             try await bench.write("INSERT INTO person (id) VALUES (2); INSERT INTO item VALUES ('y', 1)", as: "Widget")
+            try await bench.calls(4, of: second)
             try await bench.waitForReplica(second)
             try await second.stop()
             try await bench.expectReplicaEqualsStore(["person": "id"])

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// Stores that are missing, damaged, locked, replaced: a clear line, nothing lost, no busy loop.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(5)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(15)))
 struct StoreTroubleTests {
     /// Runs the body, and what comes after, for at least some time, in which the daemon must
     /// not use more than a tenth of a processor.

@@ -78,9 +78,13 @@ public final class StateDatabase: Sendable {
     }
 
     private static func unusable(_ path: String, _ error: DatabaseError) -> HistoryError {
-        HistoryError(
+        let isDamaged = error.resultCode == .SQLITE_NOTADB || error.resultCode == .SQLITE_CORRUPT
+        return HistoryError(
             .stateUnusable, "The state database \"\(path)\" can not be used: \(error.message ?? "SQLite result \(error.resultCode.rawValue)").",
-            hint: "Check the state folder's permissions and space.", cause: error)
+            hint: isDamaged
+                ? "Restore it from a backup, or move it away: its consumers then begin anew."
+                : "Check the state folder's permissions and space.",
+            cause: error)
     }
 
     private func access<T>(_ body: (Database) throws -> T) throws -> T {

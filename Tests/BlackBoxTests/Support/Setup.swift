@@ -55,7 +55,7 @@ struct PluginSetup {
         environment["BENCH"] = folder
         let variables = environment.sorted { $0.key < $1.key }.map { #""\#($0.key)": "\#($0.value)""# }
         var members = [
-            #""name": "\#(name)""#, #""command": ["\#(folder)/\#(behaviour.rawValue)", "\#(mode)"]"#, #""mode": "\#(mode)""#,
+            #""name": "\#(name)""#, #""command": ["\#(behaviour.interpreter)", "\#(folder)/\#(behaviour.rawValue)", "\#(mode)"]"#, #""mode": "\#(mode)""#,
             #""environment": {\#(variables.joined(separator: ", "))}"#,
         ]
         if !more.isEmpty { members.append(more) }

@@ -81,6 +81,11 @@ final class Workbench: Sendable {
 
     /// Ends everything that was started, and what that started.
     fileprivate func end() async throws {
+        // A task of its own, so that this is done also where the test was cancelled at its time limit.
+        try await Task { try await endAll() }.value
+    }
+
+    private func endAll() async throws {
         for program in programs.withLock({ $0 }) { try await program.destroy() }
         // A plugin ends with its standard input, or it was killed with its group; what is left of
         // a daemon that was killed may take a moment.
