@@ -54,8 +54,8 @@ run: debug ## Run the daemon on a small store of its own in .run, ready to be tr
 	@config/sample/run .build/debug .run
 
 bench: dependencies ## Run the benchmarks, built for use.
+	$(SWIFT) build -c release --static-swift-stdlib --product historyd
 	$(SWIFT) build -c release --static-swift-stdlib --product historyd-bench
-	$(call build-extension,.build/release)
 	.build/release/historyd-bench $(BENCHFLAGS)
 
 install: ## Install what was built. DESTDIR=, PREFIX=, UNITDIR=, BINDIR= (where the programs are).

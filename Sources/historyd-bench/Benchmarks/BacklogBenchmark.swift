@@ -64,7 +64,7 @@ struct BacklogBenchmark {
         let (first, last) = try readAll(daemon.stamps)
         let reading = try ProcessReading(of: daemon.child.processID)
         return Drain(
-            seconds: Double(last - daemon.started) / 1e9, processor: reading.ticks / Double(sysconf(Int32(_SC_CLK_TCK))),
+            seconds: Double(last - daemon.started) / 1e9, processor: reading.seconds,
             toFirst: Double(first - daemon.started) / 1e9, reading: reading)
     }
 

@@ -35,12 +35,28 @@ struct LatencyBenchmark {
             for synchronous in journal == .wal ? ["NORMAL", "FULL"] : ["FULL"] {
                 let sides = try zip(stores, readers).map { Side(writer: try StoreWriter($0, synchronous: synchronous), stamps: $1) }
                 let name = journal == .wal ? "WAL, synchronous=\(synchronous)" : "rollback journal, synchronous=\(synchronous)"
+                let before = try readings(daemon, loop)
                 figures += try measure(sides, name)
+                let spent = zip(try readings(daemon, loop), before).map { $0.seconds - $1.seconds }
+                figures.append(processorTime(spent, name))
             }
             withExtendedLifetime(holders) {}
         }
         return figures
     }
+
+    private func readings(_ daemon: DaemonProcess, _ loop: BareProcess) throws -> [ProcessReading] {
+        try [daemon.child, loop.children[0]].map { try ProcessReading(of: $0.processID) }
+    }
+
+    private func processorTime(_ seconds: [Double], _ name: String) -> Figure {
+        // The first block, which warms up, is counted too.
+        let each = seconds.map { $0 / Double((blocks + 1) * Self.block) * 1e6 }
+        return Figure(
+            group, "\(name), processor time each", each[0], .microseconds, against: .init(name: "bare loop", value: each[1]))
+    }
+
+    private var group: String { "from COMMIT's return to the plugin (\(blocks * Self.block) commits each)" }
 
     private struct Side {
         let writer: StoreWriter
@@ -70,7 +86,6 @@ struct LatencyBenchmark {
             }
         }
         let results = latencies.map { Distribution($0) }
-        let group = "from COMMIT's return to the plugin, µs (\(latencies[0].count) commits each)"
         return ["bare loop", "bare loop and a plugin"].enumerated().flatMap { place, baseline in
             [("p50", 0.5), ("p99", 0.99)].map { label, share in
                 Figure(

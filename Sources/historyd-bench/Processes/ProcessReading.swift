@@ -12,6 +12,8 @@ struct ProcessReading {
     /// Time on a processor, in clock ticks.
     let ticks: Double
 
+    var seconds: Double { ticks / Double(sysconf(Int32(_SC_CLK_TCK))) }
+
     init(of processID: pid_t) throws {
         let status = Fields("/proc/\(processID)/status")
         resident = try status.number("VmRSS")
