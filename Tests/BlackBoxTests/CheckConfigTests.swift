@@ -61,8 +61,8 @@ struct CheckConfigTests {
                   {"name": "j", "kind": "merge", "before": "p/h"}]}]}
                 """,
             lines: [
-                #"p.json:2:46: plugins[0].hooks[0].store: unknown store "b"; did you mean "a"? Known: "a""#,
-                #"p.json:2:63: plugins[0].hooks[0].consumer: unknown consumer "N"; did you mean "M"? Known: "M""#,
+                #"p.json:2:46: plugins[0].hooks[0].store: unknown store "b". Known: "a""#,
+                #"p.json:2:63: plugins[0].hooks[0].consumer: unknown consumer "N". Known: "M""#,
                 #"p.json:3:44: plugins[0].hooks[1].before: unknown merge hook "p/x"; did you mean "p/j"? Known: "p/j""#,
                 #"p.json:4:44: plugins[0].hooks[2].before: expected a merge hook; "p/h" is an observer"#,
             ]),
