@@ -218,7 +218,9 @@ extension Workbench {
     func waitForReplica(_ daemon: DaemonUnderTest, replica: String = "replica.sqlite") async throws {
         let newest = try await sql("SELECT max(id) FROM historyd_change")
         try await eventually("the replica at \(newest)", state: { daemon.log.joined(separator: "\n") }) {
-            guard FileManager.default.fileExists(atPath: self.path(replica)) else { return false }
+            guard FileManager.default.fileExists(atPath: self.path(replica)),
+                try await self.sql("SELECT count(*) FROM sqlite_schema WHERE name = 'historyd_replica'", of: self.path(replica)) == "1\n"
+            else { return false }
             return try await self.sql("SELECT max(number) FROM historyd_replica", of: self.path(replica)) == newest
         }
     }
