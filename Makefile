@@ -47,8 +47,19 @@ debug: dependencies ## Build for development, tests included, in .build/debug.
 	$(SWIFT) build --build-tests
 	$(call build-extension,.build/debug)
 
-test: debug ## Run every test. TESTFLAGS="--filter NAME" runs some, here and below.
+# One process for each group: tests of one process share its few threads, and those that compute
+# would keep those waiting that listen to a daemon.
+TESTGROUPS = PersistentHistoryTests HistoryConfigurationTests|HistoryPluginsTests|HistoryDaemonTests \
+	BlackBoxTests|SystemdTests
+
+test: debug ## Run every test. TESTFLAGS="--filter NAME" runs some.
+ifdef TESTFLAGS
 	$(SWIFT) test --skip-build --disable-xctest $(TESTFLAGS)
+else
+	@failed=; for group in $(foreach group,$(TESTGROUPS),'$(group)'); do \
+		$(SWIFT) test --skip-build --disable-xctest --filter "$$group" || failed=1; done; \
+	[ -z "$$failed" ]
+endif
 
 run: debug ## Run the daemon on a small store of its own in .run, ready to be tried.
 	@config/sample/run .build/debug .run

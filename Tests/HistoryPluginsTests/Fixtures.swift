@@ -128,7 +128,7 @@ enum Calls {
 
 /// Runs a coprocess beside the body, and stops it at the end.
 func withCoprocess<Result: Sendable>(
-    _ command: [String], timeout: Duration = .seconds(20), grace: Duration = .seconds(20),
+    _ command: [String], timeout: Duration = .seconds(120), grace: Duration = .seconds(20),
     window: CoprocessProtocol.Window = .init(), environment: [String: String] = [:],
     journal: Journal = Journal(), _ body: (CoprocessPlugin) async throws -> Result
 ) async throws -> Result {
@@ -143,7 +143,7 @@ func withCoprocess<Result: Sendable>(
 }
 
 func oneshot(
-    _ command: [String], timeout: Duration = .seconds(20), environment: [String: String] = [:],
+    _ command: [String], timeout: Duration = .seconds(120), environment: [String: String] = [:],
     directory: String? = nil, journal: Journal = Journal()
 ) -> OneshotPlugin {
     OneshotPlugin(
