@@ -69,8 +69,10 @@ public struct Daemon: Sendable {
     private func readiness(_ assembly: Assembly, _ gates: [StartGate], _ status: Locked<DaemonStatus>) -> ReadinessService {
         ReadinessService {
             for plugin in assembly.coprocesses {
-                do {
+                do throws(HookFailure) {
                     try await plugin.waitUntilStarted()
+                } catch where error.reason == .cancelled {
+                    // The daemon ends before it was ready, for a reason that is told elsewhere.
                 } catch {
                     logger.report(.pluginUnstartable, "Plugin \"\(plugin.plugin.name)\" can not be started: \(error) It is tried again.")
                 }
