@@ -2,7 +2,7 @@ import ArgumentParser
 
 /// What historyd costs, in figures. `make bench` builds and runs it; it is not a test.
 @main
-struct Bench: AsyncParsableCommand {
+struct Bench: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "historyd-bench",
         abstract: "Measures historyd, each figure against a baseline in the same run.",
