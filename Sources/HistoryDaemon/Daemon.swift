@@ -93,8 +93,10 @@ public struct Daemon: Sendable {
     ) -> ReadinessService {
         ReadinessService {
             for plugin in assembly.coprocesses {
-                do {
+                do throws(HookFailure) {
                     try await plugin.waitUntilStarted()
+                } catch where error.reason == .cancelled {
+                    // The daemon ends before it was ready, for a reason that is told elsewhere.
                 } catch {
                     logger.report(.pluginUnstartable, "Plugin \"\(plugin.plugin.name)\" can not be started: \(error) It is tried again.")
                 }

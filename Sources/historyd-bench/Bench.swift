@@ -6,7 +6,7 @@ struct Bench: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "historyd-bench",
         abstract: "Measures historyd, each figure against a baseline in the same run.",
-        subcommands: [Run.self, WatchCommand.self, PluginCommand.self],
+        subcommands: [Run.self, WatchCommand.self, PluginCommand.self, IdleCommand.self],
         defaultSubcommand: Run.self)
 }
 
@@ -36,7 +36,8 @@ struct Run: ParsableCommand {
     @Option(help: ArgumentHelp("Keep the results as JSON.", valueName: "file"))
     var json: String?
 
-    @Option(help: ArgumentHelp("The daemon to measure (default: the one beside this program).", valueName: "file"))
+    @Option(
+        help: ArgumentHelp("The daemon to measure (default: the one beside this program).", valueName: "file"))
     var historyd: String?
 
     func validate() throws {
@@ -53,7 +54,8 @@ struct Run: ParsableCommand {
             Progress.note("measuring: \(part.rawValue)")
             switch part {
             case .latency: figures += try LatencyBenchmark(workplace, commits: transactions ?? 2000).run()
-            case .backlog: figures += try BacklogBenchmark(workplace, transactions: transactions ?? 200_000).run()
+            case .backlog:
+                figures += try BacklogBenchmark(workplace, transactions: transactions ?? 200_000).run()
             case .recording: figures += try RecordingBenchmark(workplace).run()
             case .rest: figures += try RestBenchmark(workplace).run()
             }

@@ -53,6 +53,12 @@ private func decode<Value: Decodable>(_ type: Value.Type, _ text: String) throws
         }
     }
 
+    @Test func aUUIDIsWrittenAsEverybodyWritesIt() {
+        for uuid in (0..<50).map({ _ in UUID() }) {
+            #expect(json { $0.array { $0.uuid(uuid) } } == "[\"\(uuid.uuidString)\"]")
+        }
+    }
+
     @Test(arguments: [
         (3.0, "3.0"), (-0.0, "-0.0"), (0.1, "0.1"), (1e20, "1e+20"), (.leastNonzeroMagnitude, "5e-324"),
         (.infinity, "9e999"), (-.infinity, "-9e999"), (.nan, "null")

@@ -36,16 +36,19 @@ struct BacklogBenchmark {
             Figure(
                 group, "worked off", count / median(\.daemon.seconds), .perSecond,
                 against: .init(name: baselines[place], value: count / seconds[place]))
-        } + [0, 1].map { place in
-            Figure(
-                group, "processor time each", median(\.daemon.processor) / count * 1e6, .microseconds,
-                against: .init(name: baselines[place], value: processor[place] / count * 1e6))
-        } + [
-            Figure(group, "from start to the first call", median(\.daemon.toFirst) * 1000, .milliseconds),
-            Figure(group, "daemon's memory after it, VmRSS", median(\.daemon.reading?.resident), .kibibytes),
-            Figure(group, "daemon's memory after it, Pss", median(\.daemon.reading?.proportional), .kibibytes),
-            Figure(group, "daemon's memory, peak", median(\.daemon.reading?.peak), .kibibytes),
-        ]
+        }
+            + [0, 1].map { place in
+                Figure(
+                    group, "processor time each", median(\.daemon.processor) / count * 1e6, .microseconds,
+                    against: .init(name: baselines[place], value: processor[place] / count * 1e6))
+            } + [
+                Figure(group, "from start to the first call", median(\.daemon.toFirst) * 1000, .milliseconds),
+                Figure(
+                    group, "daemon's memory after it, VmRSS", median(\.daemon.reading?.resident), .kibibytes),
+                Figure(
+                    group, "daemon's memory after it, Pss", median(\.daemon.reading?.proportional), .kibibytes),
+                Figure(group, "daemon's memory, peak", median(\.daemon.reading?.peak), .kibibytes),
+            ]
     }
 
     /// One way through the backlog, in seconds.
@@ -74,9 +77,12 @@ struct BacklogBenchmark {
         let reader = try BareReader(store)
         var count = 0
         while case let found = try reader.next(), !found.isEmpty { count += found.count }
-        guard count == transactions else { throw BenchError("The bare loop found \(count) transactions of \(transactions).") }
+        guard count == transactions else {
+            throw BenchError("The bare loop found \(count) transactions of \(transactions).")
+        }
         return Drain(
-            seconds: Double(Clock.now - begin) / 1e9, processor: Double(clock() - processor) / Double(CLOCKS_PER_SEC))
+            seconds: Double(Clock.now - begin) / 1e9,
+            processor: Double(clock() - processor) / Double(CLOCKS_PER_SEC))
     }
 
     private func drainByPlugin(_ store: String) throws -> Drain {
@@ -95,7 +101,9 @@ struct BacklogBenchmark {
             stamp = try stamps.next()
             count += stamp.transactions
         }
-        guard count == transactions else { throw BenchError("A plugin was told of \(count) transactions of \(transactions).") }
+        guard count == transactions else {
+            throw BenchError("A plugin was told of \(count) transactions of \(transactions).")
+        }
         return (first, stamp.time)
     }
 }

@@ -33,8 +33,12 @@ struct LatencyBenchmark {
             defer { pipe.end() }
             let readers = [daemon.stamps, loop.stamps, pipe.stamps]
             for synchronous in journal == .wal ? ["NORMAL", "FULL"] : ["FULL"] {
-                let sides = try zip(stores, readers).map { Side(writer: try StoreWriter($0, synchronous: synchronous), stamps: $1) }
-                let name = journal == .wal ? "WAL, synchronous=\(synchronous)" : "rollback journal, synchronous=\(synchronous)"
+                let sides = try zip(stores, readers).map {
+                    Side(writer: try StoreWriter($0, synchronous: synchronous), stamps: $1)
+                }
+                let name =
+                    journal == .wal
+                    ? "WAL, synchronous=\(synchronous)" : "rollback journal, synchronous=\(synchronous)"
                 let before = try readings(daemon, loop)
                 figures += try measure(sides, name)
                 let spent = zip(try readings(daemon, loop), before).map { $0.seconds - $1.seconds }
@@ -53,7 +57,8 @@ struct LatencyBenchmark {
         // The first block, which warms up, is counted too.
         let each = seconds.map { $0 / Double((blocks + 1) * Self.block) * 1e6 }
         return Figure(
-            group, "\(name), processor time each", each[0], .microseconds, against: .init(name: "bare loop", value: each[1]))
+            group, "\(name), processor time each", each[0], .microseconds,
+            against: .init(name: "bare loop", value: each[1]))
     }
 
     private var group: String { "from COMMIT's return to the plugin (\(blocks * Self.block) commits each)" }

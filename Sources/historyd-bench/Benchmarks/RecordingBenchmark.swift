@@ -44,7 +44,8 @@ struct RecordingBenchmark {
             kinds.indices.map { kind in
                 let values = times[kind].map { Distribution($0).median }
                 return Figure(
-                    group, "\(kinds[kind].rawValue), \(RecordingSubject.Kind.allCases[subject].rawValue)", values[subject],
+                    group, "\(kinds[kind].rawValue), \(RecordingSubject.Kind.allCases[subject].rawValue)",
+                    values[subject],
                     .microseconds, against: .init(name: "untracked twin", value: values[0]))
             }
         }

@@ -38,7 +38,8 @@ final class RecordingSubject {
         case .delete: for id in ids { try delete.run(id) }
         case .unprepared: for id in ids { try connection.execute(Self.sql(id)) }
         case .bulkInsert: try inTransaction { for id in ids { try insert.run(id) } }
-        case .bulkUpdate: try connection.execute("UPDATE item SET quantity = quantity + 1 WHERE id > \(Self.settled)")
+        case .bulkUpdate:
+            try connection.execute("UPDATE item SET quantity = quantity + 1 WHERE id > \(Self.settled)")
         case .bulkDelete: try connection.execute("DELETE FROM item WHERE id > \(Self.settled)")
         }
         let time = Double(Clock.now - begin) / 1000 / Double(rows)

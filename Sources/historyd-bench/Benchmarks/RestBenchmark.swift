@@ -1,4 +1,5 @@
-/// What a daemon costs while nothing happens, beside a bare loop that waits in the same way.
+/// What a daemon costs while nothing happens, beside a bare loop that waits for the same, and beside a
+/// program with Swift's concurrency that waits for nothing.
 struct RestBenchmark {
     private static let seconds: UInt32 = 10
 
@@ -16,30 +17,33 @@ struct RestBenchmark {
         defer { Progress.attempt { try daemon.stop() } }
         let loop = try BareProcess.watching(stores[1], workplace, plugin: false)
         defer { loop.end() }
+        let idle = try Child([workplace.bench, "idle"])
+        defer { idle.end() }
         // Each has worked, and has come to rest again.
         for (writer, stamps) in zip(writers, [daemon.stamps, loop.stamps]) {
             _ = try writer.commit()
             _ = try stamps.next()
         }
-        Clock.pause(microseconds: 1_000_000)
+        // The runtime lets its threads go after five idle seconds.
+        Clock.pause(microseconds: 7_000_000)
 
-        let before = try readings(daemon, loop)
+        let processes = [daemon.child, loop.children[0], idle].map(\.processID)
+        let before = try processes.map { try ProcessReading(of: $0) }
         Clock.pause(microseconds: Self.seconds * 1_000_000)
-        let after = try readings(daemon, loop)
-        return [
-            figure("memory, VmRSS", .kibibytes, after.map(\.resident)),
-            figure("memory, Pss", .kibibytes, after.map(\.proportional)),
-            figure("threads", .count, after.map(\.threads)),
-            figure("wake-ups in \(Self.seconds) s", .count, zip(after, before).map { $0.waits(since: $1) }),
-            figure("processor ticks in \(Self.seconds) s", .count, zip(after, before).map { $0.ticks - $1.ticks }),
-        ]
+        let after = try processes.map { try ProcessReading(of: $0) }
+        return figures("memory, VmRSS", .kibibytes, after.map(\.resident))
+            + figures("memory, Pss", .kibibytes, after.map(\.proportional))
+            + figures("threads", .count, after.map(\.threads))
+            + figures("wake-ups in \(Self.seconds) s", .count, zip(after, before).map { $0.waits(since: $1) })
+            + figures(
+                "processor ticks in \(Self.seconds) s", .count, zip(after, before).map { $0.ticks - $1.ticks })
     }
 
-    private func readings(_ daemon: DaemonProcess, _ loop: BareProcess) throws -> [ProcessReading] {
-        try [daemon.child.processID, loop.children[0].processID].map { try ProcessReading(of: $0) }
-    }
-
-    private func figure(_ name: String, _ unit: Figure.Unit, _ values: [Double]) -> Figure {
-        Figure("an idle daemon", name, values[0], unit, against: .init(name: "bare loop at rest", value: values[1]))
+    private func figures(_ name: String, _ unit: Figure.Unit, _ values: [Double]) -> [Figure] {
+        ["bare loop at rest", "idle Swift program"].enumerated().map { place, baseline in
+            Figure(
+                "an idle daemon", name, values[0], unit,
+                against: .init(name: baseline, value: values[place + 1]))
+        }
     }
 }

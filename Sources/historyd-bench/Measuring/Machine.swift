@@ -14,7 +14,9 @@ struct Machine {
         var name = utsname()
         uname(&name)
         kernel = "\(Self.text(&name.sysname)) \(Self.text(&name.release)) \(Self.text(&name.machine))"
-        let model = FileBytes.text(of: "/proc/cpuinfo").split(separator: "\n").first { $0.hasPrefix("model name") }
+        let model = FileBytes.text(of: "/proc/cpuinfo").split(separator: "\n").first {
+            $0.hasPrefix("model name")
+        }
         let processors = sysconf(Int32(_SC_NPROCESSORS_ONLN))
         let title = model?.split(separator: ":").last.map { String($0.drop { $0 == " " }) } ?? "unknown"
         processor = "\(title), \(processors) processors"

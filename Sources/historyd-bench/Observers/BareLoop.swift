@@ -13,7 +13,9 @@ struct BareLoop {
         try reader.open()
         inotify = inotify_init1(Int32(IN_CLOEXEC))
         for file in [path, path + "-wal", path + "-journal"] where access(file, F_OK) == 0 {
-            guard inotify_add_watch(inotify, file, UInt32(IN_MODIFY)) >= 0 else { throw BenchError.system("watch a store") }
+            guard inotify_add_watch(inotify, file, UInt32(IN_MODIFY)) >= 0 else {
+                throw BenchError.system("watch a store")
+            }
         }
         store = Glibc.open(path, O_RDONLY | O_CLOEXEC)
         shm = Glibc.open(path + "-shm", O_RDONLY | O_CLOEXEC)
@@ -25,7 +27,8 @@ struct BareLoop {
         while read(inotify, &events, events.count) > 0 {
             while true {
                 // First the question, then the look: the other way round, a commit may slip through.
-                let isWriterActive = isLocked(shm, from: 120, count: 1) || isLocked(store, from: 0x4000_0000, count: 512)
+                let isWriterActive =
+                    isLocked(shm, from: 120, count: 1) || isLocked(store, from: 0x4000_0000, count: 512)
                 let transactions = try reader.next()
                 if !transactions.isEmpty { try found(transactions) }
                 if !isWriterActive { break }
@@ -61,7 +64,8 @@ final class BareReader {
     init(_ path: String) throws {
         connection = try Connection(path, readOnly: true)
         statement = try Statement(
-            connection, "SELECT id, origin, kind, object, detail FROM historyd_change WHERE id > ?1 ORDER BY id LIMIT 5000")
+            connection,
+            "SELECT id, origin, kind, object, detail FROM historyd_change WHERE id > ?1 ORDER BY id LIMIT 5000")
     }
 
     /// Begins at the end.

@@ -19,7 +19,8 @@ final class BareProcess {
     }
 
     private init(_ store: String, _ workplace: Workplace, plugin: Bool, all: Bool) throws {
-        let command = [workplace.bench, "watch", store] + (plugin ? ["--requests"] : []) + (all ? ["--all"] : [])
+        let command =
+            [workplace.bench, "watch", store] + (plugin ? ["--requests"] : []) + (all ? ["--all"] : [])
         let ends = try Child.pipe()
         defer { close(ends.writing) }
         guard plugin else {

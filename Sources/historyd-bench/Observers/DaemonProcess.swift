@@ -17,7 +17,8 @@ final class DaemonProcess {
         folder = try workplace.makeFolder("daemon")
         stamps = try StampReader(named: "\(folder)/stamps")
         try Self.save(Self.manifest(workplace.bench, stamps: "\(folder)/stamps"), to: "\(folder)/plugins.json")
-        try Self.save(Self.configuration(stores, plugins: "\(folder)/plugins.json"), to: "\(folder)/historyd.json")
+        try Self.save(
+            Self.configuration(stores, plugins: "\(folder)/plugins.json"), to: "\(folder)/historyd.json")
         let log = open("\(folder)/log", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
         guard log >= 0 else { throw BenchError.system("open the daemon's log") }
         defer { close(log) }
@@ -25,7 +26,10 @@ final class DaemonProcess {
         started = Clock.now
         child = try Child(
             [workplace.historyd, "--config", "\(folder)/historyd.json"],
-            environment: ["STATE_DIRECTORY=\(folder)/state", "RUNTIME_DIRECTORY=\(folder)", "NOTIFY_SOCKET=\(folder)/notify"],
+            environment: [
+                "STATE_DIRECTORY=\(folder)/state", "RUNTIME_DIRECTORY=\(folder)",
+                "NOTIFY_SOCKET=\(folder)/notify",
+            ],
             errors: log)
         guard readiness.wait() else {
             child.end()
@@ -60,7 +64,9 @@ final class DaemonProcess {
                         json.name("path")
                         json.string(path)
                         json.name("authors")
-                        json.raw(#"[{"name":"\#(BenchStore.reader)"},{"name":"\#(BenchStore.writer)","batch":true}]"#.utf8)
+                        json.raw(
+                            #"[{"name":"\#(BenchStore.reader)"},{"name":"\#(BenchStore.writer)","batch":true}]"#
+                                .utf8)
                     }
                 }
             }
@@ -94,43 +100,5 @@ final class DaemonProcess {
             }
         }
         return json
-    }
-}
-
-/// Where the daemon tells that it is ready, as it would tell the service manager (sd_notify(3)).
-private struct ReadinessSocket: ~Copyable {
-    private let descriptor: Int32
-
-    init(_ path: String) throws {
-        descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue), 0)
-        var address = sockaddr_un()
-        address.sun_family = sa_family_t(AF_UNIX)
-        let fits = withUnsafeMutableBytes(of: &address.sun_path) { place in
-            guard path.utf8.count < place.count else { return false }
-            place.copyBytes(from: path.utf8)
-            return true
-        }
-        guard fits else { throw BenchError("The folder for the stores has too long a name for a socket.") }
-        let result = withUnsafePointer(to: &address) {
-            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
-            }
-        }
-        guard result == 0 else { throw BenchError.system("make a socket") }
-        _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
-    }
-
-    deinit { close(descriptor) }
-
-    /// False where the daemon is silent for half a minute.
-    func wait() -> Bool {
-        var message = [UInt8](repeating: 0, count: 4096)
-        var source = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
-        while poll(&source, 1, 30_000) > 0 {
-            let count = recv(descriptor, &message, message.count, 0)
-            guard count > 0 else { return false }
-            if String(decoding: message[..<count], as: UTF8.self).split(separator: "\n").contains("READY=1") { return true }
-        }
-        return false
     }
 }

@@ -63,7 +63,8 @@ private struct RequestReader {
                 end.storeBytes(of: 0, as: UInt8.self)
                 let line = UnsafeMutableRawPointer(base + start).assumingMemoryBound(to: CChar.self)
                 requests.append(
-                    Request(id: Self.number("\"id\":", line), object: Self.number("\"objectID\":{\"id\":", line)))
+                    Request(
+                        id: Self.number("\"id\":", line), object: Self.number("\"objectID\":{\"id\":", line)))
                 start = UnsafeRawPointer(end) - UnsafeRawPointer(base) + 1
             }
             memmove(base, base + start, count - start)

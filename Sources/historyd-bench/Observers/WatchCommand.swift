@@ -20,7 +20,8 @@ struct WatchCommand: ParsableCommand {
             if requests {
                 try FileBytes.write(line.bytes(of: transactions), to: STDOUT_FILENO)
             } else if let last = transactions.last {
-                Stamp(object: last.object, transactions: Int64(transactions.count), time: Clock.now).send(to: STDOUT_FILENO)
+                Stamp(object: last.object, transactions: Int64(transactions.count), time: Clock.now).send(
+                    to: STDOUT_FILENO)
             }
         }
         if all {

@@ -37,7 +37,9 @@ final class Child {
 
         var processID = pid_t()
         let status = Self.withCStrings(command) { arguments in
-            Self.withCStrings(environment) { posix_spawn(&processID, command[0], &actions, &attributes, arguments, $0) }
+            Self.withCStrings(environment) {
+                posix_spawn(&processID, command[0], &actions, &attributes, arguments, $0)
+            }
         }
         guard status == 0 else { throw .system("start '\(command[0])'", status) }
         self.processID = processID

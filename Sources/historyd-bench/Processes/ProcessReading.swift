@@ -47,11 +47,15 @@ struct ProcessReading {
     }
 
     private static func tasks(of processID: pid_t) throws -> [String] {
-        guard let folder = opendir("/proc/\(processID)/task") else { throw BenchError.system("list a process's threads") }
+        guard let folder = opendir("/proc/\(processID)/task") else {
+            throw BenchError.system("list a process's threads")
+        }
         defer { closedir(folder) }
         var tasks: [String] = []
         while let entry = readdir(folder) {
-            let name = withUnsafeBytes(of: &entry.pointee.d_name) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
+            let name = withUnsafeBytes(of: &entry.pointee.d_name) {
+                String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self)
+            }
             if Int(name) != nil { tasks.append(name) }
         }
         return tasks
@@ -69,7 +73,9 @@ struct ProcessReading {
 
         func number(_ name: String) throws -> Double {
             let line = lines.first { $0.hasPrefix("\(name):") }
-            let value = line?.dropFirst(name.count + 1).split { $0 == " " || $0 == "\t" }.first.flatMap { Double($0) }
+            let value = line?.dropFirst(name.count + 1).split { $0 == " " || $0 == "\t" }.first.flatMap {
+                Double($0)
+            }
             guard let value else { throw BenchError("\(path) does not tell \(name).") }
             return value
         }

@@ -62,7 +62,9 @@ final class StampReader {
         guard poll(&source, 1, Self.patience) > 0 else { throw BenchError("An observer is silent.") }
         let free = buffer.count - end
         let count = buffer.withUnsafeMutableBytes { read(descriptor, $0.baseAddress.map { $0 + end }, free) }
-        guard count > 0 else { throw count == 0 ? BenchError("An observer has ended.") : .system("read stamps") }
+        guard count > 0 else {
+            throw count == 0 ? BenchError("An observer has ended.") : .system("read stamps")
+        }
         end += count
     }
 }

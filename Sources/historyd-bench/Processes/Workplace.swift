@@ -17,7 +17,8 @@ final class Workplace: Sendable {
     init(historyd given: String?) throws {
         let file = FileManager.default
         bench = try file.destinationOfSymbolicLink(atPath: "/proc/self/exe")
-        let folder = bench.split(separator: "/", omittingEmptySubsequences: false).dropLast().joined(separator: "/")
+        let folder = bench.split(separator: "/", omittingEmptySubsequences: false).dropLast().joined(
+            separator: "/")
         historyd = given ?? "\(folder)/historyd"
         guard file.isExecutableFile(atPath: historyd) else {
             throw BenchError("There is no program \"\(historyd)\": `make bench` builds it.")

@@ -9,7 +9,8 @@ enum BenchStore {
     static let table = "item"
     static let writer = "Writer"
     static let reader = "Reader"
-    static let insert = "INSERT INTO item VALUES (?1, 'name of ' || ?1, 'a text of some length, as texts are', ?1)"
+    static let insert =
+        "INSERT INTO item VALUES (?1, 'name of ' || ?1, 'a text of some length, as texts are', ?1)"
 
     /// - Parameter tracked: Whether its changes are recorded; deleted rows' names are preserved.
     static func make(_ path: String, _ journal: Journal = .wal, tracked: Bool = true) throws {

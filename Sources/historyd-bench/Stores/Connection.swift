@@ -9,7 +9,9 @@ final class Connection {
         var handle: OpaquePointer?
         let access = readOnly ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE
         let result = sqlite3_open_v2(path, &handle, access | SQLITE_OPEN_NOMUTEX, nil)
-        guard let handle, result == SQLITE_OK else { throw BenchError("Cannot open a store: SQLite result \(result).") }
+        guard let handle, result == SQLITE_OK else {
+            throw BenchError("Cannot open a store: SQLite result \(result).")
+        }
         self.handle = handle
     }
 
@@ -54,7 +56,9 @@ final class Statement {
 
     init(_ connection: Connection, _ sql: String) throws(BenchError) {
         var handle: OpaquePointer?
-        guard sqlite3_prepare_v3(connection.handle, sql, -1, UInt32(SQLITE_PREPARE_PERSISTENT), &handle, nil) == SQLITE_OK, let handle
+        guard
+            sqlite3_prepare_v3(connection.handle, sql, -1, UInt32(SQLITE_PREPARE_PERSISTENT), &handle, nil)
+                == SQLITE_OK, let handle
         else { throw connection.error(sql) }
         self.connection = connection
         self.sql = sql
@@ -90,6 +94,7 @@ final class Statement {
 
     /// A column's bytes as text, valid until the next step.
     func bytes(_ column: Int32) -> UnsafeBufferPointer<UInt8> {
-        UnsafeBufferPointer(start: sqlite3_column_text(handle, column), count: Int(sqlite3_column_bytes(handle, column)))
+        UnsafeBufferPointer(
+            start: sqlite3_column_text(handle, column), count: Int(sqlite3_column_bytes(handle, column)))
     }
 }

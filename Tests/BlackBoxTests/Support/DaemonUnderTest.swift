@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// A daemon that runs as a process of its own.
@@ -52,5 +53,27 @@ struct DaemonUnderTest: Sendable {
     func kill() async throws {
         program.signal(SIGKILL)
         _ = try await program.end()
+    }
+
+    /// Runs the body, and what comes after, for at least some time, in which the daemon must
+    /// not use more than a tenth of a processor.
+    func sparing(for period: Duration = .seconds(2), _ body: () async throws -> Void = {}) async throws {
+        let before = Processes.processorTime(processID)
+        let clock = ContinuousClock()
+        let start = clock.now
+        try await body()
+        if clock.now - start < period { try await observe(for: period - (clock.now - start)) }
+        let used = Processes.processorTime(processID) - before
+        #expect(used <= (clock.now - start) / 10, "\(log.suffix(20).joined(separator: "\n"))")
+        #expect(program.ended == nil)
+    }
+
+    /// The lines of its log that are worse than a notice, without what differs from run to run.
+    func problems(_ bench: Workbench) -> [String] {
+        log.filter { $0.hasPrefix("warning") || $0.hasPrefix("error") }.map { line in
+            var line = line.replacing(bench.folder.path + "/", with: "")
+            line.replace(/\ store=contacts$/, with: "")
+            return line
+        }
     }
 }
