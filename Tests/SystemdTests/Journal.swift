@@ -9,6 +9,13 @@ struct JournalEntry: Decodable, Sendable {
     subscript(_ field: String) -> String? { fields[field] }
     var message: String { fields["MESSAGE"] ?? "" }
 
+    /// As journalctl sees it: `FIELD=VALUE`, or `--unit=…` for what the unit and what systemd says of it.
+    fileprivate func fits(_ match: String) -> Bool {
+        let parts = match.split(separator: "=", maxSplits: 1).map(String.init)
+        let names = parts[0] == "--unit" ? ["_SYSTEMD_UNIT", "UNIT"] : [parts[0]]
+        return names.contains { fields[$0] == parts[1] }
+    }
+
     private enum Value: Decodable {
         case text(String)
         case other
@@ -50,7 +57,8 @@ extension Container {
     }
 
     /// Waits for the first entry after the mark that matches and is what is looked for, or for the
-    /// `count`th of them.
+    /// `count`th of them. The matches are applied here: a journalctl that follows with matches can miss
+    /// the first entry that comes after it found none.
     @discardableResult
     func waitForJournal(
         after mark: JournalMark, _ matches: String..., count: Int = 1,
@@ -59,7 +67,7 @@ extension Container {
         // By itself it would go on for ever, and a signal would reach nsenter, but not what it started.
         let command = enter(
             ["sh", "-c", #""$@" & read -r _; kill $!"#, "sh"]
-                + query(from: mark, matches) + ["--follow", "--lines=all"])
+                + query(from: mark, []) + ["--follow", "--lines=all"])
         let found = try await Subprocess.run(
             .name(command[0]), arguments: Arguments(Array(command.dropFirst())),
             input: .inputWriter, output: .sequence, error: .discarded
@@ -71,7 +79,7 @@ extension Container {
                 var entry: JournalEntry?
                 while missing > 0, let line = try await lines.next() {
                     entry = try decode(Substring(line))
-                    if let entry, !mark.isAt(entry), isFound(entry) { missing -= 1 }
+                    if let entry, !mark.isAt(entry), matches.allSatisfy(entry.fits), isFound(entry) { missing -= 1 }
                 }
                 found = .success(missing == 0 ? entry : nil)
             } catch {
