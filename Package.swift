@@ -61,7 +61,8 @@ let package = Package(
             swiftSettings: strict),
 
         .executableTarget(
-            name: "historyd", dependencies: ["HistoryDaemon", "HistoryConfiguration", "PersistentHistory", arguments, logging],
+            name: "historyd",
+            dependencies: ["HistoryDaemon", "HistoryConfiguration", "PersistentHistory", arguments, logging],
             swiftSettings: strict),
         .executableTarget(
             name: "historyctl",
@@ -80,7 +81,8 @@ let package = Package(
             dependencies: ["PersistentHistory", "TestSupport", grdb, sqlite, subprocess],
             swiftSettings: strict),
         .testTarget(
-            name: "HistoryConfigurationTests", dependencies: ["HistoryConfiguration", "TestSupport", subprocess],
+            name: "HistoryConfigurationTests",
+            dependencies: ["HistoryConfiguration", "TestSupport", subprocess],
             swiftSettings: strict),
         .testTarget(
             name: "HistoryPluginsTests", dependencies: ["HistoryPlugins", "TestSupport", logging, lifecycle],

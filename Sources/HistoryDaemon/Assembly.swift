@@ -61,14 +61,18 @@ extension ServedStore {
         }
         self.init(
             name: store.name, path: store.path,
-            entities: store.entities.map { Dictionary($0.map { ($0.name, Optional($0.preserve)) }) { first, _ in first } },
-            rule: rule, consumers: consumers, cleaning: store.clean.strategy, maximumDuration: store.clean.maximumDuration)
+            entities: store.entities.map {
+                Dictionary($0.map { ($0.name, Optional($0.preserve)) }) { first, _ in first }
+            },
+            rule: rule, consumers: consumers, cleaning: store.clean.strategy,
+            maximumDuration: store.clean.maximumDuration)
     }
 }
 
 extension ReplicaContext {
     init?(_ context: ContextConfiguration, storePath: String) {
         guard case .replica(let path) = context.kind else { return nil }
-        self.init(name: context.name, path: path, storePath: storePath, entities: context.entities.map { Set($0) })
+        self.init(
+            name: context.name, path: path, storePath: storePath, entities: context.entities.map { Set($0) })
     }
 }

@@ -20,7 +20,8 @@ public struct Daemon: Sendable {
     /// Takes the state folder.
     ///
     /// - Throws: `HistoryError` with `.stateInUse` or `.stateUnusable`.
-    public init(_ loaded: LoadedConfiguration, stateFolder: String, logger: Logger, level: LiveLogLevel) throws {
+    public init(_ loaded: LoadedConfiguration, stateFolder: String, logger: Logger, level: LiveLogLevel) throws
+    {
         self.loaded = loaded
         self.logger = logger
         self.level = level
@@ -50,12 +51,15 @@ public struct Daemon: Sendable {
     }
 
     /// Serves one configuration, until told to stop or to go on with another.
-    private func serve(_ loaded: LoadedConfiguration, goOn: @escaping @Sendable (LoadedConfiguration) -> Void) async throws {
+    private func serve(_ loaded: LoadedConfiguration, goOn: @escaping @Sendable (LoadedConfiguration) -> Void)
+        async throws
+    {
         level.level = loaded.configuration.logLevel.loggerLevel
         let assembly = Assembly(loaded, logger: logger)
         let status = Locked(DaemonStatus(stores: assembly.stores.count, hooks: assembly.hooks.count))
         logger.info(
-            "Configuration \"\(loaded.files.first ?? "")\": \(assembly.stores.count, "store"), \(assembly.consumers, "consumer"), \(loaded.plugins.count, "plugin"), \(assembly.hooks.count, "hook").")
+            "Configuration \"\(loaded.files.first ?? "")\": \(assembly.stores.count, "store"), \(assembly.consumers, "consumer"), \(loaded.plugins.count, "plugin"), \(assembly.hooks.count, "hook")."
+        )
 
         let observer = try StoreObserver()
         let registry = HookRegistry(assembly.hooks)
@@ -66,16 +70,21 @@ public struct Daemon: Sendable {
             let gate = StartGate()
             let stop = StopSignal()
             let log = PipelineLog(store: store.name, logger: logger, status: status, notifier: notifier)
-            let runner = StoreRunner(store, hooks: registry, stateFolder: folder.path, reporter: log, stop: stop)
-            let signals = try assembly.polled[store.name].map { PollingObserver(every: $0).watch(store.path) } ?? observer.watch(store.path)
+            let runner = StoreRunner(
+                store, hooks: registry, stateFolder: folder.path, reporter: log, stop: stop)
+            let signals =
+                try assembly.polled[store.name].map { PollingObserver(every: $0).watch(store.path) }
+                ?? observer.watch(store.path)
             services.append(StoreService(runner: runner, signals: signals, stop: stop, gate: gate))
             gates.append(gate)
         }
-        services.append(WatchdogService(interval: ServiceNotifier.watchdogInterval(), notifier: notifier, logger: logger) {
-            // The hooks' actor is on every pass's way: while it answers, passes can go on.
-            _ = await registry.hooks(store: "", consumer: "")
-        })
-        let reload = ReloadService(file: loaded.files.first ?? "", logger: logger, notifier: notifier, goOn: goOn)
+        services.append(
+            WatchdogService(interval: ServiceNotifier.watchdogInterval(), notifier: notifier, logger: logger) {
+                // The hooks' actor is on every pass's way: while it answers, passes can go on.
+                _ = await registry.hooks(store: "", consumer: "")
+            })
+        let reload = ReloadService(
+            file: loaded.files.first ?? "", logger: logger, notifier: notifier, goOn: goOn)
         services.append(readiness(assembly, gates, status, isReloading: { reload.isTaken }))
 
         var configuration = ServiceGroupConfiguration(
@@ -95,10 +104,12 @@ public struct Daemon: Sendable {
             for plugin in assembly.coprocesses {
                 do throws(HookFailure) {
                     try await plugin.waitUntilStarted()
-                } catch where error.reason == .cancelled {
+                } catch  where error.reason == .cancelled {
                     // The daemon ends before it was ready, for a reason that is told elsewhere.
                 } catch {
-                    logger.report(.pluginUnstartable, "Plugin \"\(plugin.plugin.name)\" can not be started: \(error) It is tried again.")
+                    logger.report(
+                        .pluginUnstartable,
+                        "Plugin \"\(plugin.plugin.name)\" can not be started: \(error) It is tried again.")
                 }
             }
             for gate in gates { await gate.wait() }
@@ -135,13 +146,18 @@ public struct Daemon: Sendable {
         }
     }
 
-    private func serveOnce(_ assembly: Assembly, _ registry: HookRegistry, _ status: Locked<DaemonStatus>) async throws -> Bool {
+    private func serveOnce(_ assembly: Assembly, _ registry: HookRegistry, _ status: Locked<DaemonStatus>)
+        async throws -> Bool
+    {
         try await withThrowingTaskGroup(of: Bool.self) { group in
             for store in assembly.stores {
                 group.addTask {
                     let stop = StopSignal()
-                    let log = PipelineLog(store: store.name, logger: logger, status: status, notifier: notifier) { stop.request() }
-                    try await StoreRunner(store, hooks: registry, stateFolder: folder.path, reporter: log, stop: stop).runOnce()
+                    let log = PipelineLog(store: store.name, logger: logger, status: status, notifier: notifier)
+                    { stop.request() }
+                    try await StoreRunner(
+                        store, hooks: registry, stateFolder: folder.path, reporter: log, stop: stop
+                    ).runOnce()
                     return !stop.isRequested
                 }
             }

@@ -30,15 +30,25 @@ struct PipelineLog: PipelineReporter {
         case .storeLost(let error):
             logger.report(.storeLost, "Store \"\(store)\" can not be used. \(error)", metadata: fields())
         case .storeReplaced:
-            logger.report(.storeReplaced, "Store \"\(store)\" was replaced or removed; it is opened anew.", metadata: fields())
+            logger.report(
+                .storeReplaced, "Store \"\(store)\" was replaced or removed; it is opened anew.",
+                metadata: fields())
         case .trackingUpdated(let outcome):
-            logger.report(.trackingUpdated, "Tracking of store \"\(store)\" was brought up to date: \(outcome.sentence).", metadata: fields())
+            logger.report(
+                .trackingUpdated, "Tracking of store \"\(store)\" was brought up to date: \(outcome.sentence).",
+                metadata: fields())
         case .trackingFailed(let error):
-            logger.report(.trackingFailed, "Store \"\(store)\" is not tracked as configured. \(error)", metadata: fields())
+            logger.report(
+                .trackingFailed, "Store \"\(store)\" is not tracked as configured. \(error)", metadata: fields()
+            )
         case .consumerBegan(let consumer, let token):
-            logger.notice("Consumer \"\(consumer)\" of store \"\(store)\" is new; it begins after \(token).", metadata: fields(consumer, token: token))
+            logger.notice(
+                "Consumer \"\(consumer)\" of store \"\(store)\" is new; it begins after \(token).",
+                metadata: fields(consumer, token: token))
         case .consumerForgotten(let consumer):
-            logger.notice("Consumer \"\(consumer)\" of store \"\(store)\" is configured no more; its cursor was dropped.", metadata: fields(consumer))
+            logger.notice(
+                "Consumer \"\(consumer)\" of store \"\(store)\" is configured no more; its cursor was dropped.",
+                metadata: fields(consumer))
         case .delivered(let consumer, let hook, let deliveries):
             var fields = fields(consumer, hook, deliveries.token)
             if let author = deliveries.author { fields["author"] = "\(author)" }
@@ -60,30 +70,54 @@ struct PipelineLog: PipelineReporter {
                 logger.report(.hookHeld, text, metadata: fields(consumer, hook, token))
             }
         case .hookRecovered(let consumer, let hook, let token, let attempts):
-            logger.report(.hookRecovered, "Hook \"\(hook)\" succeeded for \"\(consumer)\" after \(attempts, "failed attempt").", metadata: fields(consumer, hook, token))
+            logger.report(
+                .hookRecovered,
+                "Hook \"\(hook)\" succeeded for \"\(consumer)\" after \(attempts, "failed attempt").",
+                metadata: fields(consumer, hook, token))
         case .deadLetterKept(let consumer, let hook, let failure, let token, let attempts):
             logger.report(
-                .deadLetterKept, "Hook \"\(hook)\" failed for \"\(consumer)\", attempt \(attempts): \(failure) The call is kept as a dead letter, and \"\(consumer)\" goes on.",
+                .deadLetterKept,
+                "Hook \"\(hook)\" failed for \"\(consumer)\", attempt \(attempts): \(failure) The call is kept as a dead letter, and \"\(consumer)\" goes on.",
                 metadata: fields(consumer, hook, token))
         case .merged(let consumer, let context, let transactions, let last):
-            logger.debug("Merged \(transactions, "transaction") into context \"\(context)\" of \"\(consumer)\".", metadata: fields(consumer, token: last, context: context))
+            logger.debug(
+                "Merged \(transactions, "transaction") into context \"\(context)\" of \"\(consumer)\".",
+                metadata: fields(consumer, token: last, context: context))
         case .replicaFilled(let consumer, let context, let token):
-            logger.report(.contextRefilled, "Context \"\(context)\" of \"\(consumer)\" was filled from the store as of \(token).", metadata: fields(consumer, token: token, context: context))
+            logger.report(
+                .contextRefilled,
+                "Context \"\(context)\" of \"\(consumer)\" was filled from the store as of \(token).",
+                metadata: fields(consumer, token: token, context: context))
         case .contextFailed(let consumer, let context, let error, let delay):
-            logger.report(.contextFailed, "Context \"\(context)\" of \"\(consumer)\" can not be merged into. \(error) It is tried again in \(delay.text).", metadata: fields(consumer, context: context))
+            logger.report(
+                .contextFailed,
+                "Context \"\(context)\" of \"\(consumer)\" can not be merged into. \(error) It is tried again in \(delay.text).",
+                metadata: fields(consumer, context: context))
         case .cursorMoved(let consumer, let token):
-            logger.trace("The cursor of \"\(consumer)\" is at \(token).", metadata: fields(consumer, token: token))
+            logger.trace(
+                "The cursor of \"\(consumer)\" is at \(token).", metadata: fields(consumer, token: token))
         case .consumerFailed(let consumer, let error, let delay):
-            logger.warning("Consumer \"\(consumer)\" of store \"\(store)\" can not go on. \(error) It is tried again in \(delay.text).", metadata: fields(consumer))
+            logger.warning(
+                "Consumer \"\(consumer)\" of store \"\(store)\" can not go on. \(error) It is tried again in \(delay.text).",
+                metadata: fields(consumer))
         case .tokenExpired(let consumer, let error):
-            logger.report(.tokenExpired, "Consumer \"\(consumer)\" of store \"\(store)\" begins anew, its contexts are filled from the store. \(error)", metadata: fields(consumer))
+            logger.report(
+                .tokenExpired,
+                "Consumer \"\(consumer)\" of store \"\(store)\" begins anew, its contexts are filled from the store. \(error)",
+                metadata: fields(consumer))
         case .cleaned(let deleted, let floor):
-            logger.report(.cleaned, "Deleted \(deleted, "change") of store \"\(store)\" that every consumer has had.", metadata: fields(token: floor))
+            logger.report(
+                .cleaned, "Deleted \(deleted, "change") of store \"\(store)\" that every consumer has had.",
+                metadata: fields(token: floor))
         case .cleaningBlocked(let consumers):
             let names = consumers.map { "\"\($0)\"" }.joined(separator: ", ")
-            logger.report(.consumerBlocksCleanup, "History of store \"\(store)\" is kept for \(names).", metadata: fields(consumers.first))
+            logger.report(
+                .consumerBlocksCleanup, "History of store \"\(store)\" is kept for \(names).",
+                metadata: fields(consumers.first))
         case .cleaningFailed(let error):
-            logger.report(.cleanFailed, "History of store \"\(store)\" could not be cleaned. \(error) It is tried again.", metadata: fields())
+            logger.report(
+                .cleanFailed, "History of store \"\(store)\" could not be cleaned. \(error) It is tried again.",
+                metadata: fields())
         }
     }
 
@@ -98,7 +132,9 @@ struct PipelineLog: PipelineReporter {
         return fields
     }
 
-    private func fields(_ consumer: String? = nil, token: HistoryToken, context: String? = nil) -> Logger.Metadata {
+    private func fields(_ consumer: String? = nil, token: HistoryToken, context: String? = nil)
+        -> Logger.Metadata
+    {
         fields(consumer, nil, token, context: context)
     }
 }

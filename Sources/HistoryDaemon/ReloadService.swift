@@ -57,9 +57,12 @@ extension LoadedConfiguration {
         for store in configuration.stores {
             for author in store.authors {
                 for context in author.contexts where context.kind == .feed {
-                    problems.append(ConfigurationProblem(
-                        file: files.first ?? "", position: nil,
-                        message: "Context \"\(context.name)\" of \"\(author.name)\" in store \"\(store.name)\" is a feed, which this version does not serve: only \"replica\" is."))
+                    problems.append(
+                        ConfigurationProblem(
+                            file: files.first ?? "", position: nil,
+                            message:
+                                "Context \"\(context.name)\" of \"\(author.name)\" in store \"\(store.name)\" is a feed, which this version does not serve: only \"replica\" is."
+                        ))
                 }
             }
         }

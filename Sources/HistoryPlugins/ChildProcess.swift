@@ -99,7 +99,7 @@ extension ChildProcess {
     /// report in its name (sd_notify(3), sd_listen_fds(3), sd_watchdog_enabled(3)).
     private static let ownVariables = [
         "NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES",
-        "JOURNAL_STREAM"
+        "JOURNAL_STREAM",
     ]
 
     static func environment(
@@ -112,7 +112,9 @@ extension ChildProcess {
         return environment.map { "\($0)=\($1)" }
     }
 
-    private static func spawn(_ plugin: PluginDescription, environment: [String]) throws(SystemError) -> ChildProcess {
+    private static func spawn(_ plugin: PluginDescription, environment: [String]) throws(SystemError)
+        -> ChildProcess
+    {
         guard let program = plugin.command.first else { throw SystemError(call: "posix_spawn", number: ENOENT) }
         // A broken pipe is an error of the write, not the end of the daemon (pipe(7)).
         _ = brokenPipesAreErrors

@@ -73,9 +73,12 @@ public actor CoprocessPlugin: HookEndpoint, Service {
         var result: MergeResult?
         let outcome = await perform(
             [call], .merge, params: { $0.write(to: &$1) },
-            accept: { call, answer throws(HookFailure) in result = try MergeResult(answer, from: call.header.hook) })
+            accept: { call, answer throws(HookFailure) in
+                result = try MergeResult(answer, from: call.header.hook)
+            })
         if let result { return result }
-        throw outcome.failure ?? HookFailure(.cancelled, "The call of hook \"\(call.header.hook)\" was cancelled.")
+        throw outcome.failure
+            ?? HookFailure(.cancelled, "The call of hook \"\(call.header.hook)\" was cancelled.")
     }
 
     /// What a caller is told while it has the turn.

@@ -14,7 +14,8 @@ final class Session: Sendable {
     let stop: AsyncStream<Never>.Continuation
 
     init(
-        child: ChildProcess, hasRequests: AsyncStream<Void>.Continuation, hasDeadline: AsyncStream<Void>.Continuation,
+        child: ChildProcess, hasRequests: AsyncStream<Void>.Continuation,
+        hasDeadline: AsyncStream<Void>.Continuation,
         stop: AsyncStream<Never>.Continuation
     ) {
         self.child = child
@@ -52,7 +53,8 @@ extension CoprocessPlugin {
         let (ending, status) = try await ChildProcess.run(plugin) { child in await converse(with: child) }
         let isKilled = lastKill != nil
         let failure =
-            lastKill ?? HookFailure(isStopping || Task.isCancelled ? .cancelled : .died, "\(title) \(ending)\(status).")
+            lastKill
+            ?? HookFailure(isStopping || Task.isCancelled ? .cancelled : .died, "\(title) \(ending)\(status).")
         // Who waits after a kill has been told already.
         if exchange.isAwaited && !isKilled { tellCaller(.failed(failure)) }
         let hasAnswered = exchange.hasAnswered
@@ -65,10 +67,13 @@ extension CoprocessPlugin {
 
     /// - Returns: what is to be said of the process's end before its status.
     private func converse(with child: ChildProcess) async -> String {
-        let (requests, hasRequests) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
-        let (deadlines, hasDeadline) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+        let (requests, hasRequests) = AsyncStream.makeStream(
+            of: Void.self, bufferingPolicy: .bufferingNewest(1))
+        let (deadlines, hasDeadline) = AsyncStream.makeStream(
+            of: Void.self, bufferingPolicy: .bufferingNewest(1))
         let (stop, stopContinuation) = AsyncStream<Never>.makeStream()
-        let session = Session(child: child, hasRequests: hasRequests, hasDeadline: hasDeadline, stop: stopContinuation)
+        let session = Session(
+            child: child, hasRequests: hasRequests, hasDeadline: hasDeadline, stop: stopContinuation)
         stage = .running(session)
         watchIsIdle = false
         if isStopping { session.beginStop() }
@@ -173,7 +178,8 @@ extension CoprocessPlugin {
         while true {
             let count: Int
             do throws(SystemError) { count = try await output.read(into: &buffer) } catch {
-                return killProcess(because: HookFailure(.badAnswer, "\(title) could not be read from: \(error)."))
+                return killProcess(
+                    because: HookFailure(.badAnswer, "\(title) could not be read from: \(error)."))
             }
             guard count > 0 else { return }
             var nonsense: String?
@@ -185,7 +191,8 @@ extension CoprocessPlugin {
                 switch exchange.receive(isCut ? nil : PluginAnswer(line: line), at: .now) {
                 case .deliver(let outcome): answers.append(outcome)
                 case .drop: room = true
-                case .nonsense(let what): nonsense = "\(what): \(String(decoding: line.prefix(100), as: UTF8.self))"
+                case .nonsense(let what):
+                    nonsense = "\(what): \(String(decoding: line.prefix(100), as: UTF8.self))"
                 }
             }
             if !answers.isEmpty { tellCaller(.answers(answers)) }

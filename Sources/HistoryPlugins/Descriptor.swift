@@ -125,7 +125,9 @@ final class Descriptor: Sendable {
     func write(_ bytes: [UInt8]) async throws(SystemError) -> Bool {
         var rest = bytes[...]
         while !rest.isEmpty {
-            switch try attempt("write", { rest.withUnsafeBytes { Glibc.write(number, $0.baseAddress, $0.count) } }) {
+            switch try attempt(
+                "write", { rest.withUnsafeBytes { Glibc.write(number, $0.baseAddress, $0.count) } })
+            {
             case .closed: return false
             case .done(let count): rest = rest.dropFirst(count)
             case .wouldBlock: guard await wait() else { return false }

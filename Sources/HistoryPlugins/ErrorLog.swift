@@ -36,6 +36,7 @@ struct ErrorLog: Sendable {
 
     private func warn(ofDropped count: Int) {
         logger.warning(
-            "The plugin writes too much to standard error; lines were dropped.", metadata: ["count": "\(count)"])
+            "The plugin writes too much to standard error; lines were dropped.", metadata: ["count": "\(count)"]
+        )
     }
 }

@@ -15,7 +15,8 @@ extension MergeResult {
         func verdict(_ text: String) throws(HookFailure) -> Verdict {
             guard let verdict = Verdict(rawValue: text) else {
                 throw HookFailure(
-                    .badAnswer, "Hook \"\(hook)\" answered \"\(text.prefix(100))\"; a merge result is goOn or finish.")
+                    .badAnswer,
+                    "Hook \"\(hook)\" answered \"\(text.prefix(100))\"; a merge result is goOn or finish.")
             }
             return verdict
         }
@@ -34,7 +35,8 @@ extension MergeResult {
         case .null, .other, .refused:
             throw HookFailure(
                 .badAnswer,
-                "Hook \"\(hook)\" gave no merge result; it is \"goOn\", \"finish\" or {\"verdict\":…,\"reject\":[…]}.")
+                "Hook \"\(hook)\" gave no merge result; it is \"goOn\", \"finish\" or {\"verdict\":…,\"reject\":[…]}."
+            )
         }
     }
 

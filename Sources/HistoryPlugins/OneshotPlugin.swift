@@ -48,7 +48,8 @@ public final class OneshotPlugin: HookEndpoint {
     /// - Parameter limit: how much of standard output is kept; a hook whose result is wanted may
     ///   not print more.
     private func run(
-        _ method: CallJSON.Method, _ header: HookCallHeader, keeping limit: Int, params: (inout JSONBytes) -> Void
+        _ method: CallJSON.Method, _ header: HookCallHeader, keeping limit: Int,
+        params: (inout JSONBytes) -> Void
     ) async throws(HookFailure) -> [UInt8] {
         if Task.isCancelled { throw cancelled(header) }
         var json = JSONBytes()
@@ -57,7 +58,7 @@ public final class OneshotPlugin: HookEndpoint {
         let environment = [
             "HISTORYD_METHOD": method.rawValue, "HISTORYD_STORE": header.store,
             "HISTORYD_CONSUMER": header.consumer, "HISTORYD_HOOK": header.hook,
-            "HISTORYD_DELIVERY": header.delivery
+            "HISTORYD_DELIVERY": header.delivery,
         ]
         var logger = logger
         logger[metadataKey: "hook"] = "\(header.hook)"
@@ -71,7 +72,8 @@ public final class OneshotPlugin: HookEndpoint {
                 .timedOut, "Hook \"\(header.hook)\" did not end within \(plugin.timeout), and was killed.")
         }
         if result.output.isOverLimit && limit > 0 {
-            throw HookFailure(.badAnswer, "Hook \"\(header.hook)\" printed more than \(limit) bytes, and was killed.")
+            throw HookFailure(
+                .badAnswer, "Hook \"\(header.hook)\" printed more than \(limit) bytes, and was killed.")
         }
         let reason = result.lastError.map { ": \($0.prefix(200))" } ?? "."
         switch status {
@@ -112,7 +114,8 @@ public final class OneshotPlugin: HookEndpoint {
                     _ = try await child.input.write(request)
                 } catch {
                     // Not every plugin reads what it is told; its status says whether all is well.
-                    logger.debug("The plugin did not read its input to the end.", metadata: ["error": "\(error)"])
+                    logger.debug(
+                        "The plugin did not read its input to the end.", metadata: ["error": "\(error)"])
                 }
                 child.input.close()
                 return .other

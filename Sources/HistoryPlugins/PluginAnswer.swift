@@ -65,7 +65,8 @@ private struct DecodedAnswer: Decodable {
         let container = try decoder.container(keyedBy: Key.self)
         id = try container.decodeIfPresent(Int64.self, forKey: .id)
         if let failure = try container.decodeIfPresent(Failure.self, forKey: .error) {
-            outcome = .refused(failure.message ?? "error \(failure.code.map { "\(Int64($0))" } ?? "without a message")")
+            outcome = .refused(
+                failure.message ?? "error \(failure.code.map { "\(Int64($0))" } ?? "without a message")")
         } else {
             // Without either it is no response (JSON-RPC 2.0, section 5).
             outcome = try container.decode(DecodedResult.self, forKey: .result).outcome

@@ -70,6 +70,7 @@ extension LoadedConfiguration {
     var summary: String {
         let consumers = configuration.stores.reduce(0) { $0 + $1.consumers.count }
         let hooks = plugins.reduce(0) { $0 + $1.hooks.count }
-        return "stores \(configuration.stores.count), consumers \(consumers), plugins \(plugins.count), hooks \(hooks)"
+        return
+            "stores \(configuration.stores.count), consumers \(consumers), plugins \(plugins.count), hooks \(hooks)"
     }
 }

@@ -7,8 +7,10 @@ import Testing
 struct CheckConfigTests {
     struct Mistake: Sendable, CustomTestStringConvertible {
         let what: String
-        var configuration = #"{"version": 1, "stores": [{"name": "a", "path": "a.sqlite", "authors": [{"name": "M"}]}], "plugins": ["p.json"]}"#
-        var manifest = #"{"version": 1, "plugins": [{"name": "p", "command": ["/bin/true"], "hooks": [{"name": "h", "kind": "observer"}]}]}"#
+        var configuration =
+            #"{"version": 1, "stores": [{"name": "a", "path": "a.sqlite", "authors": [{"name": "M"}]}], "plugins": ["p.json"]}"#
+        var manifest =
+            #"{"version": 1, "plugins": [{"name": "p", "command": ["/bin/true"], "hooks": [{"name": "h", "kind": "observer"}]}]}"#
         /// Without the folder and `error: `.
         let lines: [String]
         var testDescription: String { what }
@@ -22,7 +24,7 @@ struct CheckConfigTests {
             what: "unknown key",
             configuration: #"{"version": 1, "stores": [{"name": "a", "path": "a.sqlite", "autors": []}]}"#,
             lines: [
-                #"historyd.json:1:61: stores[0].autors: unknown key; did you mean "authors"? Allowed: name, path, entities, authors, unlistedAuthors, includingMirroring, mirroringAuthors, clean, poll"#,
+                #"historyd.json:1:61: stores[0].autors: unknown key; did you mean "authors"? Allowed: name, path, entities, authors, unlistedAuthors, includingMirroring, mirroringAuthors, clean, poll"#
             ]),
         Mistake(
             what: "wrong type, and a name twice",
@@ -36,21 +38,22 @@ struct CheckConfigTests {
             ]),
         Mistake(
             what: "wrong duration",
-            configuration: #"{"version": 1, "stores": [{"name": "a", "path": "a", "clean": {"strategy": "byDuration", "seconds": "7 days"}}]}"#,
+            configuration:
+                #"{"version": 1, "stores": [{"name": "a", "path": "a", "clean": {"strategy": "byDuration", "seconds": "7 days"}}]}"#,
             lines: [
-                #"historyd.json:1:101: stores[0].clean.seconds: expected a duration: seconds, or text such as "500ms", "5s", "3m", "2h" or "7d", found "7 days""#,
+                #"historyd.json:1:101: stores[0].clean.seconds: expected a duration: seconds, or text such as "500ms", "5s", "3m", "2h" or "7d", found "7 days""#
             ]),
         Mistake(
             what: "missing key",
             configuration: #"{"version": 1, "stores": [{"name": "a"}]}"#,
             lines: [
-                #"historyd.json:1:27: stores[0].path: missing, expected a path"#,
+                #"historyd.json:1:27: stores[0].path: missing, expected a path"#
             ]),
         Mistake(
             what: "missing manifest",
             configuration: #"{"version": 1, "stores": [{"name": "a", "path": "a"}], "plugins": ["none.json"]}"#,
             lines: [
-                #"historyd.json:1:68: plugins[0]: "none.json" can not be read: No such file or directory. Write it, or name another one"#,
+                #"historyd.json:1:68: plugins[0]: "none.json" can not be read: No such file or directory. Write it, or name another one"#
             ]),
         Mistake(
             what: "references",
@@ -68,7 +71,8 @@ struct CheckConfigTests {
             ]),
         Mistake(
             what: "a manifest's key and choice",
-            manifest: #"{"version": 1, "plugins": [{"name": "p", "command": [], "mode": "daemon", "hooks": [{"name": "h", "kind": "observer", "entitiy": "x"}]}]}"#,
+            manifest:
+                #"{"version": 1, "plugins": [{"name": "p", "command": [], "mode": "daemon", "hooks": [{"name": "h", "kind": "observer", "entitiy": "x"}]}]}"#,
             lines: [
                 #"p.json:1:53: plugins[0].command: expected a list: a program's path, then its arguments, found an empty list"#,
                 #"p.json:1:65: plugins[0].mode: expected "oneshot" or "coprocess", found "daemon""#,
@@ -85,7 +89,10 @@ struct CheckConfigTests {
                 let daemon = try bench.launchDaemon(arguments, name: "check\(arguments.joined())")
                 #expect(try await daemon.program.end() == .exited(78))
                 #expect(daemon.program.output == "")
-                let lines = daemon.log.map { $0.replacing(bench.folder.path + "/", with: "").replacing("error: ", with: "", maxReplacements: 1) }
+                let lines = daemon.log.map {
+                    $0.replacing(bench.folder.path + "/", with: "").replacing(
+                        "error: ", with: "", maxReplacements: 1)
+                }
                 #expect(lines == mistake.lines.map { $0 + " event=configurationInvalid" })
             }
             #expect(!FileManager.default.fileExists(atPath: bench.path("state")))
@@ -98,11 +105,13 @@ struct CheckConfigTests {
             try bench.configure(StoreSetup(authors: StoreSetup.named("MainApp", "Widget")))
             let run = try await bench.runDaemon("--check-config")
             #expect(run.status == .exited(0))
-            #expect(run.output == "\(bench.configuration) is valid: stores 1, consumers 2, plugins 1, hooks 1.\n")
+            #expect(
+                run.output == "\(bench.configuration) is valid: stores 1, consumers 2, plugins 1, hooks 1.\n")
             #expect(run.log == [])
             // It looks and does nothing.
             #expect(!FileManager.default.fileExists(atPath: bench.path("state")))
-            #expect(try await bench.sql("SELECT count(*) FROM sqlite_schema WHERE name LIKE 'historyd%'") == "0\n")
+            #expect(
+                try await bench.sql("SELECT count(*) FROM sqlite_schema WHERE name LIKE 'historyd%'") == "0\n")
         }
     }
 
@@ -111,9 +120,10 @@ struct CheckConfigTests {
         try await withWorkbench { bench in
             let run = try await bench.runDaemon("--check-config")
             #expect(run.status == .exited(78))
-            #expect(run.log.map { $0.replacing(bench.folder.path + "/", with: "") } == [
-                "error: historyd.json: can not be read: No such file or directory. Write it, or name another one; historyd.json(5) describes it, --config names another event=configurationInvalid"
-            ])
+            #expect(
+                run.log.map { $0.replacing(bench.folder.path + "/", with: "") } == [
+                    "error: historyd.json: can not be read: No such file or directory. Write it, or name another one; historyd.json(5) describes it, --config names another event=configurationInvalid"
+                ])
         }
     }
 }

@@ -6,25 +6,32 @@ import Testing
 @Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(15)))
 struct CleanupTests {
     private static let strategies = [
-        #""clean": {"strategy": "byNotification", "times": 2}"#, #""clean": {"strategy": "byDuration", "seconds": "100ms"}"#,
+        #""clean": {"strategy": "byNotification", "times": 2}"#,
+        #""clean": {"strategy": "byDuration", "seconds": "100ms"}"#,
     ]
 
     private func history(_ bench: Workbench) async throws -> [String] {
         // A void keeps the newest number.
-        try await bench.sql("SELECT id || CASE WHEN kind & 3 = 3 THEN '' ELSE ' ' || coalesce(CAST(origin AS TEXT), '') END FROM historyd_change ORDER BY id")
-            .wholeLines.map { line in
-                // key TAB process TAB time TAB author
-                let fields = line.split(separator: "\t", omittingEmptySubsequences: false)
-                return (line.split(separator: " ").first.map(String.init) ?? "") + (fields.count > 3 ? " \(fields[3])" : line.contains(" ") ? " -" : "")
-            }
+        try await bench.sql(
+            "SELECT id || CASE WHEN kind & 3 = 3 THEN '' ELSE ' ' || coalesce(CAST(origin AS TEXT), '') END FROM historyd_change ORDER BY id"
+        )
+        .wholeLines.map { line in
+            // key TAB process TAB time TAB author
+            let fields = line.split(separator: "\t", omittingEmptySubsequences: false)
+            return (line.split(separator: " ").first.map(String.init) ?? "")
+                + (fields.count > 3 ? " \(fields[3])" : line.contains(" ") ? " -" : "")
+        }
     }
 
-    @Test("What everybody has had goes, but not mirroring authors' history; no number comes again", arguments: strategies)
+    @Test(
+        "What everybody has had goes, but not mirroring authors' history; no number comes again",
+        arguments: strategies)
     func cleaned(_ strategy: String) async throws {
         try await withWorkbench { bench in
             try bench.configure(StoreSetup(authors: StoreSetup.named("MainApp", "Widget"), more: strategy))
             let daemon = try await bench.startDaemon()
-            try await bench.write("INSERT INTO person (id) VALUES (1)", as: "NSCloudKitMirroringDelegate.import")
+            try await bench.write(
+                "INSERT INTO person (id) VALUES (1)", as: "NSCloudKitMirroringDelegate.import")
             try await bench.write("INSERT INTO person (id) VALUES (2), (3)", as: "Widget")
             try await bench.calls(1, of: daemon)
             try await bench.write("INSERT INTO person (id) VALUES (4)", as: "MainApp")
@@ -36,7 +43,8 @@ struct CleanupTests {
             }
             try await daemon.stop()
 
-            let id = try await bench.sql("SELECT value FROM historyd_store WHERE key = 'id'").trimmingCharacters(in: .newlines)
+            let id = try await bench.sql("SELECT value FROM historyd_store WHERE key = 'id'")
+                .trimmingCharacters(in: .newlines)
             let reader = try HistoryReader(path: bench.store)
             #expect(throws: HistoryError.self) { try reader.batch(after: 4) }
             #expect(throws: Never.self) { try reader.batch(after: 5) }
@@ -57,45 +65,68 @@ struct CleanupTests {
         try await withWorkbench { bench in
             try bench.configure(
                 StoreSetup(authors: StoreSetup.named("MainApp", "Slow"), more: strategy),
-                plugins: [PluginSetup(
-                    more: #""retry": {"attempts": 1, "maximumDelay": "100ms"}"#,
-                    hooks: [#"{"name": "well", "kind": "observer", "consumer": "MainApp"}"#, #"{"name": "slow", "kind": "observer", "consumer": "Slow"}"#])])
+                plugins: [
+                    PluginSetup(
+                        more: #""retry": {"attempts": 1, "maximumDelay": "100ms"}"#,
+                        hooks: [
+                            #"{"name": "well", "kind": "observer", "consumer": "MainApp"}"#,
+                            #"{"name": "slow", "kind": "observer", "consumer": "Slow"}"#,
+                        ])
+                ])
             let daemon = try await bench.startDaemon()
             try await bench.write("INSERT INTO person (id) VALUES (1)", as: "Widget")
             try await bench.calls(2, of: daemon)
-            try await eventually("the first cleanup") { try await self.history(bench) == ["1"] || strategy.contains("byNotification") }
+            try await eventually("the first cleanup") {
+                try await self.history(bench) == ["1"] || strategy.contains("byNotification")
+            }
             try bench.misbehave("refuse", "slow")
             for id in 2...6 {
                 try await bench.write("INSERT INTO person (id) VALUES (\(id))", as: "Widget")
-                try await eventually("the other consumer's") { try bench.calls().filter { $0.params.hook == "audit/well" }.count == id }
+                try await eventually("the other consumer's") {
+                    try bench.calls().filter { $0.params.hook == "audit/well" }.count == id
+                }
             }
             // Some turns of the cleaner, in which the consumer is told of when it stands for long.
             try await observe(for: .milliseconds(400))
             #expect(!daemon.log.contains { $0.contains("event=consumerBlocksCleanup") })
-            try await bench.sql("UPDATE historyd_change SET origin = replace(origin, substr(origin, 1, instr(origin, 'Widget') - 1), 'x' || char(9) || 1 || char(9) || 1 || char(9)) WHERE id = 2")
+            try await bench.sql(
+                "UPDATE historyd_change SET origin = replace(origin, substr(origin, 1, instr(origin, 'Widget') - 1), 'x' || char(9) || 1 || char(9) || 1 || char(9)) WHERE id = 2"
+            )
             for id in 7...8 {
                 try await bench.write("INSERT INTO person (id) VALUES (\(id))", as: "Widget")
-                try await eventually("the other consumer's") { try bench.calls().filter { $0.params.hook == "audit/well" }.count == id }
+                try await eventually("the other consumer's") {
+                    try bench.calls().filter { $0.params.hook == "audit/well" }.count == id
+                }
             }
             try await daemon.logged("event=consumerBlocksCleanup")
             try await observe(for: .milliseconds(400))
-            #expect(daemon.log.filter { $0.contains("event=consumerBlocksCleanup") }.map { $0.prefix { $0 != "." } } == [#"warning: History of store "contacts" is kept for "Slow""#])
+            #expect(
+                daemon.log.filter { $0.contains("event=consumerBlocksCleanup") }.map { $0.prefix { $0 != "." } }
+                    == [#"warning: History of store "contacts" is kept for "Slow""#])
             #expect(try await history(bench).suffix(7) == (2...8).map { "\($0) Widget" })
             try bench.behave("refuse", "slow")
-            try await eventually("all that it missed") { try bench.calls().filter { $0.params.hook == "audit/slow" && $0.manner == "ok" }.count == 8 }
+            try await eventually("all that it missed") {
+                try bench.calls().filter { $0.params.hook == "audit/slow" && $0.manner == "ok" }.count == 8
+            }
             try await bench.write("INSERT INTO person (id) VALUES (9)", as: "Widget")
             try await bench.write("INSERT INTO person (id) VALUES (10)", as: "Widget")
-            try await eventually("the cleanup", state: { daemon.log.joined(separator: "\n") }) { try await self.history(bench).allSatisfy { !$0.contains("Widget") || $0.hasPrefix("10") } }
+            try await eventually("the cleanup", state: { daemon.log.joined(separator: "\n") }) {
+                try await self.history(bench).allSatisfy { !$0.contains("Widget") || $0.hasPrefix("10") }
+            }
             try await daemon.stop()
-            #expect(try bench.calls().filter { $0.params.hook == "audit/slow" && $0.manner == "ok" }.map(\.summary) == (1...10).map { "audit/slow Slow \($0) Widget person insert p\($0)" })
+            #expect(
+                try bench.calls().filter { $0.params.hook == "audit/slow" && $0.manner == "ok" }.map(\.summary)
+                    == (1...10).map { "audit/slow Slow \($0) Widget person insert p\($0)" })
         }
     }
 
     @Test("Where nobody is slow, the log is quiet")
     func quiet() async throws {
         try await withWorkbench { bench in
-            try bench.configure(StoreSetup(
-                authors: StoreSetup.named("One", "Two", "Three"), more: #""clean": {"strategy": "byNotification", "times": 1}"#))
+            try bench.configure(
+                StoreSetup(
+                    authors: StoreSetup.named("One", "Two", "Three"),
+                    more: #""clean": {"strategy": "byNotification", "times": 1}"#))
             let daemon = try await bench.startDaemon()
             for id in 1...20 {
                 try await bench.write("INSERT INTO person (id) VALUES (\(id))", as: "Widget", from: .shell)
@@ -111,18 +142,24 @@ struct CleanupTests {
         try await withWorkbench { bench in
             try bench.configure(
                 StoreSetup(
-                    authors: #"[{"name": "MainApp"}, {"name": "Mirror", "contexts": [{"name": "view", "kind": "replica", "path": "replica.sqlite"}]}]"#,
-                    more: #""clean": {"strategy": "byDuration", "seconds": "100ms", "maximumDuration": "500ms"}"#),
-                plugins: [PluginSetup(
-                    more: #""retry": {"attempts": 1, "maximumDelay": "100ms"}"#,
-                    hooks: [#"{"name": "slow", "kind": "observer", "consumer": "Mirror"}"#])])
+                    authors:
+                        #"[{"name": "MainApp"}, {"name": "Mirror", "contexts": [{"name": "view", "kind": "replica", "path": "replica.sqlite"}]}]"#,
+                    more:
+                        #""clean": {"strategy": "byDuration", "seconds": "100ms", "maximumDuration": "500ms"}"#),
+                plugins: [
+                    PluginSetup(
+                        more: #""retry": {"attempts": 1, "maximumDelay": "100ms"}"#,
+                        hooks: [#"{"name": "slow", "kind": "observer", "consumer": "Mirror"}"#])
+                ])
             #expect(try await bench.runDaemon("--once").status == .exited(0))
             try bench.misbehave("refuse", "slow")
             let daemon = try await bench.startDaemon()
             try await bench.write("INSERT INTO person (id) VALUES (1)", as: "Widget")
             try await daemon.logged("event=hookHeld")
             for id in 2...3 { try await bench.write("INSERT INTO person (id) VALUES (\(id))", as: "Widget") }
-            try await eventually("the cleanup", state: { daemon.log.joined(separator: "\n") }) { try await self.history(bench) == ["3"] }
+            try await eventually("the cleanup", state: { daemon.log.joined(separator: "\n") }) {
+                try await self.history(bench) == ["3"]
+            }
             try bench.behave("refuse", "slow")
             // What it had begun it comes to the end of; what was deleted behind that it never gets.
             try await daemon.logged("event=tokenExpired")
@@ -131,9 +168,11 @@ struct CleanupTests {
             try await bench.waitForReplica(daemon)
             try await daemon.stop()
             try await bench.expectReplicaEqualsStore(["person": "id"])
-            #expect(try bench.calls().filter { $0.manner == "ok" }.map(\.summary) == [
-                "audit/slow Mirror 1 Widget person insert p1", "audit/slow Mirror 4 Widget person insert p4",
-            ])
+            #expect(
+                try bench.calls().filter { $0.manner == "ok" }.map(\.summary) == [
+                    "audit/slow Mirror 1 Widget person insert p1",
+                    "audit/slow Mirror 4 Widget person insert p4",
+                ])
         }
     }
 }

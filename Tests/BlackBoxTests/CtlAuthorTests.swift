@@ -13,12 +13,13 @@ struct CtlAuthorTests {
     @Test(arguments: CtlStore.Journal.allCases, 0..<4)
     func writersWhoTakeTurnsAreToldApart(journal: CtlStore.Journal, seed: Int) async throws {
         let store = try await CtlStore(Self.schema, journal: journal)
-        try await store.succeed(python: Self.writing + """
+        try await store.succeed(
+            python: Self.writing + """
 
-            random.seed(\(seed))
-            writers = [Writer(who) for who in ["", "A", "B", "@C", "A", ""]]
-            for _ in range(150): random.choice(writers).transaction()
-            """)
+                random.seed(\(seed))
+                writers = [Writer(who) for who in ["", "A", "B", "@C", "A", ""]]
+                for _ in range(150): random.choice(writers).transaction()
+                """)
         try await expectEachToItsAuthor(store, "seed \(seed)")
     }
 
@@ -29,11 +30,12 @@ struct CtlAuthorTests {
         try await withThrowingTaskGroup(of: Void.self) { group in
             for who in ["", "A", "B", "@C", ""] {
                 group.addTask {
-                    try await store.succeed(python: Self.writing + """
+                    try await store.succeed(
+                        python: Self.writing + """
 
-                        writer = Writer("\(who)")
-                        for _ in range(60): writer.transaction()
-                        """)
+                            writer = Writer("\(who)")
+                            for _ in range(60): writer.transaction()
+                            """)
                 }
             }
             try await group.waitForAll()
@@ -119,7 +121,9 @@ struct CtlAuthorTests {
                 #expect(seen.insert(change.short).inserted, "\(comment): \(change.short) came twice")
                 guard transaction.author != nil else { continue }
                 #expect(Set(transaction.changes.compactMap { rows[$0.short]?.tx }) == [row.tx], comment)
-                #expect(transactions.updateValue(transaction.token, forKey: row.tx) ?? transaction.token == transaction.token, comment)
+                #expect(
+                    transactions.updateValue(transaction.token, forKey: row.tx) ?? transaction.token
+                        == transaction.token, comment)
             }
         }
         #expect(seen.count == rows.count, comment)

@@ -19,21 +19,25 @@ struct CtlClientTests {
 
     /// Statements of two transactions that are committed, and of two that are not.
     private static let first = [
-        "INSERT INTO person VALUES (1, 'Ann'), (2, 'Bob')", "SAVEPOINT s", "INSERT INTO person VALUES (3, 'Cid')",
-        "ROLLBACK TO s", "UPDATE person SET name = 'Bert' WHERE id = 2", "RELEASE s", "UPDATE person SET name = name",
+        "INSERT INTO person VALUES (1, 'Ann'), (2, 'Bob')", "SAVEPOINT s",
+        "INSERT INTO person VALUES (3, 'Cid')",
+        "ROLLBACK TO s", "UPDATE person SET name = 'Bert' WHERE id = 2", "RELEASE s",
+        "UPDATE person SET name = name",
     ]
     private static let undone = ["INSERT INTO person VALUES (9, 'Zoe')", "DELETE FROM person WHERE id = 1"]
     private static let second = "INSERT INTO person SELECT id + 10, name FROM person"
 
     @Test(arguments: Client.allCases, CtlStore.Journal.allCases)
     func isRecorded(client: Client, journal: CtlStore.Journal) async throws {
-        let store = try await CtlStore("CREATE TABLE person (id INTEGER PRIMARY KEY, name TEXT);", journal: journal)
+        let store = try await CtlStore(
+            "CREATE TABLE person (id INTEGER PRIMARY KEY, name TEXT);", journal: journal)
         switch client {
         case .shell, .shellThatLoads, .shellThatLoadsBySQL:
             let load =
                 switch client {
                 case .shellThatLoads: ".load \(try await BuiltProducts.libhistory())\n"
-                case .shellThatLoadsBySQL: "SELECT load_extension('\(try await BuiltProducts.libhistory())', 'sqlite3_history_init');"
+                case .shellThatLoadsBySQL:
+                    "SELECT load_extension('\(try await BuiltProducts.libhistory())', 'sqlite3_history_init');"
                 default: ""
                 }
             let declare = client.isDeclared ? "SELECT history_author('App', 'view');" : ""
@@ -77,7 +81,9 @@ struct CtlClientTests {
         func change(_ operation: String, _ id: Int, _ more: String = "") -> String {
             #"{"entityName":"person","operation":"\#(operation)","objectID":{"id":\#(id)},"objectIDURL":"\#(url)\#(id)"\#(more)}"#
         }
-        let firstChanges = [change("insert", 1), change("insert", 2), change("update", 2, #","changedProperties":["name"]"#)]
+        let firstChanges = [
+            change("insert", 1), change("insert", 2), change("update", 2, #","changedProperties":["name"]"#),
+        ]
         let secondChanges = [change("insert", 11), change("insert", 12)]
         guard client.isDeclared else {
             // Undeclared changes may be grouped or split by time, so they are looked at one by one.
@@ -85,7 +91,8 @@ struct CtlClientTests {
             #expect(transactions.allSatisfy { $0.author == nil && $0.context == nil && $0.processID == nil })
             #expect(
                 transactions.flatMap { $0.changes.map(\.short) } == [
-                    "insert person id=1", "insert person id=2", "update person id=2 name", "insert person id=11", "insert person id=12",
+                    "insert person id=1", "insert person id=2", "update person id=2 name",
+                    "insert person id=11", "insert person id=12",
                 ])
             return
         }
@@ -93,7 +100,8 @@ struct CtlClientTests {
         // How many numbers a rolled-back change takes is nobody's business.
         let last = try #require(text.firstMatch(of: /STORE:(\d+)","author":"App"[^\n]*\n$/)).output.1
         func line(_ number: some StringProtocol, _ changes: [String]) -> String {
-            #"{"token":"STORE:\#(number)","author":"App","context":"view","processID":PROCESS,"timestamp":"TIME","changes":[\#(changes.joined(separator: ","))]}"# + "\n"
+            #"{"token":"STORE:\#(number)","author":"App","context":"view","processID":PROCESS,"timestamp":"TIME","changes":[\#(changes.joined(separator: ","))]}"#
+                + "\n"
         }
         #expect(text == line("3", firstChanges) + line(last, secondChanges))
     }

@@ -5,7 +5,9 @@ import Testing
 /// What the other tests here run programs with.
 @Suite(.timeLimit(.minutes(1))) struct CtlCommandTests {
     @Test func statusAndBothOutputsComeBack() async throws {
-        let outcome = try await Command("sh", ["-c", "cat; echo \"$X\"; echo no >&2; exit 3"], input: "in\n", environment: ["X": "x"]).run()
+        let outcome = try await Command(
+            "sh", ["-c", "cat; echo \"$X\"; echo no >&2; exit 3"], input: "in\n", environment: ["X": "x"]
+        ).run()
         #expect(outcome.status == .exited(3))
         #expect(outcome.output == "in\nx\n")
         #expect(outcome.errors == "no\n")

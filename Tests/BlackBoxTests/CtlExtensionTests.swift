@@ -30,8 +30,10 @@ struct CtlExtensionTests {
     }
 
     @Test(arguments: [
-        ("''", "the author must not be empty"), ("5", "the author must be text"), ("1.5", "the author must be text"),
-        ("x'61'", "the author must be text"), ("'a' || char(9) || 'b'", "the author must not contain control characters"),
+        ("''", "the author must not be empty"), ("5", "the author must be text"),
+        ("1.5", "the author must be text"),
+        ("x'61'", "the author must be text"),
+        ("'a' || char(9) || 'b'", "the author must not contain control characters"),
         ("'a' || char(10)", "the author must not contain control characters"),
         ("replace(hex(zeroblob(128)), '0', 'a')", "the author must not be longer than 255 bytes"),
         ("'a', ''", "the context must not be empty"), ("'a', 7", "the context must be text"),
@@ -70,7 +72,8 @@ struct CtlExtensionTests {
                 c.execute("INSERT INTO t VALUES (4, 4)")
                 c.execute("COMMIT")
                 """)
-        let message = "history_author: the author can not change within a transaction that has recorded changes\n"
+        let message =
+            "history_author: the author can not change within a transaction that has recorded changes\n"
         #expect(output == message + message + message)
         #expect(
             try await store.history().map(\.short) == ["B: insert t id=1; insert t id=2", "D: insert t id=4"])
@@ -78,7 +81,8 @@ struct CtlExtensionTests {
 
     @Test(arguments: CtlStore.Journal.allCases)
     func theTokenIsThatOfTheLastCommittedTransaction(journal: CtlStore.Journal) async throws {
-        let store = try await CtlStore(Self.schema + "CREATE TABLE other (x);", journal: journal, tracking: ["t"])
+        let store = try await CtlStore(
+            Self.schema + "CREATE TABLE other (x);", journal: journal, tracking: ["t"])
         let output = try await store.succeed(
             python: """
                 c = loaded("A")
@@ -151,13 +155,15 @@ struct CtlExtensionTests {
                 c.execute("INSERT INTO t VALUES (2, 2), (3, 3)")
                 print(c.execute("SELECT sqlite_compileoption_get(0) = (SELECT compile_options FROM pragma_compile_options LIMIT 1)").fetchone()[0])
                 """)
-        #expect(try await store.history().map(\.short) == ["A: insert t id=1", "B: insert t id=2; insert t id=3"])
+        #expect(
+            try await store.history().map(\.short) == ["A: insert t id=1", "B: insert t id=2; insert t id=3"])
     }
 
     /// The built-in function that is overridden goes on answering everybody else.
     @Test func otherQuestionsAreAnsweredAsBefore() async throws {
         let store = try await CtlStore(Self.schema)
-        let question = "SELECT group_concat(sqlite_compileoption_get(value)), sqlite_compileoption_get(-1) FROM json_each('[0,1,2,3,999999]');"
+        let question =
+            "SELECT group_concat(sqlite_compileoption_get(value)), sqlite_compileoption_get(-1) FROM json_each('[0,1,2,3,999999]');"
         #expect(try await store.declaredSQL(question) == store.sql(question))
     }
 

@@ -7,7 +7,9 @@ import Testing
 @Suite(.timeLimit(.minutes(5))) struct CtlHistoryTests {
     /// Five transactions: A, nobody, B in a context, A, nobody.
     private func store() async throws -> CtlStore {
-        let store = try await CtlStore("CREATE TABLE t (id INTEGER PRIMARY KEY, a); CREATE TABLE u (k TEXT, n, PRIMARY KEY (k, n)) WITHOUT ROWID;")
+        let store = try await CtlStore(
+            "CREATE TABLE t (id INTEGER PRIMARY KEY, a); CREATE TABLE u (k TEXT, n, PRIMARY KEY (k, n)) WITHOUT ROWID;"
+        )
         try await store.declaredSQL(
             """
             SELECT history_author('A');
@@ -26,15 +28,21 @@ import Testing
 
     private static let all = [
         "A: insert t id=1; insert t id=2; insert u k='ä,/',n=1", "-: update t id=1 a",
-        "B: update t id=1 a; update t id=2 a; delete u k='ä,/',n=1", "A: delete t id=1", "-: insert u k='z',n=2.5",
+        "B: update t id=1 a; update t id=2 a; delete u k='ä,/',n=1", "A: delete t id=1",
+        "-: insert u k='z',n=2.5",
     ]
 
     @Test func filtersChooseTransactionsAndChanges() async throws {
         let store = try await store()
-        func expect(_ arguments: [String], _ wanted: [String], _ location: SourceLocation = #_sourceLocation) async throws {
-            #expect(try await store.history(arguments).map(\.short) == wanted, "\(arguments)", sourceLocation: location)
+        func expect(_ arguments: [String], _ wanted: [String], _ location: SourceLocation = #_sourceLocation)
+            async throws
+        {
             #expect(
-                try await store.history(arguments + ["--reverse"]).map(\.short) == wanted.reversed(), "\(arguments) --reverse",
+                try await store.history(arguments).map(\.short) == wanted, "\(arguments)",
+                sourceLocation: location)
+            #expect(
+                try await store.history(arguments + ["--reverse"]).map(\.short) == wanted.reversed(),
+                "\(arguments) --reverse",
                 sourceLocation: location)
         }
         let all = Self.all
@@ -58,15 +66,20 @@ import Testing
         for (index, token) in tokens.enumerated() {
             try await expect(["--after", token], Array(all[(index + 1)...]))
             try await expect(["--before", token], Array(all[..<index]))
-            try await expect(["--after", token, "--author", "A"], all[(index + 1)...].filter { $0.hasPrefix("A") })
+            try await expect(
+                ["--after", token, "--author", "A"], all[(index + 1)...].filter { $0.hasPrefix("A") })
             try await expect(["--before", token, "--author", "A"], all[..<index].filter { $0.hasPrefix("A") })
             for (other, end) in tokens.enumerated() {
-                try await expect(["--after", token, "--before", end], other > index ? Array(all[(index + 1)..<other]) : [String]())
+                try await expect(
+                    ["--after", token, "--before", end],
+                    other > index ? Array(all[(index + 1)..<other]) : [String]())
             }
         }
         for limit in 0...6 {
             #expect(try await store.history(["--limit", "\(limit)"]).map(\.short) == Array(all.prefix(limit)))
-            #expect(try await store.history(["--limit", "\(limit)", "--reverse"]).map(\.short) == Array(all.reversed().prefix(limit)))
+            #expect(
+                try await store.history(["--limit", "\(limit)", "--reverse"]).map(\.short)
+                    == Array(all.reversed().prefix(limit)))
             #expect(try await store.history(["--limit", "\(limit)", "--no-author"]).count == min(limit, 2))
         }
     }
@@ -79,7 +92,9 @@ import Testing
         }
         #expect(byObject.count == 4)
         for (url, changes) in byObject {
-            #expect(try await store.history(["--object", url]).flatMap { $0.changes.map(\.short) } == changes, "\(url)")
+            #expect(
+                try await store.history(["--object", url]).flatMap { $0.changes.map(\.short) } == changes,
+                "\(url)")
         }
         // The key's column had another name.
         try await store.sql("ALTER TABLE t RENAME COLUMN id TO number;")
@@ -94,10 +109,13 @@ import Testing
 
         let id = try #require(url.split(separator: "/").dropFirst().first)
         for (wrong, status) in [
-            ("nonsense", 64), ("x-history://\(id)/t/q1", 64), ("x-history://other/t/p1", 65), ("x-history://\(id)/nobody/p1", 65),
+            ("nonsense", 64), ("x-history://\(id)/t/q1", 64), ("x-history://other/t/p1", 65),
+            ("x-history://\(id)/nobody/p1", 65),
             ("x-history://\(id)/t/p1,p2", 65),
         ] {
-            #expect(try await store.ctl("history", ["--object", wrong]).status == .exited(Int32(status)), "\(wrong)")
+            #expect(
+                try await store.ctl("history", ["--object", wrong]).status == .exited(Int32(status)), "\(wrong)"
+            )
         }
     }
 
@@ -106,7 +124,8 @@ import Testing
     func datesMeanWhatTheySay() async throws {
         let store = try await CtlStore("CREATE TABLE t (id INTEGER PRIMARY KEY);")
         let times = [
-            "2026-01-06T23:59:59.999Z", "2026-01-07T00:00:00.000Z", "2026-01-07T10:30:00.000Z", "2026-01-07T10:30:00.250Z",
+            "2026-01-06T23:59:59.999Z", "2026-01-07T00:00:00.000Z", "2026-01-07T10:30:00.000Z",
+            "2026-01-07T10:30:00.250Z",
             "2026-01-07T10:30:01.000Z", "2026-01-07T23:59:59.999Z", "2026-01-08T00:00:00.000Z",
         ]
         // A binding that says what the time is can say any time.
@@ -119,11 +138,14 @@ import Testing
                     time.time_ns = lambda: ms * 1_000_000
                     with app.transaction() as c: c.execute("INSERT INTO t VALUES (?)", [i])
                 """)
-        func shown(_ arguments: String...) async throws -> [String] { try await store.history(arguments).map(\.timestamp) }
+        func shown(_ arguments: String...) async throws -> [String] {
+            try await store.history(arguments).map(\.timestamp)
+        }
         #expect(try await shown() == times)
         for (date, instant) in [
             ("2026-01-07", times[1]), ("2026-01-07T10:30", times[2]), ("2026-01-07 10:30:00", times[2]),
-            ("2026-01-07T10:30:00Z", times[2]), ("2026-01-07T11:30:00+01:00", times[2]), ("2026-01-07T02:30:00-08:00", times[2]),
+            ("2026-01-07T10:30:00Z", times[2]), ("2026-01-07T11:30:00+01:00", times[2]),
+            ("2026-01-07T02:30:00-08:00", times[2]),
             ("2026-01-07T10:30:00.25", times[3]), ("2026-01-07T10:30:00.250Z", times[3]),
             ("2026-01-08", times[6]),
         ] {
@@ -138,9 +160,13 @@ import Testing
         #expect(try await shown("--until", "2026-01-07T10:30:00.2499") == Array(times[...2]))
         #expect(try await shown("--until", "2026-01-07") == Array(times[...5]), "a day has an end")
         #expect(try await shown("--since", "2026-01-07", "--until", "2026-01-07") == Array(times[1...5]))
-        for wrong in ["yesterday", "2026-02-30", "2026-13-01", "10:30", "2026-01-07T25:00", "2026-01-07T10:30:00 CET", "", "1767781800"] {
+        for wrong in [
+            "yesterday", "2026-02-30", "2026-13-01", "10:30", "2026-01-07T25:00", "2026-01-07T10:30:00 CET", "",
+            "1767781800",
+        ] {
             for option in ["--since", "--until"] {
-                #expect(try await store.ctl("history", [option, wrong]).status == .exited(64), "\(option) \(wrong)")
+                #expect(
+                    try await store.ctl("history", [option, wrong]).status == .exited(64), "\(option) \(wrong)")
             }
         }
     }
@@ -150,7 +176,10 @@ import Testing
         let tokens = try await store.history().map(\.token)
         let id = try #require(tokens[0].split(separator: ":").first)
         let newest = try #require(tokens.last)
-        func expect(_ status: Int32, _ message: String, _ arguments: String..., location: SourceLocation = #_sourceLocation) async throws {
+        func expect(
+            _ status: Int32, _ message: String, _ arguments: String...,
+            location: SourceLocation = #_sourceLocation
+        ) async throws {
             let outcome = try await store.ctl("history", arguments)
             #expect(outcome.status == .exited(status), "\(arguments)", sourceLocation: location)
             #expect(outcome.output == "", sourceLocation: location)
@@ -158,21 +187,24 @@ import Testing
         }
         for option in ["--after", "--before"] {
             try await expect(
-                65, "The token other:1 is another store's; this one's tokens begin with \"\(id):\". Check which store the token was read from.",
+                65,
+                "The token other:1 is another store's; this one's tokens begin with \"\(id):\". Check which store the token was read from.",
                 option, "other:1")
             try await expect(
                 65,
                 "The token \(id):9999 is newer than the store's newest transaction, \(newest). The store was replaced or restored from a backup: begin anew from a copy of the data.",
                 option, "\(id):9999")
             for text in ["", "nonsense", ":1", "\(id):", "\(id):-1", "\(id):1x"] {
-                #expect(try await store.ctl("history", [option, text]).status == .exited(64), "\(option) \(text)")
+                #expect(
+                    try await store.ctl("history", [option, text]).status == .exited(64), "\(option) \(text)")
             }
         }
         #expect(try await store.history(["--after", "\(id):0"]).count == 5)
 
         // What everybody had is deleted.
         let second = try #require(HistoryToken(tokens[1]))
-        _ = try await HistoryCleaner(path: store.path, rule: DeliveryRule(authors: [])).clean(through: second.number)
+        _ = try await HistoryCleaner(path: store.path, rule: DeliveryRule(authors: [])).clean(
+            through: second.number)
         let expired = { (token: String) in
             "The history after \(token) has been deleted; the oldest token that still works is \(second). Begin anew from a copy of the data and that token."
         }
@@ -188,8 +220,11 @@ import Testing
         let store = try await store()
         let outcome = try await store.ctl("history", ["--entity", "nobody"])
         #expect(outcome.status == .exited(65))
-        #expect(outcome.errors == "historyctl: The history knows no entity \"nobody\". It knows \"t\", \"u\".\n")
-        for arguments in [["--operation", "upsert"], ["--limit", "-1"], ["--limit", "x"], ["--format", "xml"], ["--nonsense"]] {
+        #expect(
+            outcome.errors == "historyctl: The history knows no entity \"nobody\". It knows \"t\", \"u\".\n")
+        for arguments in [
+            ["--operation", "upsert"], ["--limit", "-1"], ["--limit", "x"], ["--format", "xml"], ["--nonsense"],
+        ] {
             #expect(try await store.ctl("history", arguments).status == .exited(64), "\(arguments)")
         }
     }
@@ -204,12 +239,18 @@ import Testing
         let lines = try await store.succeed("history").split(separator: "\n").map(String.init)
         #expect(lines.count == 4)
         let columns = lines.map { $0.split(separator: /\ \ +/).map(String.init) }
-        #expect(columns[0] == ["TOKEN", "TIME", "AUTHOR", "CONTEXT", "PROCESS", "OPERATION", "ENTITY", "OBJECT", "CHANGED"])
+        #expect(
+            columns[0] == [
+                "TOKEN", "TIME", "AUTHOR", "CONTEXT", "PROCESS", "OPERATION", "ENTITY", "OBJECT", "CHANGED",
+            ])
         #expect(columns[1].dropFirst(2).prefix(2) == ["App", "view"])
-        #expect(columns[1].dropFirst(5) == ["insert", "t", "id=\"\(key)\""], "Nothing is cut where no terminal is.")
+        #expect(
+            columns[1].dropFirst(5) == ["insert", "t", "id=\"\(key)\""], "Nothing is cut where no terminal is.")
         #expect(columns[2].last == #"id="é\u001b[2J""#, "A terminal is told nothing by data.")
         #expect(columns[3].suffix(4) == ["update", "t", "id=\"\(key)\"", "a, b"])
-        let starts = lines.map { $0.range(of: "  t  ")?.lowerBound }.dropFirst().map { $0?.utf16Offset(in: lines[1]) }
+        let starts = lines.map { $0.range(of: "  t  ")?.lowerBound }.dropFirst().map {
+            $0?.utf16Offset(in: lines[1])
+        }
         #expect(Set(starts).count == 1, "Columns are aligned.")
         #expect(lines.allSatisfy { !$0.hasSuffix(" ") })
         #expect(try await store.succeed("history", ["--author", "nobody"]).hasPrefix("TOKEN"))
@@ -231,14 +272,23 @@ import Testing
     @Test func aClosedPipeEndsItQuietly() async throws {
         let store = try await CtlStore("CREATE TABLE t (id INTEGER PRIMARY KEY, a);")
         try await store.sql(
-            "WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 20000) INSERT INTO t SELECT i, i FROM n;")
+            "WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 20000) INSERT INTO t SELECT i, i FROM n;"
+        )
         for format in ["table", "json"] {
             let outcome = try await Command(
-                "bash", ["-c", #""$0" history "$1" --format $2 | head -c 10; status=${PIPESTATUS[0]}; echo; echo $status"#, BuiltProducts.historyctl, store.path, format]).run()
+                "bash",
+                [
+                    "-c",
+                    #""$0" history "$1" --format $2 | head -c 10; status=${PIPESTATUS[0]}; echo; echo $status"#,
+                    BuiltProducts.historyctl, store.path, format,
+                ]
+            ).run()
             #expect(outcome.errors == "")
             #expect(outcome.lines.last == "141", "\(outcome)")
         }
-        let full = try await Command("sh", ["-c", #""$0" history "$1" > /dev/full"#, BuiltProducts.historyctl, store.path]).run()
+        let full = try await Command(
+            "sh", ["-c", #""$0" history "$1" > /dev/full"#, BuiltProducts.historyctl, store.path]
+        ).run()
         #expect(full.status == .exited(74))
         #expect(full.errors == "historyctl: Standard output can not be written: No space left on device.\n")
     }

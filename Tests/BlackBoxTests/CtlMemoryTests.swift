@@ -36,7 +36,9 @@ struct CtlMemoryTests {
         for arguments in [[], ["--reverse", "--limit", "100000"], ["--author", "nobody"]] {
             let long = try await read(arguments)
             #expect(long.count == (arguments.contains("nobody") ? 0 : arguments.isEmpty ? 300_000 : 100_000))
-            #expect(long.kibibytes < short.kibibytes + 8 * 1024, "\(arguments): \(long.kibibytes) KiB, a short one \(short.kibibytes)")
+            #expect(
+                long.kibibytes < short.kibibytes + 8 * 1024,
+                "\(arguments): \(long.kibibytes) KiB, a short one \(short.kibibytes)")
         }
     }
 }

@@ -19,8 +19,14 @@ import Testing
         ("BOOLEAN", "1", "true", "1"),
         ("BOOLEAN", "0", "false", "0"),
         ("BOOLEAN", "2", "2", "2"),
-        ("UUID", "x'6e1c9b0a00112233445566778899aabb'", "6E1C9B0A-0011-2233-4455-66778899AABB", #"{"base64":"bhybCgARIjNEVWZ3iJmquw=="}"#),
-        ("UUID", "'6e1c9b0a-0011-2233-4455-66778899aabb'", "6E1C9B0A-0011-2233-4455-66778899AABB", #""6e1c9b0a-0011-2233-4455-66778899aabb""#),
+        (
+            "UUID", "x'6e1c9b0a00112233445566778899aabb'", "6E1C9B0A-0011-2233-4455-66778899AABB",
+            #"{"base64":"bhybCgARIjNEVWZ3iJmquw=="}"#
+        ),
+        (
+            "UUID", "'6e1c9b0a-0011-2233-4455-66778899aabb'", "6E1C9B0A-0011-2233-4455-66778899AABB",
+            #""6e1c9b0a-0011-2233-4455-66778899aabb""#
+        ),
         ("UUID", "'no uuid'", "no uuid", #""no uuid""#),
         ("URL", "'https://example.org/a?b=c'", "https://example.org/a?b=c", #""https://example.org/a?b=c""#),
         ("DATE", "'2026-01-07'", "2026-01-07T00:00:00Z", #""2026-01-07""#),
@@ -40,11 +46,13 @@ import Testing
             "CREATE TABLE t (id INTEGER PRIMARY KEY, v \(type), w);", tracking: ["t", "--preserve", "t.v"])
         try await store.sql("INSERT INTO t VALUES (1, \(sql), 'not kept'); DELETE FROM t;")
         let attributes = attribute.map { #""v":"\#($0)""# } ?? ""
-        let line = #"{"entityName":"t","operation":"delete","objectID":{"id":1},"objectIDURL":"x-history://STORE/t/p1","tombstone":{"attributes":{\#(attributes)},"values":{"v":\#(value)},"deletedDate":"TIME"}}"#
+        let line =
+            #"{"entityName":"t","operation":"delete","objectID":{"id":1},"objectIDURL":"x-history://STORE/t/p1","tombstone":{"attributes":{\#(attributes)},"values":{"v":\#(value)},"deletedDate":"TIME"}}"#
         let text = try await store.historyText(["--operation", "delete"])
         #expect(
             text.replacing(/STORE:\d+/, with: "STORE:N")
-                == #"{"token":"STORE:N","author":null,"context":null,"processID":null,"timestamp":"TIME","changes":[\#(line)]}"# + "\n",
+                == #"{"token":"STORE:N","author":null,"context":null,"processID":null,"timestamp":"TIME","changes":[\#(line)]}"#
+                + "\n",
             "\(type) \(sql)")
     }
 
@@ -61,7 +69,8 @@ import Testing
             """)
         #expect(
             try await store.historyText(["--operation", "delete"])
-                == #"{"token":"STORE:3","author":"App","context":null,"processID":PROCESS,"timestamp":"TIME","changes":[{"entityName":"t","operation":"delete","objectID":{"id":1},"objectIDURL":"x-history://STORE/t/p1","tombstone":{"attributes":{"a":"x","c":"2026-01-07T00:00:00Z"},"values":{"a":"x","c":"2026-01-07"},"deletedDate":"TIME"}}]}"# + "\n")
+                == #"{"token":"STORE:3","author":"App","context":null,"processID":PROCESS,"timestamp":"TIME","changes":[{"entityName":"t","operation":"delete","objectID":{"id":1},"objectIDURL":"x-history://STORE/t/p1","tombstone":{"attributes":{"a":"x","c":"2026-01-07T00:00:00Z"},"values":{"a":"x","c":"2026-01-07"},"deletedDate":"TIME"}}]}"#
+                + "\n")
     }
 
     /// An entity that preserves nothing has no tombstone.

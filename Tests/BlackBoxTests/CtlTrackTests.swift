@@ -18,7 +18,9 @@ import Testing
             INSERT INTO person VALUES (1, 'Ann');
             """, journal: journal, tracking: nil)
         func everything() async throws -> String {
-            try await store.sql("SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY rowid; SELECT * FROM person; SELECT rowid, * FROM plain; PRAGMA journal_mode; PRAGMA user_version; PRAGMA application_id;")
+            try await store.sql(
+                "SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY rowid; SELECT * FROM person; SELECT rowid, * FROM plain; PRAGMA journal_mode; PRAGMA user_version; PRAGMA application_id;"
+            )
         }
         let before = try await everything()
         try await store.succeed("track", ["--all", "--preserve", "person.name"])
@@ -31,15 +33,20 @@ import Testing
         #expect(try await store.sql("PRAGMA integrity_check;") == "ok\n")
         let outcome = try await store.ctl("history")
         #expect(outcome.status == .exited(69))
-        #expect(outcome.errors == "historyctl: The store is not tracked. `historyctl track STORE ENTITY…` begins.\n")
+        #expect(
+            outcome.errors == "historyctl: The store is not tracked. `historyctl track STORE ENTITY…` begins.\n"
+        )
     }
 
     @Test func untrackingOneEntityLeavesTheOthersAndTheHistory() async throws {
-        let store = try await CtlStore("CREATE TABLE a (id INTEGER PRIMARY KEY); CREATE TABLE b (id INTEGER PRIMARY KEY);")
+        let store = try await CtlStore(
+            "CREATE TABLE a (id INTEGER PRIMARY KEY); CREATE TABLE b (id INTEGER PRIMARY KEY);")
         try await store.sql("INSERT INTO a VALUES (1); INSERT INTO b VALUES (1);")
         #expect(try await store.succeed("untrack", ["A"]) == "untracked a\n")
         try await store.sql("INSERT INTO a VALUES (2); INSERT INTO b VALUES (2);")
-        func changes() async throws -> [String] { try await store.history().flatMap { $0.changes.map(\.short) } }
+        func changes() async throws -> [String] {
+            try await store.history().flatMap { $0.changes.map(\.short) }
+        }
         #expect(try await changes() == ["insert a id=1", "insert b id=1", "insert b id=2"])
         try await store.succeed("track", ["a"])
         try await store.sql("INSERT INTO a VALUES (3);")
@@ -57,7 +64,8 @@ import Testing
     }
 
     @Test func trackingAgainChangesNothing() async throws {
-        let store = try await CtlStore("CREATE TABLE t (id INTEGER PRIMARY KEY, a); CREATE TABLE u (a);", tracking: nil)
+        let store = try await CtlStore(
+            "CREATE TABLE t (id INTEGER PRIMARY KEY, a); CREATE TABLE u (a);", tracking: nil)
         #expect(try await store.succeed("track", ["t", "--preserve", "T.A"]) == "tracked t\n")
         let before = try Data(contentsOf: URL(fileURLWithPath: store.path))
         #expect(try await store.succeed("track", ["t"]) == "up to date\n")
@@ -72,7 +80,8 @@ import Testing
         #expect(try await store.ctl("track").status == .exited(69))
         for verb in [["track"], ["untrack"], ["describe"], ["history"], ["exec", "--author", "A", "SELECT 1"]] {
             let missing = store.folder.file("missing.sqlite")
-            let outcome = try await Command(BuiltProducts.historyctl, [verb[0], missing] + verb.dropFirst()).run()
+            let outcome = try await Command(BuiltProducts.historyctl, [verb[0], missing] + verb.dropFirst())
+                .run()
             #expect(outcome.status == .exited(66), "\(verb)")
             #expect(!FileManager.default.fileExists(atPath: missing))
         }
@@ -86,10 +95,22 @@ import Testing
         ("v", "\"v\" is a view and can not be tracked. Only ordinary tables can."),
         ("f", "\"f\" is a virtual table and can not be tracked. Only ordinary tables can."),
         ("f_data", "\"f_data\" belongs to a virtual table and can not be tracked. Only ordinary tables can."),
-        ("sqlite_sequence", "\"sqlite_sequence\" is SQLite's own and can not be tracked. Only ordinary tables can."),
-        ("sqlite_schema", "\"sqlite_schema\" is SQLite's own and can not be tracked. Only ordinary tables can."),
-        ("historyd_change", "\"historyd_change\" belongs to the history itself and can not be tracked. Only ordinary tables can."),
-        ("nothing", "There is no table \"nothing\" in the store. Names are those of ordinary tables; `sqlite3 STORE .tables` lists them."),
+        (
+            "sqlite_sequence",
+            "\"sqlite_sequence\" is SQLite's own and can not be tracked. Only ordinary tables can."
+        ),
+        (
+            "sqlite_schema",
+            "\"sqlite_schema\" is SQLite's own and can not be tracked. Only ordinary tables can."
+        ),
+        (
+            "historyd_change",
+            "\"historyd_change\" belongs to the history itself and can not be tracked. Only ordinary tables can."
+        ),
+        (
+            "nothing",
+            "There is no table \"nothing\" in the store. Names are those of ordinary tables; `sqlite3 STORE .tables` lists them."
+        ),
     ])
     func whatIsNoEntityIsRefused(name: String, message: String) async throws {
         let store = try await CtlStore(
@@ -102,11 +123,13 @@ import Testing
         #expect(outcome.output == "")
         #expect(outcome.errors == "historyctl: \(message)\n")
         #expect(try await schema(store) == before)
-        #expect(try await store.succeed("track", ["--all"]) == "up to date\n", "--all means ordinary tables only.")
+        #expect(
+            try await store.succeed("track", ["--all"]) == "up to date\n", "--all means ordinary tables only.")
     }
 
     @Test func aTableOfOurNameThatIsNotOursStays() async throws {
-        let store = try await CtlStore("CREATE TABLE historyd_change (mine); CREATE TABLE t (a);", tracking: nil)
+        let store = try await CtlStore(
+            "CREATE TABLE historyd_change (mine); CREATE TABLE t (a);", tracking: nil)
         let outcome = try await store.ctl("track", ["t"])
         #expect(outcome.status == .exited(65))
         #expect(outcome.errors.contains("historyd_change"), "\(outcome)")
@@ -119,7 +142,8 @@ import Testing
             tracking: ["t", "--preserve", "t.a"])
         try await store.sql("ALTER TABLE t ADD COLUMN b; UPDATE t SET b = 1;")
         #expect(try await store.succeed("track") == "updated t\n")
-        try await store.sql("UPDATE t SET b = 2; ALTER TABLE t RENAME COLUMN a TO c; UPDATE t SET c = 'y', b = 3;")
+        try await store.sql(
+            "UPDATE t SET b = 2; ALTER TABLE t RENAME COLUMN a TO c; UPDATE t SET c = 'y', b = 3;")
         #expect(try await store.succeed("track", ["t", "--preserve", "t.c"]) == "updated t\n")
         try await store.sql("UPDATE t SET c = 'z'; ALTER TABLE t RENAME TO u; UPDATE u SET c = 'zz';")
         #expect(try await store.succeed("track") == "updated u\n")
@@ -131,10 +155,13 @@ import Testing
         // A change of a column that came after the triggers is recorded, and does not name it.
         #expect(
             changes.filter { !$0.hasSuffix(" ") } == [
-                "update t id=1 b", "update t id=1 a,b", "update t id=1 c", "update t id=1 c", "update u id=1 b", "delete u key=1",
+                "update t id=1 b", "update t id=1 a,b", "update t id=1 c", "update t id=1 c", "update u id=1 b",
+                "delete u key=1",
             ])
         #expect(changes.contains("update t id=1 "))
-        #expect(try await store.historyText(["--operation", "delete"]).contains(#""tombstone":{"attributes":{"c":"zz"},"values":{"c":"zz"}"#))
+        #expect(
+            try await store.historyText(["--operation", "delete"]).contains(
+                #""tombstone":{"attributes":{"c":"zz"},"values":{"c":"zz"}"#))
         try await store.sql("DROP TABLE u;")
         #expect(try await store.succeed("track") == "dropped u, whose table is gone\n")
     }
@@ -142,7 +169,8 @@ import Testing
     /// SQLite drops no column that a trigger names
     /// (https://www.sqlite.org/lang_altertable.html#altertabdropcol): the entity is untracked for it.
     @Test func aColumnIsDroppedFromAnUntrackedEntity() async throws {
-        let store = try await CtlStore("CREATE TABLE t (id INTEGER PRIMARY KEY, a, b);", tracking: ["t", "--preserve", "t.a"])
+        let store = try await CtlStore(
+            "CREATE TABLE t (id INTEGER PRIMARY KEY, a, b);", tracking: ["t", "--preserve", "t.a"])
         try await store.sql("INSERT INTO t VALUES (1, 2, 3);")
         let outcome = try await Command("sqlite3", [store.path, "ALTER TABLE t DROP COLUMN b"]).run()
         #expect(outcome.errors.contains("error in trigger historyd_1_update after drop column"), "\(outcome)")
@@ -151,7 +179,9 @@ import Testing
         try await store.succeed("track", ["t", "--preserve", "t.a"])
         try await store.sql("UPDATE t SET a = 4; DELETE FROM t;")
         #expect(
-            try await store.history().flatMap { $0.changes.map(\.short) } == ["insert t id=1", "update t id=1 a", "delete t id=1"])
+            try await store.history().flatMap { $0.changes.map(\.short) } == [
+                "insert t id=1", "update t id=1 a", "delete t id=1",
+            ])
     }
 
     /// Names with dots, blanks and quotes; the reading that fits the store is meant.
@@ -167,20 +197,28 @@ import Testing
         }
         #expect(try await preserved("--preserve", "a.b.c.d") == [#"a.b ["c.d"]"#])
         #expect(try await preserved("--preserve", "a.b.c") == [#"a.b ["c"]"#], "The longest entity's name.")
-        #expect(try await preserved("a", "--preserve", "a.b.c") == [#"a ["b.c"]"#, #"a.b ["c"]"#], "The entity that is named.")
         #expect(
-            try await preserved("--preserve", "a.x y", "--preserve", #"A.Q"'"#) == [#"a ["x y","q\"'"]"#, #"a.b ["c"]"#])
-        #expect(try await preserved("a") == [#"a ["x y","q\"'"]"#, #"a.b ["c"]"#], "What is not mentioned stays.")
+            try await preserved("a", "--preserve", "a.b.c") == [#"a ["b.c"]"#, #"a.b ["c"]"#],
+            "The entity that is named.")
+        #expect(
+            try await preserved("--preserve", "a.x y", "--preserve", #"A.Q"'"#) == [
+                #"a ["x y","q\"'"]"#, #"a.b ["c"]"#,
+            ])
+        #expect(
+            try await preserved("a") == [#"a ["x y","q\"'"]"#, #"a.b ["c"]"#], "What is not mentioned stays.")
         for wrong in ["a", "a.", ".c", "a.zip", "nobody.c", ""] {
             let outcome = try await store.ctl("track", ["--preserve", wrong])
             #expect(outcome.status == .exited(65), "\(wrong)")
-            #expect(outcome.errors.hasPrefix("historyctl: The store has no column \"\(wrong)\" to preserve."), "\(outcome)")
+            #expect(
+                outcome.errors.hasPrefix("historyctl: The store has no column \"\(wrong)\" to preserve."),
+                "\(outcome)")
         }
     }
 
     @Test func describeTellsWhatIsTracked() async throws {
         let store = try await CtlStore(
-            "CREATE TABLE person (id INTEGER PRIMARY KEY, name); CREATE TABLE item (a);", tracking: ["person", "item", "--preserve", "person.name"])
+            "CREATE TABLE person (id INTEGER PRIMARY KEY, name); CREATE TABLE item (a);",
+            tracking: ["person", "item", "--preserve", "person.name"])
         func text() async throws -> String {
             try await store.succeed("describe", ["--format", "json"])
                 .replacing(/"[0-9a-f-]{36}/, with: #""STORE"#).replacing(/"bytes":\d+/, with: #""bytes":BYTES"#)
@@ -190,13 +228,16 @@ import Testing
         }
         #expect(
             try await text()
-                == #"{"storeID":"STORE","firstToken":null,"lastToken":null,"changes":0,"bytes":BYTES,"entities":\#(entities(0, 0))}"# + "\n")
+                == #"{"storeID":"STORE","firstToken":null,"lastToken":null,"changes":0,"bytes":BYTES,"entities":\#(entities(0, 0))}"#
+                + "\n")
         try await store.sql("INSERT INTO person VALUES (1, 'Ann'), (2, 'Bob'); INSERT INTO item VALUES (1);")
         #expect(
             try await text()
-                == #"{"storeID":"STORE","firstToken":"STORE:0","lastToken":"STORE:3","changes":3,"bytes":BYTES,"entities":\#(entities(1, 2))}"# + "\n")
+                == #"{"storeID":"STORE","firstToken":"STORE:0","lastToken":"STORE:3","changes":3,"bytes":BYTES,"entities":\#(entities(1, 2))}"#
+                + "\n")
         let table = try await store.succeed("describe")
         #expect(table.contains("\nLast token   "), "\(table)")
-        #expect(table.hasSuffix("\n\nENTITY  CHANGES  PRESERVED\nitem    1\nperson  2        name\n"), "\(table)")
+        #expect(
+            table.hasSuffix("\n\nENTITY  CHANGES  PRESERVED\nitem    1\nperson  2        name\n"), "\(table)")
     }
 }

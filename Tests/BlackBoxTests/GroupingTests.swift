@@ -20,7 +20,8 @@ struct GroupingTests {
                 StoreSetup(),
                 plugins: [
                     PluginSetup(name: "a", hooks: [#"{"name": "first", "kind": "observer"}"#]),
-                    PluginSetup(name: "b", more: Self.quick, hooks: [#"{"name": "fails", "kind": "observer"}"#]),
+                    PluginSetup(
+                        name: "b", more: Self.quick, hooks: [#"{"name": "fails", "kind": "observer"}"#]),
                 ])
             try bench.misbehave("refuse", "fails")
             let daemon = try await bench.startDaemon()
@@ -41,7 +42,13 @@ struct GroupingTests {
         try await withWorkbench { bench in
             try bench.configure(
                 StoreSetup(),
-                plugins: [PluginSetup(more: Self.quick, hooks: [#"{"name": "all", "kind": "observer"}"#, #"{"name": "fails", "kind": "merge"}"#])])
+                plugins: [
+                    PluginSetup(
+                        more: Self.quick,
+                        hooks: [
+                            #"{"name": "all", "kind": "observer"}"#, #"{"name": "fails", "kind": "merge"}"#,
+                        ])
+                ])
             try bench.misbehave("refuse", "fails")
             let first = try await bench.startDaemon()
             let writer = try await bench.startPython(Self.burst)
@@ -56,7 +63,9 @@ struct GroupingTests {
             // Each row belongs to one delivery, however often that came.
             var deliveries: [String: Set<String>] = [:]
             for call in try bench.calls() where !call.isMerge {
-                for context in call.params.contexts { deliveries[context.key, default: []].insert(call.params.delivery) }
+                for context in call.params.contexts {
+                    deliveries[context.key, default: []].insert(call.params.delivery)
+                }
             }
             #expect(deliveries.filter { $0.value.count != 1 } == [:])
         }
@@ -64,7 +73,9 @@ struct GroupingTests {
 
     private static func expectAll(_ bench: Workbench, _ daemon: DaemonUnderTest, hook: String) async throws {
         try await eventually("all rows", state: { daemon.log.joined(separator: "\n") }) {
-            let keys = try bench.calls().filter { $0.manner == "ok" && $0.params.hook == hook }.flatMap { $0.params.contexts.map(\.key) }
+            let keys = try bench.calls().filter { $0.manner == "ok" && $0.params.hook == hook }.flatMap {
+                $0.params.contexts.map(\.key)
+            }
             return Set(keys).count == 1500
         }
     }
@@ -72,7 +83,9 @@ struct GroupingTests {
     private static func expectSameIfSameID(_ calls: [Call]) {
         var seen: [String: String] = [:]
         for call in calls where !call.isMerge {
-            if let before = seen.updateValue(call.summary, forKey: call.params.delivery) { #expect(before == call.summary) }
+            if let before = seen.updateValue(call.summary, forKey: call.params.delivery) {
+                #expect(before == call.summary)
+            }
         }
     }
 }

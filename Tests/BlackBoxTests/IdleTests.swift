@@ -9,7 +9,8 @@ struct IdleTests {
         try await withWorkbench(journal) { bench in
             try bench.configure(
                 StoreSetup(
-                    authors: #"[{"name": "Widget"}, {"name": "Mirror", "contexts": [{"name": "view", "kind": "replica", "path": "replica.sqlite"}]}]"#,
+                    authors:
+                        #"[{"name": "Widget"}, {"name": "Mirror", "contexts": [{"name": "view", "kind": "replica", "path": "replica.sqlite"}]}]"#,
                     more: #""clean": {"strategy": "byDuration", "seconds": "1h"}"#),
                 plugins: [PluginSetup(), PluginSetup(name: "sh", behaviour: .recordInShell, mode: "oneshot")])
             let daemon = try await bench.startDaemon()
@@ -36,7 +37,9 @@ struct IdleTests {
     func descriptors() async throws {
         try await withWorkbench { bench in
             try bench.configure(
-                StoreSetup(authors: StoreSetup.mirrored(), more: #""clean": {"strategy": "byNotification", "times": 1}"#),
+                StoreSetup(
+                    authors: StoreSetup.mirrored(),
+                    more: #""clean": {"strategy": "byNotification", "times": 1}"#),
                 plugins: [PluginSetup(behaviour: .recordInShell, mode: "oneshot")])
             let daemon = try await bench.startDaemon()
             func commit(_ ids: ClosedRange<Int>) async throws {
@@ -44,13 +47,18 @@ struct IdleTests {
                     try await bench.write("INSERT INTO person (id) VALUES (\(id))", as: "Writer", from: .shell)
                     try await bench.calls(id, of: daemon)
                 }
-                try await eventually("the end of the oneshot processes") { Processes.naming(bench.path("record.sh")).isEmpty }
+                try await eventually("the end of the oneshot processes") {
+                    Processes.naming(bench.path("record.sh")).isEmpty
+                }
             }
             try await commit(1...5)
             let before = Processes.descriptors(daemon.processID)
             try await commit(6...40)
             // A cleanup may just be under way.
-            try await eventually("as many descriptors as before, \(before)", state: { "\(Processes.descriptors(daemon.processID))" }) {
+            try await eventually(
+                "as many descriptors as before, \(before)",
+                state: { "\(Processes.descriptors(daemon.processID))" }
+            ) {
                 Processes.descriptors(daemon.processID) <= before
             }
             try await daemon.stop()

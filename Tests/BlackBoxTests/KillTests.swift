@@ -31,15 +31,20 @@ struct KillTests {
         """
     }
 
-    @Test("Killed at random instants, it delivers everything, in order, and the replica equals the store", arguments: 1...4 as ClosedRange<UInt64>)
+    @Test(
+        "Killed at random instants, it delivers everything, in order, and the replica equals the store",
+        arguments: 1...4 as ClosedRange<UInt64>)
     func killed(_ number: UInt64) async throws {
         var seed = Seed(number)
         try await withWorkbench { bench in
             try bench.configure(
                 StoreSetup(authors: StoreSetup.mirrored()),
-                plugins: [PluginSetup(hooks: [
-                    #"{"name": "all", "kind": "observer"}"#, #"{"name": "people", "kind": "observer", "entity": "person"}"#,
-                ])])
+                plugins: [
+                    PluginSetup(hooks: [
+                        #"{"name": "all", "kind": "observer"}"#,
+                        #"{"name": "people", "kind": "observer", "entity": "person"}"#,
+                    ])
+                ])
             var daemon = try await bench.startDaemon()
             let writers = [
                 try await bench.startPython(Self.writer(seed: number, author: "Widget", keys: 1...20)),
@@ -65,7 +70,8 @@ struct KillTests {
             for hook in ["audit/all", "audit/people"] {
                 Self.expect(
                     try bench.calls().filter { $0.params.hook == hook },
-                    deliver: recorded.filter { hook == "audit/all" || $0.kind.hasPrefix("person ") }, "\(seed) \(hook)")
+                    deliver: recorded.filter { hook == "audit/all" || $0.kind.hasPrefix("person ") },
+                    "\(seed) \(hook)")
             }
         }
     }
@@ -93,7 +99,8 @@ struct KillTests {
             for change in changes where !kinds.contains(change.kind) { kinds.append(change.kind) }
             let expected = kinds.map { kind in
                 let group = changes.filter { $0.kind == kind }
-                return "\(number) \(Set(group.map(\.author)).sorted().joined(separator: "+")) \(kind) \(group.map(\.key).joined(separator: " "))"
+                return
+                    "\(number) \(Set(group.map(\.author)).sorted().joined(separator: "+")) \(kind) \(group.map(\.key).joined(separator: " "))"
             }
             let found = delivered.map { $0.summary.split(separator: " ").dropFirst(2).joined(separator: " ") }
             #expect(found == expected, comment)
@@ -117,7 +124,8 @@ struct RecordedChange {
 extension Workbench {
     /// The whole history, as the library reads it.
     func recordedChanges() async throws -> [RecordedChange] {
-        let numbers = try await sql("SELECT id FROM historyd_change WHERE kind & 3 <> 3 ORDER BY id").wholeLines.compactMap { Int($0) }
+        let numbers = try await sql("SELECT id FROM historyd_change WHERE kind & 3 <> 3 ORDER BY id").wholeLines
+            .compactMap { Int($0) }
         let reader = try HistoryReader(path: store)
         var changes: [RecordedChange] = []
         var place: Int64 = 0
@@ -126,10 +134,14 @@ extension Workbench {
             let batch = try reader.batch(after: place)
             for transaction in batch.transactions {
                 for change in transaction.changes {
-                    let url = HistoryJSON.objectIDURL(of: change.objectID, in: change.entity, store: transaction.token.store)
-                    changes.append(RecordedChange(
-                        number: changes.count < numbers.count ? numbers[changes.count] : 0, author: transaction.author ?? "-",
-                        kind: "\(change.entity.name) \(change.operation.rawValue)", key: url.split(separator: "/").last.map(String.init) ?? ""))
+                    let url = HistoryJSON.objectIDURL(
+                        of: change.objectID, in: change.entity, store: transaction.token.store)
+                    changes.append(
+                        RecordedChange(
+                            number: changes.count < numbers.count ? numbers[changes.count] : 0,
+                            author: transaction.author ?? "-",
+                            kind: "\(change.entity.name) \(change.operation.rawValue)",
+                            key: url.split(separator: "/").last.map(String.init) ?? ""))
                 }
             }
             place = batch.end
@@ -141,7 +153,10 @@ extension Workbench {
     }
 
     /// Compares all rows.
-    func expectReplicaEqualsStore(_ keys: [String: String], replica: String = "replica.sqlite", sourceLocation: SourceLocation = #_sourceLocation) async throws {
+    func expectReplicaEqualsStore(
+        _ keys: [String: String], replica: String = "replica.sqlite",
+        sourceLocation: SourceLocation = #_sourceLocation
+    ) async throws {
         for (table, key) in keys.sorted(by: { $0.key < $1.key }) {
             let sql = ".mode quote\nSELECT * FROM \(table) ORDER BY \(key)"
             let (ours, theirs) = (try await rows(sql, of: path(replica)), try await rows(sql, of: store))
@@ -151,7 +166,9 @@ extension Workbench {
 
     private func rows(_ script: String, of file: String) async throws -> [String] {
         let commands = script.split(separator: "\n").map(String.init)
-        let output = try await start([Products.shell, "-bail", file, ".timeout 60000"] + commands, "rows-\(UUID().uuidString)").succeed()
+        let output = try await start(
+            [Products.shell, "-bail", file, ".timeout 60000"] + commands, "rows-\(UUID().uuidString)"
+        ).succeed()
         return output.wholeLines
     }
 }

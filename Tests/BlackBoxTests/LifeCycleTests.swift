@@ -13,9 +13,10 @@ struct LifeCycleTests {
             for arguments in [[], ["--once"]] {
                 let second = try bench.launchDaemon(arguments, name: "second\(arguments.joined())")
                 #expect(try await second.program.end() == .exited(75))
-                #expect(second.log == [
-                    "error: Another historyd, process \(first.processID), uses the state folder \"\(bench.path("state"))\". Stop it, or give this one a STATE_DIRECTORY of its own. event=stateInUse"
-                ])
+                #expect(
+                    second.log == [
+                        "error: Another historyd, process \(first.processID), uses the state folder \"\(bench.path("state"))\". Stop it, or give this one a STATE_DIRECTORY of its own. event=stateInUse"
+                    ])
             }
             try await bench.write("INSERT INTO person (id) VALUES (1)", as: "Widget")
             try await bench.calls(1, of: first)
@@ -43,7 +44,10 @@ struct LifeCycleTests {
             #expect(try bench.calls().count == 3)
             try await bench.write("DELETE FROM person WHERE id = 2")
             try await run()
-            #expect(try Set(bench.calls().map(\.summary).dropFirst(3)) == ["audit/all MainApp 4 - person delete p2", "audit/all Widget 4 - person delete p2"])
+            #expect(
+                try Set(bench.calls().map(\.summary).dropFirst(3)) == [
+                    "audit/all MainApp 4 - person delete p2", "audit/all Widget 4 - person delete p2",
+                ])
             #expect(try bench.calls().count == 5)
         }
     }
@@ -53,7 +57,10 @@ struct LifeCycleTests {
         try await withWorkbench { bench in
             try bench.configure(
                 StoreSetup(),
-                plugins: [PluginSetup(more: #""retry": {"attempts": 2, "initialDelay": "10ms", "maximumDelay": "1h"}"#)])
+                plugins: [
+                    PluginSetup(
+                        more: #""retry": {"attempts": 2, "initialDelay": "10ms", "maximumDelay": "1h"}"#)
+                ])
             #expect(try await bench.runDaemon("--once").status == .exited(0))
             for id in 1...2 { try await bench.write("INSERT INTO person (id) VALUES (\(id))", as: "Widget") }
             try bench.misbehave("refuse", "all")
@@ -65,34 +72,47 @@ struct LifeCycleTests {
             try bench.behave("refuse", "all")
             #expect(try await bench.runDaemon("--once").status == .exited(0))
             let calls = try bench.calls().filter { $0.manner == "ok" }
-            #expect(calls.map(\.summary) == (1...2).map { "audit/all MainApp \($0) Widget person insert p\($0)" })
+            #expect(
+                calls.map(\.summary) == (1...2).map { "audit/all MainApp \($0) Widget person insert p\($0)" })
             #expect(calls.first?.params.delivery == refused.first?.params.delivery)
         }
     }
 
-    @Test("State that can not be used is told in a line, with the status for input and output", arguments: [[], ["--once"]])
+    @Test(
+        "State that can not be used is told in a line, with the status for input and output",
+        arguments: [[], ["--once"]])
     func unusableState(_ arguments: [String]) async throws {
         try await withWorkbench { bench in
             try bench.configure(StoreSetup())
             #expect(try await bench.runDaemon("--once").status == .exited(0))
             let state = try bench.stateDatabase()
             for suffix in ["-wal", "-shm"] { unlink(state + suffix) }
-            try String(repeating: "no database ", count: 1000).write(toFile: state, atomically: true, encoding: .utf8)
+            try String(repeating: "no database ", count: 1000).write(
+                toFile: state, atomically: true, encoding: .utf8)
             let daemon = try bench.launchDaemon(arguments)
             #expect(try await daemon.program.end() == .exited(74))
             let errors = daemon.log.filter { $0.hasPrefix("error") }
-            #expect(errors == ["error: The state database \"\(state)\" can not be used: file is not a database. Restore it from a backup, or move it away: its consumers then begin anew. event=stateCorrupt"])
+            #expect(
+                errors == [
+                    "error: The state database \"\(state)\" can not be used: file is not a database. Restore it from a backup, or move it away: its consumers then begin anew. event=stateCorrupt"
+                ])
 
             try bench.folder.write("file", "")
             let other = try bench.start(
-                [Products.historyd, "--config", bench.configuration] + arguments, "other", environment: ["STATE_DIRECTORY": bench.path("file/state")])
+                [Products.historyd, "--config", bench.configuration] + arguments, "other",
+                environment: ["STATE_DIRECTORY": bench.path("file/state")])
             #expect(try await other.end() == .exited(74))
             #expect(other.errors.wholeLines.count == 1)
-            #expect(other.errors.hasPrefix("error: The state folder \"\(bench.path("file/state"))\" can not be made: "), "\(other.errors)")
+            #expect(
+                other.errors.hasPrefix(
+                    "error: The state folder \"\(bench.path("file/state"))\" can not be made: "),
+                "\(other.errors)")
         }
     }
 
-    @Test("Stopped in the middle of a backlog, it ends soon and goes on where it was", arguments: ["coprocess", "oneshot"], ["observer", "merge"])
+    @Test(
+        "Stopped in the middle of a backlog, it ends soon and goes on where it was",
+        arguments: ["coprocess", "oneshot"], ["observer", "merge"])
     func stop(_ mode: String, _ kind: String) async throws {
         try await withWorkbench { bench in
             let hooks = [#"{"name": "slow", "kind": "\#(kind)"}"#]
@@ -100,18 +120,23 @@ struct LifeCycleTests {
                 StoreSetup(authors: StoreSetup.mirrored()),
                 plugins: [PluginSetup(mode: mode, environment: ["DELAY": "0.1"], hooks: hooks)])
             #expect(try await bench.runDaemon("--once").status == .exited(0))
-            for id in 1...60 { try await bench.write("INSERT INTO person (id) VALUES (\(id))", as: "Widget", from: .shell) }
+            for id in 1...60 {
+                try await bench.write("INSERT INTO person (id) VALUES (\(id))", as: "Widget", from: .shell)
+            }
             let daemon = try await bench.startDaemon()
             try await bench.calls(kind == "observer" ? 5 : 1, of: daemon)
             try await daemon.stop(within: .seconds(20))
             let before = try bench.calls()
             if kind == "observer" { #expect(before.count < 60) }
 
-            try bench.configure(StoreSetup(authors: StoreSetup.mirrored()), plugins: [PluginSetup(mode: mode, hooks: hooks)])
+            try bench.configure(
+                StoreSetup(authors: StoreSetup.mirrored()), plugins: [PluginSetup(mode: mode, hooks: hooks)])
             #expect(try await bench.runDaemon("--once").status == .exited(0))
             let all = try bench.calls()
             func keys(_ calls: some Sequence<Call>) -> [Int] {
-                calls.flatMap { call in call.params.transaction.map { [$0.number] } ?? call.params.transactions?.map(\.number) ?? [] }
+                calls.flatMap { call in
+                    call.params.transaction.map { [$0.number] } ?? call.params.transactions?.map(\.number) ?? []
+                }
             }
             let repeated = Set(keys(before)).intersection(keys(all.dropFirst(before.count)))
             if kind == "observer" {

@@ -10,14 +10,18 @@ struct OrderTests {
             try bench.configure(
                 StoreSetup(),
                 plugins: [
-                    PluginSetup(name: "b", hooks: [
-                        #"{"name": "people", "kind": "observer", "entity": "person"}"#,
-                        #"{"name": "all", "kind": "observer"}"#,
-                    ]),
-                    PluginSetup(name: "a", behaviour: .recordInShell, mode: "oneshot", hooks: [
-                        #"{"name": "inserts", "kind": "observer", "operation": "insert"}"#,
-                        #"{"name": "changed", "kind": "observer", "entity": "*", "operation": ["update", "delete"]}"#,
-                    ]),
+                    PluginSetup(
+                        name: "b",
+                        hooks: [
+                            #"{"name": "people", "kind": "observer", "entity": "person"}"#,
+                            #"{"name": "all", "kind": "observer"}"#,
+                        ]),
+                    PluginSetup(
+                        name: "a", behaviour: .recordInShell, mode: "oneshot",
+                        hooks: [
+                            #"{"name": "inserts", "kind": "observer", "operation": "insert"}"#,
+                            #"{"name": "changed", "kind": "observer", "entity": "*", "operation": ["update", "delete"]}"#,
+                        ]),
                 ])
             let daemon = try await bench.startDaemon()
             try await bench.write(
@@ -33,23 +37,24 @@ struct OrderTests {
                 "INSERT INTO item VALUES ('w', 1)", as: "Widget")
             try await bench.calls(15, of: daemon)
             try await daemon.stop()
-            #expect(try bench.calls().map(\.summary) == [
-                "b/all MainApp 10 Widget item insert tx ty tz",
-                "a/inserts MainApp 10 Widget item insert tx ty tz",
-                "b/people MainApp 10 Widget person insert p5 p6 p7",
-                "b/all MainApp 10 Widget person insert p5 p6 p7",
-                "a/inserts MainApp 10 Widget person insert p5 p6 p7",
-                "b/all MainApp 10 Widget item update tx",
-                "a/changed MainApp 10 Widget item update tx",
-                "b/people MainApp 10 Widget person delete p6",
-                "b/all MainApp 10 Widget person delete p6",
-                "a/changed MainApp 10 Widget person delete p6",
-                "b/people MainApp 10 Widget person update p5 p7",
-                "b/all MainApp 10 Widget person update p5 p7",
-                "a/changed MainApp 10 Widget person update p5 p7",
-                "b/all MainApp 11 Widget item insert tw",
-                "a/inserts MainApp 11 Widget item insert tw",
-            ])
+            #expect(
+                try bench.calls().map(\.summary) == [
+                    "b/all MainApp 10 Widget item insert tx ty tz",
+                    "a/inserts MainApp 10 Widget item insert tx ty tz",
+                    "b/people MainApp 10 Widget person insert p5 p6 p7",
+                    "b/all MainApp 10 Widget person insert p5 p6 p7",
+                    "a/inserts MainApp 10 Widget person insert p5 p6 p7",
+                    "b/all MainApp 10 Widget item update tx",
+                    "a/changed MainApp 10 Widget item update tx",
+                    "b/people MainApp 10 Widget person delete p6",
+                    "b/all MainApp 10 Widget person delete p6",
+                    "a/changed MainApp 10 Widget person delete p6",
+                    "b/people MainApp 10 Widget person update p5 p7",
+                    "b/all MainApp 10 Widget person update p5 p7",
+                    "a/changed MainApp 10 Widget person update p5 p7",
+                    "b/all MainApp 11 Widget item insert tw",
+                    "a/inserts MainApp 11 Widget item insert tw",
+                ])
         }
     }
 
@@ -58,23 +63,34 @@ struct OrderTests {
         ("NSCloudKitMirroringDelegate.import", "6"), ("Importer", "7"), ("Widget", "8"), ("MainApp", "9"),
     ]
 
-    @Test("All but one's own, each once; batch authors get nothing", arguments: [
-        (#""unlistedAuthors": "deliver""#, [2, 3, 4, 5, 8], [1, 3, 4, 5, 9]),
-        (#""unlistedAuthors": "ignore""#, [2, 3, 8], [1, 3, 9]),
-        (#""unlistedAuthors": "deliver", "includingMirroring": true, "mirroringAuthors": ["Importer"]"#, [2, 3, 4, 5, 6, 7, 8], [1, 3, 4, 5, 6, 7, 9]),
-    ])
+    @Test(
+        "All but one's own, each once; batch authors get nothing",
+        arguments: [
+            (#""unlistedAuthors": "deliver""#, [2, 3, 4, 5, 8], [1, 3, 4, 5, 9]),
+            (#""unlistedAuthors": "ignore""#, [2, 3, 8], [1, 3, 9]),
+            (
+                #""unlistedAuthors": "deliver", "includingMirroring": true, "mirroringAuthors": ["Importer"]"#,
+                [2, 3, 4, 5, 6, 7, 8], [1, 3, 4, 5, 6, 7, 9]
+            ),
+        ])
     func authors(_ rule: String, _ main: [Int], _ widget: [Int]) async throws {
         try await withWorkbench { bench in
-            try bench.configure(StoreSetup(
-                authors: #"[{"name": "MainApp"}, {"name": "Widget"}, {"name": "Batch", "batch": true}]"#,
-                more: rule.contains("mirroringAuthors") ? rule : rule + #", "mirroringAuthors": ["Importer"]"#))
+            try bench.configure(
+                StoreSetup(
+                    authors: #"[{"name": "MainApp"}, {"name": "Widget"}, {"name": "Batch", "batch": true}]"#,
+                    more: rule.contains("mirroringAuthors")
+                        ? rule : rule + #", "mirroringAuthors": ["Importer"]"#))
             let daemon = try await bench.startDaemon()
-            for (author, id) in Self.inserts { try await bench.write("INSERT INTO person (id) VALUES (\(id))", as: author) }
+            for (author, id) in Self.inserts {
+                try await bench.write("INSERT INTO person (id) VALUES (\(id))", as: author)
+            }
             try await bench.calls(main.count + widget.count, of: daemon)
             try await daemon.stop()
             let calls = try bench.calls()
             func got(_ consumer: String) -> [Int] {
-                calls.filter { $0.params.consumer == consumer }.flatMap { $0.params.contexts.compactMap { Int($0.key.dropFirst()) } }
+                calls.filter { $0.params.consumer == consumer }.flatMap {
+                    $0.params.contexts.compactMap { Int($0.key.dropFirst()) }
+                }
             }
             #expect(got("MainApp") == main)
             #expect(got("Widget") == widget)
@@ -90,12 +106,14 @@ struct OrderTests {
             try bench.configure(
                 StoreSetup(authors: StoreSetup.named("MainApp", "Widget")),
                 StoreSetup(name: "other", path: "other.sqlite", authors: StoreSetup.named("MainApp", "Widget")),
-                plugins: [PluginSetup(hooks: [
-                    #"{"name": "everywhere", "kind": "observer"}"#,
-                    #"{"name": "store", "kind": "observer", "store": "other"}"#,
-                    #"{"name": "consumer", "kind": "observer", "consumer": "Widget"}"#,
-                    #"{"name": "both", "kind": "merge", "store": "contacts", "consumer": "MainApp"}"#,
-                ])])
+                plugins: [
+                    PluginSetup(hooks: [
+                        #"{"name": "everywhere", "kind": "observer"}"#,
+                        #"{"name": "store", "kind": "observer", "store": "other"}"#,
+                        #"{"name": "consumer", "kind": "observer", "consumer": "Widget"}"#,
+                        #"{"name": "both", "kind": "merge", "store": "contacts", "consumer": "MainApp"}"#,
+                    ])
+                ])
             let daemon = try await bench.startDaemon()
             try await bench.write("INSERT INTO person (id) VALUES (1)", as: "Importer")
             try await bench.write("INSERT INTO person (id) VALUES (1)", as: "Importer", to: other)
@@ -103,10 +121,22 @@ struct OrderTests {
             try await daemon.stop()
             // Stores and consumers do not wait for one another: their order is their own.
             let calls = try bench.calls().map { "\($0.params.store) \($0.params.consumer) \($0.params.hook)" }
-            #expect(calls.filter { $0.hasPrefix("contacts MainApp") } == ["contacts MainApp audit/everywhere", "contacts MainApp audit/both"])
-            #expect(calls.filter { $0.hasPrefix("contacts Widget") } == ["contacts Widget audit/everywhere", "contacts Widget audit/consumer"])
-            #expect(calls.filter { $0.hasPrefix("other MainApp") } == ["other MainApp audit/everywhere", "other MainApp audit/store"])
-            #expect(calls.filter { $0.hasPrefix("other Widget") } == ["other Widget audit/everywhere", "other Widget audit/store", "other Widget audit/consumer"])
+            #expect(
+                calls.filter { $0.hasPrefix("contacts MainApp") } == [
+                    "contacts MainApp audit/everywhere", "contacts MainApp audit/both",
+                ])
+            #expect(
+                calls.filter { $0.hasPrefix("contacts Widget") } == [
+                    "contacts Widget audit/everywhere", "contacts Widget audit/consumer",
+                ])
+            #expect(
+                calls.filter { $0.hasPrefix("other MainApp") } == [
+                    "other MainApp audit/everywhere", "other MainApp audit/store",
+                ])
+            #expect(
+                calls.filter { $0.hasPrefix("other Widget") } == [
+                    "other Widget audit/everywhere", "other Widget audit/store", "other Widget audit/consumer",
+                ])
             #expect(calls.count == 9)
         }
     }

@@ -19,10 +19,12 @@ struct ReplicaTests {
         """
 
     private static let tables = [
-        "person": "id", "word": "word", "pair": "a, b", "flat": "a, b", "keyless": "rowid", #""odd ""name""#: "id", "strict": "id", "made": "id",
+        "person": "id", "word": "word", "pair": "a, b", "flat": "a, b", "keyless": "rowid",
+        #""odd ""name""#: "id", "strict": "id", "made": "id",
     ]
 
-    private static let entities = #"{"person": {}, "word": {}, "pair": {}, "flat": {}, "keyless": {}, "odd \"name": {}, "strict": {}, "made": {}}"#
+    private static let entities =
+        #"{"person": {}, "word": {}, "pair": {}, "flat": {}, "keyless": {}, "odd \"name": {}, "strict": {}, "made": {}}"#
 
     /// Random statements on all tables; whether they work does not matter.
     private static func writer(seed: UInt64, author: String?) -> String {
@@ -63,11 +65,15 @@ struct ReplicaTests {
         """
     }
 
-    @Test("Random writes to every kind of table", arguments: [(1, Journal.wal), (2, .wal), (3, .delete)] as [(UInt64, Journal)])
+    @Test(
+        "Random writes to every kind of table",
+        arguments: [(1, Journal.wal), (2, .wal), (3, .delete)] as [(UInt64, Journal)])
     func random(_ number: UInt64, _ journal: Journal) async throws {
         try await withWorkbench(journal, schema: Self.schema) { bench in
-            try bench.configure(StoreSetup(entities: Self.entities, authors: StoreSetup.mirrored()), plugins: [])
-            try await bench.sql("INSERT INTO keyless VALUES (1, 2); INSERT INTO person VALUES (100, 'before', 'tracking', 0)")
+            try bench.configure(
+                StoreSetup(entities: Self.entities, authors: StoreSetup.mirrored()), plugins: [])
+            try await bench.sql(
+                "INSERT INTO keyless VALUES (1, 2); INSERT INTO person VALUES (100, 'before', 'tracking', 0)")
             let daemon = try await bench.startDaemon()
             let writers = [
                 try await bench.startPython(Self.writer(seed: number, author: "Widget")),
@@ -86,7 +92,8 @@ struct ReplicaTests {
         try await withWorkbench { bench in
             try bench.configure(StoreSetup(authors: StoreSetup.mirrored()), plugins: [])
             let daemon = try await bench.startDaemon()
-            try await bench.write("INSERT INTO person (id, email) VALUES (1, 'a'), (2, 'b'), (3, 'c')", as: "Widget")
+            try await bench.write(
+                "INSERT INTO person (id, email) VALUES (1, 'a'), (2, 'b'), (3, 'c')", as: "Widget")
             try await bench.waitForReplica(daemon)
             try await bench.write(
                 """
@@ -95,16 +102,24 @@ struct ReplicaTests {
                 """, as: "Widget")
             try await bench.waitForReplica(daemon)
             try await daemon.stop()
-            #expect(try await bench.sql("SELECT id || email FROM person ORDER BY id", of: bench.path("replica.sqlite")) == "1c\n2a\n3b\n")
+            #expect(
+                try await bench.sql(
+                    "SELECT id || email FROM person ORDER BY id", of: bench.path("replica.sqlite"))
+                    == "1c\n2a\n3b\n")
         }
     }
 
     @Test("The schema changes while the daemon runs", arguments: Journal.allCases)
     func schemaChanges(_ journal: Journal) async throws {
         try await withWorkbench(journal) { bench in
-            try bench.configure(StoreSetup(entities: #"{"person": {"preserve": ["email"]}, "item": {}}"#, authors: StoreSetup.mirrored()))
+            try bench.configure(
+                StoreSetup(
+                    entities: #"{"person": {"preserve": ["email"]}, "item": {}}"#,
+                    authors: StoreSetup.mirrored()))
             let daemon = try await bench.startDaemon()
-            try await bench.write("INSERT INTO person VALUES (1, 'Ann', 'a', 1), (2, 'Bob', 'b', 2); INSERT INTO item VALUES ('x', 1)", as: "Widget")
+            try await bench.write(
+                "INSERT INTO person VALUES (1, 'Ann', 'a', 1), (2, 'Bob', 'b', 2); INSERT INTO item VALUES ('x', 1)",
+                as: "Widget")
             try await bench.waitForReplica(daemon)
             let steps = [
                 "ALTER TABLE person ADD COLUMN phone TEXT DEFAULT 'none'",
@@ -136,7 +151,8 @@ struct ReplicaTests {
             let daemon = try await bench.startDaemon()
             try await bench.write("INSERT INTO person VALUES (1, 'Ann', 'a', 1)", as: "Widget")
             try await bench.waitForReplica(daemon)
-            try await bench.write("ALTER TABLE person RENAME COLUMN name TO nick", "UPDATE person SET nick = 'Bea'", as: "Widget")
+            try await bench.write(
+                "ALTER TABLE person RENAME COLUMN name TO nick", "UPDATE person SET nick = 'Bea'", as: "Widget")
             try await bench.waitForReplica(daemon)
             try await bench.write("DROP TABLE item", "DELETE FROM person", as: "Widget")
             try await bench.waitForReplica(daemon)
@@ -148,9 +164,10 @@ struct ReplicaTests {
             try await bench.expectReplicaEqualsStore(["person": "id"])
             let last = try bench.calls().map(\.text).filter { $0.contains(#""operation":"delete""#) }
             #expect(last.count == 1 && last[0].contains(#""tombstone":{"attributes":{"email":"a"}"#), "\(last)")
-            #expect(restarted.log.filter { $0.hasPrefix("error") } == [
-                #"error: Store "contacts" is not tracked as configured. There is no table "item" in the store. Names are those of ordinary tables; `sqlite3 STORE .tables` lists them. event=trackingFailed store=contacts"#
-            ])
+            #expect(
+                restarted.log.filter { $0.hasPrefix("error") } == [
+                    #"error: Store "contacts" is not tracked as configured. There is no table "item" in the store. Names are those of ordinary tables; `sqlite3 STORE .tables` lists them. event=trackingFailed store=contacts"#
+                ])
         }
     }
 
@@ -174,7 +191,10 @@ struct ReplicaTests {
             try await bench.waitForReplica(second)
             try await second.stop()
             try await bench.expectReplicaEqualsStore(["person": "id"])
-            #expect(try bench.calls().map(\.summary) == ["audit/all Mirror 1 Widget person insert p2", "audit/all Mirror 2 Widget person insert p3"])
+            #expect(
+                try bench.calls().map(\.summary) == [
+                    "audit/all Mirror 1 Widget person insert p2", "audit/all Mirror 2 Widget person insert p3",
+                ])
         }
     }
 
@@ -183,17 +203,22 @@ struct ReplicaTests {
         try await withWorkbench { bench in
             try bench.configure(StoreSetup(authors: StoreSetup.named("Mirror")))
             let first = try await bench.startDaemon()
-            try await bench.write("INSERT INTO person (id) VALUES (1); INSERT INTO item VALUES ('x', 1)", as: "Widget")
+            try await bench.write(
+                "INSERT INTO person (id) VALUES (1); INSERT INTO item VALUES ('x', 1)", as: "Widget")
             try await bench.calls(2, of: first)
             try await first.stop()
             try bench.configure(StoreSetup(authors: StoreSetup.mirrored(entities: #"["person"]"#)))
             let second = try await bench.startDaemon()
-            try await bench.write("INSERT INTO person (id) VALUES (2); INSERT INTO item VALUES ('y', 1)", as: "Widget")
+            try await bench.write(
+                "INSERT INTO person (id) VALUES (2); INSERT INTO item VALUES ('y', 1)", as: "Widget")
             try await bench.calls(4, of: second)
             try await bench.waitForReplica(second)
             try await second.stop()
             try await bench.expectReplicaEqualsStore(["person": "id"])
-            #expect(try await bench.sql("SELECT count(*) FROM sqlite_schema WHERE name = 'item'", of: bench.path("replica.sqlite")) == "0\n")
+            #expect(
+                try await bench.sql(
+                    "SELECT count(*) FROM sqlite_schema WHERE name = 'item'", of: bench.path("replica.sqlite"))
+                    == "0\n")
             #expect(try bench.calls().count == 4)
         }
     }
@@ -208,7 +233,9 @@ struct ReplicaTests {
             try await bench.write("INSERT INTO person (id) VALUES (2)", as: "Widget")
             try await bench.waitForReplica(daemon)
             try await daemon.stop()
-            #expect(try await bench.sql("SELECT group_concat(id) FROM person", of: bench.path("replica.sqlite")) == "2\n")
+            #expect(
+                try await bench.sql("SELECT group_concat(id) FROM person", of: bench.path("replica.sqlite"))
+                    == "2\n")
         }
     }
 }
@@ -219,9 +246,12 @@ extension Workbench {
         let newest = try await sql("SELECT max(id) FROM historyd_change")
         try await eventually("the replica at \(newest)", state: { daemon.log.joined(separator: "\n") }) {
             guard FileManager.default.fileExists(atPath: self.path(replica)),
-                try await self.sql("SELECT count(*) FROM sqlite_schema WHERE name = 'historyd_replica'", of: self.path(replica)) == "1\n"
+                try await self.sql(
+                    "SELECT count(*) FROM sqlite_schema WHERE name = 'historyd_replica'", of: self.path(replica)
+                ) == "1\n"
             else { return false }
-            return try await self.sql("SELECT max(number) FROM historyd_replica", of: self.path(replica)) == newest
+            return try await self.sql("SELECT max(number) FROM historyd_replica", of: self.path(replica))
+                == newest
         }
     }
 }

@@ -20,7 +20,8 @@ struct StoreChangeTests {
             if isConfigured {
                 // It was told to track it.
                 try await eventually("the tracking", state: { daemon.log.joined(separator: "\n") }) {
-                    try await bench.sql("SELECT count(*) FROM sqlite_schema WHERE name = 'historyd_store'") == "1\n"
+                    try await bench.sql("SELECT count(*) FROM sqlite_schema WHERE name = 'historyd_store'")
+                        == "1\n"
                 }
             } else {
                 try await daemon.logged("is not tracked")
@@ -32,7 +33,8 @@ struct StoreChangeTests {
             let calls = try await bench.calls(4, of: daemon)
             try await daemon.stop()
             #expect(calls.map(\.summary).last == "audit/all MainApp 1 Widget person insert p4")
-            let id = try await bench.sql("SELECT value FROM historyd_store WHERE key = 'id'").trimmingCharacters(in: .newlines)
+            let id = try await bench.sql("SELECT value FROM historyd_store WHERE key = 'id'")
+                .trimmingCharacters(in: .newlines)
             #expect(calls.last?.params.transaction?.token == "\(id):1")
         }
     }
@@ -51,14 +53,20 @@ struct StoreChangeTests {
             daemon.program.signal(SIGCONT)
             try await bench.calls(4, of: daemon)
             try await daemon.stop()
-            let id = try await bench.sql("SELECT value FROM historyd_store WHERE key = 'id'").trimmingCharacters(in: .newlines)
-            #expect(try bench.calls().dropFirst().map { $0.params.transaction?.token } == (1...3).map { "\(id):\($0)" })
+            let id = try await bench.sql("SELECT value FROM historyd_store WHERE key = 'id'")
+                .trimmingCharacters(in: .newlines)
+            #expect(
+                try bench.calls().dropFirst().map { $0.params.transaction?.token }
+                    == (1...3).map { "\(id):\($0)" })
         }
     }
 
-    @Test("Replaced by another store's file", arguments: [
-        "", #""clean": {"strategy": "byDuration", "seconds": "7d"}"#, #""clean": {"strategy": "byNotification", "times": 1}"#,
-    ], [false, true])
+    @Test(
+        "Replaced by another store's file",
+        arguments: [
+            "", #""clean": {"strategy": "byDuration", "seconds": "7d"}"#,
+            #""clean": {"strategy": "byNotification", "times": 1}"#,
+        ], [false, true])
     func replaced(_ clean: String, _ isHeld: Bool) async throws {
         try await withWorkbench { bench in
             let other = bench.path("other.sqlite")
@@ -82,9 +90,15 @@ struct StoreChangeTests {
             try await daemon.logged(#"Store "contacts" is open"#, times: 2, within: .seconds(10))
             if isHeld { try bench.behave("refuse", "all") }
             try await bench.write("INSERT INTO person (id) VALUES (12)", as: "Widget")
-            try await eventually("the new store's transactions", within: .seconds(20), state: { daemon.log.joined(separator: "\n") }) {
+            try await eventually(
+                "the new store's transactions", within: .seconds(20),
+                state: { daemon.log.joined(separator: "\n") }
+            ) {
                 try bench.calls().filter { $0.manner == "ok" }.map(\.summary).suffix(2)
-                    == ["audit/all Mirror 1 Widget person insert p11", "audit/all Mirror 2 Widget person insert p12"]
+                    == [
+                        "audit/all Mirror 1 Widget person insert p11",
+                        "audit/all Mirror 2 Widget person insert p12",
+                    ]
             }
             try await bench.waitForReplica(daemon)
             try await daemon.stop()
@@ -99,7 +113,8 @@ struct StoreChangeTests {
             let daemon = try await bench.startDaemon()
             try await bench.write("INSERT INTO person (id) VALUES (1)", as: "Widget")
             try await bench.calls(1, of: daemon)
-            try FileManager.default.createDirectory(atPath: bench.path("away"), withIntermediateDirectories: false)
+            try FileManager.default.createDirectory(
+                atPath: bench.path("away"), withIntermediateDirectories: false)
             func move(_ from: String, _ to: String) {
                 for suffix in ["-wal", "-shm", ""] where FileManager.default.fileExists(atPath: from + suffix) {
                     #expect(rename(from + suffix, to + suffix) == 0)
@@ -115,7 +130,9 @@ struct StoreChangeTests {
             try await bench.write("INSERT INTO person (id) VALUES (3)", as: "Widget")
             try await bench.calls(3, of: daemon)
             try await daemon.stop()
-            #expect(try bench.calls().map(\.summary) == (1...3).map { "audit/all MainApp \($0) Widget person insert p\($0)" })
+            #expect(
+                try bench.calls().map(\.summary)
+                    == (1...3).map { "audit/all MainApp \($0) Widget person insert p\($0)" })
         }
     }
 

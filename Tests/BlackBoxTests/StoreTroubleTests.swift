@@ -13,10 +13,12 @@ struct StoreTroubleTests {
             try bench.configure(StoreSetup(path: "later/contacts.sqlite"))
             let daemon = try await bench.startDaemon()
             try await daemon.sparing()
-            #expect(daemon.problems(bench) == [
-                #"error: Store "contacts" can not be used. The store "later/contacts.sqlite" can not be opened: No such file or directory. Check the path and the permissions of its folders. event=storeLost"#
-            ])
-            try FileManager.default.createDirectory(atPath: bench.path("later"), withIntermediateDirectories: false)
+            #expect(
+                daemon.problems(bench) == [
+                    #"error: Store "contacts" can not be used. The store "later/contacts.sqlite" can not be opened: No such file or directory. Check the path and the permissions of its folders. event=storeLost"#
+                ])
+            try FileManager.default.createDirectory(
+                atPath: bench.path("later"), withIntermediateDirectories: false)
             let store = bench.path("later/contacts.sqlite")
             bench.replace(store, by: bench.store)
             try await daemon.logged("event=trackingUpdated")
@@ -34,12 +36,14 @@ struct StoreTroubleTests {
             try bench.configure(StoreSetup(path: "other.sqlite"))
             let daemon = try await bench.startDaemon()
             try await daemon.sparing()
-            #expect(daemon.problems(bench) == [
-                #"error: Store "contacts" can not be used. "other.sqlite" is no SQLite database. Check the path. event=storeLost"#
-            ])
+            #expect(
+                daemon.problems(bench) == [
+                    #"error: Store "contacts" can not be used. "other.sqlite" is no SQLite database. Check the path. event=storeLost"#
+                ])
             bench.replace(bench.path("other.sqlite"), by: bench.store)
             try await daemon.logged("event=trackingUpdated", within: .seconds(20))
-            try await bench.write("INSERT INTO person (id) VALUES (1)", as: "Widget", to: bench.path("other.sqlite"))
+            try await bench.write(
+                "INSERT INTO person (id) VALUES (1)", as: "Widget", to: bench.path("other.sqlite"))
             try await bench.calls(1, of: daemon)
             try await daemon.stop()
         }
@@ -53,8 +57,11 @@ struct StoreTroubleTests {
             #expect(try await bench.runDaemon("--once").status == .exited(0))
             try await bench.sql("VACUUM INTO '\(bench.path("good.sqlite"))'")
             try await bench.write(
-                "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5000) INSERT INTO person (id) SELECT i FROM n", as: "Widget")
-            let pages = try await bench.sql("SELECT pageno FROM dbstat WHERE name = 'historyd_change' AND pagetype = 'leaf' ORDER BY pageno")
+                "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5000) INSERT INTO person (id) SELECT i FROM n",
+                as: "Widget")
+            let pages = try await bench.sql(
+                "SELECT pageno FROM dbstat WHERE name = 'historyd_change' AND pagetype = 'leaf' ORDER BY pageno"
+            )
             let page = try #require(pages.wholeLines.dropFirst(5).first.flatMap { Int($0) })
             let file = try #require(FileHandle(forUpdatingAtPath: bench.store))
             try file.seek(toOffset: UInt64(page - 1) * 4096)
@@ -64,9 +71,10 @@ struct StoreTroubleTests {
             let daemon = try await bench.startDaemon()
             try await daemon.logged("is damaged")
             try await daemon.sparing(for: .seconds(4))
-            #expect(daemon.problems(bench) == [
-                #"error: Store "contacts" can not be used. The store "contacts.sqlite" is damaged: database disk image is malformed. `PRAGMA integrity_check` tells more; restore a backup. event=storeLost"#
-            ])
+            #expect(
+                daemon.problems(bench) == [
+                    #"error: Store "contacts" can not be used. The store "contacts.sqlite" is damaged: database disk image is malformed. `PRAGMA integrity_check` tells more; restore a backup. event=storeLost"#
+                ])
             bench.replace(bench.store, by: bench.path("good.sqlite"))
             try await bench.write("INSERT INTO person (id) VALUES (1)", as: "Widget")
             try await bench.calls(1, of: daemon)
@@ -88,9 +96,10 @@ struct StoreTroubleTests {
             let switches = Processes.switches(daemon.processID)
             try await observe(for: .seconds(2))
             #expect(Processes.switches(daemon.processID) - switches <= 8)
-            #expect(daemon.problems(bench) == [
-                #"error: Store "contacts" can not be used. The store is not tracked. `historyctl track STORE ENTITY…` begins. event=storeLost"#
-            ])
+            #expect(
+                daemon.problems(bench) == [
+                    #"error: Store "contacts" can not be used. The store is not tracked. `historyctl track STORE ENTITY…` begins. event=storeLost"#
+                ])
             try Tracking.track(bench.store, ["person": nil])
             try await bench.write("INSERT INTO person (id) VALUES (2)", as: "Widget")
             try await bench.calls(1, of: daemon)
@@ -109,9 +118,10 @@ struct StoreTroubleTests {
             let switches = Processes.switches(daemon.processID)
             try await observe(for: .seconds(2))
             #expect(Processes.switches(daemon.processID) - switches <= 8)
-            #expect(daemon.problems(bench) == [
-                #"error: Store "contacts" can not be used. There is no table "later" in the store. Names are those of ordinary tables; `sqlite3 STORE .tables` lists them. event=storeLost"#
-            ])
+            #expect(
+                daemon.problems(bench) == [
+                    #"error: Store "contacts" can not be used. There is no table "later" in the store. Names are those of ordinary tables; `sqlite3 STORE .tables` lists them. event=storeLost"#
+                ])
             try await bench.sql("CREATE TABLE later (id INTEGER PRIMARY KEY)")
             try await daemon.logged("event=trackingUpdated")
             try await bench.write("INSERT INTO later VALUES (1)", as: "Widget")
@@ -120,7 +130,8 @@ struct StoreTroubleTests {
         }
     }
 
-    @Test("A writer that was killed in the middle of a transaction", arguments: Journal.allCases, [true, false])
+    @Test(
+        "A writer that was killed in the middle of a transaction", arguments: Journal.allCases, [true, false])
     func crashedWriter(_ journal: Journal, _ isRunning: Bool) async throws {
         try await withWorkbench(journal) { bench in
             try bench.configure(StoreSetup())
@@ -129,7 +140,8 @@ struct StoreTroubleTests {
             try await bench.calls(1, of: daemon)
             if !isRunning { try await daemon.stop() }
             // Little memory, so that what is not committed is written to the store already.
-            let writer = try await bench.startPython("""
+            let writer = try await bench.startPython(
+                """
                 connection = connect(store, 'Widget', None, 'cache_size = 5')
                 connection.execute('BEGIN IMMEDIATE')
                 connection.executemany('INSERT INTO person (name) VALUES (?)', [('x' * 1000,)] * 2000)
@@ -143,7 +155,11 @@ struct StoreTroubleTests {
             try await bench.write("INSERT INTO person (id) VALUES (2)", as: "Widget")
             try await bench.calls(2, of: daemon)
             try await daemon.stop()
-            #expect(try bench.calls().map(\.summary) == ["audit/all MainApp 1 Widget person insert p1", "audit/all MainApp 2 Widget person insert p2"])
+            #expect(
+                try bench.calls().map(\.summary) == [
+                    "audit/all MainApp 1 Widget person insert p1",
+                    "audit/all MainApp 2 Widget person insert p2",
+                ])
             #expect(daemon.problems(bench) == [])
         }
     }
@@ -154,7 +170,8 @@ struct StoreTroubleTests {
             try bench.configure(StoreSetup())
             if isAtStart { #expect(try await bench.runDaemon("--once").status == .exited(0)) }
             func lock() async throws -> RunningProgram {
-                let locker = try await bench.startPython("""
+                let locker = try await bench.startPython(
+                    """
                     connection = connect(store, 'Widget')
                     connection.execute('INSERT INTO person (id) VALUES (1)')
                     connection.execute('BEGIN EXCLUSIVE')
@@ -172,7 +189,11 @@ struct StoreTroubleTests {
             try await daemon.sparing { try await locker?.succeed() }
             try await bench.calls(2, of: daemon)
             try await daemon.stop()
-            #expect(try bench.calls().map(\.summary) == ["audit/all MainApp 1 Widget person insert p1", "audit/all MainApp 2 Widget person insert p2"])
+            #expect(
+                try bench.calls().map(\.summary) == [
+                    "audit/all MainApp 1 Widget person insert p1",
+                    "audit/all MainApp 2 Widget person insert p2",
+                ])
             #expect(daemon.problems(bench).count <= 1, "\(daemon.problems(bench).joined(separator: "\n"))")
         }
     }
@@ -181,8 +202,11 @@ struct StoreTroubleTests {
     private static let canMount = getuid() == 0 && unshares()
 
     private static func unshares() -> Bool {
-        guard let program = try? RunningProgram(
-            ["/usr/bin/unshare", "-m", "mount", "-t", "tmpfs", "none", "/mnt"], files: "/tmp/historyd-test-unshare-\(getpid())") else { return false }
+        guard
+            let program = try? RunningProgram(
+                ["/usr/bin/unshare", "-m", "mount", "-t", "tmpfs", "none", "/mnt"],
+                files: "/tmp/historyd-test-unshare-\(getpid())")
+        else { return false }
         var status: Int32 = 0
         waitpid(program.processID, &status, 0)
         unlink(program.outputFile)
@@ -204,9 +228,13 @@ struct StoreTroubleTests {
                 try await bench.write("INSERT INTO person (id) VALUES (1)", as: "Widget", to: store)
             }
             try bench.configure(StoreSetup(path: "fixed/contacts.sqlite"))
-            let script = "mount --bind '\(folder)' '\(folder)' && mount -o remount,bind,ro '\(folder)' && exec \"$@\""
+            let script =
+                "mount --bind '\(folder)' '\(folder)' && mount -o remount,bind,ro '\(folder)' && exec \"$@\""
             let program = try bench.start(
-                ["/usr/bin/unshare", "-m", "sh", "-c", script, "sh", Products.historyd, "--config", bench.configuration],
+                [
+                    "/usr/bin/unshare", "-m", "sh", "-c", script, "sh", Products.historyd, "--config",
+                    bench.configuration,
+                ],
                 "historyd", environment: ["STATE_DIRECTORY": bench.path("state")])
             let daemon = DaemonUnderTest(program, logFrom: 0)
             try await daemon.ready()
@@ -220,7 +248,10 @@ struct StoreTroubleTests {
             } else {
                 try await daemon.sparing()
                 #expect(daemon.problems(bench).count == 1)
-                #expect(daemon.problems(bench).first?.hasPrefix(#"error: Store "contacts" can not be used. The store "fixed/contacts.sqlite" can not be used: "#) == true, "\(daemon.problems(bench))")
+                #expect(
+                    daemon.problems(bench).first?.hasPrefix(
+                        #"error: Store "contacts" can not be used. The store "fixed/contacts.sqlite" can not be used: "#
+                    ) == true, "\(daemon.problems(bench))")
             }
             try await daemon.stop()
         }

@@ -12,7 +12,8 @@ struct WakeUpTests {
             let fifo = bench.path("told")
             #expect(mkfifo(fifo, 0o600) == 0)
             try bench.configure(StoreSetup(), plugins: [PluginSetup(environment: ["TELL": fifo])])
-            let writer = try await bench.startPython("""
+            let writer = try await bench.startPython(
+                """
                 told = os.open(bench + '/told', os.O_RDONLY)
                 connection = connect(store, 'Widget', None, 'synchronous = FULL')
                 for number in range(1, \(count) + 1):

@@ -58,93 +58,247 @@ private let long = String(repeating: "é", count: 128)
 let configurationCorpus: [CorpusCase] = [
     .good("smallest", "{\"version\": 1.0, \"stores\": [{\"name\": \"s\", \"path\": \"s.db\"}]}"),
     .good("schema and levels", top("\"$schema\": \"x\", \"logLevel\": \"trace\", \"plugins\": []")),
-    .good("authors of every kind", store("\"authors\": [{\"name\": \"ü 😀\"}, {\"name\": \"B\", \"batch\": true, \"contexts\": []}]")),
-    .good("every key of a store", store("""
-        "entities": {"person": {"preserve": ["name"]}, "item": {}}, "unlistedAuthors": "ignore", "includingMirroring": true,\
-        "mirroringAuthors": ["M"], "clean": {"strategy": "byNotification", "times": 1}, "poll": 0.5, "authors": []
-        """)),
-    .good("replica and feed", contexts("{\"name\": \"a\", \"kind\": \"replica\", \"path\": \"/r\", \"entities\": [\"item\"]}, {\"name\": \"b\", \"kind\": \"feed\"}")),
+    .good(
+        "authors of every kind",
+        store("\"authors\": [{\"name\": \"ü 😀\"}, {\"name\": \"B\", \"batch\": true, \"contexts\": []}]")),
+    .good(
+        "every key of a store",
+        store(
+            """
+            "entities": {"person": {"preserve": ["name"]}, "item": {}}, "unlistedAuthors": "ignore", "includingMirroring": true,\
+            "mirroringAuthors": ["M"], "clean": {"strategy": "byNotification", "times": 1}, "poll": 0.5, "authors": []
+            """)),
+    .good(
+        "replica and feed",
+        contexts(
+            "{\"name\": \"a\", \"kind\": \"replica\", \"path\": \"/r\", \"entities\": [\"item\"]}, {\"name\": \"b\", \"kind\": \"feed\"}"
+        )),
     .good("clean by hand only", store("\"clean\": {\"maximumDuration\": \"30d\"}")),
-    .good("clean by duration", store("\"clean\": {\"strategy\": \"byDuration\", \"seconds\": 604800, \"maximumDuration\": 2592000}")),
+    .good(
+        "clean by duration",
+        store("\"clean\": {\"strategy\": \"byDuration\", \"seconds\": 604800, \"maximumDuration\": 2592000}")),
 
     // The document.
     .bad("list", "[]", "1:1: expected an object, found a list"),
-    .bad("empty object", "{}", "1:1: version: missing, expected 1, the version of the format", "1:1: stores: missing, expected at least one store, here or in a file of conf.d"),
-    .bad("version of another format", "{\n\"version\": 2, \"stores\": [{\"name\": \"s\", \"path\": \"/s.db\"}]}", "2:12: version: expected 1, the version of the format, found 2"),
-    .bad("version in quotes", "{\n\"version\": \"1\", \"stores\": [{\"name\": \"s\", \"path\": \"/s.db\"}]}", "2:12: version: expected 1, the version of the format, found \"1\""),
-    .badBeyondSchema("no store", "{\"version\": 1,\n \"stores\": []}", "2:12: stores: expected at least one store, here or in a file of conf.d, found an empty list"),
-    .badBeyondSchema("no stores", "{\"version\": 1}", "1:1: stores: missing, expected at least one store, here or in a file of conf.d"),
-    .bad("stores by name", "{\"version\": 1,\n \"stores\": {\"s\": {}}}", "2:12: stores: expected a list of stores, found an object"),
-    .bad("unknown key", top("\"pluigns\": []"), "2:1: pluigns: unknown key; did you mean \"plugins\"? Allowed: $schema, version, stores, plugins, logLevel"),
-    .bad("unknown key like no other", top("\"colour \\n\": 1"), "2:1: [\"colour \\u{a}\"]: unknown key. Allowed: $schema, version, stores, plugins, logLevel"),
+    .bad(
+        "empty object", "{}", "1:1: version: missing, expected 1, the version of the format",
+        "1:1: stores: missing, expected at least one store, here or in a file of conf.d"),
+    .bad(
+        "version of another format", "{\n\"version\": 2, \"stores\": [{\"name\": \"s\", \"path\": \"/s.db\"}]}",
+        "2:12: version: expected 1, the version of the format, found 2"),
+    .bad(
+        "version in quotes", "{\n\"version\": \"1\", \"stores\": [{\"name\": \"s\", \"path\": \"/s.db\"}]}",
+        "2:12: version: expected 1, the version of the format, found \"1\""),
+    .badBeyondSchema(
+        "no store", "{\"version\": 1,\n \"stores\": []}",
+        "2:12: stores: expected at least one store, here or in a file of conf.d, found an empty list"),
+    .badBeyondSchema(
+        "no stores", "{\"version\": 1}",
+        "1:1: stores: missing, expected at least one store, here or in a file of conf.d"),
+    .bad(
+        "stores by name", "{\"version\": 1,\n \"stores\": {\"s\": {}}}",
+        "2:12: stores: expected a list of stores, found an object"),
+    .bad(
+        "unknown key", top("\"pluigns\": []"),
+        "2:1: pluigns: unknown key; did you mean \"plugins\"? Allowed: $schema, version, stores, plugins, logLevel"
+    ),
+    .bad(
+        "unknown key like no other", top("\"colour \\n\": 1"),
+        "2:1: [\"colour \\u{a}\"]: unknown key. Allowed: $schema, version, stores, plugins, logLevel"),
     .bad("schema no text", top("\"$schema\": 1"), "2:12: $schema: expected a text, found 1"),
-    .bad("log level", top("\"logLevel\": \"warn\""), "2:13: logLevel: expected \"trace\", \"debug\", \"info\", \"notice\", \"warning\", \"error\" or \"critical\", found \"warn\""),
-    .bad("log level number", top("\"logLevel\": 3"), "2:13: logLevel: expected \"trace\", \"debug\", \"info\", \"notice\", \"warning\", \"error\" or \"critical\", found 3"),
+    .bad(
+        "log level", top("\"logLevel\": \"warn\""),
+        "2:13: logLevel: expected \"trace\", \"debug\", \"info\", \"notice\", \"warning\", \"error\" or \"critical\", found \"warn\""
+    ),
+    .bad(
+        "log level number", top("\"logLevel\": 3"),
+        "2:13: logLevel: expected \"trace\", \"debug\", \"info\", \"notice\", \"warning\", \"error\" or \"critical\", found 3"
+    ),
     .bad("plugins text", top("\"plugins\": \"/p\""), "2:12: plugins: expected a list of paths, found \"/p\""),
-    .bad("plugin empty", top("\"plugins\": [\"\", 1]"), "2:13: plugins[0]: expected a path, found an empty text", "2:17: plugins[1]: expected a path, found 1"),
-    .badBeyondSchema("key twice", top("\"plugins\": [], \"plugins\": []"), "2:16: key \"plugins\" is given twice, first at 2:1"),
+    .bad(
+        "plugin empty", top("\"plugins\": [\"\", 1]"), "2:13: plugins[0]: expected a path, found an empty text",
+        "2:17: plugins[1]: expected a path, found 1"),
+    .badBeyondSchema(
+        "key twice", top("\"plugins\": [], \"plugins\": []"),
+        "2:16: key \"plugins\" is given twice, first at 2:1"),
 
     // Stores.
-    .bad("store without anything", "{\"version\": 1, \"stores\": [\n{}]}", "2:1: stores[0].name: missing, expected a name", "2:1: stores[0].path: missing, expected a path"),
-    .bad("store no object", "{\"version\": 1, \"stores\": [\n1]}", "2:1: stores[0]: expected an object, found 1"),
-    .bad("name empty, path null", "{\"version\": 1, \"stores\": [{\"name\":\n\"\", \"path\": null}]}", "2:1: stores[0].name: expected a name, found an empty text", "2:13: stores[0].path: expected a path, found null"),
-    .bad("name with a control character", "{\"version\": 1, \"stores\": [{\"path\": \"/s\", \"name\":\n\"a\\tb\"}]}", "2:1: stores[0].name: expected a name without control characters, found \"a\\u{9}b\""),
-    .bad("path with NUL", "{\"version\": 1, \"stores\": [{\"name\": \"s\", \"path\":\n\"/a\\u0000\"}]}", "2:1: stores[0].path: expected a path without control characters, found \"/a\\u{0}\""),
-    .badBeyondSchema("store twice", "{\"version\": 1, \"stores\": [{\"name\": \"s\", \"path\": \"/a\"},\n{\"name\": \"s\", \"path\": \"/b\"}]}", "2:10: stores[1].name: store \"s\" is already given at FILE:1:36"),
-    .badBeyondSchema("one file for two stores", "{\"version\": 1, \"stores\": [{\"name\": \"s\", \"path\": \"/x/../a\"},\n{\"name\": \"t\", \"path\": \"//a\"}]}", "2:23: stores[1].path: the store's file \"/a\" is already given at FILE:1:49"),
-    .bad("unknown key of a store", store("\"author\": []"), "2:1: \(in0).author: unknown key; did you mean \"authors\"? \(storeKeys)"),
-    .bad("entities as a list", store("\"entities\": [\"person\"]"), "2:13: \(in0).entities: expected an object of entities by name, found a list"),
-    .bad("no entities", store("\"entities\": {}"), "2:13: \(in0).entities: expected at least one entity; leave the key out where \"historyctl track\" has named them"),
-    .bad("entity with an empty name", store("\"entities\": {\"\": {}}"), "2:14: \(in0).entities[\"\"]: expected an entity's name, found \"\""),
-    .bad("entity no object", store("\"entities\": {\"person\": [\"name\"]}"), "2:24: \(in0).entities.person: expected an object, found a list"),
-    .bad("preserve text", store("\"entities\": {\"person\": {\"preserve\": \"name\"}}"), "2:37: \(in0).entities.person.preserve: expected a list of column names, found \"name\""),
-    .bad("preserve empty", store("\"entities\": {\"person\": {\"preserve\": []}}"), "2:37: \(in0).entities.person.preserve: expected a list of column names, found an empty list"),
-    .bad("preserve twice", store("\"entities\": {\"person\": {\"preserve\": [\"a\", \"a\"]}}"), "2:43: \(in0).entities.person.preserve[1]: name \"a\" is already given at FILE:2:38"),
-    .bad("preserve misspelt", store("\"entities\": {\"person\": {\"perserve\": []}}"), "2:25: \(in0).entities.person.perserve: unknown key; did you mean \"preserve\"? Allowed: preserve"),
-    .bad("unlistedAuthors", store("\"unlistedAuthors\": \"delver\""), "2:20: \(in0).unlistedAuthors: expected \"deliver\" or \"ignore\", found \"delver\"; did you mean \"deliver\"?"),
-    .bad("includingMirroring", store("\"includingMirroring\": 1"), "2:23: \(in0).includingMirroring: expected true or false, found 1"),
-    .bad("mirroringAuthors", store("\"mirroringAuthors\": [\"M\", null]"), "2:27: \(in0).mirroringAuthors[1]: expected a name, found null"),
+    .bad(
+        "store without anything", "{\"version\": 1, \"stores\": [\n{}]}",
+        "2:1: stores[0].name: missing, expected a name", "2:1: stores[0].path: missing, expected a path"),
+    .bad(
+        "store no object", "{\"version\": 1, \"stores\": [\n1]}", "2:1: stores[0]: expected an object, found 1"),
+    .bad(
+        "name empty, path null", "{\"version\": 1, \"stores\": [{\"name\":\n\"\", \"path\": null}]}",
+        "2:1: stores[0].name: expected a name, found an empty text",
+        "2:13: stores[0].path: expected a path, found null"),
+    .bad(
+        "name with a control character",
+        "{\"version\": 1, \"stores\": [{\"path\": \"/s\", \"name\":\n\"a\\tb\"}]}",
+        "2:1: stores[0].name: expected a name without control characters, found \"a\\u{9}b\""),
+    .bad(
+        "path with NUL", "{\"version\": 1, \"stores\": [{\"name\": \"s\", \"path\":\n\"/a\\u0000\"}]}",
+        "2:1: stores[0].path: expected a path without control characters, found \"/a\\u{0}\""),
+    .badBeyondSchema(
+        "store twice",
+        "{\"version\": 1, \"stores\": [{\"name\": \"s\", \"path\": \"/a\"},\n{\"name\": \"s\", \"path\": \"/b\"}]}",
+        "2:10: stores[1].name: store \"s\" is already given at FILE:1:36"),
+    .badBeyondSchema(
+        "one file for two stores",
+        "{\"version\": 1, \"stores\": [{\"name\": \"s\", \"path\": \"/x/../a\"},\n{\"name\": \"t\", \"path\": \"//a\"}]}",
+        "2:23: stores[1].path: the store's file \"/a\" is already given at FILE:1:49"),
+    .bad(
+        "unknown key of a store", store("\"author\": []"),
+        "2:1: \(in0).author: unknown key; did you mean \"authors\"? \(storeKeys)"),
+    .bad(
+        "entities as a list", store("\"entities\": [\"person\"]"),
+        "2:13: \(in0).entities: expected an object of entities by name, found a list"),
+    .bad(
+        "no entities", store("\"entities\": {}"),
+        "2:13: \(in0).entities: expected at least one entity; leave the key out where \"historyctl track\" has named them"
+    ),
+    .bad(
+        "entity with an empty name", store("\"entities\": {\"\": {}}"),
+        "2:14: \(in0).entities[\"\"]: expected an entity's name, found \"\""),
+    .bad(
+        "entity no object", store("\"entities\": {\"person\": [\"name\"]}"),
+        "2:24: \(in0).entities.person: expected an object, found a list"),
+    .bad(
+        "preserve text", store("\"entities\": {\"person\": {\"preserve\": \"name\"}}"),
+        "2:37: \(in0).entities.person.preserve: expected a list of column names, found \"name\""),
+    .bad(
+        "preserve empty", store("\"entities\": {\"person\": {\"preserve\": []}}"),
+        "2:37: \(in0).entities.person.preserve: expected a list of column names, found an empty list"),
+    .bad(
+        "preserve twice", store("\"entities\": {\"person\": {\"preserve\": [\"a\", \"a\"]}}"),
+        "2:43: \(in0).entities.person.preserve[1]: name \"a\" is already given at FILE:2:38"),
+    .bad(
+        "preserve misspelt", store("\"entities\": {\"person\": {\"perserve\": []}}"),
+        "2:25: \(in0).entities.person.perserve: unknown key; did you mean \"preserve\"? Allowed: preserve"),
+    .bad(
+        "unlistedAuthors", store("\"unlistedAuthors\": \"delver\""),
+        "2:20: \(in0).unlistedAuthors: expected \"deliver\" or \"ignore\", found \"delver\"; did you mean \"deliver\"?"
+    ),
+    .bad(
+        "includingMirroring", store("\"includingMirroring\": 1"),
+        "2:23: \(in0).includingMirroring: expected true or false, found 1"),
+    .bad(
+        "mirroringAuthors", store("\"mirroringAuthors\": [\"M\", null]"),
+        "2:27: \(in0).mirroringAuthors[1]: expected a name, found null"),
 
     // Durations.
     .bad("poll null", store("\"poll\": null"), "2:9: \(in0).poll: expected \(duration), found null"),
-    .bad("poll without a unit", store("\"poll\": \"5\""), "2:9: \(in0).poll: expected \(duration), found \"5\""),
-    .bad("poll zero", store("\"poll\": 0"), "2:9: \(in0).poll: expected a duration from 1ms through 36500d, found 0"),
-    .bad("poll negative", store("\"poll\": -1"), "2:9: \(in0).poll: expected a duration from 1ms through 36500d, found -1"),
-    .bad("poll for ever", store("\"poll\": 1e300"), "2:9: \(in0).poll: expected a duration from 1ms through 36500d, found 1e300"),
-    .badBeyondSchema("poll text zero", store("\"poll\": \"0s\""), "2:9: \(in0).poll: expected a duration from 1ms through 36500d, found \"0s\""),
-    .badBeyondSchema("poll text for ever", store("\"poll\": \"99999999999999999999999d\""), "2:9: \(in0).poll: expected a duration from 1ms through 36500d, found \"99999999999999999999999d\""),
+    .bad(
+        "poll without a unit", store("\"poll\": \"5\""), "2:9: \(in0).poll: expected \(duration), found \"5\""),
+    .bad(
+        "poll zero", store("\"poll\": 0"),
+        "2:9: \(in0).poll: expected a duration from 1ms through 36500d, found 0"),
+    .bad(
+        "poll negative", store("\"poll\": -1"),
+        "2:9: \(in0).poll: expected a duration from 1ms through 36500d, found -1"),
+    .bad(
+        "poll for ever", store("\"poll\": 1e300"),
+        "2:9: \(in0).poll: expected a duration from 1ms through 36500d, found 1e300"),
+    .badBeyondSchema(
+        "poll text zero", store("\"poll\": \"0s\""),
+        "2:9: \(in0).poll: expected a duration from 1ms through 36500d, found \"0s\""),
+    .badBeyondSchema(
+        "poll text for ever", store("\"poll\": \"99999999999999999999999d\""),
+        "2:9: \(in0).poll: expected a duration from 1ms through 36500d, found \"99999999999999999999999d\""),
 
     // Cleaning.
     .bad("clean text", store("\"clean\": \"none\""), "2:10: \(in0).clean: expected an object, found \"none\""),
-    .bad("strategy", store("\"clean\": {\"strategy\": \"byduration\", \"seconds\": 5}"), "2:23: \(in0).clean.strategy: expected \"none\", \"byDuration\" or \"byNotification\", found \"byduration\"; did you mean \"byDuration\"?"),
-    .bad("byDuration without seconds", store("\"clean\": {\"strategy\": \"byDuration\"}"), "2:10: \(in0).clean.seconds: missing, expected \(duration), with strategy \"byDuration\""),
-    .bad("byDuration with times", store("\"clean\": {\"strategy\": \"byDuration\", \"seconds\": 1, \"times\": 2}"), "2:51: \(in0).clean.times: only strategy \"byNotification\" has it"),
-    .bad("byNotification with seconds", store("\"clean\": {\"strategy\": \"byNotification\", \"seconds\": 1}"), "2:10: \(in0).clean.times: missing, expected a number of passes, with strategy \"byNotification\"", "2:41: \(in0).clean.seconds: only strategy \"byDuration\" has it"),
-    .bad("seconds without a strategy", store("\"clean\": {\"seconds\": 1}"), "2:11: \(in0).clean.seconds: only strategy \"byDuration\" has it"),
-    .bad("times zero", store("\"clean\": {\"strategy\": \"byNotification\", \"times\": 0}"), "2:50: \(in0).clean.times: expected a whole number from 1 through 1000000, found 0"),
-    .bad("times a fraction", store("\"clean\": {\"strategy\": \"byNotification\", \"times\": 1.5}"), "2:50: \(in0).clean.times: expected a whole number from 1 through 1000000, found 1.5"),
-    .bad("maximumDuration", store("\"clean\": {\"maximumDuration\": true}"), "2:30: \(in0).clean.maximumDuration: expected \(duration), found true"),
+    .bad(
+        "strategy", store("\"clean\": {\"strategy\": \"byduration\", \"seconds\": 5}"),
+        "2:23: \(in0).clean.strategy: expected \"none\", \"byDuration\" or \"byNotification\", found \"byduration\"; did you mean \"byDuration\"?"
+    ),
+    .bad(
+        "byDuration without seconds", store("\"clean\": {\"strategy\": \"byDuration\"}"),
+        "2:10: \(in0).clean.seconds: missing, expected \(duration), with strategy \"byDuration\""),
+    .bad(
+        "byDuration with times",
+        store("\"clean\": {\"strategy\": \"byDuration\", \"seconds\": 1, \"times\": 2}"),
+        "2:51: \(in0).clean.times: only strategy \"byNotification\" has it"),
+    .bad(
+        "byNotification with seconds", store("\"clean\": {\"strategy\": \"byNotification\", \"seconds\": 1}"),
+        "2:10: \(in0).clean.times: missing, expected a number of passes, with strategy \"byNotification\"",
+        "2:41: \(in0).clean.seconds: only strategy \"byDuration\" has it"),
+    .bad(
+        "seconds without a strategy", store("\"clean\": {\"seconds\": 1}"),
+        "2:11: \(in0).clean.seconds: only strategy \"byDuration\" has it"),
+    .bad(
+        "times zero", store("\"clean\": {\"strategy\": \"byNotification\", \"times\": 0}"),
+        "2:50: \(in0).clean.times: expected a whole number from 1 through 1000000, found 0"),
+    .bad(
+        "times a fraction", store("\"clean\": {\"strategy\": \"byNotification\", \"times\": 1.5}"),
+        "2:50: \(in0).clean.times: expected a whole number from 1 through 1000000, found 1.5"),
+    .bad(
+        "maximumDuration", store("\"clean\": {\"maximumDuration\": true}"),
+        "2:30: \(in0).clean.maximumDuration: expected \(duration), found true"),
 
     // Authors and contexts.
-    .bad("authors text", store("\"authors\": \"A\""), "2:12: \(in0).authors: expected a list of authors, found \"A\""),
-    .bad("author text", store("\"authors\": [\"A\"]"), "2:13: \(in0).authors[0]: expected an object, found \"A\""),
-    .bad("author without a name", store("\"authors\": [{}]"), "2:13: \(in0).authors[0].name: missing, expected a name"),
-    .badBeyondSchema("author of 256 bytes", store("\"authors\": [{\"name\": \"\(long)\"}]"), "2:22: \(in0).authors[0].name: expected at most 255 bytes, found 256"),
-    .badBeyondSchema("author twice", store("\"authors\": [{\"name\": \"A\"}, {\"name\": \"A\"}]"), "2:37: \(in0).authors[1].name: author \"A\" is already given at FILE:2:22"),
-    .bad("batch text", author("\"batch\": \"yes\""), "2:10: \(in0).authors[0].batch: expected true or false, found \"yes\""),
-    .bad("batch with contexts", author("\"batch\": true, \"contexts\": [{\"name\": \"v\", \"kind\": \"feed\"}]"), "2:16: \(in0).authors[0].contexts: a batch author only writes, it has no contexts"),
-    .bad("unknown key of an author", author("\"context\": []"), "2:1: \(in0).authors[0].context: unknown key; did you mean \"contexts\"? Allowed: name, batch, contexts"),
-    .bad("context empty", contexts("{}"), "2:1: \(context0).name: missing, expected a name", "2:1: \(context0).kind: missing, expected \"replica\" or \"feed\""),
-    .bad("context kind", contexts("{\"name\": \"v\", \"kind\": \"replicas\", \"path\": \"/r\"}"), "2:23: \(context0).kind: expected \"replica\" or \"feed\", found \"replicas\"; did you mean \"replica\"?"),
-    .bad("replica without a path", contexts("{\"name\": \"v\", \"kind\": \"replica\"}"), "2:1: \(context0).path: missing, expected the replica's path"),
-    .bad("feed with a path", contexts("{\"name\": \"v\", \"kind\": \"feed\", \"path\": \"/r\"}"), "2:31: \(context0).path: a feed has no path; only a replica has"),
-    .badBeyondSchema("context twice", contexts("{\"name\": \"v\", \"kind\": \"feed\"}, {\"name\": \"v\", \"kind\": \"feed\"}"), "2:41: stores[0].authors[0].contexts[1].name: context \"v\" is already given at FILE:2:10"),
-    .badBeyondSchema("one file for two replicas", contexts("{\"name\": \"v\", \"kind\": \"replica\", \"path\": \"/r\"}, {\"name\": \"w\", \"kind\": \"replica\", \"path\": \"/./r\"}"), "2:90: stores[0].authors[0].contexts[1].path: a replica's file \"/r\" is already given at FILE:2:42"),
-    .badBeyondSchema("replica in the store", contexts("{\"name\": \"v\", \"kind\": \"replica\", \"path\": \"/s.db\"}"), "2:42: \(context0).path: a replica can not be kept in a store's file, which is given at FILE:1:49"),
-    .badBeyondSchema("entity not tracked", contexts("{\"name\": \"v\", \"kind\": \"feed\", \"entities\": [\"persons\", \"item\", \"zebra\"]}"), "2:44: \(context0).entities[0]: unknown entity \"persons\"; did you mean \"person\"? Known: \"person\", \"item\"", "2:63: \(context0).entities[2]: unknown entity \"zebra\". Known: \"person\", \"item\""),
-    .bad("entities empty", contexts("{\"name\": \"v\", \"kind\": \"feed\", \"entities\": []}"), "2:43: \(context0).entities: expected a list of entities, found an empty list"),
+    .bad(
+        "authors text", store("\"authors\": \"A\""),
+        "2:12: \(in0).authors: expected a list of authors, found \"A\""),
+    .bad(
+        "author text", store("\"authors\": [\"A\"]"), "2:13: \(in0).authors[0]: expected an object, found \"A\""
+    ),
+    .bad(
+        "author without a name", store("\"authors\": [{}]"),
+        "2:13: \(in0).authors[0].name: missing, expected a name"),
+    .badBeyondSchema(
+        "author of 256 bytes", store("\"authors\": [{\"name\": \"\(long)\"}]"),
+        "2:22: \(in0).authors[0].name: expected at most 255 bytes, found 256"),
+    .badBeyondSchema(
+        "author twice", store("\"authors\": [{\"name\": \"A\"}, {\"name\": \"A\"}]"),
+        "2:37: \(in0).authors[1].name: author \"A\" is already given at FILE:2:22"),
+    .bad(
+        "batch text", author("\"batch\": \"yes\""),
+        "2:10: \(in0).authors[0].batch: expected true or false, found \"yes\""),
+    .bad(
+        "batch with contexts", author("\"batch\": true, \"contexts\": [{\"name\": \"v\", \"kind\": \"feed\"}]"),
+        "2:16: \(in0).authors[0].contexts: a batch author only writes, it has no contexts"),
+    .bad(
+        "unknown key of an author", author("\"context\": []"),
+        "2:1: \(in0).authors[0].context: unknown key; did you mean \"contexts\"? Allowed: name, batch, contexts"
+    ),
+    .bad(
+        "context empty", contexts("{}"), "2:1: \(context0).name: missing, expected a name",
+        "2:1: \(context0).kind: missing, expected \"replica\" or \"feed\""),
+    .bad(
+        "context kind", contexts("{\"name\": \"v\", \"kind\": \"replicas\", \"path\": \"/r\"}"),
+        "2:23: \(context0).kind: expected \"replica\" or \"feed\", found \"replicas\"; did you mean \"replica\"?"
+    ),
+    .bad(
+        "replica without a path", contexts("{\"name\": \"v\", \"kind\": \"replica\"}"),
+        "2:1: \(context0).path: missing, expected the replica's path"),
+    .bad(
+        "feed with a path", contexts("{\"name\": \"v\", \"kind\": \"feed\", \"path\": \"/r\"}"),
+        "2:31: \(context0).path: a feed has no path; only a replica has"),
+    .badBeyondSchema(
+        "context twice",
+        contexts("{\"name\": \"v\", \"kind\": \"feed\"}, {\"name\": \"v\", \"kind\": \"feed\"}"),
+        "2:41: stores[0].authors[0].contexts[1].name: context \"v\" is already given at FILE:2:10"),
+    .badBeyondSchema(
+        "one file for two replicas",
+        contexts(
+            "{\"name\": \"v\", \"kind\": \"replica\", \"path\": \"/r\"}, {\"name\": \"w\", \"kind\": \"replica\", \"path\": \"/./r\"}"
+        ), "2:90: stores[0].authors[0].contexts[1].path: a replica's file \"/r\" is already given at FILE:2:42"),
+    .badBeyondSchema(
+        "replica in the store", contexts("{\"name\": \"v\", \"kind\": \"replica\", \"path\": \"/s.db\"}"),
+        "2:42: \(context0).path: a replica can not be kept in a store's file, which is given at FILE:1:49"),
+    .badBeyondSchema(
+        "entity not tracked",
+        contexts("{\"name\": \"v\", \"kind\": \"feed\", \"entities\": [\"persons\", \"item\", \"zebra\"]}"),
+        "2:44: \(context0).entities[0]: unknown entity \"persons\"; did you mean \"person\"? Known: \"person\", \"item\"",
+        "2:63: \(context0).entities[2]: unknown entity \"zebra\". Known: \"person\", \"item\""),
+    .bad(
+        "entities empty", contexts("{\"name\": \"v\", \"kind\": \"feed\", \"entities\": []}"),
+        "2:43: \(context0).entities: expected a list of entities, found an empty list"),
 
-    .bad("several at once", """
+    .bad(
+        "several at once",
+        """
         {
           "version": "one",
           "stores": [{
@@ -160,7 +314,8 @@ let configurationCorpus: [CorpusCase] = [
         "5:44: stores[0].authors[1].name: author \"A\" is already given at FILE:5:27",
         "5:58: stores[0].authors[1].batch: expected true or false, found \"no\"",
         "6:5: stores[0].cleaning: unknown key. \(storeKeys)",
-        "8:15: logLevel: expected \"trace\", \"debug\", \"info\", \"notice\", \"warning\", \"error\" or \"critical\", found \"loud\""),
+        "8:15: logLevel: expected \"trace\", \"debug\", \"info\", \"notice\", \"warning\", \"error\" or \"critical\", found \"loud\""
+    ),
 ]
 
 // MARK: Manifests
@@ -194,72 +349,201 @@ private let observersOnly = "only an observer has it; a merge hook is called for
 /// author `Importer`) and `notes` (consumer `Notes`, consumer `Importer`).
 let manifestCorpus: [CorpusCase] = [
     .good("empty", "{\"$schema\": \"x\", \"version\": 1, \"plugins\": []}"),
-    .good("every key of a plugin", plugin("""
-        "mode": "coprocess", "environment": {"A": "1", "b": ""}, "timeout": 0.5, "onFailure": "skip",\
-        "retry": {"attempts": 1, "initialDelay": "1ms", "maximumDelay": 604800}
-        """)),
+    .good(
+        "every key of a plugin",
+        plugin(
+            """
+            "mode": "coprocess", "environment": {"A": "1", "b": ""}, "timeout": 0.5, "onFailure": "skip",\
+            "retry": {"attempts": 1, "initialDelay": "1ms", "maximumDelay": 604800}
+            """)),
     .good("relative command", command("[\"./p\", \"\", \"--x\\ny\"]")),
-    .good("observers", hooks("""
-        {"name": "a", "kind": "observer"}, {"name": "b", "kind": "observer", "entity": "*", "operation": "insert"},\
-        {"name": "c", "kind": "observer", "entity": "person", "operation": ["insert", "delete"], "store": "contacts", "consumer": "MainApp"}
-        """)),
-    .good("merge hooks", hooks("""
-        {"name": "a", "kind": "merge"}, {"name": "b", "kind": "merge", "before": "p/c", "consumer": "Importer"}, {"name": "c", "kind": "merge", "before": "p/a"}
-        """)),
+    .good(
+        "observers",
+        hooks(
+            """
+            {"name": "a", "kind": "observer"}, {"name": "b", "kind": "observer", "entity": "*", "operation": "insert"},\
+            {"name": "c", "kind": "observer", "entity": "person", "operation": ["insert", "delete"], "store": "contacts", "consumer": "MainApp"}
+            """)),
+    .good(
+        "merge hooks",
+        hooks(
+            """
+            {"name": "a", "kind": "merge"}, {"name": "b", "kind": "merge", "before": "p/c", "consumer": "Importer"}, {"name": "c", "kind": "merge", "before": "p/a"}
+            """)),
 
     .bad("text", "\"x\"", "1:1: expected an object, found \"x\""),
-    .bad("nothing", "{}", "1:1: version: missing, expected 1, the version of the format", "1:1: plugins: missing, expected a list of plugins"),
-    .bad("misspelt", "{\"version\": 1,\n\"plugin\": []}", "1:1: plugins: missing, expected a list of plugins", "2:1: plugin: unknown key; did you mean \"plugins\"? Allowed: $schema, version, plugins"),
-    .bad("plugins by name", "{\"version\": 1, \"plugins\":\n{}}", "2:1: plugins: expected a list of plugins, found an object"),
-    .bad("plugin empty", "{\"version\": 1, \"plugins\": [\n{}, 1]}", "2:1: plugins[0].name: missing, expected \(plainName)", "2:1: plugins[0].command: missing, expected \(commandExpected)", "2:1: plugins[0].hooks: missing, expected a list of hooks", "2:5: plugins[1]: expected an object, found 1"),
-    .bad("plugin name", "{\"version\": 1, \"plugins\": [{\"command\": [\"/p\"], \"hooks\": [], \"name\":\n\"a/b\"}]}", "2:1: plugins[0].name: expected \(plainName), found \"a/b\""),
-    .bad("plugin name empty", "{\"version\": 1, \"plugins\": [{\"command\": [\"/p\"], \"hooks\": [], \"name\":\n\"\"}]}", "2:1: plugins[0].name: expected \(plainName), found \"\""),
-    .badBeyondSchema("plugin twice", "{\"version\": 1, \"plugins\": [{\"name\": \"p\", \"command\": [\"/p\"], \"hooks\": []},\n{\"name\": \"p\", \"command\": [\"/p\"], \"hooks\": []}]}", "2:10: plugins[1].name: plugin \"p\" is already given at FILE:1:37"),
-    .bad("unknown key of a plugin", plugin("\"enviroment\": {}"), "2:1: plugins[0].enviroment: unknown key; did you mean \"environment\"? Allowed: name, command, mode, environment, timeout, retry, onFailure, hooks"),
+    .bad(
+        "nothing", "{}", "1:1: version: missing, expected 1, the version of the format",
+        "1:1: plugins: missing, expected a list of plugins"),
+    .bad(
+        "misspelt", "{\"version\": 1,\n\"plugin\": []}", "1:1: plugins: missing, expected a list of plugins",
+        "2:1: plugin: unknown key; did you mean \"plugins\"? Allowed: $schema, version, plugins"),
+    .bad(
+        "plugins by name", "{\"version\": 1, \"plugins\":\n{}}",
+        "2:1: plugins: expected a list of plugins, found an object"),
+    .bad(
+        "plugin empty", "{\"version\": 1, \"plugins\": [\n{}, 1]}",
+        "2:1: plugins[0].name: missing, expected \(plainName)",
+        "2:1: plugins[0].command: missing, expected \(commandExpected)",
+        "2:1: plugins[0].hooks: missing, expected a list of hooks",
+        "2:5: plugins[1]: expected an object, found 1"),
+    .bad(
+        "plugin name",
+        "{\"version\": 1, \"plugins\": [{\"command\": [\"/p\"], \"hooks\": [], \"name\":\n\"a/b\"}]}",
+        "2:1: plugins[0].name: expected \(plainName), found \"a/b\""),
+    .bad(
+        "plugin name empty",
+        "{\"version\": 1, \"plugins\": [{\"command\": [\"/p\"], \"hooks\": [], \"name\":\n\"\"}]}",
+        "2:1: plugins[0].name: expected \(plainName), found \"\""),
+    .badBeyondSchema(
+        "plugin twice",
+        "{\"version\": 1, \"plugins\": [{\"name\": \"p\", \"command\": [\"/p\"], \"hooks\": []},\n{\"name\": \"p\", \"command\": [\"/p\"], \"hooks\": []}]}",
+        "2:10: plugins[1].name: plugin \"p\" is already given at FILE:1:37"),
+    .bad(
+        "unknown key of a plugin", plugin("\"enviroment\": {}"),
+        "2:1: plugins[0].enviroment: unknown key; did you mean \"environment\"? Allowed: name, command, mode, environment, timeout, retry, onFailure, hooks"
+    ),
 
-    .bad("command text", command("\"/p --x\""), "2:1: plugins[0].command: expected \(commandExpected), found \"/p --x\""),
-    .bad("command empty", command("[]"), "2:1: plugins[0].command: expected \(commandExpected), found an empty list"),
-    .bad("command by search", command("[\"sh\"]"), "2:2: plugins[0].command[0]: expected an absolute path, or one with a slash, from the manifest's folder, found \"sh\""),
-    .bad("command of nothing", command("[\"\"]"), "2:2: plugins[0].command[0]: expected an absolute path, or one with a slash, from the manifest's folder, found an empty text"),
-    .bad("argument number", command("[\"/p\", 5, \"\\u0000\"]"), "2:8: plugins[0].command[1]: expected a text, found 5", "2:11: plugins[0].command[2]: expected an argument without NUL"),
-    .bad("mode", plugin("\"mode\": \"co-process\""), "2:9: plugins[0].mode: expected \"oneshot\" or \"coprocess\", found \"co-process\"; did you mean \"coprocess\"?"),
-    .bad("environment", plugin("\"environment\": [\"A=1\"]"), "2:16: plugins[0].environment: expected an object of texts by name, found a list"),
-    .bad("environment's values, which are not repeated", plugin("\"environment\": {\"TOKEN\": 4711, \"A=\": \"\", \"\": \"\", \"N\": \"a\\u0000\"}"), "2:26: plugins[0].environment.TOKEN: expected a text (a number in quotes, too)", "2:32: plugins[0].environment[\"A=\"]: expected a variable's name, not empty and without \"=\"", "2:42: plugins[0].environment[\"\"]: expected a variable's name, not empty and without \"=\"", "2:55: plugins[0].environment.N: expected a variable without NUL"),
-    .bad("timeout", plugin("\"timeout\": \"soon\""), "2:12: plugins[0].timeout: expected \(duration), found \"soon\""),
+    .bad(
+        "command text", command("\"/p --x\""),
+        "2:1: plugins[0].command: expected \(commandExpected), found \"/p --x\""),
+    .bad(
+        "command empty", command("[]"),
+        "2:1: plugins[0].command: expected \(commandExpected), found an empty list"),
+    .bad(
+        "command by search", command("[\"sh\"]"),
+        "2:2: plugins[0].command[0]: expected an absolute path, or one with a slash, from the manifest's folder, found \"sh\""
+    ),
+    .bad(
+        "command of nothing", command("[\"\"]"),
+        "2:2: plugins[0].command[0]: expected an absolute path, or one with a slash, from the manifest's folder, found an empty text"
+    ),
+    .bad(
+        "argument number", command("[\"/p\", 5, \"\\u0000\"]"),
+        "2:8: plugins[0].command[1]: expected a text, found 5",
+        "2:11: plugins[0].command[2]: expected an argument without NUL"),
+    .bad(
+        "mode", plugin("\"mode\": \"co-process\""),
+        "2:9: plugins[0].mode: expected \"oneshot\" or \"coprocess\", found \"co-process\"; did you mean \"coprocess\"?"
+    ),
+    .bad(
+        "environment", plugin("\"environment\": [\"A=1\"]"),
+        "2:16: plugins[0].environment: expected an object of texts by name, found a list"),
+    .bad(
+        "environment's values, which are not repeated",
+        plugin("\"environment\": {\"TOKEN\": 4711, \"A=\": \"\", \"\": \"\", \"N\": \"a\\u0000\"}"),
+        "2:26: plugins[0].environment.TOKEN: expected a text (a number in quotes, too)",
+        "2:32: plugins[0].environment[\"A=\"]: expected a variable's name, not empty and without \"=\"",
+        "2:42: plugins[0].environment[\"\"]: expected a variable's name, not empty and without \"=\"",
+        "2:55: plugins[0].environment.N: expected a variable without NUL"),
+    .bad(
+        "timeout", plugin("\"timeout\": \"soon\""),
+        "2:12: plugins[0].timeout: expected \(duration), found \"soon\""),
     .bad("retry number", plugin("\"retry\": 5"), "2:10: plugins[0].retry: expected an object, found 5"),
-    .bad("no attempts", plugin("\"retry\": {\"attempts\": 0}"), "2:23: plugins[0].retry.attempts: expected a whole number from 1 through 1000000, found 0"),
-    .bad("delay too long", plugin("\"retry\": {\"initialDelay\": 604801}"), "2:27: plugins[0].retry.initialDelay: expected a duration from 1ms through 7d, found 604801"),
-    .badBeyondSchema("delays exchanged", plugin("\"retry\": {\"initialDelay\": 2, \"maximumDelay\": 1}"), "2:46: plugins[0].retry.maximumDelay: expected at least the initialDelay, found 1"),
-    .bad("retry misspelt", plugin("\"retry\": {\"attempt\": 1}"), "2:11: plugins[0].retry.attempt: unknown key; did you mean \"attempts\"? Allowed: attempts, initialDelay, maximumDelay"),
-    .bad("onFailure", plugin("\"onFailure\": \"stop\""), "2:14: plugins[0].onFailure: expected \"hold\" or \"skip\", found \"stop\""),
+    .bad(
+        "no attempts", plugin("\"retry\": {\"attempts\": 0}"),
+        "2:23: plugins[0].retry.attempts: expected a whole number from 1 through 1000000, found 0"),
+    .bad(
+        "delay too long", plugin("\"retry\": {\"initialDelay\": 604801}"),
+        "2:27: plugins[0].retry.initialDelay: expected a duration from 1ms through 7d, found 604801"),
+    .badBeyondSchema(
+        "delays exchanged", plugin("\"retry\": {\"initialDelay\": 2, \"maximumDelay\": 1}"),
+        "2:46: plugins[0].retry.maximumDelay: expected at least the initialDelay, found 1"),
+    .bad(
+        "retry misspelt", plugin("\"retry\": {\"attempt\": 1}"),
+        "2:11: plugins[0].retry.attempt: unknown key; did you mean \"attempts\"? Allowed: attempts, initialDelay, maximumDelay"
+    ),
+    .bad(
+        "onFailure", plugin("\"onFailure\": \"stop\""),
+        "2:14: plugins[0].onFailure: expected \"hold\" or \"skip\", found \"stop\""),
 
-    .bad("hooks by name", "{\"version\": 1, \"plugins\": [{\"name\": \"p\", \"command\": [\"/p\"], \"hooks\":\n{}}]}", "2:1: plugins[0].hooks: expected a list of hooks, found an object"),
-    .bad("hook empty", hooks("{}, null"), "2:1: \(hook0).name: missing, expected \(plainName)", "2:1: \(hook0).kind: missing, expected \"observer\" or \"merge\"", "2:5: plugins[0].hooks[1]: expected an object, found null"),
-    .bad("hook name", hooks("{\"name\": \"new people\", \"kind\": \"observer\"}"), "2:10: \(hook0).name: expected \(plainName), found \"new people\""),
-    .badBeyondSchema("hook twice", hooks("{\"name\": \"h\", \"kind\": \"observer\"}, {\"name\": \"h\", \"kind\": \"merge\"}"), "2:45: plugins[0].hooks[1].name: hook \"h\" is already given at FILE:2:10"),
-    .bad("hook kind", hooks("{\"name\": \"h\", \"kind\": \"Observer\", \"entity\": \"e\"}"), "2:23: \(hook0).kind: expected \"observer\" or \"merge\", found \"Observer\"; did you mean \"observer\"?"),
-    .bad("unknown key of a hook", observer("\"entitys\": \"person\""), "2:35: \(hook0).entitys: unknown key; did you mean \"entity\"? \(hookKeys)"),
-    .bad("entity list", observer("\"entity\": [\"person\"]"), "2:45: \(hook0).entity: expected an entity's name, or \"*\" for all, found a list"),
-    .bad("operation", observer("\"operation\": \"inserts\""), "2:48: \(hook0).operation: expected \(operations), found \"inserts\"; did you mean \"insert\"?"),
-    .bad("operation in a list", observer("\"operation\": [\"insert\", \"*\"]"), "2:59: \(hook0).operation[1]: expected \(operations), found \"*\""),
-    .bad("operations none", observer("\"operation\": []"), "2:48: \(hook0).operation: expected one or more of \(operations), found an empty list"),
-    .bad("operation number", observer("\"operation\": 1"), "2:48: \(hook0).operation: expected \(operations), found 1"),
-    .bad("observer before", observer("\"before\": \"p/x\""), "2:35: \(hook0).before: only a merge hook has it; observers are called in the order of the manifests"),
-    .bad("merge hook with an observer's keys", merge("\"entity\": \"*\", \"operation\": \"insert\""), "2:32: \(hook0).entity: \(observersOnly)", "2:47: \(hook0).operation: \(observersOnly)"),
-    .badBeyondSchema("unknown store", observer("\"store\": \"contact\""), "2:44: \(hook0).store: unknown store \"contact\"; did you mean \"contacts\"? Known: \"contacts\", \"notes\""),
+    .bad(
+        "hooks by name",
+        "{\"version\": 1, \"plugins\": [{\"name\": \"p\", \"command\": [\"/p\"], \"hooks\":\n{}}]}",
+        "2:1: plugins[0].hooks: expected a list of hooks, found an object"),
+    .bad(
+        "hook empty", hooks("{}, null"), "2:1: \(hook0).name: missing, expected \(plainName)",
+        "2:1: \(hook0).kind: missing, expected \"observer\" or \"merge\"",
+        "2:5: plugins[0].hooks[1]: expected an object, found null"),
+    .bad(
+        "hook name", hooks("{\"name\": \"new people\", \"kind\": \"observer\"}"),
+        "2:10: \(hook0).name: expected \(plainName), found \"new people\""),
+    .badBeyondSchema(
+        "hook twice",
+        hooks("{\"name\": \"h\", \"kind\": \"observer\"}, {\"name\": \"h\", \"kind\": \"merge\"}"),
+        "2:45: plugins[0].hooks[1].name: hook \"h\" is already given at FILE:2:10"),
+    .bad(
+        "hook kind", hooks("{\"name\": \"h\", \"kind\": \"Observer\", \"entity\": \"e\"}"),
+        "2:23: \(hook0).kind: expected \"observer\" or \"merge\", found \"Observer\"; did you mean \"observer\"?"
+    ),
+    .bad(
+        "unknown key of a hook", observer("\"entitys\": \"person\""),
+        "2:35: \(hook0).entitys: unknown key; did you mean \"entity\"? \(hookKeys)"),
+    .bad(
+        "entity list", observer("\"entity\": [\"person\"]"),
+        "2:45: \(hook0).entity: expected an entity's name, or \"*\" for all, found a list"),
+    .bad(
+        "operation", observer("\"operation\": \"inserts\""),
+        "2:48: \(hook0).operation: expected \(operations), found \"inserts\"; did you mean \"insert\"?"),
+    .bad(
+        "operation in a list", observer("\"operation\": [\"insert\", \"*\"]"),
+        "2:59: \(hook0).operation[1]: expected \(operations), found \"*\""),
+    .bad(
+        "operations none", observer("\"operation\": []"),
+        "2:48: \(hook0).operation: expected one or more of \(operations), found an empty list"),
+    .bad(
+        "operation number", observer("\"operation\": 1"),
+        "2:48: \(hook0).operation: expected \(operations), found 1"),
+    .bad(
+        "observer before", observer("\"before\": \"p/x\""),
+        "2:35: \(hook0).before: only a merge hook has it; observers are called in the order of the manifests"),
+    .bad(
+        "merge hook with an observer's keys", merge("\"entity\": \"*\", \"operation\": \"insert\""),
+        "2:32: \(hook0).entity: \(observersOnly)", "2:47: \(hook0).operation: \(observersOnly)"),
+    .badBeyondSchema(
+        "unknown store", observer("\"store\": \"contact\""),
+        "2:44: \(hook0).store: unknown store \"contact\"; did you mean \"contacts\"? Known: \"contacts\", \"notes\""
+    ),
     .bad("store number", observer("\"store\": 1"), "2:44: \(hook0).store: expected a name, found 1"),
-    .badBeyondSchema("unknown consumer", observer("\"consumer\": \"Main\""), "2:47: \(hook0).consumer: unknown consumer \"Main\". Known: \"MainApp\", \"Widget\", \"Notes\", \"Importer\""),
-    .badBeyondSchema("consumer of another store", observer("\"consumer\": \"Notes\", \"store\": \"contacts\""), "2:47: \(hook0).consumer: unknown consumer \"Notes\". Known: \"MainApp\", \"Widget\""),
-    .badBeyondSchema("batch author as consumer", observer("\"consumer\": \"Importer\", \"store\": \"contacts\""), "2:47: \(hook0).consumer: expected a consumer; \"Importer\" is a batch author, to whom nothing is delivered"),
-    .badBeyondSchema("unknown before", hooks("{\"name\": \"m\", \"kind\": \"merge\", \"before\": \"p/mm\"}, {\"name\": \"mn\", \"kind\": \"merge\"}"), "2:42: \(hook0).before: unknown merge hook \"p/mm\"; did you mean \"p/mn\"? Known: \"p/mn\""),
-    .badBeyondSchema("before and nobody there", merge("\"before\": \"dedup\""), "2:42: \(hook0).before: unknown merge hook \"dedup\". There is none"),
-    .badBeyondSchema("before an observer", hooks("{\"name\": \"m\", \"kind\": \"merge\", \"before\": \"p/o\"}, {\"name\": \"o\", \"kind\": \"observer\"}"), "2:42: \(hook0).before: expected a merge hook; \"p/o\" is an observer"),
-    .badBeyondSchema("before itself", merge("\"before\": \"p/m\""), "2:42: \(hook0).before: a hook can not stand before itself"),
-    .badBeyondSchema("before in a circle", hooks("""
-        {"name": "in", "kind": "merge", "before": "p/a"}, {"name": "a", "kind": "merge", "before": "p/b"}, {"name": "b", "kind": "merge", "before": "p/a"}
-        """), "2:92: plugins[0].hooks[1].before: hooks stand before one another: p/a before p/b before p/a"),
-    .badBeyondSchema("two circles", hooks("""
-        {"name": "a", "kind": "merge", "before": "p/a"},
-        {"name": "b", "kind": "merge", "before": "p/c"}, {"name": "c", "kind": "merge", "before": "p/b"}
-        """), "2:42: \(hook0).before: a hook can not stand before itself", "3:42: plugins[0].hooks[1].before: hooks stand before one another: p/b before p/c before p/b"),
+    .badBeyondSchema(
+        "unknown consumer", observer("\"consumer\": \"Main\""),
+        "2:47: \(hook0).consumer: unknown consumer \"Main\". Known: \"MainApp\", \"Widget\", \"Notes\", \"Importer\""
+    ),
+    .badBeyondSchema(
+        "consumer of another store", observer("\"consumer\": \"Notes\", \"store\": \"contacts\""),
+        "2:47: \(hook0).consumer: unknown consumer \"Notes\". Known: \"MainApp\", \"Widget\""),
+    .badBeyondSchema(
+        "batch author as consumer", observer("\"consumer\": \"Importer\", \"store\": \"contacts\""),
+        "2:47: \(hook0).consumer: expected a consumer; \"Importer\" is a batch author, to whom nothing is delivered"
+    ),
+    .badBeyondSchema(
+        "unknown before",
+        hooks(
+            "{\"name\": \"m\", \"kind\": \"merge\", \"before\": \"p/mm\"}, {\"name\": \"mn\", \"kind\": \"merge\"}"
+        ), "2:42: \(hook0).before: unknown merge hook \"p/mm\"; did you mean \"p/mn\"? Known: \"p/mn\""),
+    .badBeyondSchema(
+        "before and nobody there", merge("\"before\": \"dedup\""),
+        "2:42: \(hook0).before: unknown merge hook \"dedup\". There is none"),
+    .badBeyondSchema(
+        "before an observer",
+        hooks(
+            "{\"name\": \"m\", \"kind\": \"merge\", \"before\": \"p/o\"}, {\"name\": \"o\", \"kind\": \"observer\"}"
+        ), "2:42: \(hook0).before: expected a merge hook; \"p/o\" is an observer"),
+    .badBeyondSchema(
+        "before itself", merge("\"before\": \"p/m\""),
+        "2:42: \(hook0).before: a hook can not stand before itself"),
+    .badBeyondSchema(
+        "before in a circle",
+        hooks(
+            """
+            {"name": "in", "kind": "merge", "before": "p/a"}, {"name": "a", "kind": "merge", "before": "p/b"}, {"name": "b", "kind": "merge", "before": "p/a"}
+            """), "2:92: plugins[0].hooks[1].before: hooks stand before one another: p/a before p/b before p/a"),
+    .badBeyondSchema(
+        "two circles",
+        hooks(
+            """
+            {"name": "a", "kind": "merge", "before": "p/a"},
+            {"name": "b", "kind": "merge", "before": "p/c"}, {"name": "c", "kind": "merge", "before": "p/b"}
+            """), "2:42: \(hook0).before: a hook can not stand before itself",
+        "3:42: plugins[0].hooks[1].before: hooks stand before one another: p/b before p/c before p/b"),
 ]

@@ -26,7 +26,8 @@ private let configuration = DaemonConfiguration(stores: [
             AuthorConfiguration(name: "Importer", isBatch: true),
         ]),
     StoreConfiguration(
-        name: "notes", path: "/n", authors: [AuthorConfiguration(name: "Notes"), AuthorConfiguration(name: "Importer")]),
+        name: "notes", path: "/n",
+        authors: [AuthorConfiguration(name: "Notes"), AuthorConfiguration(name: "Importer")]),
 ])
 
 private func problems(manifest text: String, besides others: [PluginConfiguration] = []) -> String {
@@ -61,7 +62,10 @@ extension CorpusCase {
         let others = [
             PluginConfiguration(
                 name: "p", command: ["/p"],
-                hooks: [HookConfiguration(fullName: "p/m", kind: .merge), HookConfiguration(fullName: "p/o", kind: .observer)])
+                hooks: [
+                    HookConfiguration(fullName: "p/m", kind: .merge),
+                    HookConfiguration(fullName: "p/o", kind: .observer),
+                ])
         ]
         func manifest(_ name: String, before: String) -> String {
             """
@@ -90,12 +94,15 @@ private func scrambled(_ corpus: [CorpusCase], count: Int, random: inout Seed) -
     let values = roots.flatMap { root in
         root.places().map { place in
             var value = ""
-            _ = root.rewritten(at: place) { value = $0; return $0 }
+            _ = root.rewritten(at: place) {
+                value = $0; return $0
+            }
             return value
         }
     }
     return (0..<count).compactMap { _ in
-        guard let root = roots.randomElement(using: &random), let place = root.places().randomElement(using: &random),
+        guard let root = roots.randomElement(using: &random),
+            let place = root.places().randomElement(using: &random),
             let value = values.randomElement(using: &random)
         else { return nil }
         return root.rewritten(at: place) { _ in value }.text
@@ -107,12 +114,16 @@ private func scrambled(_ corpus: [CorpusCase], count: Int, random: inout Seed) -
     @Test(arguments: [true, false])
     func endInLinesOfProblems(areManifests: Bool) {
         var random = Seed(UInt64.random(in: 0 ... .max))
-        for text in scrambled(areManifests ? manifestCorpus : configurationCorpus, count: 2000, random: &random) {
+        for text in scrambled(areManifests ? manifestCorpus : configurationCorpus, count: 2000, random: &random)
+        {
             let output = areManifests ? problems(manifest: text) : problems(configuration: text)
             for line in output.split(separator: "\n", omittingEmptySubsequences: true) {
-                let place = line.dropFirst(file.count).split(separator: ":", maxSplits: 2).compactMap { Int($0) }
+                let place = line.dropFirst(file.count).split(separator: ":", maxSplits: 2).compactMap {
+                    Int($0)
+                }
                 #expect(line.hasPrefix(file + ":") && place.count == 2, "\(random): \(text)")
-                #expect(place.first == 1 && 1...text.unicodeScalars.count ~= place.last ?? 0, "\(random): \(text)")
+                #expect(
+                    place.first == 1 && 1...text.unicodeScalars.count ~= place.last ?? 0, "\(random): \(text)")
             }
         }
     }
@@ -141,7 +152,8 @@ private func hasValidator() async -> Bool {
     do { return try await python("from jsonschema import Draft202012Validator") != nil } catch { return false }
 }
 
-let sources = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+let sources = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+    .deletingLastPathComponent()
 
 func sample(_ name: String) throws -> String {
     try String(contentsOf: sources.appending(path: "config").appending(path: name), encoding: .utf8)
@@ -153,7 +165,9 @@ func sample(_ name: String) throws -> String {
         let verdicts = try await verdicts(schema, corpus.map(\.text))
         try #require(verdicts.count == corpus.count)
         for (example, isGood) in zip(corpus, verdicts) {
-            #expect(isGood == (example.problems.isEmpty || !example.schemaKnows), "\(example.name): \(example.text)")
+            #expect(
+                isGood == (example.problems.isEmpty || !example.schemaKnows), "\(example.name): \(example.text)"
+            )
         }
     }
 
@@ -170,7 +184,9 @@ func sample(_ name: String) throws -> String {
         #expect(refused == [], comment)
     }
 
-    @Test(arguments: [("historyd.schema.json", "historyd.json"), ("plugins.schema.json", "plugins.d/audit.json")])
+    @Test(arguments: [
+        ("historyd.schema.json", "historyd.json"), ("plugins.schema.json", "plugins.d/audit.json"),
+    ])
     func takesTheSamples(schema: String, name: String) async throws {
         #expect(try await verdicts(schema, [sample(name)]) == [true])
     }

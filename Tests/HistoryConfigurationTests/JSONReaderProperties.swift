@@ -78,7 +78,8 @@ private struct RandomDocument {
 
     private mutating func string(unique: Int?) {
         let parts: [(written: String, meant: String)] = [
-            ("a", "a"), ("é", "é"), ("e\u{301}", "e\u{301}"), ("😀", "😀"), (" ", " "), ("\\n", "\n"), ("\\\"", "\""),
+            ("a", "a"), ("é", "é"), ("e\u{301}", "e\u{301}"), ("😀", "😀"), (" ", " "), ("\\n", "\n"),
+            ("\\\"", "\""),
             ("\\u00E9", "é"), ("\\ud83d\\uDE00", "😀"), ("\\u0000", "\0"), ("\\/", "/"), ("{", "{"), ("👨‍👩‍👧", "👨‍👩‍👧"),
         ]
         var (written, meant) = ("\"", "")
@@ -106,9 +107,14 @@ private struct RandomDocument {
     @Test func endsWithAValueOrAProblemWhateverTheBytes() {
         var random = Seed(UInt64.random(in: 0 ... .max))
         let comment = Comment(rawValue: random.description)
-        let alphabet = Array("{}[]\",:\\u0123456789eE+-.truefalsn \n\t\r".utf8) + [0x00, 0x1F, 0x80, 0xC3, 0xA9, 0xED, 0xF0, 0xFF]
+        let alphabet =
+            Array("{}[]\",:\\u0123456789eE+-.truefalsn \n\t\r".utf8) + [
+                0x00, 0x1F, 0x80, 0xC3, 0xA9, 0xED, 0xF0, 0xFF,
+            ]
         for _ in 0..<20_000 {
-            let bytes = (0..<Int.random(in: 0...40, using: &random)).map { _ in alphabet.randomElement(using: &random) ?? 0 }
+            let bytes = (0..<Int.random(in: 0...40, using: &random)).map { _ in
+                alphabet.randomElement(using: &random) ?? 0
+            }
             check(bytes, comment)
         }
     }
@@ -121,9 +127,12 @@ private struct RandomDocument {
             for _ in 0..<5 {
                 switch Int.random(in: 0...2, using: &random) {
                 case 0 where !bytes.isEmpty: bytes.remove(at: Int.random(in: 0..<bytes.count, using: &random))
-                case 1 where !bytes.isEmpty: bytes.removeLast(Int.random(in: 0...bytes.count, using: &random) / 4)
+                case 1 where !bytes.isEmpty:
+                    bytes.removeLast(Int.random(in: 0...bytes.count, using: &random) / 4)
                 default:
-                    bytes.insert(UInt8.random(in: 0...255, using: &random), at: Int.random(in: 0...bytes.count, using: &random))
+                    bytes.insert(
+                        UInt8.random(in: 0...255, using: &random),
+                        at: Int.random(in: 0...bytes.count, using: &random))
                 }
                 check(bytes, comment)
             }

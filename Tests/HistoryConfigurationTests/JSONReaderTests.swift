@@ -32,7 +32,9 @@ private func problems(_ bytes: [UInt8]) -> [String] {
 
     @Test func tellsIntegersAsJSONSchemaDoes() {
         func integer(_ text: String) -> Int? {
-            guard case .number(let number)? = JSONReader.read(Array(text.utf8)).root?.content else { return nil }
+            guard case .number(let number)? = JSONReader.read(Array(text.utf8)).root?.content else {
+                return nil
+            }
             return number.integer
         }
         #expect(integer("1") == 1)
@@ -57,7 +59,10 @@ private func problems(_ bytes: [UInt8]) -> [String] {
         ("{} x", ["1:4: expected the end of the file, found \"x\""]),
         ("[1] // no", ["1:5: expected the end of the file, found \"/\" (JSON has no comments)"]),
         ("'a'", ["1:1: expected a value, found \"'\" (a text needs double quotes)"]),
-        ("[\"é\", True]", ["1:7: [1]: expected a value, found \"True\"; did you mean true? (a text needs double quotes)"]),
+        (
+            "[\"é\", True]",
+            ["1:7: [1]: expected a value, found \"True\"; did you mean true? (a text needs double quotes)"]
+        ),
         ("yes", ["1:1: expected a value, found \"yes\" (a text needs double quotes)"]),
         ("01", ["1:1: a number does not begin with 0"]),
         ("1.", ["1:3: expected a digit, found the end of the file"]),
@@ -66,42 +71,63 @@ private func problems(_ bytes: [UInt8]) -> [String] {
         ("+1", ["1:1: expected a value, found \"+\""]),
         ("[1e999, -1e999]", ["1:2: [0]: a number out of range", "1:9: [1]: a number out of range"]),
         ("\"a", ["1:1: a text that does not end; the closing quote is missing"]),
-        ("\"a\\", ["1:3: an unknown escape; allowed are \\\" \\\\ \\/ \\b \\f \\n \\r \\t and \\u0000",
-            "1:1: a text that does not end; the closing quote is missing"]),
+        (
+            "\"a\\",
+            [
+                "1:3: an unknown escape; allowed are \\\" \\\\ \\/ \\b \\f \\n \\r \\t and \\u0000",
+                "1:1: a text that does not end; the closing quote is missing",
+            ]
+        ),
         ("[\"a,\n1]", ["1:2: [0]: a text that does not end on its line; the closing quote is missing"]),
-        ("[\"a\tb\", \"\u{1}\"]", [
-            "1:4: [0]: a control character in a text; write it as \\u0009",
-            "1:10: [1]: a control character in a text; write it as \\u0001",
-        ]),
+        (
+            "[\"a\tb\", \"\u{1}\"]",
+            [
+                "1:4: [0]: a control character in a text; write it as \\u0009",
+                "1:10: [1]: a control character in a text; write it as \\u0001",
+            ]
+        ),
         ("\"\\x\"", ["1:2: an unknown escape; allowed are \\\" \\\\ \\/ \\b \\f \\n \\r \\t and \\u0000"]),
         ("\"\\u12g4\"", ["1:2: \\u needs four hexadecimal digits"]),
         ("\"\\ud800\"", ["1:2: half of a surrogate pair, which is no character"]),
-        ("\"\\udc00\\ud800\\ud800\"", [
-            "1:2: half of a surrogate pair, which is no character",
-            "1:8: half of a surrogate pair, which is no character",
-        ]),
-        ("{\"a\": 1, \"b\": {\"c\": 1, \"c\": 2},\n\"a\": 3, \"a\": 4}", [
-            "1:24: b: key \"c\" is given twice, first at 1:16",
-            "2:1: key \"a\" is given twice, first at 1:2",
-            "2:9: key \"a\" is given twice, first at 1:2",
-        ]),
-        ("\u{FEFF}{} x", [
-            "1:1: the file begins with a byte order mark; save it as UTF-8 without one",
-            "1:4: expected the end of the file, found \"x\"",
-        ]),
+        (
+            "\"\\udc00\\ud800\\ud800\"",
+            [
+                "1:2: half of a surrogate pair, which is no character",
+                "1:8: half of a surrogate pair, which is no character",
+            ]
+        ),
+        (
+            "{\"a\": 1, \"b\": {\"c\": 1, \"c\": 2},\n\"a\": 3, \"a\": 4}",
+            [
+                "1:24: b: key \"c\" is given twice, first at 1:16",
+                "2:1: key \"a\" is given twice, first at 1:2",
+                "2:9: key \"a\" is given twice, first at 1:2",
+            ]
+        ),
+        (
+            "\u{FEFF}{} x",
+            [
+                "1:1: the file begins with a byte order mark; save it as UTF-8 without one",
+                "1:4: expected the end of the file, found \"x\"",
+            ]
+        ),
         ("[\u{202E}]", ["1:2: [0]: expected a value, found \"\\u{202e}\""]),
-        ("{\"a b\": {\"\": [x]}}", ["1:15: [\"a b\"][\"\"][0]: expected a value, found \"x\" (a text needs double quotes)"]),
+        (
+            "{\"a b\": {\"\": [x]}}",
+            ["1:15: [\"a b\"][\"\"][0]: expected a value, found \"x\" (a text needs double quotes)"]
+        ),
     ])
     func tellsWhatIsWrongAndWhere(text: String, expected: [String]) {
         #expect(problems(Array(text.utf8)) == expected)
     }
 
-    @Test(arguments: [
-        ([0xFF, 0xFE, 0x7B, 0x00], "1:1"),
-        ([0x22, 0xC3, 0xA9, 0x0A, 0x61, 0xC3, 0x22], "2:2"),  // cut in a scalar
-        ([0x22, 0xC0, 0xAF, 0x22], "1:2"),  // an overlong form
-        ([0x22, 0xED, 0xA0, 0x80, 0x22], "1:2"),  // a surrogate
-    ] as [([UInt8], String)])
+    @Test(
+        arguments: [
+            ([0xFF, 0xFE, 0x7B, 0x00], "1:1"),
+            ([0x22, 0xC3, 0xA9, 0x0A, 0x61, 0xC3, 0x22], "2:2"),  // cut in a scalar
+            ([0x22, 0xC0, 0xAF, 0x22], "1:2"),  // an overlong form
+            ([0x22, 0xED, 0xA0, 0x80, 0x22], "1:2"),  // a surrogate
+        ] as [([UInt8], String)])
     func refusesWhatIsNotUTF8(bytes: [UInt8], place: String) {
         #expect(problems(bytes) == ["\(place): not UTF-8, which JSON is written in"])
     }

@@ -12,7 +12,9 @@ private func problems(_ folder: TemporaryFolder) -> [String] {
         _ = try LoadedConfiguration.load(file: folder.file("historyd.json"))
         return []
     } catch {
-        return error.description.split(separator: "\n").map { String($0).replacing(folder.path + "/", with: "") }
+        return error.description.split(separator: "\n").map {
+            String($0).replacing(folder.path + "/", with: "")
+        }
     }
 }
 
@@ -61,19 +63,23 @@ private let oneStore = #"{"version": 1, "stores": [{"name": "s", "path": "s.db",
 
         let contacts = StoreConfiguration(
             name: "contacts", path: "/srv/c.sqlite",
-            entities: [TrackedEntity(name: "person", preserve: ["name", "email"]), TrackedEntity(name: "item")],
+            entities: [
+                TrackedEntity(name: "person", preserve: ["name", "email"]), TrackedEntity(name: "item"),
+            ],
             authors: [
                 AuthorConfiguration(
                     name: "MainApp",
                     contexts: [
                         ContextConfiguration(
-                            name: "view", kind: .replica(path: folder.file("data/../view.sqlite")), entities: ["person"]),
+                            name: "view", kind: .replica(path: folder.file("data/../view.sqlite")),
+                            entities: ["person"]),
                         ContextConfiguration(name: "live", kind: .feed),
                     ]),
                 AuthorConfiguration(name: "Batch", isBatch: true),
             ],
             unlistedAuthors: .ignore, includingMirroring: true, mirroringAuthors: ["Mirror"],
-            clean: CleanConfiguration(strategy: .byNotification(times: 3), maximumDuration: .seconds(2_592_000)),
+            clean: CleanConfiguration(
+                strategy: .byNotification(times: 3), maximumDuration: .seconds(2_592_000)),
             poll: .milliseconds(500))
         let notes = StoreConfiguration(
             name: "notes", path: folder.file("notes.sqlite"),
@@ -85,10 +91,12 @@ private let oneStore = #"{"version": 1, "stores": [{"name": "s", "path": "s.db",
         #expect(contacts.consumers.map(\.name) == ["MainApp"])
 
         let all = PluginConfiguration(
-            name: "all", command: [folder.file("plugins/bin/all"), "--x"], mode: .coprocess, environment: ["A": "1"],
+            name: "all", command: [folder.file("plugins/bin/all"), "--x"], mode: .coprocess,
+            environment: ["A": "1"],
             timeout: .seconds(5),
             policy: FailurePolicy(
-                attempts: 2, initialDelay: .milliseconds(200), maximumDelay: .seconds(60), afterLastAttempt: .skip),
+                attempts: 2, initialDelay: .milliseconds(200), maximumDelay: .seconds(60),
+                afterLastAttempt: .skip),
             hooks: [
                 HookConfiguration(
                     fullName: "all/people", kind: .observer, entity: "person", operations: [.insert, .delete],
@@ -97,7 +105,8 @@ private let oneStore = #"{"version": 1, "stores": [{"name": "s", "path": "s.db",
                 HookConfiguration(fullName: "all/first", kind: .merge, before: "all/last"),
             ])
         let plain = PluginConfiguration(
-            name: "plain", command: ["/bin/true"], hooks: [HookConfiguration(fullName: "plain/any", kind: .observer)])
+            name: "plain", command: ["/bin/true"],
+            hooks: [HookConfiguration(fullName: "plain/any", kind: .observer)])
         #expect(loaded.plugins == [all, plain])
         #expect(loaded.mergePipeline.map(\.fullName) == ["all/first", "all/last"])
         #expect(loaded.files == [folder.file("historyd.json"), folder.file("plugins/one.json")])
@@ -108,13 +117,17 @@ private let oneStore = #"{"version": 1, "stores": [{"name": "s", "path": "s.db",
         let folder = try TemporaryFolder()
         try folder.write("historyd.json", #"{"version": 1, "plugins": ["m"], "logLevel": "error"}"#)
         // In bytes "B" comes before "a", and a decomposed "é" before a composed one.
-        for (name, level) in [("B", "notice"), ("a", "warning"), ("e\u{301}", "trace"), ("\u{E9}", "critical")] {
+        for (name, level) in [("B", "notice"), ("a", "warning"), ("e\u{301}", "trace"), ("\u{E9}", "critical")]
+        {
             try folder.write(
                 "conf.d/\(name).json",
-                #"{"version": 1, "stores": [{"name": "\#(level)", "path": "\#(level)"}], "plugins": ["\#(level).json"], "logLevel": "\#(level)"}"#)
+                #"{"version": 1, "stores": [{"name": "\#(level)", "path": "\#(level)"}], "plugins": ["\#(level).json"], "logLevel": "\#(level)"}"#
+            )
             try folder.write("conf.d/\(level).json.d/x", "")
             try folder.write("conf.d/\(level).json", #"{"version": 1, "plugins": []}"#)
-            try folder.write("m/\(name).json", #"{"version": 1, "plugins": [{"name": "\#(level)", "command": ["/p"], "hooks": []}]}"#)
+            try folder.write(
+                "m/\(name).json",
+                #"{"version": 1, "plugins": [{"name": "\#(level)", "command": ["/p"], "hooks": []}]}"#)
         }
         for ignored in [".hidden.json", "README", "x.json~"] {
             try folder.write("conf.d/\(ignored)", "no JSON")
@@ -126,7 +139,8 @@ private let oneStore = #"{"version": 1, "stores": [{"name": "s", "path": "s.db",
         #expect(loaded.configuration.stores.first?.path == folder.file("conf.d/notice"))
         #expect(
             loaded.configuration.plugins
-                == [folder.file("m")] + ["notice", "warning", "trace", "critical"].map { folder.file("conf.d/\($0).json") })
+                == [folder.file("m")]
+                + ["notice", "warning", "trace", "critical"].map { folder.file("conf.d/\($0).json") })
         #expect(loaded.plugins.map(\.name) == ["notice", "warning", "trace", "critical"])
     }
 
@@ -157,7 +171,8 @@ private let oneStore = #"{"version": 1, "stores": [{"name": "s", "path": "s.db",
 
     @Test func checksManifestsAgainstTheConfiguration() throws {
         let folder = try TemporaryFolder()
-        try folder.write("historyd.json", oneStore.replacing("\"stores\"", with: "\"plugins\": [\"m\"], \"stores\""))
+        try folder.write(
+            "historyd.json", oneStore.replacing("\"stores\"", with: "\"plugins\": [\"m\"], \"stores\""))
         func hook(_ keys: String) -> String {
             #"{"version": 1, "plugins": [{"name": "NAME", "command": ["/p"], "hooks": [{"name": "h", "kind": "merge", \#(keys)}]}]}"#
         }

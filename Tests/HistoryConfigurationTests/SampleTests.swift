@@ -19,7 +19,8 @@ import TestSupport
             let program = try #require(plugin.command.first)
             #expect(program.hasPrefix("/usr/lib/historyd/plugins/"))
             let name = program.replacing("/usr/lib/historyd/", with: "")
-            #expect(FileManager.default.isExecutableFile(atPath: sources.appending(path: "config/\(name)").path))
+            #expect(
+                FileManager.default.isExecutableFile(atPath: sources.appending(path: "config/\(name)").path))
         }
     }
 
@@ -28,7 +29,8 @@ import TestSupport
     ) async throws -> (status: Bool, output: String, log: String) {
         let program = sources.appending(path: "config/plugins/\(name)").path
         let result = try await run(
-            .name("env"), arguments: [program], environment: .inherit.updating(environment), input: .string(input),
+            .name("env"), arguments: [program], environment: .inherit.updating(environment),
+            input: .string(input),
             output: .string(limit: 1 << 20), error: .string(limit: 1 << 20))
         return (result.terminationStatus.isSuccess, result.standardOutput, result.standardError)
     }
@@ -56,7 +58,8 @@ import TestSupport
 
     @Test(.enabled(if: hasPython, "/usr/bin/python3 is not installed."))
     func theAnnouncePluginAnswersEveryRequest() async throws {
-        let transactions = #"[{"token":"s:1","author":"Bad","changes":[]},{"token":"s:2","author":"Gööd","changes":[]}]"#
+        let transactions =
+            #"[{"token":"s:1","author":"Bad","changes":[]},{"token":"s:2","author":"Gööd","changes":[]}]"#
         let requests = [
             #"{"jsonrpc":"2.0","id":1,"method":"observe","params":{"store":"s","consumer":"A","transaction":{"author":null},"contexts":[{"operation":"insert","entityName":"person"},{"operation":"insert","entityName":"person"}]}}"#,
             #"{"jsonrpc":"2.0","id":2,"method":"merge","params":{"transactions":\#(transactions)}}"#,
@@ -66,7 +69,8 @@ import TestSupport
             "nonsense",
         ]
         let answers = try await plugin(
-            "announce.py", ["ANNOUNCE_REJECT": "Bad,Worse", "LC_ALL": "C"], requests.joined(separator: "\n") + "\n")
+            "announce.py", ["ANNOUNCE_REJECT": "Bad,Worse", "LC_ALL": "C"],
+            requests.joined(separator: "\n") + "\n")
         #expect(answers.status)
         #expect(answers.log == "an unknown author: 2 insert of person in s, for A\n")
         #expect(

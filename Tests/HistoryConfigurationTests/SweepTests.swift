@@ -21,7 +21,8 @@ import Testing
         }
         """
 
-    private static let duration = "a duration: seconds, or text such as \"500ms\", \"5s\", \"3m\", \"2h\" or \"7d\""
+    private static let duration =
+        "a duration: seconds, or text such as \"500ms\", \"5s\", \"3m\", \"2h\" or \"7d\""
 
     /// What is allowed at each place. The keys are all places of the document.
     private static let expected = [
@@ -38,10 +39,13 @@ import Testing
         "stores[0].authors[0].contexts[0].path": "a path",
         "stores[0].authors[0].contexts[0].entities": "a list of entities",
         "stores[0].authors[0].contexts[0].entities[0]": "a name",
-        "stores[0].unlistedAuthors": "\"deliver\" or \"ignore\"", "stores[0].includingMirroring": "true or false",
+        "stores[0].unlistedAuthors": "\"deliver\" or \"ignore\"",
+        "stores[0].includingMirroring": "true or false",
         "stores[0].mirroringAuthors": "a list of author names", "stores[0].mirroringAuthors[0]": "a name",
-        "stores[0].clean": "an object", "stores[0].clean.strategy": "\"none\", \"byDuration\" or \"byNotification\"",
-        "stores[0].clean.seconds": duration, "stores[0].clean.maximumDuration": duration, "stores[0].poll": duration,
+        "stores[0].clean": "an object",
+        "stores[0].clean.strategy": "\"none\", \"byDuration\" or \"byNotification\"",
+        "stores[0].clean.seconds": duration, "stores[0].clean.maximumDuration": duration,
+        "stores[0].poll": duration,
         "plugins": "a list of paths", "plugins[0]": "a path",
         "logLevel": "\"trace\", \"debug\", \"info\", \"notice\", \"warning\", \"error\" or \"critical\"",
     ]
@@ -61,7 +65,8 @@ import Testing
         let root = try #require(JSONReader.read(Array(Self.complete.utf8)).root)
         let allowed = [
             "": "$schema, version, stores, plugins, logLevel",
-            "stores[0]": "name, path, entities, authors, unlistedAuthors, includingMirroring, mirroringAuthors, clean, poll",
+            "stores[0]":
+                "name, path, entities, authors, unlistedAuthors, includingMirroring, mirroringAuthors, clean, poll",
             "stores[0].entities.person": "preserve", "stores[0].authors[0]": "name, batch, contexts",
             "stores[0].authors[0].contexts[0]": "name, kind, path, entities",
             "stores[0].clean": "strategy, seconds, times, maximumDuration",

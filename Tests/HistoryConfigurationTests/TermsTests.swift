@@ -6,14 +6,18 @@ import TestSupport
 
 @Suite struct DurationTextTests {
     @Test(arguments: [
-        ("500ms", Duration.milliseconds(500)), ("5s", .seconds(5)), ("3m", .seconds(180)), ("2h", .seconds(7200)),
-        ("7d", .seconds(604_800)), ("1.5h", .seconds(5400)), ("0.1s", .milliseconds(100)), ("007s", .seconds(7)),
+        ("500ms", Duration.milliseconds(500)), ("5s", .seconds(5)), ("3m", .seconds(180)),
+        ("2h", .seconds(7200)),
+        ("7d", .seconds(604_800)), ("1.5h", .seconds(5400)), ("0.1s", .milliseconds(100)),
+        ("007s", .seconds(7)),
     ])
     func readsNumbersWithAUnit(text: String, expected: Duration) {
         #expect(DurationText(text)?.duration == expected)
     }
 
-    @Test(arguments: ["", "5", "s", "-5s", "5 s", " 5s", "5S", "5min", "1.s", ".5s", "1.2.3s", "1e3s", "5s\n", "٣s", "infs"])
+    @Test(arguments: [
+        "", "5", "s", "-5s", "5 s", " 5s", "5S", "5min", "1.s", ".5s", "1.2.3s", "1e3s", "5s\n", "٣s", "infs",
+    ])
     func refusesEverythingElse(text: String) {
         #expect(DurationText(text) == nil)
     }
@@ -29,7 +33,8 @@ import TestSupport
     private let known = ["name", "path", "entities", "authors", "unlistedAuthors", "poll"]
 
     @Test(arguments: [
-        ("entites", "entities"), ("Path", "path"), ("pth", "path"), ("autohrs", "authors"), ("unlisted_authors", "unlistedAuthors"),
+        ("entites", "entities"), ("Path", "path"), ("pth", "path"), ("autohrs", "authors"),
+        ("unlisted_authors", "unlistedAuthors"),
         ("names", "name"), ("plugins", nil), ("x", nil), ("", nil),
     ])
     func findsWhatWasMeant(name: String, expected: String?) {
@@ -56,7 +61,10 @@ import TestSupport
     @Test(arguments: [
         ("audit/new-people", "F797B7A0-6535-5622-A2FC-5149AABAB2F5"),
         ("a/b", "52D2972B-0DFD-5299-947D-B5F51E97F577"),
-        (String(repeating: "x", count: 200) + "/" + String(repeating: "y", count: 55), "9E018761-2BF9-56F4-81D8-787284A60F62"),
+        (
+            String(repeating: "x", count: 200) + "/" + String(repeating: "y", count: 55),
+            "9E018761-2BF9-56F4-81D8-787284A60F62"
+        ),
     ])
     func isTheNameBasedUUID(name: String, expected: String) {
         #expect(HookID.make(fullName: name).uuidString == expected)
@@ -70,7 +78,8 @@ import TestSupport
         #expect(hex("") == "da39a3ee5e6b4b0d3255bfef95601890afd80709")
         #expect(hex("abc") == "a9993e364706816aba3e25717850c26c9cd0d89d")
         #expect(
-            hex("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq") == "84983e441c3bd26ebaae4aa1f95129e5e54670f1")
+            hex("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq")
+                == "84983e441c3bd26ebaae4aa1f95129e5e54670f1")
         #expect(Set((0..<200).map { hex(String(repeating: "a", count: $0)) }).count == 200)
     }
 }
@@ -113,7 +122,9 @@ import TestSupport
         // Only references to smaller numbers: no cycles. Then any order in the manifest.
         var hooks: [Hook] = []
         for number in 0..<count {
-            let before = number > 0 && Bool.random(using: &random) ? "\(Int.random(in: 0..<number, using: &random))" : nil
+            let before =
+                number > 0 && Bool.random(using: &random)
+                ? "\(Int.random(in: 0..<number, using: &random))" : nil
             hooks.append(("\(number)", before))
         }
         hooks.shuffle(using: &random)
@@ -126,7 +137,9 @@ import TestSupport
 
         let order = MergeOrder.arrange(hooks, name: \.name, before: \.before).map(\.name)
         #expect(order.sorted() == hooks.map(\.name).sorted(), "seed \(seed)")
-        #expect(order.filter { targets[$0] == .some(nil) } == hooks.filter { $0.before == nil }.map(\.name), "seed \(seed)")
+        #expect(
+            order.filter { targets[$0] == .some(nil) } == hooks.filter { $0.before == nil }.map(\.name),
+            "seed \(seed)")
         for target in targets.keys {
             let inFront = hooks.filter { $0.before == target }.map(\.name)
             #expect(order.filter { targets[$0] == target } == inFront, "seed \(seed)")

@@ -27,7 +27,9 @@ func until(_ condition: () -> Bool) async throws {
 }
 
 func isGone(_ process: pid_t) -> Bool {
-    guard let status = try? String(contentsOfFile: "/proc/\(process)/stat", encoding: .utf8) else { return true }
+    guard let status = try? String(contentsOfFile: "/proc/\(process)/stat", encoding: .utf8) else {
+        return true
+    }
     // An orphan stays a zombie until init takes note of it.
     return status.contains(") Z ")
 }
@@ -101,9 +103,12 @@ func isGone(_ process: pid_t) -> Bool {
             for r in requests(): answer(r)
             sys.stderr.write("last")
             """)
-        try await withCoprocess(command, journal: journal) { plugin in _ = await plugin.observe([Calls.observe(1)]) }
+        try await withCoprocess(command, journal: journal) { plugin in
+            _ = await plugin.observe([Calls.observe(1)])
+        }
         let entries = await journal.close().filter { $0.level == .info }
-        #expect(entries.map(\.text) == ["one", "t\u{FFFD}o", String(repeating: "x", count: 4096) + "…", "last"])
+        #expect(
+            entries.map(\.text) == ["one", "t\u{FFFD}o", String(repeating: "x", count: 4096) + "…", "last"])
         #expect(entries.allSatisfy { $0.metadata["plugin"] == "test" })
     }
 
@@ -131,7 +136,9 @@ func isGone(_ process: pid_t) -> Bool {
         let plugin = PluginDescription(name: "test", command: [], environment: ["A": "2", "B": "2"])
         let environment = ChildProcess.environment(
             of: plugin, adding: ["B": "3"],
-            inherited: ["A": "1", "PATH": "/bin", "NOTIFY_SOCKET": "/run/n", "WATCHDOG_USEC": "1", "LISTEN_FDS": "1"])
+            inherited: [
+                "A": "1", "PATH": "/bin", "NOTIFY_SOCKET": "/run/n", "WATCHDOG_USEC": "1", "LISTEN_FDS": "1",
+            ])
         #expect(environment.sorted() == ["A=2", "B=3", "PATH=/bin"])
     }
 
@@ -180,8 +187,12 @@ func isGone(_ process: pid_t) -> Bool {
         let scripts = try Scripts()
         let command = try scripts.python("for r in requests(): answer(r, 'perhaps')")
         try await withCoprocess(command) { plugin in
-            await #expect { try await plugin.merge(Calls.merge) } throws: { ($0 as? HookFailure)?.reason == .badAnswer }
-            await #expect { try await plugin.merge(Calls.merge) } throws: { ($0 as? HookFailure)?.reason == .badAnswer }
+            await #expect { try await plugin.merge(Calls.merge) } throws: {
+                ($0 as? HookFailure)?.reason == .badAnswer
+            }
+            await #expect { try await plugin.merge(Calls.merge) } throws: {
+                ($0 as? HookFailure)?.reason == .badAnswer
+            }
         }
     }
 
@@ -228,16 +239,25 @@ func isGone(_ process: pid_t) -> Bool {
             ("time.sleep(1000)", .timedOut, "did not answer within 5.0 seconds"),
             ("signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(1000)", .timedOut, "did not answer"),
             ("print('hello', flush=True); time.sleep(1000)", .badAnswer, "is no JSON-RPC response: hello"),
-            (#"print('{"id":77,"result":null}', flush=True)"#, .badAnswer, "answered with the id 77 where 1 was due"),
+            (
+                #"print('{"id":77,"result":null}', flush=True)"#, .badAnswer,
+                "answered with the id 77 where 1 was due"
+            ),
             ("answer(r); answer(r); time.sleep(1000)", .badAnswer, "answered with the id 1 where 2 was due"),
             ("while True: print('x' * 1000)", .badAnswer, "no JSON-RPC response: xxx"),
-            ("while True: sys.stdout.write('x' * 65536)", .badAnswer, "wrote a line of more than 16777216 bytes"),
+            (
+                "while True: sys.stdout.write('x' * 65536)", .badAnswer,
+                "wrote a line of more than 16777216 bytes"
+            ),
             (
                 "sys.stdout.buffer.write(b'\\xff\\0\\n'); sys.stdout.flush(); time.sleep(1000)", .badAnswer,
                 "no JSON-RPC response"
             ),
             ("os.fork() or time.sleep(1000); os._exit(5)", .died, "ended with status 5"),
-            ("os.fork() or (os.setsid(), os.close(2), time.sleep(5)); os._exit(6)", .died, "ended with status 6")
+            (
+                "os.fork() or (os.setsid(), os.close(2), time.sleep(5)); os._exit(6)", .died,
+                "ended with status 6"
+            ),
         ] as [(String, HookFailure.Reason, String)])
     func misbehaviour(_ deed: String, _ reason: HookFailure.Reason, _ message: String) async throws {
         let scripts = try Scripts()
@@ -317,7 +337,9 @@ func isGone(_ process: pid_t) -> Bool {
         let scripts = try Scripts()
         let plain = try scripts.write("#!/bin/sh\n", as: "plain")
         let text = try scripts.write("no program", as: "text", executable: true)
-        for command in [[], ["/does/not/exist"], ["no-such-program-in-path"], [plain], [text], [scripts.folder]] {
+        for command in [
+            [], ["/does/not/exist"], ["no-such-program-in-path"], [plain], [text], [scripts.folder],
+        ] {
             try await withCoprocess(command) { plugin in
                 await #expect { try await plugin.waitUntilStarted() } throws: {
                     ($0 as? HookFailure)?.reason == .cannotStart
@@ -335,10 +357,13 @@ func isGone(_ process: pid_t) -> Bool {
                 "\($0)".contains("No such file or directory")
             }
             _ = try scripts.write(
-                "#!/bin/sh\nread line; echo '{\"id\":1,\"result\":null}'; read line", as: "new", executable: true)
+                "#!/bin/sh\nread line; echo '{\"id\":1,\"result\":null}'; read line", as: "new",
+                executable: true)
             rename(scripts.path("new"), scripts.path("late"))
             var outcome: ObserverOutcome
-            repeat { outcome = await plugin.observe([Calls.observe(1)]) } while outcome.failure?.reason == .cannotStart
+            repeat {
+                outcome = await plugin.observe([Calls.observe(1)])
+            } while outcome.failure?.reason == .cannotStart
             #expect(outcome.succeeded == 1)
         }
     }
@@ -355,16 +380,19 @@ func isGone(_ process: pid_t) -> Bool {
             (
                 "signal.signal(signal.SIGTERM, signal.SIG_IGN)\nsys.stderr.write('ready\\n')\nwhile True: time.sleep(1000)",
                 nil
-            )
+            ),
         ] as [(String, String?)])
     func stopTakesThreeSteps(_ script: String, _ last: String?) async throws {
         let scripts = try Scripts()
         let journal = Journal()
         let command = try scripts.python(script)
-        try await withCoprocess(command, grace: .milliseconds(last == "end of input" ? 20_000 : 200), journal: journal)
-        { plugin in
+        try await withCoprocess(
+            command, grace: .milliseconds(last == "end of input" ? 20_000 : 200), journal: journal
+        ) { plugin in
             try await plugin.waitUntilStarted()
-            if last != "end of input" { for await entry in journal.stream where entry.text == "ready" { break } }
+            if last != "end of input" {
+                for await entry in journal.stream where entry.text == "ready" { break }
+            }
         }
         let entries = await journal.close()
         #expect(entries.last { $0.level == .info }?.text == last)
@@ -395,8 +423,12 @@ func isGone(_ process: pid_t) -> Bool {
             return plugin
         }
         #expect(await plugin.observe([Calls.observe(1)]).failure?.reason == .cancelled)
-        await #expect { try await plugin.merge(Calls.merge) } throws: { ($0 as? HookFailure)?.reason == .cancelled }
-        await #expect { try await plugin.waitUntilStarted() } throws: { ($0 as? HookFailure)?.reason == .cancelled }
+        await #expect { try await plugin.merge(Calls.merge) } throws: {
+            ($0 as? HookFailure)?.reason == .cancelled
+        }
+        await #expect { try await plugin.waitUntilStarted() } throws: {
+            ($0 as? HookFailure)?.reason == .cancelled
+        }
     }
 
     @Test func aCallThatIsUnderWayAtTheStop() async throws {

@@ -10,7 +10,8 @@ import Testing
 
     private static func answer(_ id: Int64?, error: String? = nil) -> PluginAnswer? {
         let id = id.map { "\($0)" } ?? "null"
-        let line = error.map { #"{"id":\#(id),"error":{"message":"\#($0)"}}"# } ?? #"{"id":\#(id),"result":null}"#
+        let line =
+            error.map { #"{"id":\#(id),"error":{"message":"\#($0)"}}"# } ?? #"{"id":\#(id),"result":null}"#
         return PluginAnswer(line: Array(line.utf8)[...])
     }
 
@@ -37,7 +38,9 @@ import Testing
         exchange.send(at: Self.at(0)) { _ in 1 }
         exchange.send(at: Self.at(0)) { _ in 1 }
         var other = exchange
-        #expect(other.receive(Self.answer(2), at: Self.at(0)) == .nonsense("answered with the id 2 where 1 was due"))
+        #expect(
+            other.receive(Self.answer(2), at: Self.at(0)) == .nonsense("answered with the id 2 where 1 was due")
+        )
         #expect(
             exchange.receive(Self.answer(nil, error: "parse error"), at: Self.at(0))
                 == .nonsense("answered without an id where 1 was due (\"parse error\")"))
@@ -45,7 +48,8 @@ import Testing
         #expect(exchange.receive(Self.answer(1, error: "no"), at: Self.at(0)) == .deliver(.refused("no")))
         #expect(exchange.receive(Self.answer(2), at: Self.at(0)) == .deliver(.null))
         #expect(
-            exchange.receive(Self.answer(2), at: Self.at(0)) == .nonsense("wrote an answer though it was not asked"))
+            exchange.receive(Self.answer(2), at: Self.at(0))
+                == .nonsense("wrote an answer though it was not asked"))
     }
 
     @Test func lateAnswersAreDroppedInStep() {
@@ -134,7 +138,9 @@ import Testing
         var delays: [Duration] = []
         for _ in 0..<10 { delays.append(delay.next()) }
         #expect(
-            delays.prefix(5) == [.zero, .milliseconds(100), .milliseconds(200), .milliseconds(400), .milliseconds(800)])
+            delays.prefix(5) == [
+                .zero, .milliseconds(100), .milliseconds(200), .milliseconds(400), .milliseconds(800),
+            ])
         #expect(delays.last == .seconds(10))
         delay.reset()
         #expect(delay.next() == .zero)
@@ -178,7 +184,8 @@ import Testing
         var turns = TurnQueue()
         let first = turns.take()
         #expect(first?.0 == nil)
-        guard let (_, second) = turns.take(), let (third, _) = turns.take(), let (_, fourth) = turns.take() else {
+        guard let (_, second) = turns.take(), let (third, _) = turns.take(), let (_, fourth) = turns.take()
+        else {
             Issue.record("the turn is taken already")
             return
         }

@@ -32,7 +32,8 @@ struct Scripts: ~Copyable {
     func write(_ text: String, as name: String, executable: Bool = false) throws -> String {
         let path = path(name)
         try Data(text.utf8).write(to: URL(filePath: path))
-        try FileManager.default.setAttributes([.posixPermissions: executable ? 0o755 : 0o644], ofItemAtPath: path)
+        try FileManager.default.setAttributes(
+            [.posixPermissions: executable ? 0o755 : 0o644], ofItemAtPath: path)
         return path
     }
 

@@ -16,12 +16,13 @@ import Testing
             let deeds = [
                 "for r in requests(): answer(r)", "sys.exit(3)", "os.close(1); time.sleep(1000)",
                 "time.sleep(1000)", "print('x', flush=True); time.sleep(1000)", "os.fork(); time.sleep(1000)",
-                "os.close(0); time.sleep(1000)"
+                "os.close(0); time.sleep(1000)",
             ]
             for deed in deeds {
                 let scripts = try Scripts()
                 let command = try scripts.python(deed)
-                try await withCoprocess(command, timeout: .milliseconds(300), grace: .milliseconds(20)) { plugin in
+                try await withCoprocess(command, timeout: .milliseconds(300), grace: .milliseconds(20)) {
+                    plugin in
                     _ = await plugin.observe(Calls.observes(3))
                     _ = await plugin.observe([Calls.observe(1, rows: 1...10_000)])
                 }

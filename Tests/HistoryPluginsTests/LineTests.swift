@@ -10,7 +10,8 @@ import Testing
         for _ in 0..<100 {
             let limit = Int.random(in: 1..<12, using: &generator)
             let lines = (0..<Int.random(in: 0..<8, using: &generator)).map { _ in
-                (0..<Int.random(in: 0..<20, using: &generator)).map { _ in UInt8.random(in: 65...90, using: &generator)
+                (0..<Int.random(in: 0..<20, using: &generator)).map { _ in
+                    UInt8.random(in: 65...90, using: &generator)
                 }
             }
             var splitter = LineSplitter(limit: limit)
@@ -64,7 +65,10 @@ import Testing
         #expect(lines.split(flood[...], at: now).count == ErrorLines.burst)
         #expect(lines.dropped == 1000 - ErrorLines.burst)
         let later = lines.split(Array("y\nz\n".utf8)[...], at: now.advanced(by: .seconds(1)))
-        #expect(later == [.init(text: "y", droppedBefore: 1000 - ErrorLines.burst), .init(text: "z", droppedBefore: 0)])
+        #expect(
+            later == [
+                .init(text: "y", droppedBefore: 1000 - ErrorLines.burst), .init(text: "z", droppedBefore: 0),
+            ])
         #expect(lines.dropped == 0)
         let muchLater = lines.split(flood[...], at: now.advanced(by: .seconds(3600)))
         #expect(muchLater.count == ErrorLines.burst)

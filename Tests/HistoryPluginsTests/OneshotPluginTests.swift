@@ -53,7 +53,7 @@ import Testing
             ("trap '' TERM; sleep 1000 & sleep 1000", .timedOut, "did not end"),
             ("exec >&- 2>&- <&-; sleep 1000", .timedOut, "did not end"),
             ("yes", .timedOut, "did not end"),
-            ("yes >&2", .timedOut, "did not end")
+            ("yes >&2", .timedOut, "did not end"),
         ] as [(String, HookFailure.Reason, String)])
     func misbehaviour(_ deed: String, _ reason: HookFailure.Reason, _ message: String) async throws {
         let scripts = try Scripts()
@@ -67,8 +67,9 @@ import Testing
 
     /// What is odd, but well: only the status counts.
     @Test(arguments: [
-        "exit 0", "exec <&-; exit 0", "exec >&- 2>&-; exit 0", "sleep 1000 & exit 0", "yes | head -c 3000000; exit 0",
-        "yes | head -c 3000000 >&2; exit 0", "setsid sleep 3 & exit 0"
+        "exit 0", "exec <&-; exit 0", "exec >&- 2>&-; exit 0", "sleep 1000 & exit 0",
+        "yes | head -c 3000000; exit 0",
+        "yes | head -c 3000000 >&2; exit 0", "setsid sleep 3 & exit 0",
     ]) func oddButWell(_ script: String) async throws {
         let scripts = try Scripts()
         // The input is larger than a pipe holds.
@@ -87,7 +88,7 @@ import Testing
         let scripts = try Scripts()
         let plain = try scripts.write("#!/bin/sh\n", as: "plain")
         for (command, message) in [
-            ([], "No such file"), (["/does/not/exist"], "No such file"), ([plain], "Permission denied")
+            ([], "No such file"), (["/does/not/exist"], "No such file"), ([plain], "Permission denied"),
         ] {
             let outcome = await oneshot(command).observe([Calls.observe(1)])
             #expect(outcome.failure?.reason == .cannotStart)

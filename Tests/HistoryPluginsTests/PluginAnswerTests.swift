@@ -13,7 +13,7 @@ import Testing
         "{\"id\":7,\"result\":null}\r",
         #"{"id":7,"result":null,"error":null,"extra":[1,{"a":"}"}]}"#,
         #"{"\u0069d":7,"result":null}"#,
-        #"{"id":7.0,"result":null}"#
+        #"{"id":7.0,"result":null}"#,
     ]) func null(_ line: String) {
         let answer = Self.read(line)
         #expect(answer?.id == 7)
@@ -32,20 +32,22 @@ import Testing
             Self.read(#"{"id":1,"error":{"code":-32601,"message":"no such method"}}"#)?.outcome
                 == .refused("no such method"))
         #expect(Self.read(#"{"id":1,"result":null,"error":{"code":-5}}"#)?.outcome == .refused("error -5"))
-        #expect(Self.read(#"{"id":null,"error":{"message":"parse error"}}"#)?.outcome == .refused("parse error"))
+        #expect(
+            Self.read(#"{"id":null,"error":{"message":"parse error"}}"#)?.outcome == .refused("parse error"))
     }
 
     @Test(arguments: [
         "", "x", "null", "[]", "{}", #"{"id":1}"#, #"{"id":"1","result":null}"#, #"{"id":1,"result":null"#,
         #"{"id":1,"result":nul}"#, #"{"id":1,"result":null}}"#, #"{"id":1.5,"result":null}"#,
         #"{"id":1 "result":null}"#,
-        #"{"id":1,"result":null} {"id":2,"result":null}"#, #"{"id":99999999999999999999,"result":null}"#
+        #"{"id":1,"result":null} {"id":2,"result":null}"#, #"{"id":99999999999999999999,"result":null}"#,
     ]) func nonsense(_ line: String) {
         #expect(Self.read(line) == nil)
     }
 
     @Test func invalidUTF8IsNonsense() {
-        #expect(PluginAnswer(line: (Array(#"{"id":1,"result":""#.utf8) + [0xFF] + Array(#""}"#.utf8))[...]) == nil)
+        #expect(
+            PluginAnswer(line: (Array(#"{"id":1,"result":""#.utf8) + [0xFF] + Array(#""}"#.utf8))[...]) == nil)
     }
 
     /// The reading in place and the decoder agree on every answer, whatever its order and spacing.
@@ -55,10 +57,11 @@ import Testing
             let id = Int64.random(in: 0...1 << 58)
             let members = [
                 #""jsonrpc"\#(space()):\#(space())"2.0""#, #""id"\#(space()):\#(space())\#(id)"#,
-                #""result"\#(space()):"goOn""#
+                #""result"\#(space()):"goOn""#,
             ]
             let line =
-                space() + "{" + space() + members.shuffled().joined(separator: space() + "," + space()) + space() + "}"
+                space() + "{" + space() + members.shuffled().joined(separator: space() + "," + space())
+                + space() + "}"
             let answer = Self.read(line)
             #expect(answer?.id == id, "\(line)")
             #expect(answer?.outcome == .text("goOn"), "\(line)")
@@ -81,14 +84,16 @@ import Testing
                 == MergeResult(
                     .goOn,
                     rejecting: [
-                        HistoryToken(store: StoreID("S"), number: 4), HistoryToken(store: StoreID("S"), number: 5)
+                        HistoryToken(store: StoreID("S"), number: 4),
+                        HistoryToken(store: StoreID("S"), number: 5),
                     ]))
         #expect(try Self.printed("{\"verdict\":\"finish\"}") == MergeResult(.finish))
     }
 
     @Test(arguments: [
-        "maybe", "\"maybe\"", "{}", "null", "3", "{\"verdict\":\"no\"}", "{\"verdict\":\"goOn\",\"reject\":[\"x\"]}",
-        "goOn finish"
+        "maybe", "\"maybe\"", "{}", "null", "3", "{\"verdict\":\"no\"}",
+        "{\"verdict\":\"goOn\",\"reject\":[\"x\"]}",
+        "goOn finish",
     ])
     func whatIsNone(_ text: String) {
         #expect { try Self.printed(text) } throws: { ($0 as? HookFailure)?.reason == .badAnswer }

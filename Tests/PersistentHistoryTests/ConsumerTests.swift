@@ -9,8 +9,11 @@ import Testing
 @Suite struct ConsumerTests {
     @Test func aFailingHookMovesNothingAndIsTriedAgainWithoutANewCommit() async throws {
         let fixture = try Fixture()
-        try fixture.write("INSERT INTO t VALUES (1, 'a')", "INSERT INTO t VALUES (2, 'b')", "INSERT INTO t VALUES (3, 'c')")
-        let flaky = Recorder { call, attempt in call.changes.first?.objectID.values == [.integer(2)] && attempt < 3 ? "not yet" : nil }
+        try fixture.write(
+            "INSERT INTO t VALUES (1, 'a')", "INSERT INTO t VALUES (2, 'b')", "INSERT INTO t VALUES (3, 'c')")
+        let flaky = Recorder { call, attempt in
+            call.changes.first?.objectID.values == [.integer(2)] && attempt < 3 ? "not yet" : nil
+        }
         let steady = Recorder()
         let events = try await fixture.runOnce([
             fixture.observer("p/flaky", flaky, attempts: 10), fixture.observer("p/steady", steady),
@@ -26,7 +29,8 @@ import Testing
     @Test func aHookThatIsGivenUpLeavesADeadLetter() async throws {
         let fixture = try Fixture()
         try fixture.write("INSERT INTO t VALUES (1, 'a')", "INSERT INTO t VALUES (2, 'b')")
-        let broken = Recorder { call, _ in call.changes.first?.objectID.values == [.integer(1)] ? "never" : nil }
+        let broken = Recorder { call, _ in call.changes.first?.objectID.values == [.integer(1)] ? "never" : nil
+        }
         _ = try await fixture.runOnce([fixture.observer("p/broken", broken, attempts: 2, then: .skip)])
         #expect(broken.calls() == ["1", "1", "2"])
         let letters = try fixture.state().deadLetters()
@@ -45,7 +49,9 @@ import Testing
         try fixture.write("INSERT INTO t VALUES (2, 'b')")
         let finisher = Merger { _ in MergeResult(.finish) }
         let later = Merger { _ in MergeResult(.goOn) }
-        _ = try await fixture.runOnce([fixture.merger("p/finisher", finisher), fixture.merger("p/later", later)])
+        _ = try await fixture.runOnce([
+            fixture.merger("p/finisher", finisher), fixture.merger("p/later", later),
+        ])
         #expect(finisher.batches() == [["2"]])
         #expect(later.batches() == [])
         #expect(try fixture.replicaRows() == ["1 a"])
@@ -82,10 +88,14 @@ import Testing
 
     @Test func aCleanedStoreTellsThatATokenExpired() async throws {
         let fixture = try Fixture()
-        try fixture.write("INSERT INTO t VALUES (1, 'a')", "INSERT INTO t VALUES (2, 'b')", "INSERT INTO t VALUES (3, 'c')")
+        try fixture.write(
+            "INSERT INTO t VALUES (1, 'a')", "INSERT INTO t VALUES (2, 'b')", "INSERT INTO t VALUES (3, 'c')")
         let cleaner = HistoryCleaner(path: fixture.path, rule: DeliveryRule(authors: ["Main"]))
         let outcome = try await cleaner.clean(through: 2)
-        #expect(outcome == HistoryCleaner.Outcome(deleted: 2, floor: HistoryToken(store: outcome.floor.store, number: 2)))
+        #expect(
+            outcome
+                == HistoryCleaner.Outcome(
+                    deleted: 2, floor: HistoryToken(store: outcome.floor.store, number: 2)))
         let reader = try HistoryReader(path: fixture.path)
         #expect(throws: HistoryError.self) { try reader.batch(after: 1) }
         #expect(try reader.batch(after: 2).transactions.map(\.token.number) == [3])
@@ -103,7 +113,8 @@ import Testing
         let fixture = try Fixture()
         try fixture.declared("NSCloudKitMirroringDelegate.import", "INSERT INTO t VALUES (1, 'a')")
         try fixture.write("INSERT INTO t VALUES (2, 'b')", "INSERT INTO t VALUES (3, 'c')")
-        _ = try await HistoryCleaner(path: fixture.path, rule: DeliveryRule(authors: ["Main"])).clean(through: 3)
+        _ = try await HistoryCleaner(path: fixture.path, rule: DeliveryRule(authors: ["Main"])).clean(
+            through: 3)
         let reader = try HistoryReader(path: fixture.path)
         #expect(try reader.batch(after: 0).transactions.map(\.token.number) == [1])
     }
@@ -118,7 +129,10 @@ private final class Fixture: Sendable {
     init(replica: Bool = false) throws {
         folder = try TemporaryFolder()
         path = folder.file("s.sqlite")
-        self.replica = replica ? ReplicaContext(name: "view", path: folder.file("view.sqlite"), storePath: path, entities: nil) : nil
+        self.replica =
+            replica
+            ? ReplicaContext(name: "view", path: folder.file("view.sqlite"), storePath: path, entities: nil)
+            : nil
         try DatabaseQueue(path: path).write { db in
             try db.execute(sql: "CREATE TABLE t (id INTEGER PRIMARY KEY, a TEXT)")
         }
@@ -145,10 +159,15 @@ private final class Fixture: Sendable {
         try DatabaseQueue(path: path, configuration: configuration).write { db in try db.execute(sql: sql) }
     }
 
-    func observer(_ name: String, _ endpoint: any HookEndpoint, attempts: Int = 1, then: FailurePolicy.AfterLastAttempt = .hold) -> Hook {
+    func observer(
+        _ name: String, _ endpoint: any HookEndpoint, attempts: Int = 1,
+        then: FailurePolicy.AfterLastAttempt = .hold
+    ) -> Hook {
         Hook(
             id: UUID(), name: name, kind: .observer, endpoint: endpoint,
-            policy: FailurePolicy(attempts: attempts, initialDelay: .milliseconds(1), maximumDelay: .milliseconds(1), afterLastAttempt: then))
+            policy: FailurePolicy(
+                attempts: attempts, initialDelay: .milliseconds(1), maximumDelay: .milliseconds(1),
+                afterLastAttempt: then))
     }
 
     func merger(_ name: String, _ endpoint: any HookEndpoint) -> Hook {
@@ -160,7 +179,9 @@ private final class Fixture: Sendable {
         let consumer = Consumer(store: "s", author: "Main", rule: rule, contexts: replica.map { [$0] } ?? [])
         let events = Events()
         let store = ServedStore(name: "s", path: path, entities: nil, rule: rule, consumers: [consumer])
-        try await StoreRunner(store, hooks: HookRegistry(hooks), stateFolder: folder.path, reporter: events, stop: StopSignal()).runOnce()
+        try await StoreRunner(
+            store, hooks: HookRegistry(hooks), stateFolder: folder.path, reporter: events, stop: StopSignal()
+        ).runOnce()
         return events
     }
 
@@ -172,7 +193,9 @@ private final class Fixture: Sendable {
 
     func replicaRows() throws -> [String] {
         try DatabaseQueue(path: folder.file("view.sqlite")).read { db in
-            try Row.fetchAll(db, sql: "SELECT id, a FROM t ORDER BY id").map { "\($0["id"] as Int64) \($0["a"] as String)" }
+            try Row.fetchAll(db, sql: "SELECT id, a FROM t ORDER BY id").map {
+                "\($0["id"] as Int64) \($0["a"] as String)"
+            }
         }
     }
 }
@@ -188,7 +211,9 @@ private final class Recorder: HookEndpoint {
     private let made = Locked<[String]>([])
     private let failing: @Sendable (ObserverCall, _ attempt: Int) -> String?
 
-    init(failing: @escaping @Sendable (ObserverCall, Int) -> String? = { _, _ in nil }) { self.failing = failing }
+    init(failing: @escaping @Sendable (ObserverCall, Int) -> String? = { _, _ in nil }) {
+        self.failing = failing
+    }
 
     func calls() -> [String] { made.withLock { $0 } }
 
@@ -224,5 +249,6 @@ private final class Merger: HookEndpoint {
 }
 
 private func ids(_ change: HistoryChange) -> String {
-    change.objectID.values.map { if case .integer(let id) = $0 { "\(id)" } else { "\($0)" } }.joined(separator: ",")
+    change.objectID.values.map { if case .integer(let id) = $0 { "\(id)" } else { "\($0)" } }.joined(
+        separator: ",")
 }

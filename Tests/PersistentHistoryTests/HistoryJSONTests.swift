@@ -39,12 +39,15 @@ private func decode<Value: Decodable>(_ type: Value.Type, _ text: String) throws
 
     @Test func everyStringReadsBackAndHoldsNoLineBreak() throws {
         var generator = SystemRandomNumberGenerator()
-        let odd: [Unicode.Scalar] = ["\"", "\\", "\n", "\r", "\t", "\0", "\u{1f}", "\u{7f}", "/", "é", "\u{2028}", "😀"]
+        let odd: [Unicode.Scalar] = [
+            "\"", "\\", "\n", "\r", "\t", "\0", "\u{1f}", "\u{7f}", "/", "é", "\u{2028}", "😀",
+        ]
         for _ in 0..<500 {
             var text = ""
             for _ in 0..<Int.random(in: 0..<20, using: &generator) {
                 let random = Unicode.Scalar(UInt32.random(in: 0..<0x11_0000, using: &generator))
-                text.unicodeScalars.append(Bool.random(using: &generator) ? odd.randomElement()! : random ?? "?")
+                text.unicodeScalars.append(
+                    Bool.random(using: &generator) ? odd.randomElement()! : random ?? "?")
             }
             let written = json { $0.string(text) }
             #expect(!written.utf8.contains { $0 < 0x20 }, "\(text.debugDescription)")
@@ -61,7 +64,7 @@ private func decode<Value: Decodable>(_ type: Value.Type, _ text: String) throws
 
     @Test(arguments: [
         (3.0, "3.0"), (-0.0, "-0.0"), (0.1, "0.1"), (1e20, "1e+20"), (.leastNonzeroMagnitude, "5e-324"),
-        (.infinity, "9e999"), (-.infinity, "-9e999"), (.nan, "null")
+        (.infinity, "9e999"), (-.infinity, "-9e999"), (.nan, "null"),
     ]) func realsShowThatTheyAreReals(_ value: Double, _ text: String) {
         #expect(json { $0.real(value) } == text)
     }
@@ -93,7 +96,9 @@ private func decode<Value: Decodable>(_ type: Value.Type, _ text: String) throws
         Entity(shape: 1, name: name, columns: [], key: key, preserved: [])
     }
 
-    private static func url(_ values: [HistoryValue], rowid: Bool = false, in entity: Entity = entity()) -> String {
+    private static func url(_ values: [HistoryValue], rowid: Bool = false, in entity: Entity = entity())
+        -> String
+    {
         let columns = values.indices.map { "c\($0)" }
         let id = ObjectID(columns: columns, values: values, isRowID: rowid)
         return HistoryJSON.objectIDURL(of: id, in: entity, store: store)
@@ -113,11 +118,14 @@ private func decode<Value: Decodable>(_ type: Value.Type, _ text: String) throws
 
     @Test func rowidsAreNotMistakenForKeys() {
         #expect(Self.url([.integer(5)], rowid: true, in: Self.entity(key: .rowid)).hasSuffix("/p5"))
-        #expect(Self.url([.integer(5)], rowid: true, in: Self.entity(key: .columns(["a", "b"]))).hasSuffix("/rowid5"))
+        #expect(
+            Self.url([.integer(5)], rowid: true, in: Self.entity(key: .columns(["a", "b"]))).hasSuffix(
+                "/rowid5"))
     }
 
     @Test func objectIDKeepsTypes() {
-        let id = ObjectID(columns: ["a", "b", "c", "d"], values: [.integer(1), .text("1"), .real(1), .blob([1])])
+        let id = ObjectID(
+            columns: ["a", "b", "c", "d"], values: [.integer(1), .text("1"), .real(1), .blob([1])])
         #expect(json { HistoryJSON.write(id, to: &$0) } == #"{"a":1,"b":"1","c":1.0,"d":{"base64":"AQ=="}}"#)
     }
 
@@ -153,7 +161,7 @@ private func decode<Value: Decodable>(_ type: Value.Type, _ text: String) throws
             ("DATE", .text("2025-13-01"), "2025-13-01"), ("DATE", .text("2025-01-07x"), "2025-01-07x"),
             ("DATE", .text("2025-01-07Z"), "2025-01-07Z"), ("DATE", .blob([1]), "AQ=="),
             ("DATETIME", .text("2025-01-07 10:30:00."), "2025-01-07 10:30:00."),
-            ("DATETIME", .text("2023-02-30"), "2023-03-02T00:00:00Z")
+            ("DATETIME", .text("2023-02-30"), "2023-03-02T00:00:00Z"),
         ] as [(String, HistoryValue, String)])
     func attributesAreText(_ type: String, _ value: HistoryValue, _ text: String) {
         #expect(TombstoneText.text(of: value, declaredType: type) == text)
@@ -178,7 +186,7 @@ private func decode<Value: Decodable>(_ type: Value.Type, _ text: String) throws
                 (Entity.Column(name: "name", declaredType: "TEXT"), .text("Ann")),
                 (Entity.Column(name: "email", declaredType: "TEXT"), .null),
                 (Entity.Column(name: "icon", declaredType: "BLOB"), .blob([1])),
-                (Entity.Column(name: "born", declaredType: "DATE"), .integer(0))
+                (Entity.Column(name: "born", declaredType: "DATE"), .integer(0)),
             ], deletedDate: time)
         func id(_ number: Int64) -> ObjectID { ObjectID(columns: ["id"], values: [.integer(number)]) }
         let transaction = HistoryTransaction(
@@ -186,8 +194,9 @@ private func decode<Value: Decodable>(_ type: Value.Type, _ text: String) throws
             timestamp: time,
             changes: [
                 HistoryChange(entity: person, operation: .insert, objectID: id(1)),
-                HistoryChange(entity: person, operation: .update, objectID: id(2), changedProperties: ["name", "age"]),
-                HistoryChange(entity: person, operation: .delete, objectID: id(3), tombstone: tombstone)
+                HistoryChange(
+                    entity: person, operation: .update, objectID: id(2), changedProperties: ["name", "age"]),
+                HistoryChange(entity: person, operation: .delete, objectID: id(3), tombstone: tombstone),
             ])
         let header =
             #""token":"6E1C9B0A:17","author":"Widget\"s","context":null,"processID":4711,"#

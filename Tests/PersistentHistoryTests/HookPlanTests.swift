@@ -11,7 +11,8 @@ import Testing
     private static let item = Entity(shape: 2, name: "item", columns: [], key: .column("id"), preserved: [])
 
     private func change(_ entity: Entity, _ operation: ChangeOperation, _ id: Int64) -> HistoryChange {
-        HistoryChange(entity: entity, operation: operation, objectID: ObjectID(columns: ["id"], values: [.integer(id)]))
+        HistoryChange(
+            entity: entity, operation: operation, objectID: ObjectID(columns: ["id"], values: [.integer(id)]))
     }
 
     private func transaction(_ number: Int64, _ changes: [HistoryChange]) -> HistoryTransaction {
@@ -20,32 +21,48 @@ import Testing
             timestamp: HistoryTimestamp(milliseconds: 0), changes: changes)
     }
 
-    private func observer(_ name: String, entity: String? = nil, _ operations: Set<ChangeOperation> = Set(ChangeOperation.allCases)) -> Hook {
-        Hook(id: UUID(), name: name, kind: .observer, entity: entity, operations: operations, endpoint: Nothing())
+    private func observer(
+        _ name: String, entity: String? = nil,
+        _ operations: Set<ChangeOperation> = Set(ChangeOperation.allCases)
+    ) -> Hook {
+        Hook(
+            id: UUID(), name: name, kind: .observer, entity: entity, operations: operations, endpoint: Nothing()
+        )
     }
 
     private func calls(_ plan: DeliveryPlan) -> [String] {
         plan.deliveries.map { delivery in
             let ids = delivery.call.changes.map { "\($0.objectID.values)" }.joined(separator: " ")
             let part = delivery.call.part.map { " part \($0.index)\($0.isLast ? " last" : "")" } ?? ""
-            return "\(delivery.transaction) \(delivery.hook.name) \(delivery.call.changes[delivery.call.changes.startIndex].entity.name) \(ids)\(part)"
+            return
+                "\(delivery.transaction) \(delivery.hook.name) \(delivery.call.changes[delivery.call.changes.startIndex].entity.name) \(ids)\(part)"
                 .replacing("[PersistentHistory.HistoryValue.integer(", with: "").replacing(")]", with: "")
         }
     }
 
     @Test func oneCallForEachTransactionEntityAndOperationInOrder() {
         let batch = [
-            transaction(3, [change(Self.item, .insert, 1), change(Self.person, .insert, 2), change(Self.item, .insert, 3), change(Self.item, .update, 1)]),
+            transaction(
+                3,
+                [
+                    change(Self.item, .insert, 1), change(Self.person, .insert, 2),
+                    change(Self.item, .insert, 3), change(Self.item, .update, 1),
+                ]),
             transaction(4, [change(Self.person, .delete, 2)]),
         ]
         let plan = DeliveryPlan(
-            batch, hooks: [observer("a"), observer("b", entity: "person"), observer("c", entity: "item", [.update])], store: "s", consumer: "C")
-        #expect(calls(plan) == [
-            "0 a item 1 3", "0 a person 2", "0 b person 2", "0 a item 1", "0 c item 1", "1 a person 2", "1 b person 2",
-        ])
-        #expect(plan.deliveries.map(\.call.header.delivery) == [
-            "s:3/C/a/0", "s:3/C/a/1", "s:3/C/b/1", "s:3/C/a/2", "s:3/C/c/2", "s:4/C/a/0", "s:4/C/b/0",
-        ])
+            batch,
+            hooks: [observer("a"), observer("b", entity: "person"), observer("c", entity: "item", [.update])],
+            store: "s", consumer: "C")
+        #expect(
+            calls(plan) == [
+                "0 a item 1 3", "0 a person 2", "0 b person 2", "0 a item 1", "0 c item 1", "1 a person 2",
+                "1 b person 2",
+            ])
+        #expect(
+            plan.deliveries.map(\.call.header.delivery) == [
+                "s:3/C/a/0", "s:3/C/a/1", "s:3/C/b/1", "s:3/C/a/2", "s:3/C/c/2", "s:4/C/a/0", "s:4/C/b/0",
+            ])
     }
 
     @Test func whatIsDoneIsNotPlannedAgain() {
@@ -65,7 +82,9 @@ import Testing
 
     @Test func mergeHooksAreCalledInOrderUntilOneFinishes() {
         let hooks = ["a", "b", "c"].map { Hook(id: UUID(), name: $0, kind: .merge, endpoint: Nothing()) }
-        let batch = [transaction(1, [change(Self.item, .insert, 1)]), transaction(2, [change(Self.item, .insert, 2)])]
+        let batch = [
+            transaction(1, [change(Self.item, .insert, 1)]), transaction(2, [change(Self.item, .insert, 2)]),
+        ]
         var merge = PendingMerge(batch, end: 2)
         #expect(merge.next(hooks)?.name == "a")
         merge.answer(hooks[0], MergeResult(.goOn, rejecting: [batch[0].token]))
@@ -89,7 +108,8 @@ import Testing
     @Test func hooksStandInTheOrderOfRegistrationAndBefore() async {
         let registry = HookRegistry()
         for (name, before) in [("a", nil), ("b", nil), ("c", "b"), ("d", "nobody")] as [(String, String?)] {
-            await registry.register(Hook(id: UUID(), name: name, kind: .merge, before: before, endpoint: Nothing()))
+            await registry.register(
+                Hook(id: UUID(), name: name, kind: .merge, before: before, endpoint: Nothing()))
         }
         let set = await registry.hooks(store: "s", consumer: "C")
         #expect(set.mergers.map(\.name) == ["a", "c", "b", "d"])

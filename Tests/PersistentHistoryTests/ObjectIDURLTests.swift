@@ -9,7 +9,9 @@ import Testing
         let seed = UInt64.random(in: 0...UInt64.max)
         var random = Seed(seed)
         func name() -> String {
-            let odd: [Unicode.Scalar] = ["/", ",", "%", ":", "\"", " ", "\0", "\n", "é", "😀", "a", "p", "1", "?", "#"]
+            let odd: [Unicode.Scalar] = [
+                "/", ",", "%", ":", "\"", " ", "\0", "\n", "é", "😀", "a", "p", "1", "?", "#",
+            ]
             var text = ""
             for _ in 0..<Int.random(in: 0..<8, using: &random) {
                 text.unicodeScalars.append(odd.randomElement(using: &random) ?? "x")
@@ -18,12 +20,19 @@ import Testing
         }
         func value() -> HistoryValue {
             switch Int.random(in: 0..<4, using: &random) {
-            case 0: return .integer([.min, .max, 0, -1, Int64.random(in: .min ... .max, using: &random)].randomElement(using: &random) ?? 1)
+            case 0:
+                return .integer(
+                    [.min, .max, 0, -1, Int64.random(in: .min ... .max, using: &random)].randomElement(
+                        using: &random) ?? 1)
             case 1:
                 let real = Double(bitPattern: UInt64.random(in: 0...UInt64.max, using: &random))
                 return .real(real.isNaN ? .infinity : real)
             case 2: return .text(name())
-            default: return .blob((0..<Int.random(in: 0..<5, using: &random)).map { _ in UInt8.random(in: 0...255, using: &random) })
+            default:
+                return .blob(
+                    (0..<Int.random(in: 0..<5, using: &random)).map { _ in
+                        UInt8.random(in: 0...255, using: &random)
+                    })
             }
         }
         for _ in 0..<2000 {
@@ -37,7 +46,8 @@ import Testing
             case .rowid: object = ObjectID(columns: ["rowid"], values: [rowid], isRowID: true)
             case .column(let column): object = ObjectID(columns: [column], values: [value()])
             case .columns(let columns):
-                object = Bool.random(using: &random)
+                object =
+                    Bool.random(using: &random)
                     ? ObjectID(columns: ["rowid"], values: [rowid], isRowID: true)
                     : ObjectID(columns: columns, values: columns.map { _ in value() })
             }
@@ -50,9 +60,12 @@ import Testing
     }
 
     @Test(arguments: [
-        "", "x-history://", "x-history://s/t", "x-history://s/t/p1/", "http://s/t/p1", "x-history://s/t/", "x-history://s/t/p",
-        "x-history://s/t/p1,", "x-history://s/t/q1", "x-history://s/t/p1x", "x-history://s/t/x0", "x-history://s/t/xgg",
-        "x-history://s/t/t%", "x-history://s/t/t%4", "x-history://s/t/t%ff", "x-history://s/t/rowid", "x-history://s/t/r",
+        "", "x-history://", "x-history://s/t", "x-history://s/t/p1/", "http://s/t/p1", "x-history://s/t/",
+        "x-history://s/t/p",
+        "x-history://s/t/p1,", "x-history://s/t/q1", "x-history://s/t/p1x", "x-history://s/t/x0",
+        "x-history://s/t/xgg",
+        "x-history://s/t/t%", "x-history://s/t/t%4", "x-history://s/t/t%ff", "x-history://s/t/rowid",
+        "x-history://s/t/r",
         "x-history://s/t/p9223372036854775808",
     ])
     func whatIsNoneIsRefused(text: String) { #expect(ObjectIDURL(text) == nil) }

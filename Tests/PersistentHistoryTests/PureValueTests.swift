@@ -4,11 +4,12 @@ import Testing
 @testable import PersistentHistory
 
 @Suite struct HistoryTimestampTests {
-    @Test(arguments: [
-        (0, "1970-01-01T00:00:00.000Z"), (1_767_781_800_250, "2026-01-07T10:30:00.250Z"),
-        (-1, "1969-12-31T23:59:59.999Z"), (951_782_400_000, "2000-02-29T00:00:00.000Z"),
-        (4_107_542_400_000, "2100-03-01T00:00:00.000Z"), (-62_135_596_800_000, "0001-01-01T00:00:00.000Z"),
-    ] as [(Int64, String)])
+    @Test(
+        arguments: [
+            (0, "1970-01-01T00:00:00.000Z"), (1_767_781_800_250, "2026-01-07T10:30:00.250Z"),
+            (-1, "1969-12-31T23:59:59.999Z"), (951_782_400_000, "2000-02-29T00:00:00.000Z"),
+            (4_107_542_400_000, "2100-03-01T00:00:00.000Z"), (-62_135_596_800_000, "0001-01-01T00:00:00.000Z"),
+        ] as [(Int64, String)])
     func isWritten(milliseconds: Int64, text: String) {
         #expect(HistoryTimestamp(milliseconds: milliseconds).description == text)
     }
@@ -21,7 +22,8 @@ import Testing
             let isNext =
                 (date.year, date.month, date.day) == (last.year, last.month, last.day + 1)
                 || (date.year, date.month, date.day) == (last.year, last.month + 1, 1) && last.day >= 28
-                || (date.year, date.month, date.day) == (last.year + 1, 1, 1) && (last.month, last.day) == (12, 31)
+                || (date.year, date.month, date.day) == (last.year + 1, 1, 1)
+                    && (last.month, last.day) == (12, 31)
             if !isNext {
                 Issue.record("\(date) does not follow \(last)")
                 return
@@ -45,8 +47,13 @@ import Testing
 
 @Suite struct ValueListTests {
     @Test func isRead() {
-        let values = ValueList.values("1,T'C3A9',X'00FF',2.5,NULL,T'',-9223372036854775808,9.0e+999", encoding: .utf8)
-        #expect(values == [.integer(1), .text("é"), .blob([0, 255]), .real(2.5), .null, .text(""), .integer(.min), .real(.infinity)])
+        let values = ValueList.values(
+            "1,T'C3A9',X'00FF',2.5,NULL,T'',-9223372036854775808,9.0e+999", encoding: .utf8)
+        #expect(
+            values == [
+                .integer(1), .text("é"), .blob([0, 255]), .real(2.5), .null, .text(""), .integer(.min),
+                .real(.infinity),
+            ])
     }
 
     @Test(arguments: ["T'0'", "X'0G'", "x", ""]) func refuses(text: String) {
@@ -60,12 +67,19 @@ import Testing
 }
 
 @Suite struct IndexDefinitionTests {
-    @Test(arguments: [
-        ("CREATE UNIQUE INDEX i ON t (a, b DESC)", ["a", "b"], nil),
-        ("CREATE INDEX \"i(\" ON \"t)\" (lower(a), max(b, c) asc, 'x,y' || d COLLATE NOCASE) WHERE b > ')'", ["lower(a)", "max(b, c)", "'x,y' || d COLLATE NOCASE"], "b > ')'"),
-        ("CREATE UNIQUE INDEX i ON t(a /* , ) */, b -- )\n) where a IS NOT NULL", ["a /* , ) */", "b -- )"], "a IS NOT NULL"),
-        ("CREATE INDEX i ON [t(] ([a,b], `c)`)", ["[a,b]", "`c)`"], nil),
-    ] as [(String, [String], String?)])
+    @Test(
+        arguments: [
+            ("CREATE UNIQUE INDEX i ON t (a, b DESC)", ["a", "b"], nil),
+            (
+                "CREATE INDEX \"i(\" ON \"t)\" (lower(a), max(b, c) asc, 'x,y' || d COLLATE NOCASE) WHERE b > ')'",
+                ["lower(a)", "max(b, c)", "'x,y' || d COLLATE NOCASE"], "b > ')'"
+            ),
+            (
+                "CREATE UNIQUE INDEX i ON t(a /* , ) */, b -- )\n) where a IS NOT NULL",
+                ["a /* , ) */", "b -- )"], "a IS NOT NULL"
+            ),
+            ("CREATE INDEX i ON [t(] ([a,b], `c)`)", ["[a,b]", "`c)`"], nil),
+        ] as [(String, [String], String?)])
     func isTakenApart(sql: String, terms: [String], condition: String?) throws {
         let definition = try #require(IndexDefinition(sql))
         #expect(definition.terms == terms)
@@ -75,8 +89,14 @@ import Testing
 
 @Suite struct OriginTests {
     @Test func isRead() {
-        #expect(Origin.declared("k.1\t42\t1000\tWidget\tsync ctx") == Origin(author: "Widget", context: "sync ctx", processID: 42, timestamp: HistoryTimestamp(milliseconds: 1000)))
-        #expect(Origin.declared("k\t42\t1000\tWidget") == Origin(author: "Widget", processID: 42, timestamp: HistoryTimestamp(milliseconds: 1000)))
+        #expect(
+            Origin.declared("k.1\t42\t1000\tWidget\tsync ctx")
+                == Origin(
+                    author: "Widget", context: "sync ctx", processID: 42,
+                    timestamp: HistoryTimestamp(milliseconds: 1000)))
+        #expect(
+            Origin.declared("k\t42\t1000\tWidget")
+                == Origin(author: "Widget", processID: 42, timestamp: HistoryTimestamp(milliseconds: 1000)))
     }
 
     /// What a binding declares wrongly belongs to nobody.
@@ -88,24 +108,31 @@ import Testing
 
 @Suite struct DeliveryRuleTests {
     @Test(arguments: [true, false]) func delivers(unlisted: Bool) {
-        let rule = DeliveryRule(authors: ["App", "Batch"], deliversUnlisted: unlisted, mirroringAuthors: ["Cloud"])
+        let rule = DeliveryRule(
+            authors: ["App", "Batch"], deliversUnlisted: unlisted, mirroringAuthors: ["Cloud"])
         #expect(!rule.delivers("App", to: "App"))
         #expect(rule.delivers("Batch", to: "App"))
         #expect(rule.delivers(nil, to: "App") == unlisted)
         #expect(rule.delivers("Stranger", to: "App") == unlisted)
         #expect(!rule.delivers("Cloud", to: "App"))
         #expect(!rule.delivers("NSCloudKitMirroringDelegate.import", to: "App"))
-        #expect(DeliveryRule(authors: [], mirroringAuthors: ["Cloud"], includingMirroring: true).delivers("Cloud", to: "App"))
+        #expect(
+            DeliveryRule(authors: [], mirroringAuthors: ["Cloud"], includingMirroring: true).delivers(
+                "Cloud", to: "App"))
     }
 }
 
 @Suite struct FailurePolicyTests {
     @Test func doublesTheDelayUpToTheLongest() {
-        let policy = FailurePolicy(attempts: 5, initialDelay: .milliseconds(100), maximumDelay: .milliseconds(500))
-        #expect((1...6).map { policy.decision(afterFailedAttempt: $0) } == [
-            .retry(after: .milliseconds(100)), .retry(after: .milliseconds(200)), .retry(after: .milliseconds(400)),
-            .retry(after: .milliseconds(500)), .hold(retryAfter: .milliseconds(500)), .hold(retryAfter: .milliseconds(500)),
-        ])
+        let policy = FailurePolicy(
+            attempts: 5, initialDelay: .milliseconds(100), maximumDelay: .milliseconds(500))
+        #expect(
+            (1...6).map { policy.decision(afterFailedAttempt: $0) } == [
+                .retry(after: .milliseconds(100)), .retry(after: .milliseconds(200)),
+                .retry(after: .milliseconds(400)),
+                .retry(after: .milliseconds(500)), .hold(retryAfter: .milliseconds(500)),
+                .hold(retryAfter: .milliseconds(500)),
+            ])
         #expect(FailurePolicy(attempts: 1, afterLastAttempt: .skip).decision(afterFailedAttempt: 1) == .skip)
         #expect(FailurePolicy(attempts: 1000).decision(afterFailedAttempt: 999) == .retry(after: .seconds(30)))
     }
@@ -114,16 +141,21 @@ import Testing
 @Suite struct CleaningTests {
     private static let now = HistoryTimestamp(milliseconds: 1_000_000)
 
-    private func limit(_ cursors: [String: (Int64, Int64)], newest: Int64 = 100, maximum: Duration? = nil) -> CleaningLimit {
+    private func limit(_ cursors: [String: (Int64, Int64)], newest: Int64 = 100, maximum: Duration? = nil)
+        -> CleaningLimit
+    {
         CleaningLimit(
-            consumers: ["A", "B"], cursors: cursors.mapValues { Cursor(number: $0.0, movedAt: HistoryTimestamp(milliseconds: $0.1)) },
+            consumers: ["A", "B"],
+            cursors: cursors.mapValues { Cursor(number: $0.0, movedAt: HistoryTimestamp(milliseconds: $0.1)) },
             newest: newest, now: Self.now, maximumDuration: maximum)
     }
 
     @Test func isNeverAheadOfAConsumer() {
         #expect(limit(["A": (10, 0), "B": (20, 0)]).number == 10)
         #expect(limit(["A": (10, 0), "B": (20, 0)]).blockers == ["A", "B"])
-        #expect(limit(["A": (100, 0), "B": (100, 0)]) == limit(["A": (100, 0), "B": (100, 0)], maximum: .seconds(1)))
+        #expect(
+            limit(["A": (100, 0), "B": (100, 0)])
+                == limit(["A": (100, 0), "B": (100, 0)], maximum: .seconds(1)))
         #expect(limit(["A": (10, 0)]).number == nil)
         #expect(limit(["A": (10, 0)]).blockers == ["B"])
         // A cursor ahead of a store that was restored must not reach beyond it.
@@ -136,7 +168,8 @@ import Testing
     }
 
     @Test func comesRoundOnTime() {
-        var schedule = CleaningSchedule(strategy: .byDuration(.seconds(100)), lastCleaned: HistoryTimestamp(milliseconds: 950_000))
+        var schedule = CleaningSchedule(
+            strategy: .byDuration(.seconds(100)), lastCleaned: HistoryTimestamp(milliseconds: 950_000))
         #expect(schedule.delay(now: Self.now) == .seconds(50))
         #expect(!schedule.isDue(now: Self.now))
         #expect(schedule.isDue(now: HistoryTimestamp(milliseconds: 1_050_000)))

@@ -64,16 +64,21 @@ import Testing
 
         let transactions = try allTransactions(path)
         let present = try undeclared.read { db in
-            let columns = try Row.fetchAll(db, sql: "SELECT * FROM pragma_table_xinfo('t')").filter { ($0["pk"] as Int) > 0 }
-                .sorted { ($0["pk"] as Int) < ($1["pk"] as Int) }.map { $0["name"] as String }
+            let columns = try Row.fetchAll(db, sql: "SELECT * FROM pragma_table_xinfo('t')").filter {
+                ($0["pk"] as Int) > 0
+            }
+            .sorted { ($0["pk"] as Int) < ($1["pk"] as Int) }.map { $0["name"] as String }
             let key = (columns.isEmpty ? ["oid"] : columns.map { "\"\($0)\"" }).joined(separator: ", ")
-            let rows = try Row.fetchAll(db, sql: "SELECT \(key) \(Self.schemas[schema].contains("WITHOUT") ? "" : ", oid") FROM t")
-            return Set(rows.map { row -> [DatabaseValue] in
-                let values = Array(row.databaseValues)
-                if columns.isEmpty { return [values[0]] }
-                let parts = Array(values.prefix(columns.count))
-                return parts.contains { $0.isNull } ? ["rowid".databaseValue, values[columns.count]] : parts
-            })
+            let rows = try Row.fetchAll(
+                db, sql: "SELECT \(key) \(Self.schemas[schema].contains("WITHOUT") ? "" : ", oid") FROM t")
+            return Set(
+                rows.map { row -> [DatabaseValue] in
+                    let values = Array(row.databaseValues)
+                    if columns.isEmpty { return [values[0]] }
+                    let parts = Array(values.prefix(columns.count))
+                    return parts.contains { $0.isNull }
+                        ? ["rowid".databaseValue, values[columns.count]] : parts
+                })
         }
         #expect(Replay(transactions).objects == present, "\(random)\n\(script.joined(separator: ";\n"))")
         #expect(Replay(transactions).problems == [], "\(random)\n\(script.joined(separator: ";\n"))")
@@ -102,7 +107,9 @@ private struct Replay {
         for transaction in transactions {
             for change in transaction.changes {
                 var object = change.objectID.values.map(\.databaseValue)
-                if change.objectID.isRowID, change.entity.key != .rowid { object.insert("rowid".databaseValue, at: 0) }
+                if change.objectID.isRowID, change.entity.key != .rowid {
+                    object.insert("rowid".databaseValue, at: 0)
+                }
                 let isThere = objects.contains(object)
                 switch change.operation {
                 case .insert where !isThere: objects.insert(object)
@@ -129,26 +136,41 @@ extension HistoryValue {
 
 private enum Statements {
     static func value(_ random: inout Seed) -> String {
-        ["NULL", "1", "2", "3", "4", "5", "'a'", "'A'", "'b'", "x'61'", "1.0", "2.5", "''", "'é'',x'", "-1", "9e99"]
-            .randomElement(using: &random) ?? "1"
+        [
+            "NULL", "1", "2", "3", "4", "5", "'a'", "'A'", "'b'", "x'61'", "1.0", "2.5", "''", "'é'',x'", "-1",
+            "9e99",
+        ]
+        .randomElement(using: &random) ?? "1"
     }
 
     static func random(_ random: inout Seed, savepoints: Bool) -> String {
         func values() -> String { (0..<4).map { _ in value(&random) }.joined(separator: ", ") }
-        let or = ["", "", "OR REPLACE ", "OR REPLACE ", "OR IGNORE ", "OR FAIL ", "OR ABORT ", "OR ROLLBACK "].randomElement(using: &random) ?? ""
+        let or =
+            ["", "", "OR REPLACE ", "OR REPLACE ", "OR IGNORE ", "OR FAIL ", "OR ABORT ", "OR ROLLBACK "]
+            .randomElement(using: &random) ?? ""
         let column = ["id", "a", "b", "c"].randomElement(using: &random) ?? "a"
-        let rows = (0...Int.random(in: 0..<3, using: &random)).map { _ in "(\(values()))" }.joined(separator: ", ")
+        let rows = (0...Int.random(in: 0..<3, using: &random)).map { _ in "(\(values()))" }.joined(
+            separator: ", ")
         switch Int.random(in: 0..<14, using: &random) {
         case 0...4: return "INSERT \(or)INTO t (id, a, b, c) VALUES \(rows)"
-        case 5: return "INSERT \(or)INTO t (a, b, c) VALUES (\(value(&random)), \(value(&random)), \(value(&random)))"
-        case 6: return "INSERT INTO t (id, a, b, c) VALUES \(rows) ON CONFLICT DO UPDATE SET \(column) = excluded.\(column), b = 'upsert'"
+        case 5:
+            return
+                "INSERT \(or)INTO t (a, b, c) VALUES (\(value(&random)), \(value(&random)), \(value(&random)))"
+        case 6:
+            return
+                "INSERT INTO t (id, a, b, c) VALUES \(rows) ON CONFLICT DO UPDATE SET \(column) = excluded.\(column), b = 'upsert'"
         case 7: return "INSERT INTO t (id, a, b, c) VALUES \(rows) ON CONFLICT DO NOTHING"
-        case 8...10: return "UPDATE \(or)t SET \(column) = \(value(&random)) WHERE \(["c < 3", "1", "id = 2", "a IS NULL"].randomElement(using: &random) ?? "1")"
+        case 8...10:
+            return
+                "UPDATE \(or)t SET \(column) = \(value(&random)) WHERE \(["c < 3", "1", "id = 2", "a IS NULL"].randomElement(using: &random) ?? "1")"
         case 11: return "DELETE FROM t WHERE \(column) IS \(value(&random))"
-        case 12 where savepoints: return ["SAVEPOINT s", "ROLLBACK TO s", "RELEASE s", "SAVEPOINT s"].randomElement(using: &random) ?? ""
+        case 12 where savepoints:
+            return ["SAVEPOINT s", "ROLLBACK TO s", "RELEASE s", "SAVEPOINT s"].randomElement(using: &random)
+                ?? ""
         case 13 where savepoints: return "UPDATE t SET b = b"
         case 13: return "VACUUM"
-        default: return "UPDATE \(or)t SET id = \(value(&random)), a = \(value(&random)) WHERE c = \(value(&random))"
+        default:
+            return "UPDATE \(or)t SET id = \(value(&random)), a = \(value(&random)) WHERE c = \(value(&random))"
         }
     }
 }

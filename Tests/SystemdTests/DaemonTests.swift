@@ -20,7 +20,8 @@ extension ServiceTests {
             try container.write(Self.plugin, to: "/usr/lib/historyd/plugins/tell")
             try await container.succeed("chmod", "755", "/usr/lib/historyd/plugins/tell")
             try await container.succeed("install", "-d", "-o", "historyd", "-m", "755", "/srv/contacts")
-            let schema = try String(contentsOfFile: "\(Package.root)/config/sample/contacts.sql", encoding: .utf8)
+            let schema = try String(
+                contentsOfFile: "\(Package.root)/config/sample/contacts.sql", encoding: .utf8)
             try container.write(schema, to: "/srv/contacts.sql")
             try await container.succeed(
                 "runuser", "-u", "historyd", "--", "sqlite3", Self.store, ".read /srv/contacts.sql")

@@ -79,7 +79,9 @@ extension Container {
                 var entry: JournalEntry?
                 while missing > 0, let line = try await lines.next() {
                     entry = try decode(Substring(line))
-                    if let entry, !mark.isAt(entry), matches.allSatisfy(entry.fits), isFound(entry) { missing -= 1 }
+                    if let entry, !mark.isAt(entry), matches.allSatisfy(entry.fits), isFound(entry) {
+                        missing -= 1
+                    }
                 }
                 found = .success(missing == 0 ? entry : nil)
             } catch {

@@ -3,7 +3,8 @@ import Foundation
 /// What the build made: found beside the test binary.
 public enum BuiltProducts {
     /// The folder of the test binary, `.build/debug`.
-    public static let folder = (URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath().path as NSString)
+    public static let folder =
+        (URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath().path as NSString)
         .deletingLastPathComponent
 
     public static func path(_ name: String) -> String { folder + "/" + name }
@@ -33,16 +34,20 @@ private actor ExtensionBuild {
             .appending(path: "../../Sources/CSQLiteHistory").standardizedFileURL.path
         let source = sources + "/history.c"
         // SQLite finds the entry point by the file's name.
-        for name in ["libhistory.so", "test-products/libhistory.so"] where try isNewer(BuiltProducts.path(name), than: source) {
+        for name in ["libhistory.so", "test-products/libhistory.so"]
+        where try isNewer(BuiltProducts.path(name), than: source) {
             return BuiltProducts.path(name)
         }
         let folder = BuiltProducts.path("test-products")
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         // Another test process may do the same: neither must see half a file.
         let part = folder + "/\(ProcessInfo.processInfo.processIdentifier).part"
-        try await Command("cc", ["-O2", "-fPIC", "-shared", "-o", part, source, "-I\(sources)/include"]).succeed()
+        try await Command("cc", ["-O2", "-fPIC", "-shared", "-o", part, source, "-I\(sources)/include"])
+            .succeed()
         let path = folder + "/libhistory.so"
-        guard rename(part, path) == 0 else { throw Command.Failure(description: "\(part) could not be renamed.") }
+        guard rename(part, path) == 0 else {
+            throw Command.Failure(description: "\(part) could not be renamed.")
+        }
         return path
     }
 

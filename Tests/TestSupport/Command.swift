@@ -83,14 +83,20 @@ public struct Command: Sendable {
     private func finish() async throws -> Outcome {
         var options = PlatformOptions()
         options.processGroupID = 0
-        options.teardownSequence = [.send(signal: .kill, toProcessGroup: true, allowedDurationToNextStep: .seconds(5))]
-        let environment = Dictionary(uniqueKeysWithValues: environment.map { (Environment.Key(stringLiteral: $0), $1) })
+        options.teardownSequence = [
+            .send(signal: .kill, toProcessGroup: true, allowedDurationToNextStep: .seconds(5))
+        ]
+        let environment = Dictionary(
+            uniqueKeysWithValues: environment.map { (Environment.Key(stringLiteral: $0), $1) })
         // env becomes the program: it takes a path as well as a name.
         let result = try await Subprocess.run(
-            .name("env"), arguments: Arguments([program] + arguments), environment: .inherit.updating(environment),
-            platformOptions: options, input: .string(input), output: .bytes(limit: 256 << 20), error: .bytes(limit: 16 << 20))
+            .name("env"), arguments: Arguments([program] + arguments),
+            environment: .inherit.updating(environment),
+            platformOptions: options, input: .string(input), output: .bytes(limit: 256 << 20),
+            error: .bytes(limit: 16 << 20))
         return Outcome(
-            status: Status(result.terminationStatus), output: String(decoding: result.standardOutput, as: UTF8.self),
+            status: Status(result.terminationStatus),
+            output: String(decoding: result.standardOutput, as: UTF8.self),
             errors: String(decoding: result.standardError, as: UTF8.self))
     }
 }

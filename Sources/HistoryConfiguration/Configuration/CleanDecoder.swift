@@ -25,7 +25,9 @@ enum CleanDecoder {
         }
         // A strategy that could not be read does not make its keys wrong too.
         if name != nil, name != .byDuration { fields.refuse("seconds", "only strategy \"byDuration\" has it") }
-        if name != nil, name != .byNotification { fields.refuse("times", "only strategy \"byNotification\" has it") }
+        if name != nil, name != .byNotification {
+            fields.refuse("times", "only strategy \"byNotification\" has it")
+        }
         let maximum = fields["maximumDuration"]?.duration()
         return strategy.map { CleanConfiguration(strategy: $0, maximumDuration: maximum) }
     }

@@ -62,7 +62,8 @@ struct ConfigurationDecoder {
         }
         for (file, replica) in storeDecoder.replicas.all {
             if let store = storePaths[file] {
-                replica.report("a replica can not be kept in a store's file, which is given at \(store.location)")
+                replica.report(
+                    "a replica can not be kept in a store's file, which is given at \(store.location)")
             }
         }
         return DaemonConfiguration(stores: stores, plugins: plugins.map(\.path), logLevel: logLevel)

@@ -9,7 +9,8 @@ struct StoreDecoder {
     ]
 
     /// Nil where the store or one of its authors can not be told by name.
-    mutating func decode(_ node: DocumentNode, names: inout Claims, paths: inout Claims) -> StoreConfiguration? {
+    mutating func decode(_ node: DocumentNode, names: inout Claims, paths: inout Claims) -> StoreConfiguration?
+    {
         guard let fields = node.fields(Self.keys) else { return nil }
         let name = fields.required("name", "a name").flatMap { node in
             node.name().flatMap { names.claim($0, at: node, as: "store") ? $0 : nil }
@@ -34,7 +35,8 @@ struct StoreDecoder {
     private static func entities(_ node: DocumentNode) -> [TrackedEntity]? {
         guard let members = node.members(expected: "an object of entities by name") else { return nil }
         if members.isEmpty {
-            node.report("expected at least one entity; leave the key out where \"historyctl track\" has named them")
+            node.report(
+                "expected at least one entity; leave the key out where \"historyctl track\" has named them")
         }
         return members.map { member in
             if member.name.isEmpty || member.name.hasControlCharacters {
@@ -101,7 +103,9 @@ struct StoreDecoder {
     }
 
     private mutating func replica(_ fields: Fields) -> String? {
-        guard let node = fields.required("path", "the replica's path"), let path = node.filePath() else { return nil }
+        guard let node = fields.required("path", "the replica's path"), let path = node.filePath() else {
+            return nil
+        }
         return replicas.claim(FileIdentity.of(path), at: node, as: "a replica's file") ? path : nil
     }
 }

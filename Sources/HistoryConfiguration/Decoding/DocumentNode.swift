@@ -156,7 +156,8 @@ struct Fields {
 
     func required(_ key: String, _ expected: String) -> DocumentNode? {
         if let node = self[key] { return node }
-        object.report("missing, expected \(expected)", at: object.value.position, path: object.path.entering(key: key))
+        object.report(
+            "missing, expected \(expected)", at: object.value.position, path: object.path.entering(key: key))
         return nil
     }
 

@@ -26,7 +26,9 @@ enum NearestName {
             var row = [i + 1]
             for j in b.indices {
                 var slips = min(last[j + 1] + 1, row[j] + 1, last[j] + (a[i] == b[j] ? 0 : 1))
-                if i > 0, j > 0, a[i] == b[j - 1], a[i - 1] == b[j] { slips = min(slips, beforeLast[j - 1] + 1) }
+                if i > 0, j > 0, a[i] == b[j - 1], a[i - 1] == b[j] {
+                    slips = min(slips, beforeLast[j - 1] + 1)
+                }
                 row.append(slips)
             }
             beforeLast = last

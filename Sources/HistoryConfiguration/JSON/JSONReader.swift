@@ -53,7 +53,8 @@ struct JSONReader {
         case UInt8(ascii: "["): content = .array(try array(depth: depth + 1))
         case UInt8(ascii: "\""): content = .string(try string())
         case UInt8(ascii: "-"), UInt8(ascii: "0")...UInt8(ascii: "9"): content = .number(try number())
-        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"): content = try literal()
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"):
+            content = try literal()
         default: throw stop(expected: "a value")
         }
         return JSONValue(content: content, position: position)
@@ -106,7 +107,9 @@ struct JSONReader {
     }
 
     private mutating func open(depth: Int) throws(Stop) {
-        if depth > Self.maximumDepth { throw stop("more than \(Self.maximumDepth) lists and objects in one another") }
+        if depth > Self.maximumDepth {
+            throw stop("more than \(Self.maximumDepth) lists and objects in one another")
+        }
         input.index += 1
         input.skipWhitespace()
     }
@@ -200,7 +203,9 @@ struct JSONReader {
             return replacement
         }
         if let scalar = Unicode.Scalar(unit) { return scalar }
-        if UTF16.isLeadSurrogate(unit), input.take("\\u"), let trail = input.hexUnit(), UTF16.isTrailSurrogate(trail) {
+        if UTF16.isLeadSurrogate(unit), input.take("\\u"), let trail = input.hexUnit(),
+            UTF16.isTrailSurrogate(trail)
+        {
             return UTF16.decode(UTF16.EncodedScalar([unit, trail]))
         }
         note("half of a surrogate pair, which is no character", at: position)

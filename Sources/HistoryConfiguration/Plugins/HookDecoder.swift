@@ -41,7 +41,8 @@ struct HookDecoder {
             fields.refuse("operation", "only an observer has it; a merge hook is called for the whole batch")
         }
         if kind == .observer {
-            fields.refuse("before", "only a merge hook has it; observers are called in the order of the manifests")
+            fields.refuse(
+                "before", "only a merge hook has it; observers are called in the order of the manifests")
         }
         let entity = fields["entity"]?.name(expected: "an entity's name, or \"*\" for all")
         let operations = fields["operation"].flatMap(Self.operations)

@@ -24,7 +24,8 @@ struct ManifestDecoder {
         }
         _ = fields["$schema"]?.string()
         fields.required("version", "1, the version of the format")?.version()
-        guard let nodes = fields.required("plugins", "a list of plugins")?.list(expected: "a list of plugins") else {
+        guard let nodes = fields.required("plugins", "a list of plugins")?.list(expected: "a list of plugins")
+        else {
             knowsAllNames = false
             return
         }
@@ -85,7 +86,8 @@ struct ManifestDecoder {
         }
         let expected = "an absolute path, or one with a slash, from the manifest's folder"
         let program = first.filePath(expected: expected)
-        if program != nil, case .string(let text) = first.value.content, !text.utf8.contains(UInt8(ascii: "/")) {
+        if program != nil, case .string(let text) = first.value.content, !text.utf8.contains(UInt8(ascii: "/"))
+        {
             first.report(expected: expected)
         }
         let arguments = nodes.dropFirst().compactMap { node in

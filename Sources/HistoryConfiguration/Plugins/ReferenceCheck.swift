@@ -41,7 +41,8 @@ struct ReferenceCheck {
     ///   - others: Hooks that are registered already.
     ///   - complete: Whether all hooks are known, so that a name not found is wrong.
     func checkOrder(besides others: [HookConfiguration], complete: Bool) {
-        let all = references.map { (hook: $0.hook, isMerge: $0.hook.kind == .merge || !$0.kindIsKnown) }
+        let all =
+            references.map { (hook: $0.hook, isMerge: $0.hook.kind == .merge || !$0.kindIsKnown) }
             + others.map { (hook: $0, isMerge: $0.kind == .merge) }
         let isMerge = Dictionary(all.map { ($0.hook.fullName, $0.isMerge) }, uniquingKeysWith: { $0 || $1 })
         for reference in references {

@@ -47,7 +47,9 @@ struct CleaningLimit: Equatable, Sendable {
         maximumDuration: Duration?
     ) {
         let waiting = consumers.filter { consumer in
-            guard let cursor = cursors[consumer], cursor.number < newest, let maximumDuration else { return true }
+            guard let cursor = cursors[consumer], cursor.number < newest, let maximumDuration else {
+                return true
+            }
             return .milliseconds(now.milliseconds - cursor.movedAt.milliseconds) <= maximumDuration
         }
         let missing = waiting.filter { cursors[$0] == nil }.sorted()
@@ -59,6 +61,7 @@ struct CleaningLimit: Equatable, Sendable {
         let places = waiting.compactMap { name in cursors[name].map { (name: name, number: $0.number) } }
         let slowest = places.map(\.number).min() ?? newest
         number = min(slowest, newest)
-        blockers = places.filter { $0.number < newest }.sorted { ($0.number, $0.name) < ($1.number, $1.name) }.map(\.name)
+        blockers = places.filter { $0.number < newest }.sorted { ($0.number, $0.name) < ($1.number, $1.name) }
+            .map(\.name)
     }
 }

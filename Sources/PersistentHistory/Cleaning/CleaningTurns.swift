@@ -65,7 +65,9 @@ struct CleaningTurns: Sendable {
             guard let number = try limit() else { return false }
             let outcome = try await HistoryCleaner(path: store.path, rule: store.rule)
                 .clean(through: number, shouldStop: { [stop] in stop.isRequested })
-            if outcome.deleted > 0 { reporter.report(.cleaned(deleted: outcome.deleted, through: outcome.floor)) }
+            if outcome.deleted > 0 {
+                reporter.report(.cleaned(deleted: outcome.deleted, through: outcome.floor))
+            }
             try state.saveCleaning(at: .now, passes: 0)
             return true
         } catch {
@@ -89,6 +91,7 @@ struct CleaningTurns: Sendable {
     }
 
     private func report(_ error: any Error) {
-        reporter.report(.cleaningFailed(error as? HistoryError ?? HistoryError(.sqlite, "\(error)", cause: error)))
+        reporter.report(
+            .cleaningFailed(error as? HistoryError ?? HistoryError(.sqlite, "\(error)", cause: error)))
     }
 }

@@ -68,7 +68,8 @@ public struct HistoryCleaner: Sendable {
         init(_ db: Database, limit: Int64, rule: DeliveryRule) throws {
             let header = try HistoryHeader(db)
             let goal = min(limit, header.newest)
-            let position = try Int64.fetchOne(db, sql: "SELECT value FROM historyd_store WHERE key = 'cleaned'") ?? 0
+            let position =
+                try Int64.fetchOne(db, sql: "SELECT value FROM historyd_store WHERE key = 'cleaned'") ?? 0
             guard goal > position else { return }
 
             var end = position
@@ -77,7 +78,9 @@ public struct HistoryCleaner: Sendable {
             var count = 0
             let rows = try Row.fetchCursor(
                 try db.cachedStatement(
-                    sql: "SELECT id, origin, kind & 3 = 3 AS void FROM historyd_change WHERE id > ? AND id <= ? ORDER BY id LIMIT ?"),
+                    sql:
+                        "SELECT id, origin, kind & 3 = 3 AS void FROM historyd_change WHERE id > ? AND id <= ? ORDER BY id LIMIT ?"
+                ),
                 arguments: [position, goal, HistoryCleaner.stepSize])
             while let row = try rows.next() {
                 end = row["id"]

@@ -9,8 +9,11 @@ struct StandstillWatch: Sendable {
     ///
     /// - Parameter blockers: Those who have not had everything, with the time of what they have not had.
     /// - Returns: All who stand still, if there is somebody new among them; otherwise nobody.
-    mutating func standing(_ blockers: [(name: String, since: HistoryTimestamp)], now: HistoryTimestamp) -> [String] {
-        let standing = blockers
+    mutating func standing(_ blockers: [(name: String, since: HistoryTimestamp)], now: HistoryTimestamp)
+        -> [String]
+    {
+        let standing =
+            blockers
             .filter { .milliseconds(now.milliseconds - $0.since.milliseconds) > Self.patience }
             .map(\.name)
         defer { told = Set(standing) }

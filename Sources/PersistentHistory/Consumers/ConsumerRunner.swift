@@ -47,7 +47,8 @@ actor ConsumerRunner {
     private var contextFailures = 0
 
     init(
-        _ consumer: Consumer, cursor: Int64, interrupted: Int64, storeID: StoreID, fetcher: SharedFetcher, hooks: HookRegistry,
+        _ consumer: Consumer, cursor: Int64, interrupted: Int64, storeID: StoreID, fetcher: SharedFetcher,
+        hooks: HookRegistry,
         state: StateDatabase, reporter: any PipelineReporter, stop: StopSignal
     ) {
         self.consumer = consumer
@@ -71,8 +72,10 @@ actor ConsumerRunner {
         for context in consumer.contexts {
             let (number, filled) = try await context.prepare()
             if filled {
-                reporter.report(.replicaFilled(
-                    consumer: consumer.author, context: context.name, at: HistoryToken(store: storeID, number: number)))
+                reporter.report(
+                    .replicaFilled(
+                        consumer: consumer.author, context: context.name,
+                        at: HistoryToken(store: storeID, number: number)))
             }
             var place = number
             while place < cursor {
@@ -144,7 +147,8 @@ actor ConsumerRunner {
         }
 
         let unseen = relevant.drop { $0.token.number <= observed }
-        let plan = DeliveryPlan(unseen, hooks: set.observers, store: consumer.store, consumer: consumer.author, done: done)
+        let plan = DeliveryPlan(
+            unseen, hooks: set.observers, store: consumer.store, consumer: consumer.author, done: done)
         let outcome = await ObserverDispatch.run(plan, transactions: unseen.count, stop: stop)
         report(outcome)
         let isWhole = outcome.transactions == unseen.count
@@ -175,7 +179,10 @@ actor ConsumerRunner {
     private func report(_ outcome: ObserverDispatch.Outcome) {
         for (hook, deliveries) in outcome.delivered {
             if let failing, failing.hook == hook {
-                reporter.report(.hookRecovered(consumer: consumer.author, hook: hook, token: deliveries.token, attempts: failing.attempts))
+                reporter.report(
+                    .hookRecovered(
+                        consumer: consumer.author, hook: hook, token: deliveries.token,
+                        attempts: failing.attempts))
                 self.failing = nil
             }
             reporter.report(.delivered(consumer: consumer.author, hook: hook, deliveries))
@@ -200,22 +207,31 @@ actor ConsumerRunner {
         let decision = hook.policy.decision(afterFailedAttempt: attempt)
         switch decision {
         case .retry(let delay):
-            reporter.report(.hookFailed(
-                consumer: consumer.author, hook: hook.name, failure, token: token, attempt: attempt, retryAfter: delay))
+            reporter.report(
+                .hookFailed(
+                    consumer: consumer.author, hook: hook.name, failure, token: token, attempt: attempt,
+                    retryAfter: delay))
         case .hold(let delay):
-            reporter.report(.hookHeld(
-                consumer: consumer.author, hook: hook.name, failure, token: token, attempts: attempt, retryAfter: delay))
+            reporter.report(
+                .hookHeld(
+                    consumer: consumer.author, hook: hook.name, failure, token: token, attempts: attempt,
+                    retryAfter: delay))
         case .skip:
-            reporter.report(.deadLetterKept(
-                consumer: consumer.author, hook: hook.name, failure, token: token, attempts: attempt))
+            reporter.report(
+                .deadLetterKept(
+                    consumer: consumer.author, hook: hook.name, failure, token: token, attempts: attempt))
         }
         return decision
     }
 
-    private func keepDeadLetter(_ hook: Hook, _ failure: HookFailure, _ header: HookCallHeader, _ call: JSONBytes) throws {
-        try state.keep(DeadLetter(
-            consumer: consumer.author, hook: hook.name, delivery: header.delivery, reason: failure.message,
-            attempts: failing?.attempts ?? 1, call: String(decoding: call.bytes, as: UTF8.self), keptAt: .now))
+    private func keepDeadLetter(
+        _ hook: Hook, _ failure: HookFailure, _ header: HookCallHeader, _ call: JSONBytes
+    ) throws {
+        try state.keep(
+            DeadLetter(
+                consumer: consumer.author, hook: hook.name, delivery: header.delivery, reason: failure.message,
+                attempts: failing?.attempts ?? 1, call: String(decoding: call.bytes, as: UTF8.self),
+                keptAt: .now))
         failing = nil
     }
 
@@ -232,7 +248,10 @@ actor ConsumerRunner {
                 merge.answer(hook, result)
                 pending = merge
                 if let failing, failing.hook == hook.name, let last = merge.transactions.last?.token {
-                    reporter.report(.hookRecovered(consumer: consumer.author, hook: hook.name, token: last, attempts: failing.attempts))
+                    reporter.report(
+                        .hookRecovered(
+                            consumer: consumer.author, hook: hook.name, token: last, attempts: failing.attempts)
+                    )
                     self.failing = nil
                 }
                 if let last = call.transactions.last {
@@ -265,14 +284,17 @@ actor ConsumerRunner {
             do {
                 let count = try await context.merge(merge.toMerge, through: merge.end)
                 if count > 0, let last = merge.transactions.last?.token {
-                    reporter.report(.merged(consumer: consumer.author, context: context.name, transactions: count, last: last))
+                    reporter.report(
+                        .merged(
+                            consumer: consumer.author, context: context.name, transactions: count, last: last))
                 }
             } catch {
                 await context.close()
                 contextFailures += 1
                 let delay = Backoff.delay(afterFailures: contextFailures)
                 let reason = error as? HistoryError ?? HistoryError(.sqlite, "\(error)", cause: error)
-                reporter.report(.contextFailed(consumer: consumer.author, context: context.name, reason, retryAfter: delay))
+                reporter.report(
+                    .contextFailed(consumer: consumer.author, context: context.name, reason, retryAfter: delay))
                 return delay
             }
         }
@@ -285,7 +307,8 @@ actor ConsumerRunner {
         cursor = number
         observed = max(observed, number)
         if let batch, batch.end <= number { self.batch = nil }
-        reporter.report(.cursorMoved(consumer: consumer.author, to: HistoryToken(store: storeID, number: number)))
+        reporter.report(
+            .cursorMoved(consumer: consumer.author, to: HistoryToken(store: storeID, number: number)))
     }
 }
 

@@ -12,9 +12,11 @@ public enum PipelineEvent: Sendable {
     case consumerForgotten(consumer: String)
     /// A hook has had some calls, one after the other.
     case delivered(consumer: String, hook: String, Deliveries)
-    case hookFailed(consumer: String, hook: String, HookFailure, token: HistoryToken, attempt: Int, retryAfter: Duration)
+    case hookFailed(
+        consumer: String, hook: String, HookFailure, token: HistoryToken, attempt: Int, retryAfter: Duration)
     /// The last attempt failed: the consumer waits, and goes on trying.
-    case hookHeld(consumer: String, hook: String, HookFailure, token: HistoryToken, attempts: Int, retryAfter: Duration)
+    case hookHeld(
+        consumer: String, hook: String, HookFailure, token: HistoryToken, attempts: Int, retryAfter: Duration)
     case hookRecovered(consumer: String, hook: String, token: HistoryToken, attempts: Int)
     case deadLetterKept(consumer: String, hook: String, HookFailure, token: HistoryToken, attempts: Int)
     case merged(consumer: String, context: String, transactions: Int, last: HistoryToken)

@@ -44,7 +44,8 @@ public final class StopSignal: Sendable {
     }
 
     /// Runs an operation that is cancelled when a stop is requested, and gives what it returns then.
-    public func cancelling<T: Sendable>(_ operation: @escaping @Sendable () async throws -> T) async throws -> T {
+    public func cancelling<T: Sendable>(_ operation: @escaping @Sendable () async throws -> T) async throws -> T
+    {
         try await withThrowingTaskGroup(of: T?.self) { group in
             group.addTask { try await operation() }
             group.addTask {

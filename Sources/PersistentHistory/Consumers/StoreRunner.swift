@@ -35,7 +35,8 @@ public struct StoreRunner: Sendable {
     private let stop: StopSignal
 
     public init(
-        _ store: ServedStore, hooks: HookRegistry, stateFolder: String, reporter: any PipelineReporter, stop: StopSignal
+        _ store: ServedStore, hooks: HookRegistry, stateFolder: String, reporter: any PipelineReporter,
+        stop: StopSignal
     ) {
         self.store = store
         self.hooks = hooks
@@ -68,7 +69,8 @@ public struct StoreRunner: Sendable {
         while !stop.isRequested, !Task.isCancelled {
             var wasOpen = false
             do {
-                let session = try await StoreSession(store, hooks: hooks, stateFolder: stateFolder, reporter: reporter, stop: stop)
+                let session = try await StoreSession(
+                    store, hooks: hooks, stateFolder: stateFolder, reporter: reporter, stop: stop)
                 let opened = ContinuousClock.now
                 wasOpen = true
                 do {
@@ -85,7 +87,9 @@ public struct StoreRunner: Sendable {
                 isUp()
                 await stop.sleep(for: trouble.delay(error, wasOpen: wasOpen))
                 // What failed while it was open may have passed by now; damage does not.
-                if error.waitsForChange, !wasOpen || error.code == .storeCorrupt { try await waitForSignal(signals) }
+                if error.waitsForChange, !wasOpen || error.code == .storeCorrupt {
+                    try await waitForSignal(signals)
+                }
             }
         }
     }
@@ -94,7 +98,8 @@ public struct StoreRunner: Sendable {
     ///
     /// - Throws: `HistoryError` where the store can not be opened or read.
     public func runOnce() async throws {
-        let session = try await StoreSession(store, hooks: hooks, stateFolder: stateFolder, reporter: reporter, stop: stop)
+        let session = try await StoreSession(
+            store, hooks: hooks, stateFolder: stateFolder, reporter: reporter, stop: stop)
         do {
             try await session.runOnce()
         } catch {

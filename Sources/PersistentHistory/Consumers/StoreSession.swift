@@ -20,7 +20,8 @@ final class StoreSession: Sendable {
     ///
     /// - Throws: `HistoryError`, `ObserverError`.
     init(
-        _ store: ServedStore, hooks: HookRegistry, stateFolder: String, reporter: any PipelineReporter, stop: StopSignal
+        _ store: ServedStore, hooks: HookRegistry, stateFolder: String, reporter: any PipelineReporter,
+        stop: StopSignal
     ) async throws {
         self.store = store
         self.reporter = reporter
@@ -46,7 +47,8 @@ final class StoreSession: Sendable {
         for consumer in store.consumers {
             let cursor = try Self.cursor(of: consumer, state, reader, reporter)
             let runner = ConsumerRunner(
-                consumer, cursor: cursor, interrupted: try state.fetched(of: consumer.author), storeID: reader.storeID,
+                consumer, cursor: cursor, interrupted: try state.fetched(of: consumer.author),
+                storeID: reader.storeID,
                 fetcher: fetcher, hooks: hooks, state: state, reporter: reporter, stop: ending)
             runners.append((consumer, runner))
         }
@@ -58,12 +60,16 @@ final class StoreSession: Sendable {
     /// Tracks as configured, or where that is left to others, what is tracked.
     ///
     /// - Returns: What stands in the way. What is tracked all the same goes on.
-    private static func bringTrackingUpToDate(_ store: ServedStore, _ reporter: any PipelineReporter) throws -> HistoryError? {
+    private static func bringTrackingUpToDate(_ store: ServedStore, _ reporter: any PipelineReporter) throws
+        -> HistoryError?
+    {
         func report(_ outcome: Tracking.Outcome) {
             if !outcome.isEmpty { reporter.report(.trackingUpdated(outcome)) }
         }
         do {
-            report(try store.entities.map { try Tracking.track(store.path, $0, patience: 0) } ?? Tracking.refresh(store.path, patience: 0))
+            report(
+                try store.entities.map { try Tracking.track(store.path, $0, patience: 0) }
+                    ?? Tracking.refresh(store.path, patience: 0))
             return nil
         } catch let error as HistoryError where error.code == .notAnEntity && store.entities != nil {
             // A table or a preserved column that is named in the configuration is not there.
@@ -172,7 +178,9 @@ final class StoreSession: Sendable {
             do {
                 let version = try reader.schemaVersion()
                 guard schemaVersion.withLock({ $0 != version }) else { return }
-                if let problem = try Self.bringTrackingUpToDate(store, reporter) { reporter.report(.trackingFailed(problem)) }
+                if let problem = try Self.bringTrackingUpToDate(store, reporter) {
+                    reporter.report(.trackingFailed(problem))
+                }
                 let now = try reader.schemaVersion()
                 schemaVersion.withLock { $0 = now }
                 return
@@ -206,7 +214,9 @@ final class StoreSession: Sendable {
                 failures += 1
                 let delay = Backoff.delay(afterFailures: failures)
                 // A lock is held now and then; it is worth a word when it lasts.
-                if failures == 5 { reporter.report(.consumerFailed(consumer: consumer.author, error, retryAfter: delay)) }
+                if failures == 5 {
+                    reporter.report(.consumerFailed(consumer: consumer.author, error, retryAfter: delay))
+                }
                 await ending.sleep(for: delay)
             }
         }
@@ -217,12 +227,16 @@ final class StoreSession: Sendable {
         reporter.report(.tokenExpired(consumer: consumer.author, error))
         let place = error.code == .tokenAhead ? try reader.newestToken() : try reader.oldestToken()
         try state.save(Cursor(number: place.number, movedAt: .now), of: consumer.author)
-        for (each, runner) in runners where each.author == consumer.author { await runner.begin(at: place.number) }
+        for (each, runner) in runners where each.author == consumer.author {
+            await runner.begin(at: place.number)
+        }
         for context in consumer.contexts {
             try await context.resync()
             let filled = try await context.prepare()
-            reporter.report(.replicaFilled(
-                consumer: consumer.author, context: context.name, at: HistoryToken(store: reader.storeID, number: filled.number)))
+            reporter.report(
+                .replicaFilled(
+                    consumer: consumer.author, context: context.name,
+                    at: HistoryToken(store: reader.storeID, number: filled.number)))
         }
     }
 

@@ -80,7 +80,8 @@ public final class StateDatabase: Sendable {
     private static func unusable(_ path: String, _ error: DatabaseError) -> HistoryError {
         let isDamaged = error.resultCode == .SQLITE_NOTADB || error.resultCode == .SQLITE_CORRUPT
         return HistoryError(
-            .stateUnusable, "The state database \"\(path)\" can not be used: \(error.message ?? "SQLite result \(error.resultCode.rawValue)").",
+            .stateUnusable,
+            "The state database \"\(path)\" can not be used: \(error.message ?? "SQLite result \(error.resultCode.rawValue)").",
             hint: isDamaged
                 ? "Restore it from a backup, or move it away: its consumers then begin anew."
                 : "Check the state folder's permissions and space.",
@@ -101,18 +102,21 @@ public final class StateDatabase: Sendable {
     /// All cursors, by consumer.
     public func cursors() throws -> [String: Cursor] {
         try access { db in
-            let rows = try Row.fetchAll(try db.cachedStatement(sql: "SELECT consumer, number, moved_at FROM cursor"))
-            return Dictionary(uniqueKeysWithValues: rows.map { row in
-                let moved = HistoryTimestamp(milliseconds: row["moved_at"])
-                return (row["consumer"] as String, Cursor(number: row["number"], movedAt: moved))
-            })
+            let rows = try Row.fetchAll(
+                try db.cachedStatement(sql: "SELECT consumer, number, moved_at FROM cursor"))
+            return Dictionary(
+                uniqueKeysWithValues: rows.map { row in
+                    let moved = HistoryTimestamp(milliseconds: row["moved_at"])
+                    return (row["consumer"] as String, Cursor(number: row["number"], movedAt: moved))
+                })
         }
     }
 
     public func save(_ cursor: Cursor, of consumer: String) throws {
         try access { db in
             try db.cachedStatement(
-                sql: "INSERT INTO cursor VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET number = excluded.number, moved_at = excluded.moved_at"
+                sql:
+                    "INSERT INTO cursor VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET number = excluded.number, moved_at = excluded.moved_at"
             ).execute(arguments: [consumer, cursor.number, cursor.movedAt.milliseconds])
         }
     }
@@ -120,14 +124,17 @@ public final class StateDatabase: Sendable {
     /// How far a consumer's last batch went, which it may not have come to the end of.
     public func fetched(of consumer: String) throws -> Int64 {
         try access { db in
-            try Int64.fetchOne(db, sql: "SELECT number FROM fetched WHERE consumer = ?", arguments: [consumer]) ?? 0
+            try Int64.fetchOne(db, sql: "SELECT number FROM fetched WHERE consumer = ?", arguments: [consumer])
+                ?? 0
         }
     }
 
     public func saveFetched(_ number: Int64, of consumer: String) throws {
         try access { db in
-            try db.cachedStatement(sql: "INSERT INTO fetched VALUES (?, ?) ON CONFLICT DO UPDATE SET number = excluded.number")
-                .execute(arguments: [consumer, number])
+            try db.cachedStatement(
+                sql: "INSERT INTO fetched VALUES (?, ?) ON CONFLICT DO UPDATE SET number = excluded.number"
+            )
+            .execute(arguments: [consumer, number])
         }
     }
 
@@ -156,7 +163,8 @@ public final class StateDatabase: Sendable {
     public func saveCleaning(at: HistoryTimestamp, passes: Int) throws {
         try access { db in
             try db.execute(
-                sql: "INSERT INTO cleaning VALUES (1, ?, ?) ON CONFLICT DO UPDATE SET at = excluded.at, passes = excluded.passes",
+                sql:
+                    "INSERT INTO cleaning VALUES (1, ?, ?) ON CONFLICT DO UPDATE SET at = excluded.at, passes = excluded.passes",
                 arguments: [at.milliseconds, passes])
         }
     }
@@ -164,15 +172,18 @@ public final class StateDatabase: Sendable {
     /// Counts a pass that brought something.
     public func countPass() throws {
         try access { db in
-            try db.cachedStatement(sql: "INSERT INTO cleaning VALUES (1, ?, 1) ON CONFLICT DO UPDATE SET passes = passes + 1")
-                .execute(arguments: [HistoryTimestamp.now.milliseconds])
+            try db.cachedStatement(
+                sql: "INSERT INTO cleaning VALUES (1, ?, 1) ON CONFLICT DO UPDATE SET passes = passes + 1"
+            )
+            .execute(arguments: [HistoryTimestamp.now.milliseconds])
         }
     }
 
     public func keep(_ letter: DeadLetter) throws {
         try access { db in
             try db.execute(
-                sql: "INSERT INTO dead_letter (consumer, hook, delivery, reason, attempts, call, kept_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
+                sql:
+                    "INSERT INTO dead_letter (consumer, hook, delivery, reason, attempts, call, kept_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
                 arguments: [
                     letter.consumer, letter.hook, letter.delivery, letter.reason, letter.attempts, letter.call,
                     letter.keptAt.milliseconds,
@@ -184,7 +195,8 @@ public final class StateDatabase: Sendable {
         try access { db in
             try Row.fetchAll(db, sql: "SELECT * FROM dead_letter ORDER BY id").map { row in
                 DeadLetter(
-                    consumer: row["consumer"], hook: row["hook"], delivery: row["delivery"], reason: row["reason"],
+                    consumer: row["consumer"], hook: row["hook"], delivery: row["delivery"],
+                    reason: row["reason"],
                     attempts: row["attempts"], call: row["call"],
                     keptAt: HistoryTimestamp(milliseconds: row["kept_at"]))
             }

@@ -20,7 +20,8 @@ struct ChangeDecoder {
         }
         guard let entity = try shape(kind >> 2) else {
             throw HistoryError(
-                .storeCorrupt, "Change \(sqlite3_column_int64(statement, 0)) is of the shape \(kind >> 2), which the history does not describe.",
+                .storeCorrupt,
+                "Change \(sqlite3_column_int64(statement, 0)) is of the shape \(kind >> 2), which the history does not describe.",
                 hint: "The history is damaged: restore the store, or untrack and track it.")
         }
         return (entity, operation)
@@ -56,7 +57,9 @@ struct ChangeDecoder {
         case .column(let name):
             return ObjectID(columns: [name], values: [value(statement, 3)])
         case .columns(let names):
-            if case .text(let text) = value(statement, 3), text.hasPrefix("rowid:"), let rowid = Int64(text.dropFirst(6)) {
+            if case .text(let text) = value(statement, 3), text.hasPrefix("rowid:"),
+                let rowid = Int64(text.dropFirst(6))
+            {
                 return ObjectID(columns: ["rowid"], values: [.integer(rowid)], isRowID: true)
             }
             return ObjectID(columns: names, values: try list(statement, 3, count: names.count))
@@ -65,9 +68,11 @@ struct ChangeDecoder {
 
     private func list(_ statement: OpaquePointer, _ column: Int32, count: Int) throws -> [HistoryValue] {
         let text: String? = if case .text(let text) = value(statement, column) { text } else { nil }
-        guard let values = text.flatMap({ ValueList.values($0, encoding: encoding) }), values.count == count else {
+        guard let values = text.flatMap({ ValueList.values($0, encoding: encoding) }), values.count == count
+        else {
             throw HistoryError(
-                .storeCorrupt, "Change \(sqlite3_column_int64(statement, 0)) has a list of values that can not be read.",
+                .storeCorrupt,
+                "Change \(sqlite3_column_int64(statement, 0)) has a list of values that can not be read.",
                 hint: "The history is damaged: restore the store, or untrack and track it.")
         }
         return values
@@ -81,7 +86,9 @@ struct ChangeDecoder {
         case SQLITE_TEXT: return .text(ChangeDecoder.text(statement, column))
         case SQLITE_BLOB:
             guard let bytes = sqlite3_column_blob(statement, column) else { return .blob([]) }
-            return .blob(Array(UnsafeRawBufferPointer(start: bytes, count: Int(sqlite3_column_bytes(statement, column)))))
+            return .blob(
+                Array(UnsafeRawBufferPointer(start: bytes, count: Int(sqlite3_column_bytes(statement, column))))
+            )
         default: return .null
         }
     }

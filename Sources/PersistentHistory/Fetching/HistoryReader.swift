@@ -58,7 +58,9 @@ public final class HistoryReader: Sendable {
     func time(after number: Int64) throws -> HistoryTimestamp? {
         try read { db in
             let row = try Row.fetchOne(
-                try db.cachedStatement(sql: "SELECT origin FROM historyd_change WHERE id > ? ORDER BY id LIMIT 1"), arguments: [number])
+                try db.cachedStatement(
+                    sql: "SELECT origin FROM historyd_change WHERE id > ? ORDER BY id LIMIT 1"),
+                arguments: [number])
             return row.map { row in
                 switch (row[0] as DatabaseValue).storage {
                 case .string(let text): Origin.declared(text).timestamp
@@ -181,7 +183,9 @@ private struct RowReader {
         while true {
             let result = sqlite3_step(rows)
             if result == SQLITE_DONE { break }
-            guard result == SQLITE_ROW else { throw DatabaseError(resultCode: ResultCode(rawValue: result), message: db.lastErrorMessage) }
+            guard result == SQLITE_ROW else {
+                throw DatabaseError(resultCode: ResultCode(rawValue: result), message: db.lastErrorMessage)
+            }
             let id = sqlite3_column_int64(rows, 0)
             if !run.continues(with: rows) {
                 // A batch ends between transactions.
@@ -198,7 +202,9 @@ private struct RowReader {
             assembler.count(id)
             end = id
             count += 1
-            if assembler.wantsChanges, let (entity, operation) = try decoder.kind(rows), filter.accepts(entity, operation) {
+            if assembler.wantsChanges, let (entity, operation) = try decoder.kind(rows),
+                filter.accepts(entity, operation)
+            {
                 let change = try decoder.change(rows, entity, operation, at: assembler.timestamp)
                 if filter.accepts(change.objectID) { assembler.append(change) }
             }

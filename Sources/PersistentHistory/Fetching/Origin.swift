@@ -15,13 +15,16 @@ struct Origin: Equatable, Sendable {
     /// recorded all the same, and belongs to no author.
     static func declared(_ text: String) -> Origin {
         // As bytes: each transaction is read so, and characters take ten times as long to tell apart.
-        let fields = text.utf8.split(separator: UInt8(ascii: "\t"), maxSplits: 4, omittingEmptySubsequences: false)
-            .map { Substring($0) }
+        let fields = text.utf8.split(
+            separator: UInt8(ascii: "\t"), maxSplits: 4, omittingEmptySubsequences: false
+        )
+        .map { Substring($0) }
         guard fields.count >= 4, !fields[0].isEmpty, !fields[3].isEmpty, let time = Int64(fields[2]) else {
             return .undeclared(milliseconds: 0)
         }
         return Origin(
-            author: String(fields[3]), context: fields.count > 4 && !fields[4].isEmpty ? String(fields[4]) : nil,
+            author: String(fields[3]),
+            context: fields.count > 4 && !fields[4].isEmpty ? String(fields[4]) : nil,
             processID: Int32(fields[1]), timestamp: HistoryTimestamp(milliseconds: time))
     }
 }

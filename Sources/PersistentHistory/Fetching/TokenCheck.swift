@@ -43,7 +43,8 @@ extension HistoryReader {
         let header = try read { db in try HistoryHeader(db) }
         guard token.store == header.storeID else {
             throw HistoryError(
-                .tokenForeign, "The token \(token) is another store's; this one's tokens begin with \"\(header.storeID):\".",
+                .tokenForeign,
+                "The token \(token) is another store's; this one's tokens begin with \"\(header.storeID):\".",
                 hint: "Check which store the token was read from.")
         }
         return header

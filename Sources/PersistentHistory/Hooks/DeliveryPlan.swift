@@ -27,15 +27,19 @@ struct DeliveryPlan: Sendable {
                 let parts = Self.parts(group.changes, maximumObjects)
                 for hook in hooks where hook.matches(entity: group.entity, operation: group.operation) {
                     for (number, changes) in parts.enumerated() {
-                        let part = parts.count == 1 ? nil : ObserverCall.Part(index: number, isLast: number == parts.count - 1)
+                        let part =
+                            parts.count == 1
+                            ? nil : ObserverCall.Part(index: number, isLast: number == parts.count - 1)
                         let suffix = part.map { ".\($0.index)" } ?? ""
                         let id = "\(transaction.token)/\(consumer)/\(hook.name)/\(index)\(suffix)"
                         if done.contains(id) { continue }
                         let header = HookCallHeader(
                             store: store, consumer: consumer, hook: hook.name, hookID: hook.id, delivery: id)
-                        deliveries.append(Delivery(
-                            hook: hook, transaction: place,
-                            call: ObserverCall(header: header, transaction: transaction, changes: changes, part: part)))
+                        deliveries.append(
+                            Delivery(
+                                hook: hook, transaction: place,
+                                call: ObserverCall(
+                                    header: header, transaction: transaction, changes: changes, part: part)))
                     }
                 }
             }

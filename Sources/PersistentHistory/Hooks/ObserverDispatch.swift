@@ -21,7 +21,8 @@ struct ObserverDispatch: Sendable {
         var next = 0
         while next < plan.deliveries.count {
             let endpoint = plan.deliveries[next].hook.endpoint
-            let end = plan.deliveries[next...].firstIndex { $0.hook.endpoint !== endpoint } ?? plan.deliveries.count
+            let end =
+                plan.deliveries[next...].firstIndex { $0.hook.endpoint !== endpoint } ?? plan.deliveries.count
             let calls = plan.deliveries[next..<end].map(\.call)
             let result: ObserverOutcome
             if stop.isRequested {
@@ -38,7 +39,9 @@ struct ObserverDispatch: Sendable {
             if next < end {
                 let delivery = plan.deliveries[next]
                 outcome.transactions = delivery.transaction
-                outcome.done = Set(plan.deliveries[..<next].filter { $0.transaction == delivery.transaction }.map(\.call.header.delivery))
+                outcome.done = Set(
+                    plan.deliveries[..<next].filter { $0.transaction == delivery.transaction }.map(
+                        \.call.header.delivery))
                 if let failure = result.failure { outcome.failed = (delivery, failure) }
                 return outcome
             }

@@ -30,7 +30,9 @@ public actor ReplicaContext {
         self.entities = entities
     }
 
-    public nonisolated var description: ContextDescription { ContextDescription(name: name, kind: "replica", path: path) }
+    public nonisolated var description: ContextDescription {
+        ContextDescription(name: name, kind: "replica", path: path)
+    }
 
     /// Opens the replica, and fills it from one snapshot of the store where it is new, another
     /// store's, ahead of its store, or its place in the history has expired.
@@ -44,7 +46,9 @@ public actor ReplicaContext {
         let header = try HistoryError.translating(storePath) { try store.read { db in try HistoryHeader(db) } }
         let place = try HistoryError.translating(path) { try replica.read { db in try Self.place(db) } }
         var opened = Opened(store: store, replica: replica, storeID: header.storeID, number: place?.number ?? 0)
-        if let place, place.store == header.storeID, place.number >= header.floor, place.number <= max(header.newest, header.floor) {
+        if let place, place.store == header.storeID, place.number >= header.floor,
+            place.number <= max(header.newest, header.floor)
+        {
             self.opened = opened
             return (place.number, false)
         }
@@ -81,13 +85,19 @@ public actor ReplicaContext {
             try queue.writeWithoutTransaction { db in
                 // Readers go on with what they see while a merge is written.
                 try db.execute(sql: "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL")
-                try db.execute(sql: "CREATE TABLE IF NOT EXISTS historyd_replica (store TEXT NOT NULL, number INTEGER NOT NULL)")
+                try db.execute(
+                    sql:
+                        "CREATE TABLE IF NOT EXISTS historyd_replica (store TEXT NOT NULL, number INTEGER NOT NULL)"
+                )
             }
             return queue
         } catch let error as DatabaseError {
             throw HistoryError(
-                .replicaUnwritable, "The replica \"\(path)\" can not be written: \(error.message ?? "SQLite result \(error.resultCode.rawValue)").",
-                hint: "Check the permissions and space of its folder; a damaged replica may be deleted, it is made anew.", cause: error)
+                .replicaUnwritable,
+                "The replica \"\(path)\" can not be written: \(error.message ?? "SQLite result \(error.resultCode.rawValue)").",
+                hint:
+                    "Check the permissions and space of its folder; a damaged replica may be deleted, it is made anew.",
+                cause: error)
         }
     }
 
@@ -97,8 +107,10 @@ public actor ReplicaContext {
     }
 
     private static func setPlace(_ replica: Database, _ store: StoreID, _ number: Int64) throws {
-        try replica.cachedStatement(sql: "INSERT OR REPLACE INTO historyd_replica (rowid, store, number) VALUES (1, ?, ?)")
-            .execute(arguments: [store.text, number])
+        try replica.cachedStatement(
+            sql: "INSERT OR REPLACE INTO historyd_replica (rowid, store, number) VALUES (1, ?, ?)"
+        )
+        .execute(arguments: [store.text, number])
     }
 
     private func fill(_ opened: Opened) throws -> Int64 {

@@ -46,7 +46,8 @@ struct ReplicaTable {
     /// Whether the replica has the entity as the store has it now.
     func isCurrent(in replica: Database) throws -> Bool {
         try String.fetchOne(
-            replica, sql: "SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = ?", arguments: [table.name]) == table.sql
+            replica, sql: "SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = ?",
+            arguments: [table.name]) == table.sql
     }
 
     /// Makes the entity's table anew and fills it.
@@ -65,14 +66,16 @@ struct ReplicaTable {
     /// so that values of a unique index may change places.
     func merge(_ objects: [ObjectID], _ replica: Database, from store: Database) throws {
         for object in objects {
-            let statement = try replica.cachedStatement(sql: isByRowid(object) ? deleteByRowid : delete).sqliteStatement
+            let statement = try replica.cachedStatement(sql: isByRowid(object) ? deleteByRowid : delete)
+                .sqliteStatement
             try Self.bind(object, to: statement)
             _ = try statement.step(replica)
             sqlite3_reset(statement)
         }
         let target = try replica.cachedStatement(sql: insert).sqliteStatement
         for object in objects {
-            let source = try store.cachedStatement(sql: isByRowid(object) ? selectByRowid : selectOne).sqliteStatement
+            let source = try store.cachedStatement(sql: isByRowid(object) ? selectByRowid : selectOne)
+                .sqliteStatement
             try Self.bind(object, to: source)
             defer { sqlite3_reset(source) }
             while try source.step(store) { try Self.copyRow(source, into: target, replica) }
@@ -87,7 +90,8 @@ struct ReplicaTable {
         return table.key != .rowid && object.values.count == table.primaryKey.count
     }
 
-    private static func copyRow(_ source: OpaquePointer, into target: OpaquePointer, _ replica: Database) throws {
+    private static func copyRow(_ source: OpaquePointer, into target: OpaquePointer, _ replica: Database) throws
+    {
         for column in 0..<sqlite3_column_count(source) {
             sqlite3_bind_value(target, column + 1, sqlite3_column_value(source, column))
         }
@@ -105,9 +109,11 @@ struct ReplicaTable {
             case .real(let value): sqlite3_bind_double(statement, place, value)
             case .text(let value):
                 let bytes = Array(value.utf8)
-                sqlite3_bind_text64(statement, place, bytes.map { CChar(bitPattern: $0) }, UInt64(bytes.count), SQLITE_TRANSIENT, UInt8(SQLITE_UTF8))
-            case .blob(let bytes): 
-                sqlite3_bind_blob64(statement, place, bytes, UInt64(bytes.count), SQLITE_TRANSIENT)
+                sqlite3_bind_text64(
+                    statement, place, bytes.map { CChar(bitPattern: $0) }, UInt64(bytes.count),
+                    copied, UInt8(SQLITE_UTF8))
+            case .blob(let bytes):
+                sqlite3_bind_blob64(statement, place, bytes, UInt64(bytes.count), copied)
             }
         }
     }
@@ -115,7 +121,7 @@ struct ReplicaTable {
 
 /// "The application must not modify or free the memory until SQLite is done with it"; this value
 /// asks SQLite for a copy of its own (https://www.sqlite.org/c3ref/c_static.html).
-private let SQLITE_TRANSIENT = unsafeBitCast(-1, to: sqlite3_destructor_type.self)
+private let copied = unsafeBitCast(-1, to: sqlite3_destructor_type.self)
 
 extension OpaquePointer {
     /// Steps a statement; whether it stands on a row.
@@ -124,7 +130,9 @@ extension OpaquePointer {
         case SQLITE_ROW: return true
         case SQLITE_DONE: return false
         case let code:
-            throw DatabaseError(resultCode: ResultCode(rawValue: code), message: String(cString: sqlite3_errmsg(db.sqliteConnection)))
+            throw DatabaseError(
+                resultCode: ResultCode(rawValue: code),
+                message: String(cString: sqlite3_errmsg(db.sqliteConnection)))
         }
     }
 }

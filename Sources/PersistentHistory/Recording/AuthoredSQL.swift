@@ -26,7 +26,9 @@ public enum AuthoredSQL {
                 guard try db.tableExists("historyd_store") else { throw HistoryError.notTracked }
                 try declare(author, context, db)
                 // No connection is handed back with a transaction open, whatever happens.
-                defer { if db.isInsideTransaction { sqlite3_exec(db.sqliteConnection, "ROLLBACK", nil, nil, nil) } }
+                defer {
+                    if db.isInsideTransaction { sqlite3_exec(db.sqliteConnection, "ROLLBACK", nil, nil, nil) }
+                }
                 var script = Script(sql, db)
                 try script.run(row)
                 return try String.fetchOne(db, sql: "SELECT history_token()").flatMap(HistoryToken.init)
@@ -38,7 +40,8 @@ public enum AuthoredSQL {
         do {
             try db.declareAuthor(author, context: context)
         } catch let error as DatabaseError where error.resultCode == .SQLITE_ERROR {
-            throw HistoryError(.authorInvalid, "The author can not be declared: \(error.message ?? "").", cause: error)
+            throw HistoryError(
+                .authorInvalid, "The author can not be declared: \(error.message ?? "").", cause: error)
         }
     }
 
@@ -90,7 +93,9 @@ public enum AuthoredSQL {
             guard let statement else { return end }
             if needsTransaction, !hasBegun {
                 let text = UnsafeRawBufferPointer(start: start, count: end - start)
-                if !SQLScript.isPreparation(SQLScript.firstWords(String(decoding: text, as: UTF8.self)).first ?? "") {
+                if !SQLScript.isPreparation(
+                    SQLScript.firstWords(String(decoding: text, as: UTF8.self)).first ?? "")
+                {
                     try execute("BEGIN IMMEDIATE")
                     hasBegun = true
                 }
@@ -117,12 +122,17 @@ public enum AuthoredSQL {
             let error = DatabaseError(
                 resultCode: ResultCode(rawValue: result), message: String(cString: sqlite3_errmsg(connection)))
             // A lock, a damaged file or a missing permission is not the statement's fault.
-            guard [.SQLITE_BUSY, .SQLITE_LOCKED, .SQLITE_CORRUPT, .SQLITE_NOTADB, .SQLITE_READONLY, .SQLITE_CANTOPEN, .SQLITE_FULL, .SQLITE_IOERR]
+            guard
+                [
+                    .SQLITE_BUSY, .SQLITE_LOCKED, .SQLITE_CORRUPT, .SQLITE_NOTADB, .SQLITE_READONLY,
+                    .SQLITE_CANTOPEN, .SQLITE_FULL, .SQLITE_IOERR,
+                ]
                 .contains(error.resultCode)
             else {
                 throw HistoryError(
                     .statementFailed, "The SQL fails: \(error.message ?? "SQLite result \(result)").",
-                    hint: hasBegun && isInTransaction ? "Nothing was changed: all of it is one transaction." : nil, cause: error)
+                    hint: hasBegun && isInTransaction
+                        ? "Nothing was changed: all of it is one transaction." : nil, cause: error)
             }
             throw error
         }

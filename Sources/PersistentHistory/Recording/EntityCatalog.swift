@@ -54,7 +54,8 @@ struct EntityDefinition: Codable {
             definition = try JSONDecoder().decode(Self.self, from: Data(text.utf8))
         } catch {
             throw HistoryError(
-                .storeCorrupt, "The history's description of the entity \"\(name)\" (shape \(shape)) can not be read.",
+                .storeCorrupt,
+                "The history's description of the entity \"\(name)\" (shape \(shape)) can not be read.",
                 hint: "Track the store anew.", cause: error)
         }
         let columns = definition.columns.map { Entity.Column(name: $0.name, declaredType: $0.type) }

@@ -46,7 +46,9 @@ struct IndexDefinition: Equatable {
                 while position < text.count, !text[position].isNewline { position += 1 }
             case ("/", "*"):
                 position += 2
-                while position + 1 < text.count, !(text[position] == "*" && text[position + 1] == "/") { position += 1 }
+                while position + 1 < text.count, !(text[position] == "*" && text[position + 1] == "/") {
+                    position += 1
+                }
                 position = min(position + 2, text.count)
             default: return false
             }

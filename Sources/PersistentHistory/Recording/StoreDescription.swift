@@ -36,7 +36,8 @@ public struct StoreDescription: Sendable, Equatable {
         var counts: [String: Int64] = [:]
         var total: Int64 = 0
         let rows = try Row.fetchAll(
-            db, sql: "SELECT kind / 4 AS shape, count(*) AS n FROM historyd_change WHERE kind % 4 <> 3 GROUP BY 1")
+            db,
+            sql: "SELECT kind / 4 AS shape, count(*) AS n FROM historyd_change WHERE kind % 4 <> 3 GROUP BY 1")
         for row in rows {
             let count: Int64 = row["n"]
             total += count
@@ -50,7 +51,8 @@ public struct StoreDescription: Sendable, Equatable {
         lastToken = header.newest > 0 ? HistoryToken(store: header.storeID, number: header.newest) : nil
         changes = total
         do {
-            bytes = try Int64.fetchOne(db, sql: "SELECT sum(pgsize) FROM dbstat WHERE name LIKE 'historyd\\_%' ESCAPE '\\'")
+            bytes = try Int64.fetchOne(
+                db, sql: "SELECT sum(pgsize) FROM dbstat WHERE name LIKE 'historyd\\_%' ESCAPE '\\'")
         } catch let error as DatabaseError where error.resultCode == .SQLITE_ERROR {
             bytes = nil
         }

@@ -105,7 +105,8 @@ struct TableSchema: Sendable {
         let reason: String
         switch type {
         case _ where name.lowercased().hasPrefix("sqlite_"): reason = "is SQLite's own"
-        case _ where name.lowercased().hasPrefix(RecordingFormat.prefix): reason = "belongs to the history itself"
+        case _ where name.lowercased().hasPrefix(RecordingFormat.prefix):
+            reason = "belongs to the history itself"
         case "view": reason = "is a view"
         case "virtual": reason = "is a virtual table"
         case "shadow": reason = "belongs to a virtual table"
@@ -141,7 +142,8 @@ struct TableSchema: Sendable {
             if let column = row["name"] as String? {
                 return Uniqueness.Term(text: column, isExpression: false, collation: row["coll"] ?? "BINARY")
             }
-            let text = definition.map { $0.terms.indices.contains(position) ? $0.terms[position] : "NULL" } ?? "NULL"
+            let text =
+                definition.map { $0.terms.indices.contains(position) ? $0.terms[position] : "NULL" } ?? "NULL"
             return Uniqueness.Term(text: text, isExpression: true, collation: row["coll"] ?? "BINARY")
         }
         return Uniqueness(terms: terms, condition: (index["partial"] as Bool) ? definition?.condition : nil)

@@ -37,7 +37,9 @@ public enum Tracking {
         }
     }
 
-    private static func isUpToDate(_ path: String, _ entities: [String: [String]?], all: Bool, _ patience: Double) throws -> Bool {
+    private static func isUpToDate(
+        _ path: String, _ entities: [String: [String]?], all: Bool, _ patience: Double
+    ) throws -> Bool {
         let queue = try StoreConnection.open(path, .read, patience: patience)
         return try HistoryError.translating(path) {
             try queue.read { db in try Plan(db, entities: entities, all: all).isEmpty }
@@ -130,7 +132,9 @@ struct Plan {
             let table = try TableSchema(name, in: db)
             let current = catalog?.tracked[name]
             // A column that was preserved may have been dropped since.
-            let kept = (current?.preserved.map(\.name) ?? []).filter { kept in table.columns.contains { $0.name == kept } }
+            let kept = (current?.preserved.map(\.name) ?? []).filter { kept in
+                table.columns.contains { $0.name == kept }
+            }
             let step = Step(table: table, current: current, preserved: preserved ?? kept)
             if try !Self.isUpToDate(step, db) { steps.append(step) }
         }
@@ -141,7 +145,8 @@ struct Plan {
         let version = try Int64.fetchOne(db, sql: "SELECT value FROM historyd_store WHERE key = 'format'")
         if let version, version > RecordingFormat.version {
             throw HistoryError(
-                .formatTooNew, "The store's history has format \(version); this program knows up to \(RecordingFormat.version).",
+                .formatTooNew,
+                "The store's history has format \(version); this program knows up to \(RecordingFormat.version).",
                 hint: "Use a newer historyd.")
         }
         return version != nil
@@ -151,7 +156,8 @@ struct Plan {
     private static func refuseForeignNames(_ db: Database) throws {
         for name in RecordingFormat.tables where try db.tableExists(name) {
             throw HistoryError(
-                .notAnEntity, "The store has a table \"\(name)\" of its own; names that begin with \"\(RecordingFormat.prefix)\" belong to the history.",
+                .notAnEntity,
+                "The store has a table \"\(name)\" of its own; names that begin with \"\(RecordingFormat.prefix)\" belong to the history.",
                 hint: "Rename it.")
         }
     }
@@ -179,7 +185,9 @@ struct Plan {
         guard wanted == current else { return false }
         let triggers = TriggerWriter(table: step.table, entity: wanted).triggers()
         let present = try Row.fetchAll(
-            db, sql: "SELECT name, sql FROM main.sqlite_schema WHERE type = 'trigger' AND tbl_name = ? AND name LIKE 'historyd\\_%' ESCAPE '\\'",
+            db,
+            sql:
+                "SELECT name, sql FROM main.sqlite_schema WHERE type = 'trigger' AND tbl_name = ? AND name LIKE 'historyd\\_%' ESCAPE '\\'",
             arguments: [step.table.name])
         let sql = Dictionary(present.map { ($0["name"] as String, $0["sql"] as String) }) { first, _ in first }
         return sql.count == triggers.count && triggers.allSatisfy { sql[$0.name] == $0.sql }
@@ -194,12 +202,14 @@ struct Plan {
                 arguments: [RecordingFormat.version, UUID().uuidString.lowercased()])
         }
         for entity in dropped {
-            try db.execute(sql: "UPDATE historyd_entity SET tracked = 0 WHERE shape = ?", arguments: [entity.shape])
+            try db.execute(
+                sql: "UPDATE historyd_entity SET tracked = 0 WHERE shape = ?", arguments: [entity.shape])
             outcome.dropped.append(entity.name)
         }
         for step in steps {
             if let current = step.current { try Self.removeTriggers(current, db) }
-            let shape = try Int64.fetchOne(db, sql: "SELECT coalesce(max(shape), 0) + 1 FROM historyd_entity") ?? 1
+            let shape =
+                try Int64.fetchOne(db, sql: "SELECT coalesce(max(shape), 0) + 1 FROM historyd_entity") ?? 1
             let entity = try step.table.entity(shape: shape, preserving: step.preserved)
             try db.execute(
                 sql: "INSERT INTO historyd_entity VALUES (?, ?, ?, 1)",
@@ -208,7 +218,11 @@ struct Plan {
                 try db.execute(sql: trigger.sql)
             }
             try RowidKeeper.keepRowids(of: step.table, entity, db)
-            if step.current == nil { outcome.added.append(entity.name) } else { outcome.updated.append(entity.name) }
+            if step.current == nil {
+                outcome.added.append(entity.name)
+            } else {
+                outcome.updated.append(entity.name)
+            }
         }
         return outcome
     }
@@ -217,7 +231,10 @@ struct Plan {
     static func removeTriggers(_ entity: Entity, _ db: Database) throws {
         let pattern = "\(RecordingFormat.prefix)\(entity.shape)\\_%".replacing("historyd_", with: "historyd\\_")
         let names = try Row.fetchAll(
-            db, sql: "SELECT type, name FROM main.sqlite_schema WHERE type IN ('trigger', 'index') AND name LIKE ? ESCAPE '\\'", arguments: [pattern])
+            db,
+            sql:
+                "SELECT type, name FROM main.sqlite_schema WHERE type IN ('trigger', 'index') AND name LIKE ? ESCAPE '\\'",
+            arguments: [pattern])
         for row in names {
             try db.execute(sql: "DROP \((row["type"] as String).uppercased()) \(SQLText.name(row["name"]))")
         }
@@ -240,6 +257,8 @@ enum RowidKeeper {
         let needsRowid = entity.key == .rowid || table.keyMayBeNull
         guard needsRowid, !table.hasIndex else { return }
         try db.execute(
-            sql: "CREATE INDEX \(RecordingFormat.prefix)\(entity.shape)_rowids ON \(SQLText.name(table.name)) ((0)) WHERE 0")
+            sql:
+                "CREATE INDEX \(RecordingFormat.prefix)\(entity.shape)_rowids ON \(SQLText.name(table.name)) ((0)) WHERE 0"
+        )
     }
 }

@@ -12,46 +12,67 @@ struct TriggerWriter {
     /// A trigger's name and its CREATE statement, for each trigger of the entity.
     func triggers() -> [(name: String, sql: String)] {
         var triggers = [
-            trigger("insert", "AFTER INSERT", when: nil, settleConflicts() + [record(.insert, key("NEW"), "NULL")]),
-            trigger("update", "AFTER UPDATE", when: "\(sameKey) AND \(somethingChanged)", [
-                record(.update, key("NEW"), changedColumns)
-            ]),
-            trigger("rekey", "AFTER UPDATE", when: "NOT \(sameKey)", [forget(key("OLD"))] + settleConflicts() + [
-                record(.delete, key("OLD"), tombstone("OLD")),
-                record(.insert, key("NEW"), "NULL"),
-            ]),
-            trigger("delete", "AFTER DELETE", when: nil, [
-                forget(key("OLD")),
-                record(.delete, key("OLD"), tombstone("OLD")),
-            ]),
+            trigger(
+                "insert", "AFTER INSERT", when: nil, settleConflicts() + [record(.insert, key("NEW"), "NULL")]),
+            trigger(
+                "update", "AFTER UPDATE", when: "\(sameKey) AND \(somethingChanged)",
+                [
+                    record(.update, key("NEW"), changedColumns)
+                ]),
+            trigger(
+                "rekey", "AFTER UPDATE", when: "NOT \(sameKey)",
+                [forget(key("OLD"))] + settleConflicts() + [
+                    record(.delete, key("OLD"), tombstone("OLD")),
+                    record(.insert, key("NEW"), "NULL"),
+                ]),
+            trigger(
+                "delete", "AFTER DELETE", when: nil,
+                [
+                    forget(key("OLD")),
+                    record(.delete, key("OLD"), tombstone("OLD")),
+                ]),
         ]
         let rivals = rivals
         if !rivals.isEmpty {
             triggers += [
-                trigger("before_insert", "BEFORE INSERT", when: "(" + rivals.map(\.exists).joined(separator: " OR ") + ")",
+                trigger(
+                    "before_insert", "BEFORE INSERT",
+                    when: "(" + rivals.map(\.exists).joined(separator: " OR ") + ")",
                     note(rivals, as: keyBeforeInsert)),
-                trigger("before_update", "BEFORE UPDATE", when: "(" + rivals.map(\.existsForUpdate).joined(separator: " OR ") + ")",
+                trigger(
+                    "before_update", "BEFORE UPDATE",
+                    when: "(" + rivals.map(\.existsForUpdate).joined(separator: " OR ") + ")",
                     note(rivals, as: key("NEW"), sparing: "OLD")),
             ]
             if !hasOnlyOwnKey {
-                triggers.append(trigger("replaced", "AFTER UPDATE", when: "\(sameKey) AND EXISTS (SELECT 1 FROM historyd_conflict WHERE \(ofThisRow))",
-                    settleConflicts(sameKeyIsGone: false)))
+                triggers.append(
+                    trigger(
+                        "replaced", "AFTER UPDATE",
+                        when: "\(sameKey) AND EXISTS (SELECT 1 FROM historyd_conflict WHERE \(ofThisRow))",
+                        settleConflicts(sameKeyIsGone: false)))
             }
         }
         return triggers
     }
 
-    private func trigger(_ role: String, _ event: String, when: String?, _ body: [String]) -> (name: String, sql: String) {
+    private func trigger(_ role: String, _ event: String, when: String?, _ body: [String]) -> (
+        name: String, sql: String
+    ) {
         let name = "\(RecordingFormat.prefix)\(entity.shape)_\(role)"
         let condition = when.map { " WHEN \($0)" } ?? ""
         let statements = body.map { "  \($0);\n" }.joined()
-        return (name, "CREATE TRIGGER \(name) \(event) ON \(SQLText.name(table.name))\(condition) BEGIN\n\(statements)END")
+        return (
+            name,
+            "CREATE TRIGGER \(name) \(event) ON \(SQLText.name(table.name))\(condition) BEGIN\n\(statements)END"
+        )
     }
 
     // MARK: What a change says
 
     /// The transaction's origin (see `RecordingFormat`). The time stands still within a statement.
-    private var origin: String { "coalesce(sqlite_compileoption_get(\(RecordingFormat.originRequest)), \(now))" }
+    private var origin: String {
+        "coalesce(sqlite_compileoption_get(\(RecordingFormat.originRequest)), \(now))"
+    }
 
     private var now: String { "CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER)" }
 
@@ -171,8 +192,10 @@ struct TriggerWriter {
 
     private func changed(_ uniqueness: TableSchema.Uniqueness) -> String {
         guard isPlain(uniqueness) else { return "1" }
-        return uniqueness.terms.map { "\(column("NEW", $0.text)) IS NOT \(column("OLD", $0.text)) COLLATE BINARY" }
-            .joined(separator: " OR ")
+        return uniqueness.terms.map {
+            "\(column("NEW", $0.text)) IS NOT \(column("OLD", $0.text)) COLLATE BINARY"
+        }
+        .joined(separator: " OR ")
     }
 
     /// An index's expression, asked of the row that is to come: its columns are found in a row of
@@ -240,12 +263,14 @@ struct TriggerWriter {
     /// of a row counts: an older one may tell of values that it had before.
     private func settleConflicts(sameKeyIsGone: Bool = true) -> [String] {
         guard !rivals.isEmpty else { return [] }
-        let lookup = locators(of: tableName).enumerated().map { "\($1) IS c.k\($0)" }
+        let lookup =
+            locators(of: tableName).enumerated().map { "\($1) IS c.k\($0)" }
             // The column on the left gives the collation: ours takes bytes for bytes.
             + ["c.object IS \(key(tableName))"]
         let gone = "NOT EXISTS (SELECT 1 FROM \(tableName) WHERE \(lookup.joined(separator: " AND ")))"
         let replaced = sameKeyIsGone ? "(c.object IS \(key("NEW")) OR \(gone))" : gone
-        let newest = "NOT EXISTS (SELECT 1 FROM historyd_conflict d WHERE d.shape = c.shape AND d.object IS c.object AND d.rowid > c.rowid)"
+        let newest =
+            "NOT EXISTS (SELECT 1 FROM historyd_conflict d WHERE d.shape = c.shape AND d.object IS c.object AND d.rowid > c.rowid)"
         return [
             "INSERT INTO historyd_change (origin, kind, object, detail) SELECT \(origin), \(kind(.delete)), c.object, c.tombstone "
                 + "FROM historyd_conflict c WHERE \(ofThisRow) AND \(hasOnlyOwnKey ? newest : "\(replaced) AND \(newest)")",

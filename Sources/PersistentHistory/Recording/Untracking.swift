@@ -13,7 +13,9 @@ extension Tracking {
     /// - Returns: The entities that are no longer tracked.
     /// - Throws: `HistoryError`.
     @discardableResult
-    public static func untrack(_ path: String, _ entities: [String]? = nil, purging: Bool = false) throws -> [String] {
+    public static func untrack(_ path: String, _ entities: [String]? = nil, purging: Bool = false) throws
+        -> [String]
+    {
         let queue = try StoreConnection.open(path, .write)
         return try HistoryError.translating(path) {
             try queue.inTransaction(.immediate) { db in
@@ -22,7 +24,9 @@ extension Tracking {
                 let chosen = try entities.map { try choose($0, from: catalog) } ?? Array(catalog.tracked.values)
                 for entity in chosen { try Plan.removeTriggers(entity, db) }
                 if entities == nil {
-                    for table in RecordingFormat.tables.reversed() { try db.execute(sql: "DROP TABLE \(table)") }
+                    for table in RecordingFormat.tables.reversed() {
+                        try db.execute(sql: "DROP TABLE \(table)")
+                    }
                 } else if purging {
                     try purge(Set(chosen.map(\.name)), catalog, db)
                 }
@@ -33,10 +37,14 @@ extension Tracking {
 
     private static func choose(_ names: [String], from catalog: EntityCatalog) throws -> [Entity] {
         try names.map { name in
-            guard let entity = catalog.tracked.values.first(where: { $0.name.lowercased() == name.lowercased() }) else {
+            guard
+                let entity = catalog.tracked.values.first(where: { $0.name.lowercased() == name.lowercased() })
+            else {
                 throw HistoryError(
                     .notAnEntity, "The entity \"\(name)\" is not tracked.",
-                    hint: "Tracked are \(catalog.tracked.keys.sorted().map { "\"\($0)\"" }.joined(separator: ", ")).")
+                    hint:
+                        "Tracked are \(catalog.tracked.keys.sorted().map { "\"\($0)\"" }.joined(separator: ", "))."
+                )
             }
             return entity
         }
@@ -47,10 +55,12 @@ extension Tracking {
         for entity in catalog.shapes.values where names.contains(entity.name) {
             let kinds = [entity.shape * 4, entity.shape * 4 + 3]
             try db.execute(
-                sql: "DELETE FROM historyd_change WHERE kind BETWEEN ? AND ? AND id < (SELECT max(id) FROM historyd_change)",
+                sql:
+                    "DELETE FROM historyd_change WHERE kind BETWEEN ? AND ? AND id < (SELECT max(id) FROM historyd_change)",
                 arguments: StatementArguments(kinds))
             try db.execute(
-                sql: "UPDATE historyd_change SET kind = 3, object = NULL, detail = NULL WHERE kind BETWEEN ? AND ?",
+                sql:
+                    "UPDATE historyd_change SET kind = 3, object = NULL, detail = NULL WHERE kind BETWEEN ? AND ?",
                 arguments: StatementArguments(kinds))
         }
     }

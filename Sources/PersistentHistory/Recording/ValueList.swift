@@ -9,7 +9,9 @@ enum ValueList {
         SQLText.balanced(
             values.enumerated().flatMap { index, value in
                 (index == 0 ? [] : ["','"])
-                    + ["CASE typeof(\(value)) WHEN 'text' THEN 'T''' || hex(\(value)) || '''' ELSE quote(\(value)) END"]
+                    + [
+                        "CASE typeof(\(value)) WHEN 'text' THEN 'T''' || hex(\(value)) || '''' ELSE quote(\(value)) END"
+                    ]
             }, "||")
     }
 

@@ -13,8 +13,10 @@ public struct ObjectIDURL: Hashable, Sendable {
     public init?(_ text: String) {
         let prefix = "x-history://"
         guard text.hasPrefix(prefix) else { return nil }
-        let parts = text.dropFirst(prefix.count).utf8.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
-        guard parts.count == 3, let store = Self.percentDecoded(parts[0]), let entity = Self.percentDecoded(parts[1]),
+        let parts = text.dropFirst(prefix.count).utf8.split(
+            separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
+        guard parts.count == 3, let store = Self.percentDecoded(parts[0]),
+            let entity = Self.percentDecoded(parts[1]),
             let key = Self.key(parts[2])
         else { return nil }
         self.store = StoreID(store)
@@ -81,7 +83,9 @@ public struct ObjectIDURL: Hashable, Sendable {
         var bytes: [UInt8] = []
         var high: UInt8?
         for digit in digits {
-            guard let nibble = Character(Unicode.Scalar(digit)).hexDigitValue.map({ UInt8($0) }) else { return nil }
+            guard let nibble = Character(Unicode.Scalar(digit)).hexDigitValue.map({ UInt8($0) }) else {
+                return nil
+            }
             if let first = high {
                 bytes.append(first << 4 | nibble)
                 high = nil

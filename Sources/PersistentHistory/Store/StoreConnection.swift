@@ -60,7 +60,8 @@ enum StoreConnection {
                 hint: "Check the path and the permissions of its folders.")
         }
         guard status.st_mode & S_IFMT == S_IFREG else {
-            throw HistoryError(.storeCorrupt, "\"\(path)\" is no file.", hint: "A store is a SQLite database file.")
+            throw HistoryError(
+                .storeCorrupt, "\"\(path)\" is no file.", hint: "A store is a SQLite database file.")
         }
     }
 }
@@ -72,7 +73,8 @@ extension Database {
     public func installHistory() throws {
         let result = sqlite3_history_init(sqliteConnection, nil, nil)
         if result != SQLITE_OK {
-            throw HistoryError(.sqlite, "The history functions could not be installed (SQLite result \(result)).")
+            throw HistoryError(
+                .sqlite, "The history functions could not be installed (SQLite result \(result)).")
         }
     }
 
@@ -99,7 +101,8 @@ extension HistoryError {
         let said = error.message ?? "SQLite result \(error.extendedResultCode.rawValue)"
         switch error.resultCode {
         case .SQLITE_NOTADB:
-            self.init(.storeCorrupt, "\"\(path)\" is no SQLite database.", hint: "Check the path.", cause: error)
+            self.init(
+                .storeCorrupt, "\"\(path)\" is no SQLite database.", hint: "Check the path.", cause: error)
         case .SQLITE_CORRUPT:
             self.init(
                 .storeCorrupt, "The store \"\(path)\" is damaged: \(said).",

@@ -3,11 +3,14 @@ import PersistentHistory
 
 /// `--since` and `--until`.
 enum DateArgument {
-    static let help = "ISO 8601, as 2026-01-07, 2026-01-07T10:30 or 2026-01-07T10:30:00.250+01:00; UTC where no zone is given."
+    static let help =
+        "ISO 8601, as 2026-01-07, 2026-01-07T10:30 or 2026-01-07T10:30:00.250+01:00; UTC where no zone is given."
 
     /// The first instant that is meant.
     static func since(_ text: String) throws -> HistoryTimestamp {
-        guard let date = HistoryTimestamp(iso8601: text, roundingUp: true) else { throw ValidationError(problem) }
+        guard let date = HistoryTimestamp(iso8601: text, roundingUp: true) else {
+            throw ValidationError(problem)
+        }
         return date
     }
 

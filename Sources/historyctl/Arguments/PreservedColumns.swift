@@ -26,9 +26,13 @@ struct PreservedColumns {
         for dot in text.indices.reversed() where text[dot] == "." {
             guard let table = tableName(String(text[..<dot])) else { continue }
             let column = String(text[text.index(after: dot)...])
-            if tables[table]?.contains(where: { Self.same($0, column) }) == true { readings.append((table, column)) }
+            if tables[table]?.contains(where: { Self.same($0, column) }) == true {
+                readings.append((table, column))
+            }
         }
-        let isNamed = { (reading: (table: String, column: String)) in named.contains { Self.same($0, reading.table) } }
+        let isNamed = { (reading: (table: String, column: String)) in
+            named.contains { Self.same($0, reading.table) }
+        }
         if let reading = readings.first(where: isNamed) ?? readings.first { return reading }
         throw HistoryError(
             .notAnEntity, "The store has no column \"\(text)\" to preserve.",

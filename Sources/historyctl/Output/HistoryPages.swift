@@ -14,7 +14,8 @@ struct HistoryPages {
     private var isAtEnd = false
 
     init(
-        _ reader: HistoryReader, after: HistoryToken?, before: HistoryToken?, filter: HistoryFilter, limit: Int?,
+        _ reader: HistoryReader, after: HistoryToken?, before: HistoryToken?, filter: HistoryFilter,
+        limit: Int?,
         isReversed: Bool
     ) throws {
         if let after { try reader.check(after: after) }
@@ -30,7 +31,8 @@ struct HistoryPages {
     /// The next transactions, perhaps none; nil at the end.
     mutating func next() throws -> [HistoryTransaction]? {
         guard !isAtEnd, remaining > 0 else { return nil }
-        let batch = isReversed
+        let batch =
+            isReversed
             ? try reader.reversedBatch(before: place, filter: filter)
             : try reader.batch(after: place ?? 0, filter: filter)
         place = batch.end

@@ -23,7 +23,9 @@ struct StandardOutput: ~Copyable {
     mutating func flush() throws(StreamError) {
         var start = 0
         while start < buffer.count {
-            let written = buffer[start...].withUnsafeBytes { Glibc.write(STDOUT_FILENO, $0.baseAddress, $0.count) }
+            let written = buffer[start...].withUnsafeBytes {
+                Glibc.write(STDOUT_FILENO, $0.baseAddress, $0.count)
+            }
             if written > 0 {
                 start += written
             } else if errno != EINTR {

@@ -14,7 +14,11 @@ struct TransactionWriter {
             switch format {
             case .json: .json(JSONBytes(reservingCapacity: 4096))
             case .table:
-                .table(TextTable(["TOKEN", "TIME", "AUTHOR", "CONTEXT", "PROCESS", "OPERATION", "ENTITY", "OBJECT", "CHANGED"]))
+                .table(
+                    TextTable([
+                        "TOKEN", "TIME", "AUTHOR", "CONTEXT", "PROCESS", "OPERATION", "ENTITY", "OBJECT",
+                        "CHANGED",
+                    ]))
             }
     }
 
@@ -29,7 +33,9 @@ struct TransactionWriter {
             }
             form = .json(json)
         case .table(var table):
-            try table.write(transactions.flatMap { transaction in transaction.changes.map { Self.row($0, transaction) } }, to: &output)
+            try table.write(
+                transactions.flatMap { transaction in transaction.changes.map { Self.row($0, transaction) } },
+                to: &output)
             form = .table(table)
         }
     }
@@ -37,7 +43,8 @@ struct TransactionWriter {
     private static func row(_ change: HistoryChange, _ transaction: HistoryTransaction) -> [String] {
         [
             transaction.token.description, transaction.timestamp.description, transaction.author ?? "",
-            transaction.context ?? "", transaction.processID.map { String($0) } ?? "", change.operation.rawValue,
+            transaction.context ?? "", transaction.processID.map { String($0) } ?? "",
+            change.operation.rawValue,
             change.entity.name, object(change.objectID), change.changedProperties.joined(separator: ", "),
         ]
     }

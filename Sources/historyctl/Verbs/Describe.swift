@@ -22,7 +22,8 @@ struct Describe: ParsableCommand {
             try output.writeLine("")
             var table = TextTable(["ENTITY", "CHANGES", "PRESERVED"])
             try table.write(
-                description.entities.map { [$0.name, "\($0.changes)", $0.preserved.joined(separator: ", ")] }, to: &output)
+                description.entities.map { [$0.name, "\($0.changes)", $0.preserved.joined(separator: ", ")] },
+                to: &output)
         }
         try output.flush()
     }

@@ -12,19 +12,26 @@ struct History: ParsableCommand {
     @Argument(help: "The SQLite file.", completion: .file())
     var store: String
 
-    @Option(help: ArgumentHelp("Only what is newer than this token's transaction.", valueName: "token"), transform: TokenArgument.token)
+    @Option(
+        help: ArgumentHelp("Only what is newer than this token's transaction.", valueName: "token"),
+        transform: TokenArgument.token)
     var after: HistoryToken?
 
-    @Option(help: ArgumentHelp("Only what is older than this token's transaction.", valueName: "token"), transform: TokenArgument.token)
+    @Option(
+        help: ArgumentHelp("Only what is older than this token's transaction.", valueName: "token"),
+        transform: TokenArgument.token)
     var before: HistoryToken?
 
     @Option(
-        help: ArgumentHelp("Only what was recorded at this time or later.", discussion: DateArgument.help, valueName: "date"),
+        help: ArgumentHelp(
+            "Only what was recorded at this time or later.", discussion: DateArgument.help, valueName: "date"),
         transform: DateArgument.since)
     var since: HistoryTimestamp?
 
     @Option(
-        help: ArgumentHelp("Only what was recorded at this time or earlier; a date without a time includes its day.", valueName: "date"),
+        help: ArgumentHelp(
+            "Only what was recorded at this time or earlier; a date without a time includes its day.",
+            valueName: "date"),
         transform: DateArgument.until)
     var until: HistoryTimestamp?
 
@@ -43,7 +50,9 @@ struct History: ParsableCommand {
     @Option(help: "Only changes of this kind.")
     var operation: [ChangeOperation] = []
 
-    @Option(help: ArgumentHelp("Only changes of the object with this objectIDURL.", valueName: "url"), transform: ObjectArgument.url)
+    @Option(
+        help: ArgumentHelp("Only changes of the object with this objectIDURL.", valueName: "url"),
+        transform: ObjectArgument.url)
     var object: ObjectIDURL?
 
     @Option(help: "Not more transactions than this.")
@@ -62,7 +71,8 @@ struct History: ParsableCommand {
     func run() throws {
         let reader = try HistoryReader(path: store)
         var pages = try HistoryPages(
-            reader, after: after, before: before, filter: filter(for: reader), limit: limit, isReversed: reverse)
+            reader, after: after, before: before, filter: filter(for: reader), limit: limit, isReversed: reverse
+        )
         var output = StandardOutput()
         var writer = TransactionWriter(format)
         while let transactions = try pages.next() { try writer.write(transactions, to: &output) }

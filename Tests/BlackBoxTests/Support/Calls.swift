@@ -65,7 +65,8 @@ struct Call: Sendable {
         if let transaction = params.transaction {
             let first = params.contexts.first
             let keys = params.contexts.map(\.key).joined(separator: " ")
-            return "\(head) \(transaction.number) \(transaction.author ?? "-") \(first?.entityName ?? "") \(first?.operation ?? "") \(keys)"
+            return
+                "\(head) \(transaction.number) \(transaction.author ?? "-") \(first?.entityName ?? "") \(first?.operation ?? "") \(keys)"
         }
         let transactions = (params.transactions ?? []).map { "\($0.number) \($0.author ?? "-")" }
         return "\(head) [\(transactions.joined(separator: ", "))]"
@@ -77,7 +78,9 @@ struct Call: Sendable {
         text.replace(/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/, with: "STORE")
         text.replace(/"id":[0-9]+,"method"/, with: #""id":ID,"method""#)
         text.replace(/[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z/, with: "TIME")
-        for (process, name) in processes { text.replace("\"processID\":\(process)", with: "\"processID\":\(name)") }
+        for (process, name) in processes {
+            text.replace("\"processID\":\(process)", with: "\"processID\":\(name)")
+        }
         return text
     }
 }
@@ -90,7 +93,8 @@ extension Workbench {
     @discardableResult
     func calls(_ count: Int, of daemon: DaemonUnderTest) async throws -> [Call] {
         try await eventually(
-            "\(count) calls", state: {
+            "\(count) calls",
+            state: {
                 "There were:\n\(RunningProgram.text(self.path("calls")))and the log was:\n\(daemon.log.joined(separator: "\n"))"
             }
         ) {

@@ -23,10 +23,17 @@ struct DaemonUnderTest: Sendable {
     /// Waits for a line with a text in it, and gives it.
     @discardableResult
     func logged(_ text: String, times: Int = 1, within limit: Duration = .seconds(60)) async throws -> String {
-        try await eventually("\"\(text)\" in the log", within: limit, state: { "\n" + log.joined(separator: "\n") }) {
+        try await eventually(
+            "\"\(text)\" in the log", within: limit, state: { "\n" + log.joined(separator: "\n") }
+        ) {
             let lines = log.filter { $0.contains(text) }
             if lines.count >= times { return lines[times - 1] }
-            if let ended = program.ended { throw WaitedTooLong(description: "The daemon ended, \(ended), without \"\(text)\" in its log:\n\(log.joined(separator: "\n"))") }
+            if let ended = program.ended {
+                throw WaitedTooLong(
+                    description:
+                        "The daemon ended, \(ended), without \"\(text)\" in its log:\n\(log.joined(separator: "\n"))"
+                )
+            }
             return nil
         }
     }
@@ -43,7 +50,9 @@ struct DaemonUnderTest: Sendable {
     }
 
     /// Stops it, as a service manager does; it must end well.
-    func stop(within limit: Duration = .seconds(30), sourceLocation: SourceLocation = #_sourceLocation) async throws {
+    func stop(within limit: Duration = .seconds(30), sourceLocation: SourceLocation = #_sourceLocation)
+        async throws
+    {
         program.signal(SIGTERM)
         let ending = try await program.end(within: limit)
         #expect(ending == .exited(0), "\(log.joined(separator: "\n"))", sourceLocation: sourceLocation)

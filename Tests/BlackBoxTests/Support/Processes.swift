@@ -27,7 +27,9 @@ enum Processes {
     static func switches(_ process: pid_t) -> Int {
         let threads = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/\(process)/task")) ?? []
         return threads.reduce(0) { sum, thread in
-            let line = file(process, "task/\(thread)/status").split(separator: "\n").first { $0.hasPrefix("voluntary_ctxt_switches:") }
+            let line = file(process, "task/\(thread)/status").split(separator: "\n").first {
+                $0.hasPrefix("voluntary_ctxt_switches:")
+            }
             return sum + (line?.split(whereSeparator: \.isWhitespace).last.flatMap { Int($0) } ?? 0)
         }
     }
@@ -43,5 +45,7 @@ enum Processes {
         return text[text.index(after: end)...].split(separator: " ")
     }
 
-    private static func file(_ process: pid_t, _ name: String) -> String { RunningProgram.text("/proc/\(process)/\(name)") }
+    private static func file(_ process: pid_t, _ name: String) -> String {
+        RunningProgram.text("/proc/\(process)/\(name)")
+    }
 }

@@ -41,11 +41,14 @@ private actor ExtensionBuild {
         defer { for suffix in ["", ".out", ".err"] { unlink(part + suffix) } }
         try await RunningProgram(
             [
-                Products.compiler, "-O2", "-fPIC", "-shared", "-o", part, sources + "/history.c", "-I" + sources + "/include",
+                Products.compiler, "-O2", "-fPIC", "-shared", "-o", part, sources + "/history.c",
+                "-I" + sources + "/include",
             ], files: part
         ).succeed()
         // Another test process may do the same: neither sees half a file.
-        guard rename(part, path) == 0 else { throw RunningProgram.Failure(description: "\(part) could not be renamed") }
+        guard rename(part, path) == 0 else {
+            throw RunningProgram.Failure(description: "\(part) could not be renamed")
+        }
         return path
     }
 }

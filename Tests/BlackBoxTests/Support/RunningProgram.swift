@@ -24,7 +24,9 @@ final class RunningProgram: Sendable {
     ///   - environment: The whole of it.
     ///   - files: The files that take the outputs are named after this path, with `.out` and `.err`.
     ///   - input: The file that is standard input.
-    init(_ arguments: [String], environment: [String: String] = [:], files: String, input: String = "/dev/null") throws {
+    init(_ arguments: [String], environment: [String: String] = [:], files: String, input: String = "/dev/null")
+        throws
+    {
         self.arguments = arguments
         outputFile = files + ".out"
         errorFile = files + ".err"
@@ -60,7 +62,8 @@ final class RunningProgram: Sendable {
             }
         }
         guard number == 0 else {
-            throw Failure(description: "\(arguments) could not be started: \(String(cString: strerror(number)))")
+            throw Failure(
+                description: "\(arguments) could not be started: \(String(cString: strerror(number)))")
         }
         self.processID = processID
     }

@@ -15,7 +15,8 @@ struct StoreSetup {
     /// One consumer with a replica of everything in `replica.sqlite`.
     static func mirrored(_ author: String = "Mirror", entities: String? = nil) -> String {
         let only = entities.map { #", "entities": \#($0)"# } ?? ""
-        return #"[{"name": "\#(author)", "contexts": [{"name": "view", "kind": "replica", "path": "replica.sqlite"\#(only)}]}]"#
+        return
+            #"[{"name": "\#(author)", "contexts": [{"name": "view", "kind": "replica", "path": "replica.sqlite"\#(only)}]}]"#
     }
 
     var json: String {
@@ -55,7 +56,9 @@ struct PluginSetup {
         environment["BENCH"] = folder
         let variables = environment.sorted { $0.key < $1.key }.map { #""\#($0.key)": "\#($0.value)""# }
         var members = [
-            #""name": "\#(name)""#, #""command": ["\#(behaviour.interpreter)", "\#(folder)/\#(behaviour.rawValue)", "\#(mode)"]"#, #""mode": "\#(mode)""#,
+            #""name": "\#(name)""#,
+            #""command": ["\#(behaviour.interpreter)", "\#(folder)/\#(behaviour.rawValue)", "\#(mode)"]"#,
+            #""mode": "\#(mode)""#,
             #""environment": {\#(variables.joined(separator: ", "))}"#,
         ]
         if !more.isEmpty { members.append(more) }

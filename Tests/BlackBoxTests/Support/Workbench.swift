@@ -33,17 +33,21 @@ final class Workbench: Sendable {
     var configuration: String { path("historyd.json") }
 
     /// Writes the configuration and the manifest.
-    func configure(_ stores: StoreSetup..., plugins: [PluginSetup] = [PluginSetup()], more: String = "") throws {
+    func configure(_ stores: StoreSetup..., plugins: [PluginSetup] = [PluginSetup()], more: String = "") throws
+    {
         let more = more.isEmpty ? "" : ", " + more
         try folder.write(
             "historyd.json",
-            #"{"version": 1, "stores": [\#(stores.map(\.json).joined(separator: ", "))], "plugins": ["plugins.json"]\#(more)}"#)
+            #"{"version": 1, "stores": [\#(stores.map(\.json).joined(separator: ", "))], "plugins": ["plugins.json"]\#(more)}"#
+        )
         let plugins = plugins.map { $0.json(folder: folder.path) }
         try folder.write("plugins.json", #"{"version": 1, "plugins": [\#(plugins.joined(separator: ",\n"))]}"#)
     }
 
     /// Starts a program, which ends with the workbench at the latest.
-    func start(_ arguments: [String], _ name: String, environment: [String: String] = [:], input: String = "/dev/null") throws -> RunningProgram {
+    func start(
+        _ arguments: [String], _ name: String, environment: [String: String] = [:], input: String = "/dev/null"
+    ) throws -> RunningProgram {
         let program = try RunningProgram(arguments, environment: environment, files: path(name), input: input)
         programs.withLock { $0.append(program) }
         return program
@@ -60,12 +64,15 @@ final class Workbench: Sendable {
     func launchDaemon(_ arguments: [String] = [], name: String = "historyd") throws -> DaemonUnderTest {
         let before = RunningProgram.text(path(name) + ".err").utf8.count
         let program = try start(
-            [Products.historyd, "--config", configuration] + arguments, name, environment: ["STATE_DIRECTORY": path("state")])
+            [Products.historyd, "--config", configuration] + arguments, name,
+            environment: ["STATE_DIRECTORY": path("state")])
         return DaemonUnderTest(program, logFrom: before)
     }
 
     /// Runs the daemon to its end with some option.
-    func runDaemon(_ arguments: String...) async throws -> (status: RunningProgram.Ending, output: String, log: [String]) {
+    func runDaemon(_ arguments: String...) async throws -> (
+        status: RunningProgram.Ending, output: String, log: [String]
+    ) {
         let daemon = try launchDaemon(arguments, name: "historyd-\(arguments.joined())-\(UUID().uuidString)")
         let ending = try await daemon.program.end()
         return (ending, daemon.program.output, daemon.log)
@@ -75,7 +82,9 @@ final class Workbench: Sendable {
 
     /// Makes a hook misbehave, as `Plugins` tells, from its next call on.
     func misbehave(_ manner: String, _ hook: String) throws { try folder.write("\(manner)-\(hook)", "") }
-    func behave(_ manner: String, _ hook: String) throws { try FileManager.default.removeItem(atPath: path("\(manner)-\(hook)")) }
+    func behave(_ manner: String, _ hook: String) throws {
+        try FileManager.default.removeItem(atPath: path("\(manner)-\(hook)"))
+    }
 
     // MARK: End
 
@@ -91,7 +100,9 @@ final class Workbench: Sendable {
         // a daemon that was killed may take a moment.
         let folder = folder.path
         do {
-            try await eventually("the end of all processes of \(folder)", within: .seconds(10)) { Processes.naming(folder).isEmpty }
+            try await eventually("the end of all processes of \(folder)", within: .seconds(10)) {
+                Processes.naming(folder).isEmpty
+            }
         } catch {
             for process in Processes.naming(folder) { kill(process, SIGKILL) }
             throw error
@@ -130,5 +141,7 @@ final class Locked<Value>: Sendable {
 
     init(_ value: sending Value) { self.value = value }
 
-    func withLock<Result>(_ body: (inout Value) throws -> Result) rethrows -> Result { try lock.withLock { try body(&value) } }
+    func withLock<Result>(_ body: (inout Value) throws -> Result) rethrows -> Result {
+        try lock.withLock { try body(&value) }
+    }
 }

@@ -27,21 +27,27 @@ extension Workbench {
     /// Writes each script as one transaction, and ends: the process's id.
     @discardableResult
     func write(
-        _ scripts: String..., as author: String? = nil, context: String? = nil, from client: Writers.Client = .python,
+        _ scripts: String..., as author: String? = nil, context: String? = nil,
+        from client: Writers.Client = .python,
         to store: String? = nil
     ) async throws -> pid_t {
         let store = store ?? self.store
         let library = try await Products.historyExtension()
         let arguments: [String]
         switch client {
-        case .python: arguments = [Products.python, path("write.py"), store, library, author ?? "", context ?? ""] + scripts
+        case .python:
+            arguments =
+                [Products.python, path("write.py"), store, library, author ?? "", context ?? ""] + scripts
         case .shell:
             var commands = [".timeout 60000"]
             if let author {
                 let context = context.map { ", '\($0)'" } ?? ""
-                commands += [".load \(library) sqlite3_history_init", "SELECT history_author('\(author)'\(context))"]
+                commands += [
+                    ".load \(library) sqlite3_history_init", "SELECT history_author('\(author)'\(context))",
+                ]
             }
-            arguments = [Products.shell, "-bail", store] + commands + scripts.map { "BEGIN IMMEDIATE; \($0); COMMIT" }
+            arguments =
+                [Products.shell, "-bail", store] + commands + scripts.map { "BEGIN IMMEDIATE; \($0); COMMIT" }
         }
         let program = try start(arguments, "writer-\(UUID().uuidString)")
         try await program.succeed()
@@ -51,11 +57,15 @@ extension Workbench {
     /// Runs SQL as it stands, by a client that does not declare itself, and gives what it prints.
     @discardableResult
     func sql(_ script: String, of file: String? = nil) async throws -> String {
-        try await start([Products.shell, "-bail", file ?? store, ".timeout 60000", script], "sql-\(UUID().uuidString)").succeed()
+        try await start(
+            [Products.shell, "-bail", file ?? store, ".timeout 60000", script], "sql-\(UUID().uuidString)"
+        ).succeed()
     }
 
     /// Starts a Python program that may say `connect(path, author=…, context=…)`.
-    func startPython(_ code: String, _ name: String = "python-\(UUID().uuidString)") async throws -> RunningProgram {
+    func startPython(_ code: String, _ name: String = "python-\(UUID().uuidString)") async throws
+        -> RunningProgram
+    {
         let head = """
             import os, random, select, sqlite3, sys, time
             def connect(path, author=None, context=None, *pragmas):
