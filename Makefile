@@ -17,7 +17,14 @@ build-extension = $(CC) -std=gnu11 -O2 -Wall -Wextra -Werror -fPIC -shared \
 # Files that name the places of an installation do so as if PREFIX were /usr, SYSCONFDIR /etc.
 install-text = install -D -m 644 $(1) $(2) && \
 	sed -i 's,/usr/\(bin\|lib\|share\)/,$(PREFIX)/\1/,g; s,/etc/historyd/,$(SYSCONFDIR)/historyd/,g' $(2)
-sanitized-test = $(SWIFT) test --sanitize=$(1) --disable-xctest --scratch-path $(2) --skip SystemdTests $(TESTFLAGS)
+# One process for each group: tests of one process share its few threads, and those that compute
+# would keep those waiting that listen to a daemon.
+TESTGROUPS = PersistentHistoryTests HistoryConfigurationTests|HistoryPluginsTests|HistoryDaemonTests \
+	BlackBoxTests|SystemdTests
+test-command = $(SWIFT) test --skip-build --disable-xctest
+run-tests = $(if $(TESTFLAGS),$(test-command) $(1) $(TESTFLAGS),@failed=; \
+	for group in $(foreach group,$(TESTGROUPS),'$(group)'); do \
+	$(test-command) --filter "$$group" $(1) || failed=1; done; [ -z "$$failed" ])
 
 .DEFAULT_GOAL := help
 .PHONY: help dependencies build debug test run bench install uninstall tsan asan lint format security clean
@@ -47,19 +54,8 @@ debug: dependencies ## Build for development, tests included, in .build/debug.
 	$(SWIFT) build --build-tests
 	$(call build-extension,.build/debug)
 
-# One process for each group: tests of one process share its few threads, and those that compute
-# would keep those waiting that listen to a daemon.
-TESTGROUPS = PersistentHistoryTests HistoryConfigurationTests|HistoryPluginsTests|HistoryDaemonTests \
-	BlackBoxTests|SystemdTests
-
-test: debug ## Run every test. TESTFLAGS="--filter NAME" runs some.
-ifdef TESTFLAGS
-	$(SWIFT) test --skip-build --disable-xctest $(TESTFLAGS)
-else
-	@failed=; for group in $(foreach group,$(TESTGROUPS),'$(group)'); do \
-		$(SWIFT) test --skip-build --disable-xctest --filter "$$group" || failed=1; done; \
-	[ -z "$$failed" ]
-endif
+test: debug ## Run every test. TESTFLAGS="--filter NAME" runs some, here and below.
+	$(run-tests)
 
 run: debug ## Run the daemon on a small store of its own in .run, ready to be tried.
 	@config/sample/run .build/debug .run
@@ -94,15 +90,16 @@ uninstall: ## Remove what `install` put there, but for configuration and state.
 	rm -f $(DESTDIR)$(PREFIX)/lib/systemd/catalog/historyd.catalog
 	@[ -n "$(DESTDIR)" ] || [ ! -d /run/systemd/system ] || systemctl daemon-reload
 
+tsan: export TSAN_OPTIONS = suppressions=$(CURDIR)/Tests/tsan.suppressions
 tsan: dependencies ## Run the tests under the thread sanitizer.
 	$(SWIFT) build --build-tests --sanitize=thread --scratch-path .build-tsan
 	$(call build-extension,.build-tsan/debug)
-	TSAN_OPTIONS="suppressions=$(CURDIR)/Tests/tsan.suppressions" $(call sanitized-test,thread,.build-tsan)
+	$(call run-tests,--sanitize=thread --scratch-path .build-tsan --skip SystemdTests)
 
 asan: dependencies ## Run the tests under the address sanitizer.
 	$(SWIFT) build --build-tests --sanitize=address --scratch-path .build-asan
 	$(call build-extension,.build-asan/debug)
-	$(call sanitized-test,address,.build-asan)
+	$(call run-tests,--sanitize=address --scratch-path .build-asan --skip SystemdTests)
 
 lint: ## Check the style of the sources.
 	$(SWIFT) format lint --strict --recursive Sources Tests Package.swift
