@@ -4,7 +4,10 @@ import Testing
 /// What a daemon takes while nothing happens.
 @Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(15)))
 struct IdleTests {
-    @Test("Nothing happens while nothing happens", arguments: Journal.allCases)
+    @Test(
+        "Nothing happens while nothing happens",
+        .disabled(if: Sanitizers.watchThreads, "the thread sanitizer's own thread never sleeps"),
+        arguments: Journal.allCases)
     func idle(_ journal: Journal) async throws {
         try await withWorkbench(journal) { bench in
             try bench.configure(

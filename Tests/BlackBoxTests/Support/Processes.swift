@@ -49,3 +49,14 @@ enum Processes {
         RunningProgram.text("/proc/\(process)/\(name)")
     }
 }
+
+/// What the tests were built with.
+enum Sanitizers {
+    static let options = ProcessInfo.processInfo.environment.filter {
+        $0.key == "TSAN_OPTIONS" || $0.key == "ASAN_OPTIONS"
+    }
+    /// The thread sanitizer has a thread of its own, which wakes ten times a second.
+    static let watchThreads = options["TSAN_OPTIONS"] != nil
+    /// The address sanitizer keeps what was freed for a while.
+    static let watchMemory = options["ASAN_OPTIONS"] != nil
+}

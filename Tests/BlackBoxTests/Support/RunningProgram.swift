@@ -54,6 +54,7 @@ final class RunningProgram: Sendable {
         var environment = environment
         environment["PATH"] = "/usr/local/bin:/usr/bin:/bin"
         environment["HOME"] = environment["HOME"] ?? "/nonexistent"
+        environment.merge(Sanitizers.options) { given, _ in given }
         let program = arguments[0]
         var processID: pid_t = 0
         let number = Self.withCStrings(arguments) { arguments in
