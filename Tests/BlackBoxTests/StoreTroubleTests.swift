@@ -79,7 +79,8 @@ struct StoreTroubleTests {
             try await bench.write("INSERT INTO person (id) VALUES (1)", as: "Widget")
             try await bench.calls(1, of: daemon)
             try await daemon.stop()
-            #expect(try bench.calls().map(\.summary) == ["audit/all MainApp 1 Widget person insert p1"])
+            let summaries = try bench.calls().map(\.summary)
+            #expect(summaries == ["audit/all MainApp 1 Widget person insert p1"])
         }
     }
 
@@ -104,7 +105,8 @@ struct StoreTroubleTests {
             try await bench.write("INSERT INTO person (id) VALUES (2)", as: "Widget")
             try await bench.calls(1, of: daemon)
             try await daemon.stop()
-            #expect(try bench.calls().map(\.summary) == ["audit/all MainApp 1 Widget person insert p2"])
+            let summaries = try bench.calls().map(\.summary)
+            #expect(summaries == ["audit/all MainApp 1 Widget person insert p2"])
         }
     }
 
@@ -155,8 +157,9 @@ struct StoreTroubleTests {
             try await bench.write("INSERT INTO person (id) VALUES (2)", as: "Widget")
             try await bench.calls(2, of: daemon)
             try await daemon.stop()
+            let summaries = try bench.calls().map(\.summary)
             #expect(
-                try bench.calls().map(\.summary) == [
+                summaries == [
                     "audit/all MainApp 1 Widget person insert p1",
                     "audit/all MainApp 2 Widget person insert p2",
                 ])
@@ -189,8 +192,9 @@ struct StoreTroubleTests {
             try await daemon.sparing { try await locker?.succeed() }
             try await bench.calls(2, of: daemon)
             try await daemon.stop()
+            let summaries = try bench.calls().map(\.summary)
             #expect(
-                try bench.calls().map(\.summary) == [
+                summaries == [
                     "audit/all MainApp 1 Widget person insert p1",
                     "audit/all MainApp 2 Widget person insert p2",
                 ])

@@ -43,13 +43,16 @@ public final class StopSignal: Sendable {
         }
     }
 
-    /// Runs an operation that is cancelled when a stop is requested, and gives what it returns then.
-    public func cancelling<T: Sendable>(_ operation: @escaping @Sendable () async throws -> T) async throws -> T
-    {
+    /// Runs an operation that is cancelled when a stop is requested, or some time after it, and gives what
+    /// it returns then.
+    public func cancelling<T: Sendable>(
+        after grace: Duration = .zero, _ operation: @escaping @Sendable () async throws -> T
+    ) async throws -> T {
         try await withThrowingTaskGroup(of: T?.self) { group in
             group.addTask { try await operation() }
             group.addTask {
                 await self.wait()
+                if grace > .zero { try await Task.sleep(for: grace) }
                 return nil
             }
             defer { group.cancelAll() }

@@ -12,6 +12,10 @@ struct ObserverDispatch: Sendable {
         var delivered: [(hook: String, deliveries: Deliveries)] = []
     }
 
+    /// How long calls that are under way when a stop is requested may take. One that takes longer is
+    /// made again, with the same delivery id.
+    private static let grace: Duration = .seconds(1)
+
     /// Makes a plan's calls, until one fails or a stop is requested.
     ///
     /// Calls that follow each other to one endpoint are handed to it together, so that it may have
@@ -29,7 +33,7 @@ struct ObserverDispatch: Sendable {
                 result = ObserverOutcome(succeeded: 0)
             } else {
                 do {
-                    result = try await stop.cancelling { await endpoint.observe(calls) }
+                    result = try await stop.cancelling(after: grace) { await endpoint.observe(calls) }
                 } catch {
                     result = ObserverOutcome(succeeded: 0)
                 }
