@@ -32,7 +32,7 @@ extension Workbench {
         to store: String? = nil
     ) async throws -> pid_t {
         let store = store ?? self.store
-        let library = try await Products.historyExtension()
+        let library = try await BuiltProducts.libhistory()
         let arguments: [String]
         switch client {
         case .python:
@@ -73,7 +73,7 @@ extension Workbench {
                 for pragma in pragmas: connection.execute('PRAGMA ' + pragma).fetchall()
                 if author:
                     connection.enable_load_extension(True)
-                    connection.load_extension('\(try await Products.historyExtension())')
+                    connection.load_extension('\(try await BuiltProducts.libhistory())')
                     connection.execute('SELECT history_author(?, ?)', (author, context)).fetchall()
                 return connection
             bench = '\(folder.path)'
