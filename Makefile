@@ -49,7 +49,8 @@ debug: dependencies ## Build for development, tests included, in .build/debug.
 
 # One process for each group: tests of one process share its few threads, and those that compute
 # would keep those waiting that listen to a daemon.
-TESTGROUPS = PersistentHistoryTests HistoryConfigurationTests|HistoryPluginsTests|HistoryDaemonTests \
+TESTGROUPS = PersistentHistoryTests \
+	HistoryConfigurationTests|HistoryControlTests|HistoryPluginsTests|HistoryDaemonTests \
 	BlackBoxTests|SystemdTests
 
 test: debug ## Run every test. TESTFLAGS="--filter NAME" runs some.

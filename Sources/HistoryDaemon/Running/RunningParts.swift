@@ -1,0 +1,69 @@
+import HistoryConfiguration
+import HistoryPlugins
+import Logging
+import PersistentHistory
+
+/// A plugin that answers calls, with what it was made from.
+struct RunningPlugin: Sendable {
+    /// Without its hooks, and without what is done when they fail: a change of those needs no other process.
+    let making: PluginConfiguration
+    let endpoint: any HookEndpoint
+    /// The process that is kept, where it is one.
+    let coprocess: CoprocessPlugin?
+    /// Opens when that has ended.
+    var end: StartGate?
+
+    init(_ plugin: PluginConfiguration, logger: Logger) {
+        making = Self.making(plugin)
+        switch plugin.mode {
+        case .coprocess:
+            let coprocess = CoprocessPlugin(PluginDescription(plugin), logger: logger)
+            self.coprocess = coprocess
+            endpoint = coprocess
+        case .oneshot:
+            coprocess = nil
+            endpoint = OneshotPlugin(PluginDescription(plugin), logger: logger)
+        }
+    }
+
+    static func making(_ plugin: PluginConfiguration) -> PluginConfiguration {
+        var plugin = plugin
+        plugin.hooks = []
+        plugin.policy = FailurePolicy()
+        return plugin
+    }
+
+    /// Ends the process, and waits for that.
+    func stop() async {
+        guard let coprocess else { return }
+        coprocess.stop()
+        await end?.wait()
+    }
+}
+
+/// A store that is served.
+struct RunningStore: Sendable {
+    let configuration: StoreConfiguration
+    let served: ServedStore
+    /// Stays when the store is begun anew with another configuration.
+    let control: StoreControl
+    let stop: StopSignal
+    /// Opens when it is open, or when it is certain that there is nothing to open yet.
+    let up: StartGate
+    let end: StartGate
+
+    var name: String { configuration.name }
+}
+
+extension HookRoster {
+    /// The hooks, ready to be registered with what answers their calls.
+    func hooks(calling running: [String: RunningPlugin]) -> [Hook] {
+        let byHook = Dictionary(plugins.flatMap { plugin in plugin.hooks.map { ($0.id, plugin) } }) {
+            first, _ in first
+        }
+        return hooks.compactMap { hook in
+            guard let plugin = byHook[hook.id], let endpoint = running[plugin.name]?.endpoint else { return nil }
+            return hook.hook(calling: endpoint, policy: plugin.policy)
+        }
+    }
+}
