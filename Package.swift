@@ -77,7 +77,7 @@ let package = Package(
             swiftSettings: strict),
         .executableTarget(
             name: "historyctl",
-            dependencies: ["PersistentHistory", "HistoryConfiguration", "HistoryControl", arguments],
+            dependencies: ["PersistentHistory", "HistoryConfiguration", "HistoryControl", arguments, nio[0]],
             swiftSettings: strict),
         .executableTarget(
             name: "historyd-bench",

@@ -27,6 +27,12 @@ public struct ControlClient: Sendable {
         do {
             try await send(command, body, over: connect(group), take)
             result = .success(())
+        } catch is HTTPParserError {
+            result = .failure(Self.cutOff)
+        } catch is ChannelError {
+            result = .failure(Self.cutOff)
+        } catch is IOError {
+            result = .failure(Self.cutOff)
         } catch {
             result = .failure(error)
         }
@@ -95,9 +101,14 @@ public struct ControlClient: Sendable {
                     throw Self.error(refusal, status)
                 }
             }
-            throw Unreachable(
-                description: "historyd closed the connection before it had answered.", isForbidden: false)
+            throw Self.cutOff
         }
+    }
+
+    private static var cutOff: Unreachable {
+        Unreachable(
+            description: "historyd ended, or closed the connection, before its answer was complete.",
+            isForbidden: false)
     }
 
     private static func error(_ body: [UInt8], _ status: HTTPResponseStatus) -> ControlError {

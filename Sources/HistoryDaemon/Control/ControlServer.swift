@@ -33,10 +33,11 @@ struct ControlServer: Service {
             }
         }
         gate.open()
-        try await withGracefulShutdownHandler {
+        defer { listener.remove() }
+        do {
             try await cancelWhenGracefulShutdown { try await accept(server) }
-        } onGracefulShutdown: {
-            listener.remove()
+        } catch is CancellationError {
+            // The daemon stops; who was connected is told by the end of the connection.
         }
         try await group.shutdownGracefully()
     }

@@ -7,14 +7,15 @@ enum Products {
         .deletingLastPathComponent
 
     static var historyd: String { folder + "/historyd" }
+    static var historyctl: String { folder + "/historyctl" }
 
     static let python = "/usr/bin/python3"
     static let shell = "/usr/bin/sqlite3"
     static let compiler = "/usr/bin/cc"
 
     /// What the tests here can not do without: other processes, in other languages.
-    static let areThere = [historyd, python, shell, compiler].allSatisfy(FileManager.default.isExecutableFile)
-    static let missing = "needs the built historyd, python3, sqlite3 and cc"
+    static let areThere = [historyd, historyctl, python, shell, compiler].allSatisfy(FileManager.default.isExecutableFile)
+    static let missing = "needs the built historyd and historyctl, python3, sqlite3 and cc"
 
     /// The loadable extension, compiled as it is shipped: without the Swift runtime.
     static func historyExtension() async throws -> String { try await ExtensionBuild.shared.path() }
