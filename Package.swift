@@ -72,7 +72,8 @@ let package = Package(
         .executableTarget(
             name: "historyd",
             dependencies: [
-                "HistoryDaemon", "HistoryConfiguration", "HistoryControl", "PersistentHistory", arguments, logging,
+                "HistoryDaemon", "HistoryConfiguration", "HistoryControl", "PersistentHistory", arguments,
+                logging,
             ],
             swiftSettings: strict),
         .executableTarget(
@@ -99,10 +100,13 @@ let package = Package(
             name: "HistoryPluginsTests", dependencies: ["HistoryPlugins", "TestSupport", logging, lifecycle],
             swiftSettings: strict),
         .testTarget(
-            name: "HistoryControlTests", dependencies: ["HistoryControl", "PersistentHistory"], swiftSettings: strict),
+            name: "HistoryControlTests", dependencies: ["HistoryControl", "PersistentHistory"],
+            swiftSettings: strict),
         .testTarget(
             name: "HistoryDaemonTests",
-            dependencies: ["HistoryDaemon", "HistoryConfiguration", "HistoryControl", "TestSupport", logging, lifecycle],
+            dependencies: [
+                "HistoryDaemon", "HistoryConfiguration", "HistoryControl", "TestSupport", logging, lifecycle,
+            ],
             swiftSettings: strict),
         .testTarget(
             name: "BlackBoxTests", dependencies: ["TestSupport", "PersistentHistory"], swiftSettings: strict),

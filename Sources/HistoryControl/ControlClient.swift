@@ -51,7 +51,8 @@ public struct ControlClient: Sendable {
 
     private func connect(_ group: MultiThreadedEventLoopGroup) async throws -> Connection {
         do {
-            return try await ClientBootstrap(group: group).connect(unixDomainSocketPath: socketPath) { channel in
+            return try await ClientBootstrap(group: group).connect(unixDomainSocketPath: socketPath) {
+                channel in
                 channel.eventLoop.makeCompletedFuture {
                     try channel.pipeline.syncOperations.addHTTPClientHandlers()
                     return try Connection(wrappingChannelSynchronously: channel)
@@ -64,7 +65,8 @@ public struct ControlClient: Sendable {
                 isForbidden: true)
         } catch is IOError {
             throw Unreachable(
-                description: "historyd is not running: nobody listens at \"\(socketPath)\".", isForbidden: false)
+                description: "historyd is not running: nobody listens at \"\(socketPath)\".", isForbidden: false
+            )
         } catch is SocketAddressError {
             throw Unreachable(
                 description: "The path \"\(socketPath)\" is too long for a socket.", isForbidden: false)

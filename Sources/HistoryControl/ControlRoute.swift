@@ -270,14 +270,17 @@ extension HookSelection {
 }
 
 extension DeadLetterSelection {
-    fileprivate var query: [(String, String?)] { [("id", id), ("all", id == nil ? "true" : nil), ("store", store)] }
+    fileprivate var query: [(String, String?)] {
+        [("id", id), ("all", id == nil ? "true" : nil), ("store", store)]
+    }
 
     fileprivate init(_ query: inout QueryReader) throws(ControlError) {
         id = query.take("id")
         let all = try query.flag("all")
         store = query.take("store")
         guard (id != nil) != all, id == nil || store == nil else {
-            throw ControlError(.badRequest, "Say which dead letters: by \"id\", or \"all\", of a \"store\" or not.")
+            throw ControlError(
+                .badRequest, "Say which dead letters: by \"id\", or \"all\", of a \"store\" or not.")
         }
     }
 }

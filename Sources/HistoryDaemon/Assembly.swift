@@ -14,7 +14,8 @@ struct Assembly: Sendable {
         let roster = HookRoster(
             manifests: loaded.plugins, added: persisted.map { .init(plugin: $0, origin: .persisted) })
         let plugins = Dictionary(
-            roster.needed.map { ($0.name, RunningPlugin($0, logger: logger)) }) { first, _ in first }
+            roster.needed.map { ($0.name, RunningPlugin($0, logger: logger)) }
+        ) { first, _ in first }
         coprocesses = roster.needed.compactMap { plugins[$0.name]?.coprocess }
         hooks = roster.hooks(calling: plugins)
         stores = loaded.configuration.stores.map { ServedStore($0) }

@@ -10,7 +10,7 @@ struct ControlSocketTests {
         try await withWorkbench { bench in
             try bench.configure(StoreSetup())
             let daemon = try await bench.startDaemon()
-            let before = try await bench.report("hooks", "list").description
+            let before = try await bench.steer("hooks", "list", "--format", "json")
             let id = "00000000-0000-0000-0000-000000000000"
             let wrong: [(String, String, Int, String)] = [
                 ("GET", "/", 404, "unknownRequest"), ("GET", "/v2/status", 404, "unknownRequest"),
@@ -45,7 +45,7 @@ struct ControlSocketTests {
             }
             let long = String(repeating: " ", count: (1 << 20) + 1)
             #expect(try await bench.http("POST", "/v1/hooks", body: long).status == 413)
-            #expect(try await bench.report("hooks", "list").description == before)
+            #expect(try await bench.steer("hooks", "list", "--format", "json") == before)
             try await daemon.stop()
         }
     }
@@ -111,11 +111,14 @@ struct ControlSocketTests {
             let member = ["/usr/bin/setpriv", "--reuid=65534", "--regid=0", "--clear-groups"]
             let status = try await bench.ctl("status", under: member)
             #expect(status.status == .exited(0), "\(status.errors)")
-            for arguments in [["pause"], ["reload"], ["hooks", "remove", "--all"], ["log-level", "debug"], ["run"]] {
+            for arguments in [
+                ["pause"], ["reload"], ["hooks", "remove", "--all"], ["log-level", "debug"], ["run"],
+            ] {
                 let refused = try bench.startCtl(arguments, under: member)
                 #expect(try await refused.end() == .exited(77))
                 #expect(
-                    refused.errors.hasPrefix("historyctl: Only root and the daemon's user (uid 0) may do that; this is uid 65534."),
+                    refused.errors.hasPrefix(
+                        "historyctl: Only root and the daemon's user (uid 0) may do that; this is uid 65534."),
                     "\(refused.errors)")
             }
             let line = try await daemon.logged("event=controlRefused")
@@ -174,13 +177,15 @@ struct ControlSocketTests {
                 #expect(program.output == "")
                 #expect(
                     program.errors
-                        == "historyctl: historyd is not running: nobody listens at \"\(bench.controlSocket)\".\n")
+                        == "historyctl: historyd is not running: nobody listens at \"\(bench.controlSocket)\".\n"
+                )
             }
         }
     }
 
     @Test(
-        "Every verb works with curl", .enabled(if: FileManager.default.isExecutableFile(atPath: "/usr/bin/curl")))
+        "Every verb works with curl",
+        .enabled(if: FileManager.default.isExecutableFile(atPath: "/usr/bin/curl")))
     func curl() async throws {
         try await withWorkbench { bench in
             try bench.configure(StoreSetup(authors: StoreSetup.mirrored("MainApp")))
@@ -190,8 +195,10 @@ struct ControlSocketTests {
             let requests = [
                 ("GET", "status", "processID"), ("GET", "consumers", "consumers"), ("GET", "hooks", "hooks"),
                 ("POST", "hooks?persist=true", "added"), ("DELETE", "hooks?all=true&kind=merge", "removed"),
-                ("POST", "reload", "stores"), ("POST", "pause", "stores"), ("POST", "resume?store=contacts", "stores"),
-                ("POST", "run", "consumers"), ("GET", "wait?consumer=MainApp&token=\(token)&timeout=60s", "cursor"),
+                ("POST", "reload", "stores"), ("POST", "pause", "stores"),
+                ("POST", "resume?store=contacts", "stores"),
+                ("POST", "run", "consumers"),
+                ("GET", "wait?consumer=MainApp&token=\(token)&timeout=60s", "cursor"),
                 ("POST", "clean?dryRun=true", "stores"), ("POST", "resync?context=view", "token"),
                 ("GET", "dead-letters", "deadLetters"), ("POST", "dead-letters/retry?all=true", "delivered"),
                 ("DELETE", "dead-letters?all=true", "dropped"), ("GET", "log-level", "logLevel"),
@@ -200,7 +207,10 @@ struct ControlSocketTests {
             for (method, target, member) in requests {
                 let body = target.hasPrefix("hooks?p") ? ["--data-binary", "@" + bench.path("more.json")] : []
                 let output = try await bench.start(
-                    ["/usr/bin/curl", "-sS", "--fail-with-body", "--unix-socket", bench.controlSocket, "-X", method]
+                    [
+                        "/usr/bin/curl", "-sS", "--fail-with-body", "--unix-socket", bench.controlSocket, "-X",
+                        method,
+                    ]
                         + body + ["http://historyd/v1/\(target)"], "curl-\(UUID().uuidString)"
                 ).succeed()
                 #expect(try Tree(output).names.contains(member), "\(method) \(target): \(output)")

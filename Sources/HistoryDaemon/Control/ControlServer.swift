@@ -49,7 +49,11 @@ struct ControlServer: Service {
         try await withThrowingDiscardingTaskGroup { group in
             try await server.executeThenClose { connections in
                 for try await connection in connections {
-                    guard count.withLock({ $0 += 1; return $0 <= Self.mostConnections }) else {
+                    guard
+                        count.withLock({
+                            $0 += 1; return $0 <= Self.mostConnections
+                        })
+                    else {
                         count.withLock { $0 -= 1 }
                         group.addTask { await close(connection) }
                         continue
@@ -105,7 +109,8 @@ struct ControlServer: Service {
             throw ControlError(.failed, "The peer of the control socket can not be told.")
         }
         let credentials: Credentials = try await provider.unsafeGetSocketOption(
-            level: NIOBSDSocket.OptionLevel(rawValue: SOL_SOCKET), name: NIOBSDSocket.Option(rawValue: SO_PEERCRED)
+            level: NIOBSDSocket.OptionLevel(rawValue: SOL_SOCKET),
+            name: NIOBSDSocket.Option(rawValue: SO_PEERCRED)
         ).get()
         return Peer(processID: credentials.processID, userID: credentials.userID)
     }

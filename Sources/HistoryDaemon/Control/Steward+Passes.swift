@@ -145,13 +145,14 @@ extension Steward {
             let stores = try await stores(request.store)
             guard let only = stores.first, stores.count == 1 else {
                 throw ControlError(
-                    .ambiguous, "There are several stores, \(stores.map(\.name).quotedList): say which one is meant.")
+                    .ambiguous,
+                    "There are several stores, \(stores.map(\.name).quotedList): say which one is meant.")
             }
             store = only
         }
         let after = try request.after.map { text throws(ControlError) in try Self.token(text) }
         try await store.control.follow(
-            path: store.configuration.path, after: after, wanted: rule ?? { _ in true },
+            after: after, wanted: rule ?? { _ in true },
             begun: { try await response.beginLines() },
             deliver: { transactions in
                 var json = JSONBytes()

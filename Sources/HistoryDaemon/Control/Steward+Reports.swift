@@ -82,7 +82,8 @@ extension Steward {
                     position: places[hook.kind] ?? 0, id: hook.id.uuidString, name: hook.fullName,
                     kind: hook.kind.rawValue, entity: isObserver ? hook.entity ?? "*" : nil,
                     operations: isObserver
-                        ? ChangeOperation.allCases.filter { hook.operations.contains($0) }.map(\.rawValue) : nil,
+                        ? ChangeOperation.allCases.filter { hook.operations.contains($0) }.map(\.rawValue)
+                        : nil,
                     store: hook.store, consumer: hook.consumer, before: hook.before,
                     origin: roster.origin(of: hook), calls: figures.calls, failures: figures.failures,
                     lastCallAt: figures.lastCall?.description, lastError: figures.lastError?.reason,

@@ -28,7 +28,8 @@ extension Steward {
     func resync(_ request: ResyncRequest, _ peer: Peer) async throws -> ResyncReport {
         var fitting: [(store: RunningStore, consumer: String)] = []
         for store in try await stores(request.store) {
-            for consumer in store.served.consumers where request.consumer ?? consumer.author == consumer.author {
+            for consumer in store.served.consumers where request.consumer ?? consumer.author == consumer.author
+            {
                 if consumer.contexts.contains(where: { $0.name == request.context }) {
                     fitting.append((store, consumer.author))
                 }
@@ -36,12 +37,14 @@ extension Steward {
         }
         guard let (store, consumer) = fitting.first else {
             throw ControlError(
-                .unknownContext, "There is no context \"\(request.context)\": GET /v1/consumers shows those there are.")
+                .unknownContext,
+                "There is no context \"\(request.context)\": GET /v1/consumers shows those there are.")
         }
         guard fitting.count == 1 else {
             let places = fitting.map { "\($0.consumer) of \($0.store.name)" }.quotedList
             throw ControlError(
-                .ambiguous, "\(places) have a context \"\(request.context)\": say which consumer's, in which store.")
+                .ambiguous,
+                "\(places) have a context \"\(request.context)\": say which consumer's, in which store.")
         }
         let token = try await store.control.resync(request.context, of: consumer)
         logger.notice(
@@ -115,7 +118,9 @@ extension Steward {
     func drop(_ selection: DeadLetterSelection, _ peer: Peer) async throws -> DeadLetterOutcome {
         var dropped: [String] = []
         for (store, numbered) in try await letters(selection) {
-            if try store.control.dropDeadLetter(numbered.number) { dropped.append("\(store.name):\(numbered.number)") }
+            if try store.control.dropDeadLetter(numbered.number) {
+                dropped.append("\(store.name):\(numbered.number)")
+            }
         }
         if !dropped.isEmpty { logger.notice("Dropped dead letters \(dropped.quotedList), by \(peer).") }
         return DeadLetterOutcome(dropped: dropped)

@@ -119,7 +119,9 @@ struct Steward: Sendable {
         }
         guard fitting.count == 1 else {
             throw ControlError(
-                .ambiguous, "Stores \(fitting.map(\.name).quotedList) have a consumer \"\(consumer)\": say which one is meant.")
+                .ambiguous,
+                "Stores \(fitting.map(\.name).quotedList) have a consumer \"\(consumer)\": say which one is meant."
+            )
         }
         return store
     }

@@ -9,7 +9,8 @@ extension Engine {
     /// Adds the hooks of a manifest.
     ///
     /// - Throws: `ControlError`: nothing was added then.
-    func addHooks(_ addition: HookAddition, manifest: [UInt8]) async throws(ControlError) -> [HookConfiguration] {
+    func addHooks(_ addition: HookAddition, manifest: [UInt8]) async throws(ControlError) -> [HookConfiguration]
+    {
         let file = addition.file ?? "/manifest"
         var plugins: [PluginConfiguration]
         do throws(ConfigurationErrors) {
@@ -92,7 +93,8 @@ extension Engine {
             try shelf.keep(roster.entries.filter { $0.origin == .persisted }.map(\.plugin))
         } catch {
             throw ControlError(
-                .failed, "What is to be kept can not be written to \"\(shelf.folder)\": \(error). Nothing was changed.")
+                .failed,
+                "What is to be kept can not be written to \"\(shelf.folder)\": \(error). Nothing was changed.")
         }
     }
 

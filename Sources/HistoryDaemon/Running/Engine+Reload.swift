@@ -34,7 +34,8 @@ extension Engine {
             }
             notifier.notify(.ready, .status(line))
             throw ControlError(
-                .reloadRefused, "The configuration was refused; the old one stays in force.", problems: problems)
+                .reloadRefused, "The configuration was refused; the old one stays in force.", problems: problems
+            )
         }
     }
 

@@ -54,7 +54,7 @@ actor Engine {
             guard let coprocess = plugin.coprocess else { continue }
             do throws(HookFailure) {
                 try await coprocess.waitUntilStarted()
-            } catch where error.reason == .cancelled {
+            } catch  where error.reason == .cancelled {
                 // It ends before it was up, for a reason that is told elsewhere.
             } catch {
                 surroundings.logger.report(

@@ -13,7 +13,9 @@ struct HookShelf: Sendable {
     func files() throws -> [String] {
         guard FileManager.default.fileExists(atPath: folder) else { return [] }
         return try FileManager.default.contentsOfDirectory(atPath: folder)
-            .filter { $0.hasSuffix(".json") && !$0.hasPrefix(".") }.sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) }
+            .filter { $0.hasSuffix(".json") && !$0.hasPrefix(".") }.sorted {
+                $0.utf8.lexicographicallyPrecedes($1.utf8)
+            }
             .map { "\(folder)/\($0)" }
     }
 

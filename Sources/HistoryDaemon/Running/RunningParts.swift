@@ -62,7 +62,9 @@ extension HookRoster {
             first, _ in first
         }
         return hooks.compactMap { hook in
-            guard let plugin = byHook[hook.id], let endpoint = running[plugin.name]?.endpoint else { return nil }
+            guard let plugin = byHook[hook.id], let endpoint = running[plugin.name]?.endpoint else {
+                return nil
+            }
             return hook.hook(calling: endpoint, policy: plugin.policy)
         }
     }

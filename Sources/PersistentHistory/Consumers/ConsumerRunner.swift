@@ -123,6 +123,8 @@ actor ConsumerRunner {
     func pass() async throws -> Bool {
         let start = cursor
         while await passes.enter(stop) {
+            // Of before the attempt: a wake-up that comes while it fails is meant for the next one.
+            let wakeUp = passes.wakeUp
             let next: Step
             do {
                 defer { passes.leave() }
@@ -131,7 +133,7 @@ actor ConsumerRunner {
             switch next {
             case .level: return cursor > start
             case .more: continue
-            case .retry(let delay): await passes.sleep(for: delay, unless: stop)
+            case .retry(let delay): await passes.sleep(for: delay, unlessWokenBy: wakeUp, or: stop)
             }
         }
         return cursor > start

@@ -82,9 +82,11 @@ public final class PassControl: Sendable {
         quiet?.request()
     }
 
+    /// Requested when what fails from now on is to be tried again at once.
+    var wakeUp: StopSignal { state.withLock { $0.wakeUp } }
+
     /// The pause after a failure.
-    func sleep(for duration: Duration, unless stop: StopSignal) async {
-        let wakeUp = state.withLock { $0.wakeUp }
+    func sleep(for duration: Duration, unlessWokenBy wakeUp: StopSignal, or stop: StopSignal) async {
         do {
             try await stop.cancelling { await wakeUp.sleep(for: duration) }
         } catch {

@@ -8,13 +8,13 @@ extension StoreControl {
         public let cursors: [String: Cursor]
     }
 
-    public func places() throws -> Places { try session().places() }
+    public func places() throws -> Places { try withSession { try $0.places() } }
 
     /// Looks for what is new, without waiting for a sign, and has what failed tried again.
     ///
     /// - Returns: The newest token there is now: those whose cursor is there are level.
     public func passNow() async throws -> HistoryToken {
-        let newest = try await session().lookNow()
+        let newest = try await withSession { try await $0.lookNow() }
         passes.tryNow()
         return newest
     }
@@ -42,65 +42,76 @@ extension StoreControl {
     ///
     /// - Returns: What it shows now.
     public func resync(_ context: String, of consumer: String) async throws -> HistoryToken {
-        try await session().resync(context, of: consumer)
+        try await withSession { try await $0.resync(context, of: consumer) }
     }
 
     /// Deletes history by hand, or says what would go.
     public func clean(dryRun: Bool, force: Bool) async throws -> CleaningReport {
-        try await session().clean(dryRun: dryRun, force: force)
+        try await withSession { try await $0.clean(dryRun: dryRun, force: force) }
     }
 
     // MARK: Dead letters
 
-    public func deadLetters() throws -> [NumberedDeadLetter] { try session().deadLetters() }
+    public func deadLetters() throws -> [NumberedDeadLetter] { try withSession { try $0.deadLetters() } }
 
     /// - Returns: False where there is none of that number.
-    public func dropDeadLetter(_ number: Int64) throws -> Bool { try session().dropDeadLetter(number) }
+    public func dropDeadLetter(_ number: Int64) throws -> Bool {
+        try withSession { try $0.dropDeadLetter(number) }
+    }
 
     /// Notes that a dead letter's call failed once more.
     public func noteFailure(of number: Int64, _ reason: String) throws {
-        try session().noteFailure(of: number, reason)
+        try withSession { try $0.noteFailure(of: number, reason) }
     }
 
     // MARK: Following
 
-    /// Hands on transactions as they are committed, in their order, until the task is cancelled.
+    /// Hands on transactions as they are committed, in their order, until the task is cancelled. While
+    /// the store is not open it waits.
     ///
     /// - Parameters:
     ///   - after: Where to begin; nil begins with what comes.
     ///   - wanted: Which authors' transactions are wanted.
     ///   - begun: Called when nothing that is committed from now on is missed.
     ///   - deliver: Is waited for: a slow reader is not read ahead for.
-    /// - Throws: `HistoryError` where the token has expired or is none of this store, or where the
-    ///   store was replaced; and what `deliver` throws.
+    /// - Throws: `HistoryError` where the token has expired or is none of this store, perhaps because that
+    ///   was replaced, or where it is not open to begin with; and what `begun` and `deliver` throw.
     public func follow(
-        path: String, after: HistoryToken?, wanted: @Sendable (String?) -> Bool,
-        begun: () async throws -> Void, deliver: ([HistoryTransaction]) async throws -> Void
+        after: HistoryToken?, wanted: (String?) -> Bool, begun: () async throws -> Void,
+        deliver: ([HistoryTransaction]) async throws -> Void
     ) async throws {
         try await following { bell in
-            var opening = openings
-            var reader = try HistoryReader(path: path)
-            defer { try? reader.close() }  // Only read from: nothing is lost.
-            var place = try after ?? reader.newestToken()
-            try reader.check(after: place)
+            var place = try withSession { session in
+                let place = try after ?? session.reader.newestToken()
+                try session.reader.check(after: place)
+                return place
+            }
             try await begun()
             bell.ring()
             for await _ in bell {
-                if openings != opening {
-                    // Perhaps another file: the token tells.
-                    opening = openings
-                    try reader.close()
-                    reader = try HistoryReader(path: path)
-                    try reader.check(after: place)
-                }
-                while !Task.isCancelled {
-                    let batch = try reader.batch(after: place.number)
+                while !Task.isCancelled, let batch = try next(after: place) {
                     let transactions = batch.transactions.filter { wanted($0.author) }
                     if !transactions.isEmpty { try await deliver(transactions) }
                     place = HistoryToken(store: place.store, number: max(batch.end, place.number))
                     if batch.isLast { break }
                 }
             }
+        }
+    }
+
+    /// Nil while the store is not open: the bell rings when it is.
+    private func next(after place: HistoryToken) throws -> HistoryBatch? {
+        do {
+            return try withSession { session in
+                guard place.store == session.reader.storeID else {
+                    // Another file: this says so.
+                    try session.reader.check(after: place)
+                    return nil
+                }
+                return try session.reader.batch(after: place.number, isPlace: true)
+            }
+        } catch let error as HistoryError where error.code == .storeNotOpen {
+            return nil
         }
     }
 }

@@ -6,8 +6,10 @@ public final class StoreControl: Sendable {
 
     private struct State {
         var session: StoreSession?
-        /// How often the store was opened.
-        var openings = 0
+        /// How many are at work with the session.
+        var users = 0
+        /// Requested when nobody is any more.
+        var unused: StopSignal?
         var nextFollower = 0
         var followers: [Int: Bell] = [:]
     }
@@ -15,29 +17,64 @@ public final class StoreControl: Sendable {
     public init() {}
 
     func opened(_ session: StoreSession) {
-        state.withLock { state in
-            state.session = session
-            state.openings += 1
-        }
+        state.withLock { $0.session = session }
         tellFollowers()
     }
 
-    func closed() { state.withLock { $0.session = nil } }
+    /// Lets nobody come to the session any more, and waits for those who are there: they may have
+    /// connections of their own to the store, which must be closed before its probe.
+    func closed() async {
+        let unused = state.withLock { state -> StopSignal? in
+            state.session = nil
+            guard state.users > 0 else { return nil }
+            let signal = StopSignal()
+            state.unused = signal
+            return signal
+        }
+        await unused?.wait()
+    }
 
-    /// The session with the store, as long as it is open.
+    /// Does something with the open store.
     ///
-    /// - Throws: `HistoryError` with `.storeNotOpen`.
-    func session() throws(HistoryError) -> StoreSession {
-        guard let session = state.withLock({ $0.session }) else {
+    /// - Throws: `HistoryError` with `.storeNotOpen`, and what the body throws.
+    func withSession<T>(_ body: (StoreSession) async throws -> T) async throws -> T {
+        let session = try enter()
+        defer { leave() }
+        return try await body(session)
+    }
+
+    /// Does something with the open store.
+    ///
+    /// - Throws: `HistoryError` with `.storeNotOpen`, and what the body throws.
+    func withSession<T>(_ body: (StoreSession) throws -> T) throws -> T {
+        let session = try enter()
+        defer { leave() }
+        return try body(session)
+    }
+
+    private func enter() throws(HistoryError) -> StoreSession {
+        let session = state.withLock { state in
+            if state.session != nil { state.users += 1 }
+            return state.session
+        }
+        guard let session else {
             throw HistoryError(
                 .storeNotOpen, "The store is not open.", hint: "Its status says why; it is tried again.")
         }
         return session
     }
 
-    // MARK: Followers
+    private func leave() {
+        let unused = state.withLock { state -> StopSignal? in
+            state.users -= 1
+            guard state.users == 0 else { return nil }
+            defer { state.unused = nil }
+            return state.unused
+        }
+        unused?.request()
+    }
 
-    var openings: Int { state.withLock { $0.openings } }
+    // MARK: Followers
 
     /// Tells those who follow the history that there may be more of it.
     func tellFollowers() {

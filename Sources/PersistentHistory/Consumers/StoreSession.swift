@@ -119,7 +119,18 @@ final class StoreSession: Sendable {
     /// - Throws: `HistoryError` where the store is lost.
     func run(watching signals: SignalRelay, isUp: @escaping @Sendable () -> Void) async throws {
         control.opened(self)
-        defer { control.closed() }
+        let result: Result<Void, any Error>
+        do {
+            result = .success(try await serve(watching: signals, isUp: isUp))
+        } catch {
+            result = .failure(error)
+        }
+        ending.request()
+        await control.closed()
+        try result.get()
+    }
+
+    private func serve(watching signals: SignalRelay, isUp: @escaping @Sendable () -> Void) async throws {
         async let _ = passOnStop()
         try await withThrowingTaskGroup(of: Void.self) { group in
             for ((consumer, runner), bell) in zip(runners, bells) {

@@ -23,7 +23,9 @@ enum FileArgument {
     /// As another process, with another folder, finds it.
     static func absolute(_ path: String) throws(StreamError) -> String {
         if path.hasPrefix("/") { return path }
-        guard let folder = getcwd(nil, 0) else { throw StreamError("The current folder can not be found", errno) }
+        guard let folder = getcwd(nil, 0) else {
+            throw StreamError("The current folder can not be found", errno)
+        }
         defer { free(folder) }
         return "\(String(cString: folder))/\(path)"
     }

@@ -9,7 +9,8 @@ struct DaemonOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
             "The daemon's control socket.",
-            discussion: "Otherwise the system's daemon, or where there is none the user's own.", valueName: "path"),
+            discussion: "Otherwise the system's daemon, or where there is none the user's own.",
+            valueName: "path"),
         completion: .file())
     var socket: String?
 

@@ -17,14 +17,16 @@ struct Hooks: AsyncParsableCommand {
         func run() async throws {
             try await daemon.ask(.hooks, HookList.self) { list, output in
                 var table = TextTable([
-                    "KIND", "ORDER", "ID", "NAME", "ENTITY", "OPERATION", "STORE", "CONSUMER", "ORIGIN", "CALLS",
+                    "KIND", "ORDER", "ID", "NAME", "ENTITY", "OPERATION", "STORE", "CONSUMER", "ORIGIN",
+                    "CALLS",
                     "FAILURES", "LAST ERROR",
                 ])
                 try table.write(
                     list.hooks.map { hook in
                         [
                             hook.kind, String(hook.position), hook.id, hook.name, hook.entity ?? "",
-                            hook.operations?.joined(separator: ",") ?? "", hook.store ?? "", hook.consumer ?? "",
+                            hook.operations?.joined(separator: ",") ?? "", hook.store ?? "",
+                            hook.consumer ?? "",
                             hook.origin.rawValue, String(hook.calls), String(hook.failures),
                             hook.lastError ?? "",
                         ]
@@ -36,7 +38,8 @@ struct Hooks: AsyncParsableCommand {
     struct Add: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Add the plugins and hooks of a manifest, and print their ids.",
-            discussion: "They come after those that are there. Without --persist they are gone when the daemon ends.")
+            discussion:
+                "They come after those that are there. Without --persist they are gone when the daemon ends.")
 
         @OptionGroup var daemon: DaemonOptions
 

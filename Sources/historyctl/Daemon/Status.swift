@@ -13,7 +13,10 @@ struct Status: AsyncParsableCommand {
                 ("Version", "\(report.version), process \(report.processID)"),
                 ("Since", report.startedAt), ("State", report.summary),
                 ("Configuration", report.configuration), ("Log level", report.logLevel),
-                ("Last reload", report.reload.map { $0.problems.isEmpty ? "\($0.at)" : "\($0.at), refused" } ?? ""),
+                (
+                    "Last reload",
+                    report.reload.map { $0.problems.isEmpty ? "\($0.at)" : "\($0.at), refused" } ?? ""
+                ),
             ]
             for (name, value) in rows where !value.isEmpty {
                 try output.writeLine("\(name):".padded(to: 16) + value.printable)

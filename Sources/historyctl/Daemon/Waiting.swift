@@ -19,7 +19,8 @@ struct Wait: AsyncParsableCommand {
     @Option(help: "The consumer's store, where several have one of that name.")
     var store: String?
     @Option(
-        help: ArgumentHelp("Seconds, or 500ms, 5s, 3m; without it, as long as it takes.", valueName: "duration"))
+        help: ArgumentHelp("Seconds, or 500ms, 5s, 3m; without it, as long as it takes.", valueName: "duration")
+    )
     var timeout: String?
 
     func run() async throws {

@@ -14,7 +14,8 @@ enum Products {
     static let compiler = "/usr/bin/cc"
 
     /// What the tests here can not do without: other processes, in other languages.
-    static let areThere = [historyd, historyctl, python, shell, compiler].allSatisfy(FileManager.default.isExecutableFile)
+    static let areThere = [historyd, historyctl, python, shell, compiler].allSatisfy(
+        FileManager.default.isExecutableFile)
     static let missing = "needs the built historyd and historyctl, python3, sqlite3 and cc"
 
     /// The loadable extension, compiled as it is shipped: without the Swift runtime.
