@@ -90,7 +90,7 @@ struct Tree: Sendable, CustomStringConvertible {
         case let array as [Any]: value = .array(array.map { Tree($0) })
         case let text as String: value = .text(text)
         case let number as NSNumber:
-            value = CFTypeIsBool(number) ? .bool(number.boolValue) : .number(number.doubleValue)
+            value = isBool(number) ? .bool(number.boolValue) : .number(number.doubleValue)
         default: value = .none
         }
     }
@@ -114,4 +114,4 @@ struct Tree: Sendable, CustomStringConvertible {
 }
 
 /// Whether a number was `true` or `false`.
-private func CFTypeIsBool(_ number: NSNumber) -> Bool { String(cString: number.objCType) == "c" }
+private func isBool(_ number: NSNumber) -> Bool { String(cString: number.objCType) == "c" }
