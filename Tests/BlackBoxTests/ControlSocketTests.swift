@@ -160,6 +160,61 @@ struct ControlSocketTests {
         }
     }
 
+    @Test(
+        "A socket that the service manager made is taken over",
+        .enabled(if: FileManager.default.isExecutableFile(atPath: "/usr/bin/systemd-socket-activate")))
+    func activation() async throws {
+        try await withWorkbench { bench in
+            try bench.configure(StoreSetup())
+            let socket = bench.path("activated.sock")
+            let program = try bench.start(
+                [
+                    "/usr/bin/systemd-socket-activate", "--listen=\(socket)",
+                    "--setenv=STATE_DIRECTORY=\(bench.path("state"))", Products.historyd, "--config",
+                    bench.configuration,
+                ], "activated")
+            try await eventually("the socket") { FileManager.default.fileExists(atPath: socket) }
+            // The request itself starts it.
+            #expect(
+                try await bench.report("status", "--socket", socket)["processID"].int == Int(program.processID))
+            program.signal(SIGTERM)
+            #expect(try await program.end() == .exited(0), "\(program.errors)")
+            #expect(FileManager.default.fileExists(atPath: socket), "it is the service manager's")
+        }
+    }
+
+    @Test("Who follows and does not read costs the daemon no memory, and nobody time")
+    func slowReader() async throws {
+        try await withWorkbench { bench in
+            try bench.configure(StoreSetup())
+            let daemon = try await bench.startDaemon()
+            let reader = try await bench.startPython(
+                """
+                import socket
+                s = socket.socket(socket.AF_UNIX); s.connect('\(bench.controlSocket)')
+                s.sendall(b'GET /v1/follow HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n')
+                print(s.recv(15), flush=True)
+                sys.stdin.read() or time.sleep(1000)
+                """)
+            try await eventually("the stream's beginning") { !reader.output.wholeLines.isEmpty }
+            let before = Processes.memory(daemon.processID)
+            let text = String(repeating: "x", count: 100)
+            // Some 40 MB of JSON, in many transactions.
+            for round in 0..<40 {
+                try await bench.write(
+                    """
+                    WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 4000)
+                    INSERT INTO item (code) SELECT '\(text)' || (\(round) * 4000 + i) FROM n
+                    """, as: "Importer")
+            }
+            try await bench.calls(40, of: daemon)
+            let token = try await bench.commit("INSERT INTO person (id) VALUES (1)")
+            try await bench.steer("wait", "--consumer", "MainApp", "--token", token)
+            #expect(Processes.memory(daemon.processID) - before < 60_000_000)
+            try await daemon.stop()
+        }
+    }
+
     @Test("Without a daemon every verb ends with 69 and one line")
     func notRunning() async throws {
         try await withWorkbench { bench in

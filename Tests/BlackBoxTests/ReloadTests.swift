@@ -166,6 +166,39 @@ struct ReloadTests {
         }
     }
 
+    @Test("A hook that hangs does not hold up a reload for longer than a few seconds", arguments: ["observer", "merge"])
+    func hanging(_ kind: String) async throws {
+        try await withWorkbench { bench in
+            func configure(_ authors: String, changed: String) throws {
+                try bench.configure(
+                    StoreSetup(authors: authors),
+                    plugins: [
+                        PluginSetup(
+                            environment: ["CHANGED": changed], more: #""timeout": "1h""#,
+                            hooks: [#"{"name": "all", "kind": "\#(kind)"}"#])
+                    ])
+            }
+            try configure(StoreSetup.named("MainApp"), changed: "0")
+            let daemon = try await bench.startDaemon()
+            try bench.misbehave("hang", "all")
+            try await bench.write("INSERT INTO person (id) VALUES (1)", as: "Widget")
+            try await bench.calls(1, of: daemon)
+            // First the store changes, and then the plugin.
+            try await bench.steer("reload")
+            try configure(StoreSetup.named("MainApp", "Second"), changed: "0")
+            try await bench.steer("reload")
+            try bench.behave("hang", "all")
+            try configure(StoreSetup.named("MainApp", "Second"), changed: "1")
+            try await bench.steer("reload")
+            try await eventually("the calls of both", state: { daemon.log.joined(separator: "\n") }) {
+                try Set(bench.calls().filter { $0.manner == "ok" }.map(\.params.consumer)) == ["MainApp", "Second"]
+            }
+            // Its end was nobody's failure.
+            #expect(daemon.log.filter { $0.contains("event=hookFailed") || $0.contains("event=hookHeld") } == [])
+            try await daemon.stop()
+        }
+    }
+
     @Test("A refused one is told with all that is wrong: to whoever asked, in the log and in the status")
     func refusedWithReasons() async throws {
         try await withWorkbench { bench in

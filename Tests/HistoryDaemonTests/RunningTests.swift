@@ -47,15 +47,33 @@ private struct Sitter: Service {
             let twoEnds = host.start(Sitter(stop: two, begun: late))
             await late.wait()
             one.request()
-            await oneEnds.wait()
+            await oneEnds.ended()
             #expect(!two.isRequested)
             await services.triggerGracefulShutdown()
-            await twoEnds.wait()
+            await twoEnds.ended()
             #expect(two.isRequested, "a shutdown reaches those who came later")
             try await group.waitForAll()
         }
         // Nobody is let in any more, and nobody waits for that.
-        await host.start(Sitter(stop: StopSignal(), begun: StartGate())).wait()
+        await host.start(Sitter(stop: StopSignal(), begun: StartGate())).ended()
+    }
+
+    @Test func aGuestThatIsCancelledDisturbsNobody() async throws {
+        let host = ServiceHost()
+        let services = Self.group(host)
+        let other = StopSignal()
+        let began = StartGate()
+        _ = host.start(Sitter(stop: other, begun: began))
+        let cancelled = host.start(Sitter(stop: StopSignal(), begun: StartGate(), failure: Broken()))
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { try await services.run() }
+            await began.wait()
+            cancelled.cancel()
+            await cancelled.ended()
+            #expect(!other.isRequested)
+            await services.triggerGracefulShutdown()
+            try await group.waitForAll()
+        }
     }
 
     @Test func whatAGuestThrowsEndsTheHost() async throws {

@@ -123,12 +123,13 @@ actor Engine {
         await hold(held)
 
         await registry.replaceAll(roster.hooks(calling: nextPlugins))
-        for store in endingStores { store.stop.request() }
-        for store in endingStores { await store.end.wait() }
+        await withTaskGroup(of: Void.self) { group in
+            for store in endingStores { group.addTask { await store.finish(within: Self.patience) } }
+        }
         for plugin in endingPlugins { await plugin.stop() }
         for name in difference.plugins.begun + difference.plugins.changed {
             if let coprocess = nextPlugins[name]?.coprocess {
-                nextPlugins[name]?.end = pluginHost.start(coprocess)
+                nextPlugins[name]?.guest = pluginHost.start(coprocess)
             }
         }
         let controls = Dictionary(stores.map { ($0.name, $0.control) }) { first, _ in first }
@@ -171,8 +172,8 @@ actor Engine {
         let runner = StoreRunner(
             served, hooks: registry, stateFolder: surroundings.stateFolder, reporter: reporter, stop: stop,
             control: control)
-        let end = storeHost.start(StoreService(runner: runner, signals: signals, stop: stop, gate: up))
+        let guest = storeHost.start(StoreService(runner: runner, signals: signals, stop: stop, gate: up))
         return RunningStore(
-            configuration: configuration, served: served, control: control, stop: stop, up: up, end: end)
+            configuration: configuration, served: served, control: control, stop: stop, up: up, guest: guest)
     }
 }

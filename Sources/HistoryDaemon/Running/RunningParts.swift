@@ -10,8 +10,7 @@ struct RunningPlugin: Sendable {
     let endpoint: any HookEndpoint
     /// The process that is kept, where it is one.
     let coprocess: CoprocessPlugin?
-    /// Opens when that has ended.
-    var end: StartGate?
+    var guest: ServiceHost.Guest?
 
     init(_ plugin: PluginConfiguration, logger: Logger) {
         making = Self.making(plugin)
@@ -37,7 +36,7 @@ struct RunningPlugin: Sendable {
     func stop() async {
         guard let coprocess else { return }
         coprocess.stop()
-        await end?.wait()
+        await guest?.ended()
     }
 }
 
@@ -50,9 +49,25 @@ struct RunningStore: Sendable {
     let stop: StopSignal
     /// Opens when it is open, or when it is certain that there is nothing to open yet.
     let up: StartGate
-    let end: StartGate
+    let guest: ServiceHost.Guest
 
     var name: String { configuration.name }
+
+    /// Ends the service of it, and waits for that.
+    ///
+    /// - Parameter patience: How long what is under way may take to end by itself.
+    func finish(within patience: Duration) async {
+        stop.request()
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { await guest.ended() }
+            // Woken early only by the cancellation that follows.
+            group.addTask { try? await Task.sleep(for: patience) }
+            await group.next()
+            group.cancelAll()
+        }
+        guest.cancel()
+        await guest.ended()
+    }
 }
 
 extension HookRoster {
