@@ -19,7 +19,7 @@ install-text = install -D -m 644 $(1) $(2) && \
 	sed -i 's,/usr/\(bin\|lib\|share\)/,$(PREFIX)/\1/,g; s,/etc/historyd/,$(SYSCONFDIR)/historyd/,g' $(2)
 # One process for each group: tests of one process share its few threads, and those that compute
 # would keep those waiting that listen to a daemon.
-TESTGROUPS = PersistentHistoryTests HistoryConfigurationTests|HistoryPluginsTests|HistoryDaemonTests \
+TESTGROUPS = PersistentHistoryTests HistoryConfigurationTests|HistoryControlTests|HistoryPluginsTests|HistoryDaemonTests \
 	BlackBoxTests|SystemdTests
 test-command = $(SWIFT) test --skip-build --disable-xctest
 run-tests = $(if $(TESTFLAGS),$(test-command) $(1) $(TESTFLAGS),@failed=; \

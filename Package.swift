@@ -19,6 +19,10 @@ let signals: Target.Dependency = .product(name: "UnixSignals", package: "swift-s
 let subprocess: Target.Dependency = .product(name: "Subprocess", package: "swift-subprocess")
 let arguments: Target.Dependency = .product(name: "ArgumentParser", package: "swift-argument-parser")
 let collections: Target.Dependency = .product(name: "DequeModule", package: "swift-collections")
+let nio: [Target.Dependency] = [
+    .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOPosix", package: "swift-nio"),
+    .product(name: "NIOHTTP1", package: "swift-nio"),
+]
 
 let package = Package(
     name: "historyd",
@@ -35,6 +39,7 @@ let package = Package(
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
         .package(url: "https://github.com/swiftlang/swift-subprocess", from: "1.0.2"),
         .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
+        .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
     ],
     targets: [
         // The loadable extension, also linked into the library for its own connections.
@@ -52,21 +57,28 @@ let package = Package(
             name: "HistoryPlugins",
             dependencies: ["PersistentHistory", "HistoryConfiguration", "CSpawn", logging, lifecycle],
             swiftSettings: strict),
+        // What the daemon and historyctl say to each other.
+        .target(
+            name: "HistoryControl", dependencies: ["PersistentHistory", "HistoryConfiguration"] + nio,
+            swiftSettings: strict),
         .target(
             name: "HistoryDaemon",
             dependencies: [
-                "PersistentHistory", "HistoryConfiguration", "HistoryPlugins", "CSystemd",
+                "PersistentHistory", "HistoryConfiguration", "HistoryPlugins", "HistoryControl", "CSystemd",
                 logging, lifecycle, signals,
-            ],
+            ] + nio,
             swiftSettings: strict),
 
         .executableTarget(
             name: "historyd",
-            dependencies: ["HistoryDaemon", "HistoryConfiguration", "PersistentHistory", arguments, logging],
+            dependencies: [
+                "HistoryDaemon", "HistoryConfiguration", "HistoryControl", "PersistentHistory", arguments,
+                logging,
+            ],
             swiftSettings: strict),
         .executableTarget(
             name: "historyctl",
-            dependencies: ["PersistentHistory", "HistoryConfiguration", arguments],
+            dependencies: ["PersistentHistory", "HistoryConfiguration", "HistoryControl", arguments, nio[0]],
             swiftSettings: strict),
         .executableTarget(
             name: "historyd-bench",
@@ -88,7 +100,13 @@ let package = Package(
             name: "HistoryPluginsTests", dependencies: ["HistoryPlugins", "TestSupport", logging, lifecycle],
             swiftSettings: strict),
         .testTarget(
-            name: "HistoryDaemonTests", dependencies: ["HistoryDaemon", "TestSupport", logging, lifecycle],
+            name: "HistoryControlTests", dependencies: ["HistoryControl", "PersistentHistory"],
+            swiftSettings: strict),
+        .testTarget(
+            name: "HistoryDaemonTests",
+            dependencies: [
+                "HistoryDaemon", "HistoryConfiguration", "HistoryControl", "TestSupport", logging, lifecycle,
+            ],
             swiftSettings: strict),
         .testTarget(
             name: "BlackBoxTests", dependencies: ["TestSupport", "PersistentHistory"], swiftSettings: strict),

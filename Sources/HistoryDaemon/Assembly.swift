@@ -1,44 +1,25 @@
 import HistoryConfiguration
+import HistoryControl
 import HistoryPlugins
 import Logging
 import PersistentHistory
 
-/// Makes of a configuration what runs: plugins, their hooks, and the stores that are served.
+/// Makes of a configuration what a single run needs: plugins, their hooks, and the stores.
 struct Assembly: Sendable {
     let coprocesses: [CoprocessPlugin]
     let hooks: [Hook]
     let stores: [ServedStore]
-    /// How often to look at a store that inotify does not reach, by name.
-    let polled: [String: Duration]
 
-    init(_ loaded: LoadedConfiguration, logger: Logger) {
-        var coprocesses: [CoprocessPlugin] = []
-        var byName: [String: Hook] = [:]
-        var observers: [Hook] = []
-        for plugin in loaded.plugins {
-            let endpoint: any HookEndpoint
-            switch plugin.mode {
-            case .coprocess:
-                let coprocess = CoprocessPlugin(PluginDescription(plugin), logger: logger)
-                coprocesses.append(coprocess)
-                endpoint = coprocess
-            case .oneshot: endpoint = OneshotPlugin(PluginDescription(plugin), logger: logger)
-            }
-            for configured in plugin.hooks {
-                let hook = configured.hook(calling: endpoint, policy: plugin.policy)
-                byName[hook.name] = hook
-                if hook.kind == .observer { observers.append(hook) }
-            }
-        }
-        self.coprocesses = coprocesses
-        hooks = observers + loaded.mergePipeline.compactMap { byName[$0.fullName] }
-        stores = loaded.configuration.stores.map { ServedStore($0) }
-        polled = Dictionary(
-            loaded.configuration.stores.compactMap { store in store.poll.map { (store.name, $0) } }
+    init(_ loaded: LoadedConfiguration, persisted: [PluginConfiguration], logger: Logger) {
+        let roster = HookRoster(
+            manifests: loaded.plugins, added: persisted.map { .init(plugin: $0, origin: .persisted) })
+        let plugins = Dictionary(
+            roster.needed.map { ($0.name, RunningPlugin($0, logger: logger)) }
         ) { first, _ in first }
+        coprocesses = roster.needed.compactMap { plugins[$0.name]?.coprocess }
+        hooks = roster.hooks(calling: plugins)
+        stores = loaded.configuration.stores.map { ServedStore($0) }
     }
-
-    var consumers: Int { stores.reduce(0) { $0 + $1.consumers.count } }
 }
 
 extension PluginDescription {

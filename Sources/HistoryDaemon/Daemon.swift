@@ -12,113 +12,84 @@ public struct Daemon: Sendable {
     static let patience: Duration = .seconds(20)
 
     private let loaded: LoadedConfiguration
+    private let persisted: [PluginConfiguration]
     private let folder: StateFolder
     private let logger: Logger
     private let level: LiveLogLevel
     private let notifier: any ServiceNotifying
 
-    /// Takes the state folder.
+    /// Takes the state folder, and reads which hooks were added to an earlier daemon to be kept.
     ///
-    /// - Throws: `HistoryError` with `.stateInUse` or `.stateUnusable`.
+    /// - Throws: `HistoryError` with `.stateInUse` or `.stateUnusable`, `ConfigurationErrors` where those
+    ///   hooks do not fit the configuration.
     public init(_ loaded: LoadedConfiguration, stateFolder: String, logger: Logger, level: LiveLogLevel) throws
     {
         self.loaded = loaded
         self.logger = logger
         self.level = level
         folder = try StateFolder(stateFolder)
+        persisted = try HookShelf(stateFolder: stateFolder).load(
+            for: loaded.configuration, besides: loaded.plugins)
         notifier = ServiceNotifier(logger: logger)
         // A plugin that closes its standard input is a failed write, not the end of the daemon.
         signal(SIGPIPE, SIG_IGN)
-        // Between two generations nobody listens for it, and it would end the daemon.
+        // Before the daemon listens for it, it would end it.
         signal(SIGHUP, SIG_IGN)
     }
 
-    /// Serves all stores until SIGTERM or SIGINT; SIGHUP reads the configuration again.
-    ///
-    /// A new configuration begins a new generation: the running passes end, their cursors are
-    /// saved, and everything is begun anew. With an error in it the old one stays in force.
+    /// Serves all stores until SIGTERM or SIGINT; SIGHUP, or a request on the control socket, reads
+    /// the configuration again.
     ///
     /// - Throws: `ObserverError` or `HistoryError` where the daemon can not go on.
-    public func run() async throws {
-        var current: LoadedConfiguration? = loaded
+    public func run(control: ControlListener) async throws {
         logger.report(.starting, "historyd \(HistoryVersion.current) starts, state \"\(folder.path)\".")
-        while let generation = current {
-            let next = Locked<LoadedConfiguration?>(nil)
-            try await serve(generation) { new in next.withLock { $0 = new } }
-            current = next.withLock { $0 }
-        }
+        level.level = loaded.configuration.logLevel.loggerLevel
+        let status = Locked(DaemonStatus(stores: 0, hooks: 0))
+        let engine = try Engine(
+            loaded, persisted: persisted,
+            Engine.Surroundings(
+                stateFolder: folder.path, logger: logger, level: level, notifier: notifier, status: status))
+        try await engine.begin()
+        let roster = await engine.roster
+        logger.info(
+            "Configuration \"\(loaded.files.first ?? "")\": \(loaded.configuration.stores.count, "store"), \(loaded.consumers, "consumer"), \(roster.plugins.count, "plugin"), \(roster.hooks.count, "hook")."
+        )
+        try await serve(engine, control)
         logger.info("historyd has stopped.")
     }
 
-    /// Serves one configuration, until told to stop or to go on with another.
-    private func serve(_ loaded: LoadedConfiguration, goOn: @escaping @Sendable (LoadedConfiguration) -> Void)
-        async throws
-    {
-        level.level = loaded.configuration.logLevel.loggerLevel
-        let assembly = Assembly(loaded, logger: logger)
-        let status = Locked(DaemonStatus(stores: assembly.stores.count, hooks: assembly.hooks.count))
-        logger.info(
-            "Configuration \"\(loaded.files.first ?? "")\": \(assembly.stores.count, "store"), \(assembly.consumers, "consumer"), \(loaded.plugins.count, "plugin"), \(assembly.hooks.count, "hook")."
-        )
-
-        let observer = try StoreObserver()
-        let registry = HookRegistry(assembly.hooks)
-        var services: [any Service] = [ObserverService(observer: observer)]
-        services += assembly.coprocesses
-        var gates: [StartGate] = []
-        for store in assembly.stores {
-            let gate = StartGate()
-            let stop = StopSignal()
-            let log = PipelineLog(store: store.name, logger: logger, status: status, notifier: notifier)
-            let runner = StoreRunner(
-                store, hooks: registry, stateFolder: folder.path, reporter: log, stop: stop)
-            let signals =
-                try assembly.polled[store.name].map { PollingObserver(every: $0).watch(store.path) }
-                ?? observer.watch(store.path)
-            services.append(StoreService(runner: runner, signals: signals, stop: stop, gate: gate))
-            gates.append(gate)
+    private func serve(_ engine: Engine, _ control: ControlListener) async throws {
+        let jobs = SerialJobs()
+        let steward = Steward(engine: engine, jobs: jobs, startedAt: .now)
+        let listening = StartGate()
+        let watchdog = WatchdogService(
+            interval: ServiceNotifier.watchdogInterval(), notifier: notifier, logger: logger
+        ) {
+            // The hooks' actor is on every pass's way: while it answers, passes can go on.
+            _ = await engine.registry.hooks(store: "", consumer: "")
         }
-        services.append(
-            WatchdogService(interval: ServiceNotifier.watchdogInterval(), notifier: notifier, logger: logger) {
-                // The hooks' actor is on every pass's way: while it answers, passes can go on.
-                _ = await registry.hooks(store: "", consumer: "")
-            })
-        let reload = ReloadService(
-            file: loaded.files.first ?? "", logger: logger, notifier: notifier, goOn: goOn)
-        services.append(readiness(assembly, gates, status, isReloading: { reload.isTaken }))
-
+        // The last is stopped first.
+        let services: [any Service] = [
+            ObserverService(observer: engine.observer), engine.pluginHost, engine.storeHost, watchdog, jobs,
+            ControlServer(listener: control, logger: logger, gate: listening, steward: steward),
+            ReloadService(steward: steward), readiness(engine, listening),
+        ]
         var configuration = ServiceGroupConfiguration(
-            services: services.map { ServiceGroupConfiguration.ServiceConfiguration(service: $0) }
-                // When a new configuration was read, everything ends in good order.
-                + [.init(service: reload, successTerminationBehavior: .gracefullyShutdownGroup)],
+            services: services.map { ServiceGroupConfiguration.ServiceConfiguration(service: $0) },
             gracefulShutdownSignals: [.sigterm, .sigint], logger: logger.quiet)
         configuration.maximumGracefulShutdownDuration = Self.patience
         try await ServiceGroup(configuration: configuration).run()
     }
 
-    private func readiness(
-        _ assembly: Assembly, _ gates: [StartGate], _ status: Locked<DaemonStatus>,
-        isReloading: @escaping @Sendable () -> Bool
-    ) -> ReadinessService {
+    private func readiness(_ engine: Engine, _ listening: StartGate) -> ReadinessService {
         ReadinessService {
-            for plugin in assembly.coprocesses {
-                do throws(HookFailure) {
-                    try await plugin.waitUntilStarted()
-                } catch  where error.reason == .cancelled {
-                    // The daemon ends before it was ready, for a reason that is told elsewhere.
-                } catch {
-                    logger.report(
-                        .pluginUnstartable,
-                        "Plugin \"\(plugin.plugin.name)\" can not be started: \(error) It is tried again.")
-                }
-            }
-            for gate in gates { await gate.wait() }
+            await listening.wait()
+            await engine.waitUntilUp()
         } isReady: {
-            let line = status.withLock(\.line)
+            let line = engine.surroundings.status.withLock(\.line)
             notifier.notify(.ready, .status(line))
             logger.report(.ready, "\(line).")
         } isStopping: {
-            if isReloading() { return }
             notifier.notify(.stopping, .status("Stopping"))
             logger.report(.stopping, "historyd stops.")
         }
@@ -129,7 +100,7 @@ public struct Daemon: Sendable {
     /// - Throws: `HistoryError` where a store can not be opened or read.
     public func runOnce() async throws -> Bool {
         level.level = loaded.configuration.logLevel.loggerLevel
-        let assembly = Assembly(loaded, logger: logger)
+        let assembly = Assembly(loaded, persisted: persisted, logger: logger)
         let status = Locked(DaemonStatus(stores: assembly.stores.count, hooks: assembly.hooks.count))
         let registry = HookRegistry(assembly.hooks)
         return try await withThrowingTaskGroup(of: Void.self) { group in
@@ -164,6 +135,10 @@ public struct Daemon: Sendable {
             return try await group.reduce(true) { $0 && $1 }
         }
     }
+}
+
+extension LoadedConfiguration {
+    fileprivate var consumers: Int { configuration.stores.reduce(0) { $0 + $1.consumers.count } }
 }
 
 extension Logger {

@@ -2,8 +2,12 @@ import PersistentHistory
 
 /// What the daemon is about, in one line of the present tense, for `systemctl status`.
 struct DaemonStatus: Sendable, Equatable {
-    let stores: Int
-    let hooks: Int
+    var stores: Int
+    var hooks: Int
+    /// Stores whose delivery an operator holds.
+    var paused: Set<String> = []
+    /// What was wrong with the configuration that was read last, while an older one is in force.
+    var refusal: String?
     private(set) var lost: Set<String> = []
     private(set) var held: Set<Held> = []
 
@@ -22,7 +26,18 @@ struct DaemonStatus: Sendable, Equatable {
         var line = "Watching \(stores, "store"), \(hooks, "hook")"
         if !lost.isEmpty { line += "; waiting for \(lost.count, "store")" }
         if !held.isEmpty { line += "; \(held.count, "hook") held" }
+        if !paused.isEmpty { line += "; \(paused.count, "store") paused" }
+        if let refusal { line += "; reload refused: \(refusal)" }
         return line
+    }
+
+    /// Takes in what is in force now.
+    mutating func keepOnly(stores: Set<String>, hooks: Set<String>) {
+        self.stores = stores.count
+        self.hooks = hooks.count
+        paused.formIntersection(stores)
+        lost.formIntersection(stores)
+        held = held.filter { stores.contains($0.store) && hooks.contains($0.hook) }
     }
 
     /// Takes in what happened; whether the line changed.

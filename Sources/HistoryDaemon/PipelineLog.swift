@@ -45,6 +45,10 @@ struct PipelineLog: PipelineReporter {
             logger.notice(
                 "Consumer \"\(consumer)\" of store \"\(store)\" is new; it begins after \(token).",
                 metadata: fields(consumer, token: token))
+        case .consumerStands(let consumer, let token):
+            logger.trace(
+                "Consumer \"\(consumer)\" of store \"\(store)\" goes on after \(token).",
+                metadata: fields(consumer, token: token))
         case .consumerForgotten(let consumer):
             logger.notice(
                 "Consumer \"\(consumer)\" of store \"\(store)\" is configured no more; its cursor was dropped.",

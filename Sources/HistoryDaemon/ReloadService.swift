@@ -4,44 +4,16 @@ import PersistentHistory
 import ServiceLifecycle
 import UnixSignals
 
-/// Reads the configuration again at SIGHUP, all or nothing: it returns when a new one was read, and
-/// goes on where there is an error in it.
-///
-/// The service manager is told of each attempt, and that the daemon is ready again also after one
-/// that was refused: a reload of `Type=notify-reload` would otherwise wait in vain (sd_notify(3)).
+/// Reads the configuration again at SIGHUP; what comes of it is in the journal.
 struct ReloadService: Service {
-    let file: String
-    let logger: Logger
-    let notifier: any ServiceNotifying
-    let goOn: @Sendable (LoadedConfiguration) -> Void
-    private let taken = Locked(false)
-
-    init(
-        file: String, logger: Logger, notifier: any ServiceNotifying,
-        goOn: @escaping @Sendable (LoadedConfiguration) -> Void
-    ) {
-        self.file = file
-        self.logger = logger
-        self.notifier = notifier
-        self.goOn = goOn
-    }
-
-    /// Whether a new configuration was read.
-    var isTaken: Bool { taken.withLock { $0 } }
+    let steward: Steward
 
     func run() async throws {
         for await _ in await UnixSignalsSequence(trapping: .sighup).cancelOnGracefulShutdown() {
-            notifier.notify(.reloading)
             do {
-                let loaded = try LoadedConfiguration.load(file: file)
-                try loaded.refuseWhatIsNotServed()
-                logger.report(.reloaded, "The configuration was read again, and is in force.")
-                taken.withLock { $0 = true }
-                goOn(loaded)
-                return
+                _ = try await steward.reload()
             } catch {
-                for problem in error.problems { logger.report(.reloadRefused, "\(problem)") }
-                notifier.notify(.ready)
+                // Told already, with all that is wrong: the old one stays in force.
             }
         }
         try await gracefulShutdown()

@@ -1,5 +1,6 @@
 import FoundationEssentials
 import Glibc
+import HistoryControl
 public import PersistentHistory
 
 /// The folder with the daemon's memory, held by one daemon at a time.
@@ -13,9 +14,7 @@ public final class StateFolder: Sendable {
     /// `$STATE_DIRECTORY` (systemd.exec(5)), else `$XDG_STATE_HOME/historyd`, else
     /// `~/.local/state/historyd` (the XDG Base Directory Specification).
     public static func path(environment: [String: String]) -> String {
-        if let given = environment["STATE_DIRECTORY"]?.split(separator: ":").first { return String(given) }
-        if let state = environment["XDG_STATE_HOME"], !state.isEmpty { return "\(state)/historyd" }
-        return "\(environment["HOME"] ?? "")/.local/state/historyd"
+        StateFolderPath.path(environment: environment)
     }
 
     /// Makes the folder where it is missing, and takes the lock.

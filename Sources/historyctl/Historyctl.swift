@@ -1,23 +1,32 @@
 import ArgumentParser
 import Glibc
 import HistoryConfiguration
+import HistoryControl
 import PersistentHistory
 
 @main
 struct Historyctl: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "historyctl",
-        abstract: "Tracks SQLite stores and reads their history.",
+        abstract: "Tracks SQLite stores, reads their history, and steers the daemon.",
         discussion: """
             Exit statuses are those of sysexits(3): 64 usage, 65 bad data (a damaged store, a token of \
             another one, SQL that fails), 66 store missing, 69 store not tracked or token expired, \
-            70 internal, 74 input or output, 75 temporary, 77 permission.
+            66 also where a hook, a consumer or another name is not there, 69 also where the daemon does not \
+            run, 70 internal, 74 input or output, 75 temporary (also a wait that took too long, a hook that \
+            fails), 77 permission, 78 a configuration or a manifest that was refused.
             """,
         version: HistoryVersion.current,
         groupedSubcommands: [
             CommandGroup(
                 name: "Stores (no daemon needed)",
-                subcommands: [Track.self, Untrack.self, Describe.self, Exec.self, History.self])
+                subcommands: [Track.self, Untrack.self, Describe.self, Exec.self, History.self]),
+            CommandGroup(
+                name: "Daemon",
+                subcommands: [
+                    Status.self, Consumers.self, Hooks.self, Reload.self, Pause.self, Resume.self, Run.self,
+                    Wait.self, Follow.self, Clean.self, Resync.self, DeadLetters.self, LogLevelVerb.self,
+                ]),
         ])
 
     func run() throws { throw ValidationError("A command is missing.") }
@@ -35,6 +44,13 @@ struct Historyctl: AsyncParsableCommand {
         } catch let error as HistoryError {
             complain("\(error)")
             exit(withError: ExitCode(ExitStatus(error).rawValue))
+        } catch let error as ControlError {
+            for line in error.lines { complain(line) }
+            exit(withError: ExitCode(ExitStatus(error.code).rawValue))
+        } catch let error as ControlClient.Unreachable {
+            complain("\(error)")
+            let status: ExitStatus = error.isForbidden ? .noPermission : .unavailable
+            exit(withError: ExitCode(status.rawValue))
         } catch let error as StreamError {
             complain("\(error)")
             exit(withError: ExitCode(ExitStatus.inputOutput.rawValue))

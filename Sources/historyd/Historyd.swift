@@ -1,6 +1,7 @@
 import ArgumentParser
 import Foundation
 import HistoryConfiguration
+import HistoryControl
 import HistoryDaemon
 import Logging
 import PersistentHistory
@@ -29,6 +30,12 @@ struct Historyd: AsyncParsableCommand {
     @Flag(help: "Work off everything there is, and exit: with 0 when all consumers are level.")
     var once = false
 
+    @Option(
+        help: ArgumentHelp(
+            "Where historyctl finds the daemon: control.sock in $RUNTIME_DIRECTORY, else in the state folder.",
+            valueName: "path"), completion: .file())
+    var controlSocket: String?
+
     func run() async throws {
         let level = LiveLogLevel(.info)
         LogOutput.suitable.bootstrap(level: level)
@@ -46,18 +53,26 @@ struct Historyd: AsyncParsableCommand {
             return
         }
         do {
-            let folder = StateFolder.path(environment: ProcessInfo.processInfo.environment)
+            let environment = ProcessInfo.processInfo.environment
+            let folder = StateFolder.path(environment: environment)
             let daemon = try Daemon(loaded, stateFolder: folder, logger: logger, level: level)
             if once {
                 guard try await daemon.runOnce() else { throw ExitCode(ExitStatus.temporary.rawValue) }
             } else {
-                try await daemon.run()
+                let control = try ControlListener(
+                    path: controlSocket ?? ControlSocket.server(environment: environment),
+                    environment: environment)
+                try await daemon.run(control: control)
             }
+        } catch let error as ConfigurationErrors {
+            for problem in error.problems { logger.report(.configurationInvalid, "\(problem)") }
+            throw ExitCode(ExitStatus.configuration.rawValue)
         } catch let error as HistoryError {
             let event: Event =
                 switch error.code {
                 case .stateInUse: .stateInUse
                 case .stateUnusable: .stateCorrupt
+                case .controlSocket: .controlUnavailable
                 default: .storeUnusable
                 }
             logger.report(event, "\(error)")

@@ -9,7 +9,7 @@ extension ServiceTests {
         static let replica = "/srv/contacts/main-view.sqlite"
 
         /// Installs everything anew, with a plugin that writes each observed object's id to the log.
-        private func withDaemon(
+        func withDaemon(
             settings: String = "", _ body: (Container) async throws -> Void
         ) async throws {
             let container = try BootedSystemd.current()

@@ -75,6 +75,12 @@ public enum Event: String, CaseIterable, Sendable {
     case paused = "baee120a53024c64983ad2363d53fd2c"
     /// Delivery goes on after a pause.
     case resumed = "1adabdeaafd1451b83def16a59058b4f"
+    /// Hooks were added to the running daemon, or taken away.
+    case hooksChanged = "8d8299b38b2e4f0080dd700a4013751d"
+    /// Somebody asked on the control socket for what only root and the daemon's user may do.
+    case controlRefused = "4c5b2636ff37473d8d331d323b7b81ca"
+    /// The control socket can not be bound.
+    case controlUnavailable = "6eed3af9c382499d941c2add6fac97d8"
     /// The log could not take all lines; how many were dropped.
     case linesDropped = "059439d985d841f5ab78650299c789ac"
 }

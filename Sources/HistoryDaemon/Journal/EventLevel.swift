@@ -8,14 +8,14 @@ extension Event {
         case .starting, .ready, .stopping, .cleaned:
             .info
         case .reloaded, .storeBack, .trackingUpdated, .watchOverflowed, .contextRefilled,
-            .hookRecovered, .pluginRestarted, .paused, .resumed:
+            .hookRecovered, .pluginRestarted, .paused, .resumed, .hooksChanged:
             .notice
         case .storeReplaced, .tokenExpired, .hookFailed, .hookTimedOut, .pluginDied,
-            .consumerBlocksCleanup, .consumerPassedBy, .cleanFailed, .linesDropped:
+            .consumerBlocksCleanup, .consumerPassedBy, .cleanFailed, .linesDropped, .controlRefused:
             .warning
         case .configurationInvalid, .reloadRefused, .storeLost, .storeUnusable, .trackingFailed,
             .watchFailed, .contextFailed, .hookHeld, .deadLetterKept, .pluginUnstartable,
-            .stateCorrupt, .stateInUse, .pipelineStuck:
+            .stateCorrupt, .stateInUse, .pipelineStuck, .controlUnavailable:
             .error
         }
     }

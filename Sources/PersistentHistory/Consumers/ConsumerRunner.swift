@@ -30,6 +30,7 @@ actor ConsumerRunner {
     private let storeID: StoreID
     private let reporter: any PipelineReporter
     private let stop: StopSignal
+    private let passes: PassControl
 
     private(set) var cursor: Int64
     /// The batch under way. It stays the same until it is done, also over a new start (see
@@ -49,7 +50,7 @@ actor ConsumerRunner {
     init(
         _ consumer: Consumer, cursor: Int64, interrupted: Int64, storeID: StoreID, fetcher: SharedFetcher,
         hooks: HookRegistry,
-        state: StateDatabase, reporter: any PipelineReporter, stop: StopSignal
+        state: StateDatabase, reporter: any PipelineReporter, stop: StopSignal, passes: PassControl
     ) {
         self.consumer = consumer
         self.cursor = cursor
@@ -61,6 +62,7 @@ actor ConsumerRunner {
         self.state = state
         self.reporter = reporter
         self.stop = stop
+        self.passes = passes
     }
 
     /// Opens the contexts, and brings those that are behind the cursor up to it: their place and
@@ -102,6 +104,8 @@ actor ConsumerRunner {
         failing = nil
     }
 
+    private static let pauseAfterCancellation: Duration = .milliseconds(50)
+
     private enum Step {
         /// Nothing new.
         case level
@@ -118,11 +122,18 @@ actor ConsumerRunner {
     ///   expired, the state can not be saved.
     func pass() async throws -> Bool {
         let start = cursor
-        while !stop.isRequested, !Task.isCancelled {
-            switch try await step() {
+        while await passes.enter(stop) {
+            // Of before the attempt: a wake-up that comes while it fails is meant for the next one.
+            let wakeUp = passes.wakeUp
+            let next: Step
+            do {
+                defer { passes.leave() }
+                next = try await step()
+            }
+            switch next {
             case .level: return cursor > start
             case .more: continue
-            case .retry(let delay): await stop.sleep(for: delay)
+            case .retry(let delay): await passes.sleep(for: delay, unlessWokenBy: wakeUp, or: stop)
             }
         }
         return cursor > start
@@ -190,6 +201,8 @@ actor ConsumerRunner {
     }
 
     private func settle(_ failed: (delivery: DeliveryPlan.Delivery, failure: HookFailure)) throws -> Step {
+        // Its process was stopped, for another to take its place: nobody's failure.
+        if failed.failure.reason == .cancelled { return .retry(after: Self.pauseAfterCancellation) }
         let call = failed.delivery.call
         switch decide(failed.delivery.hook, failed.failure, token: call.transaction.token) {
         case .retry(let delay), .hold(let delay): return .retry(after: delay)
@@ -262,6 +275,7 @@ actor ConsumerRunner {
                 }
             } catch {
                 if stop.isRequested { return .more }
+                if error.reason == .cancelled { return .retry(after: Self.pauseAfterCancellation) }
                 let token = merge.transactions.last?.token ?? HistoryToken(store: storeID, number: merge.end)
                 switch decide(hook, error, token: token) {
                 case .retry(let delay), .hold(let delay): return .retry(after: delay)

@@ -10,6 +10,8 @@ public enum PipelineEvent: Sendable {
     /// A consumer without a cursor begins here.
     case consumerBegan(consumer: String, at: HistoryToken)
     case consumerForgotten(consumer: String)
+    /// Where a consumer is when its store was opened, or when it begins anew.
+    case consumerStands(consumer: String, at: HistoryToken)
     /// A hook has had some calls, one after the other.
     case delivered(consumer: String, hook: String, Deliveries)
     case hookFailed(

@@ -33,16 +33,18 @@ public struct StoreRunner: Sendable {
     private let stateFolder: String
     private let reporter: any PipelineReporter
     private let stop: StopSignal
+    private let control: StoreControl
 
     public init(
         _ store: ServedStore, hooks: HookRegistry, stateFolder: String, reporter: any PipelineReporter,
-        stop: StopSignal
+        stop: StopSignal, control: StoreControl = StoreControl()
     ) {
         self.store = store
         self.hooks = hooks
         self.stateFolder = stateFolder
         self.reporter = reporter
         self.stop = stop
+        self.control = control
     }
 
     /// Serves the store until a stop is requested.
@@ -70,7 +72,8 @@ public struct StoreRunner: Sendable {
             var wasOpen = false
             do {
                 let session = try await StoreSession(
-                    store, hooks: hooks, stateFolder: stateFolder, reporter: reporter, stop: stop)
+                    store, hooks: hooks, stateFolder: stateFolder, reporter: reporter, stop: stop,
+                    control: control)
                 let opened = ContinuousClock.now
                 wasOpen = true
                 do {
@@ -99,7 +102,8 @@ public struct StoreRunner: Sendable {
     /// - Throws: `HistoryError` where the store can not be opened or read.
     public func runOnce() async throws {
         let session = try await StoreSession(
-            store, hooks: hooks, stateFolder: stateFolder, reporter: reporter, stop: stop)
+            store, hooks: hooks, stateFolder: stateFolder, reporter: reporter, stop: stop,
+            control: control)
         do {
             try await session.runOnce()
         } catch {

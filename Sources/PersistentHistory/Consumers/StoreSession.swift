@@ -2,16 +2,19 @@ internal import FoundationEssentials
 
 /// A store from its opening until it is replaced, lost, or a stop is requested.
 final class StoreSession: Sendable {
-    private let store: ServedStore
-    private let reader: HistoryReader
+    let store: ServedStore
+    let reader: HistoryReader
     private let probe: WriterProbe
-    private let fetcher: SharedFetcher
-    private let state: StateDatabase
-    private let reporter: any PipelineReporter
+    let fetcher: SharedFetcher
+    let state: StateDatabase
+    let reporter: any PipelineReporter
     private let stop: StopSignal
     /// Asks everybody in this session to come to an end: at a stop, and when the store is gone.
-    private let ending = StopSignal()
-    private let runners: [(consumer: Consumer, runner: ConsumerRunner)]
+    let ending = StopSignal()
+    private let control: StoreControl
+    let runners: [(consumer: Consumer, runner: ConsumerRunner)]
+    /// One for each consumer.
+    let bells: [Bell]
     private let schemaVersion: Locked<Int64>
     private let cleaning: CleaningTurns
     private let file: FileID?
@@ -21,9 +24,10 @@ final class StoreSession: Sendable {
     /// - Throws: `HistoryError`, `ObserverError`.
     init(
         _ store: ServedStore, hooks: HookRegistry, stateFolder: String, reporter: any PipelineReporter,
-        stop: StopSignal
+        stop: StopSignal, control: StoreControl
     ) async throws {
         self.store = store
+        self.control = control
         self.reporter = reporter
         self.stop = stop
         let problem = try Self.bringTrackingUpToDate(store, reporter)
@@ -49,10 +53,15 @@ final class StoreSession: Sendable {
             let runner = ConsumerRunner(
                 consumer, cursor: cursor, interrupted: try state.fetched(of: consumer.author),
                 storeID: reader.storeID,
-                fetcher: fetcher, hooks: hooks, state: state, reporter: reporter, stop: ending)
+                fetcher: fetcher, hooks: hooks, state: state, reporter: reporter, stop: ending,
+                passes: control.passes)
             runners.append((consumer, runner))
+            reporter.report(
+                .consumerStands(
+                    consumer: consumer.author, at: HistoryToken(store: reader.storeID, number: cursor)))
         }
         self.runners = runners
+        bells = runners.map { _ in Bell() }
         // Last, because it must be closed by hand: nothing that may fail comes after it.
         probe = try WriterProbe(storePath: store.path)
     }
@@ -109,7 +118,19 @@ final class StoreSession: Sendable {
 
     /// - Throws: `HistoryError` where the store is lost.
     func run(watching signals: SignalRelay, isUp: @escaping @Sendable () -> Void) async throws {
-        let bells = runners.map { _ in Bell() }
+        control.opened(self)
+        let result: Result<Void, any Error>
+        do {
+            result = .success(try await serve(watching: signals, isUp: isUp))
+        } catch {
+            result = .failure(error)
+        }
+        ending.request()
+        await control.closed()
+        try result.get()
+    }
+
+    private func serve(watching signals: SignalRelay, isUp: @escaping @Sendable () -> Void) async throws {
         async let _ = passOnStop()
         try await withThrowingTaskGroup(of: Void.self) { group in
             for ((consumer, runner), bell) in zip(runners, bells) {
@@ -118,10 +139,10 @@ final class StoreSession: Sendable {
             group.addTask { await self.cleaning.run() }
             group.addTask {
                 defer {
-                    for bell in bells + [self.cleaning.bell] { bell.end() }
+                    for bell in self.bells + [self.cleaning.bell] { bell.end() }
                     self.ending.request()
                 }
-                try await self.listen(signals, bells)
+                try await self.listen(signals)
             }
             for bell in bells { bell.ring() }
             isUp()
@@ -137,12 +158,12 @@ final class StoreSession: Sendable {
     }
 
     /// Hears of commits, looks for them, and wakes the consumers.
-    private func listen(_ signals: SignalRelay, _ bells: [Bell]) async throws {
+    private func listen(_ signals: SignalRelay) async throws {
         do {
             try await ending.cancelling {
                 while let signal = await signals.next() {
                     if self.isGone(signal) { return }
-                    try await self.probe.settle { try await self.look(bells) }
+                    try await self.probe.settle { try await self.look() }
                     try await self.refreshTracking()
                 }
             }
@@ -159,10 +180,11 @@ final class StoreSession: Sendable {
         return true
     }
 
-    private func look(_ bells: [Bell]) async throws -> Bool {
+    private func look() async throws -> Bool {
         do {
             guard try await fetcher.look() else { return false }
             for bell in bells { bell.ring() }
+            control.tellFollowers()
             return true
         } catch let error as HistoryError where error.code == .storeBusy {
             // Whoever holds the lock is a writer: it is looked again as long as it does.
@@ -230,6 +252,7 @@ final class StoreSession: Sendable {
         for (each, runner) in runners where each.author == consumer.author {
             await runner.begin(at: place.number)
         }
+        reporter.report(.consumerStands(consumer: consumer.author, at: place))
         for context in consumer.contexts {
             try await context.resync()
             let filled = try await context.prepare()

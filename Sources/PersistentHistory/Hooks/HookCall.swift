@@ -42,6 +42,19 @@ public struct ObserverCall: Sendable {
     /// All of the same entity name and operation, in the order in which they were made.
     public let changes: ArraySlice<HistoryChange>
     public let part: Part?
+    /// The parameters of a call that was kept: it goes out as it was, whatever the rest says.
+    let kept: [UInt8]?
+
+    /// A call that was kept as a dead letter, to be made again.
+    public init(header: HookCallHeader, kept: String) {
+        self.header = header
+        transaction = HistoryTransaction(
+            token: HistoryToken(store: StoreID(""), number: 0), author: nil, context: nil, processID: nil,
+            timestamp: HistoryTimestamp(milliseconds: 0), changes: [])
+        changes = []
+        part = nil
+        self.kept = Array(kept.utf8)
+    }
 
     public init(
         header: HookCallHeader, transaction: HistoryTransaction,
@@ -51,6 +64,7 @@ public struct ObserverCall: Sendable {
         self.transaction = transaction
         self.changes = changes
         self.part = part
+        kept = nil
     }
 }
 
@@ -74,11 +88,22 @@ public struct MergeCall: Sendable {
     /// Without those that an earlier hook rejected.
     public let transactions: [HistoryTransaction]
     public let contexts: [ContextDescription]
+    /// As for an observer's call.
+    let kept: [UInt8]?
+
+    /// A call that was kept as a dead letter, to be made again.
+    public init(header: HookCallHeader, kept: String) {
+        self.header = header
+        transactions = []
+        contexts = []
+        self.kept = Array(kept.utf8)
+    }
 
     public init(header: HookCallHeader, transactions: [HistoryTransaction], contexts: [ContextDescription]) {
         self.header = header
         self.transactions = transactions
         self.contexts = contexts
+        kept = nil
     }
 }
 

@@ -17,6 +17,7 @@ extension HookCallJSON {
 
 extension ObserverCall: HookCallJSON {
     public func write(to json: inout JSONBytes) {
+        if let kept { return json.raw(kept) }
         json.object { json in
             header.write(to: &json)
             if let part {
@@ -38,6 +39,7 @@ extension ObserverCall: HookCallJSON {
 
 extension MergeCall: HookCallJSON {
     public func write(to json: inout JSONBytes) {
+        if let kept { return json.raw(kept) }
         json.object { json in
             header.write(to: &json)
             json.name("transactions")

@@ -21,6 +21,16 @@ public actor HookRegistry {
         for hook in hooks where hook.kind == .merge { Self.insert(hook, into: &mergers) }
     }
 
+    /// Puts other hooks in the place of all there are, at once.
+    public func replaceAll(_ hooks: [Hook]) {
+        observers = hooks.filter { $0.kind == .observer }
+        mergers = []
+        for hook in hooks where hook.kind == .merge { Self.insert(hook, into: &mergers) }
+    }
+
+    /// The hook of that full name, or nil.
+    public func hook(named name: String) -> Hook? { (observers + mergers).first { $0.name == name } }
+
     /// Adds a hook at the end, or a merge hook in front of the one it names.
     public func register(_ hook: Hook) {
         switch hook.kind {

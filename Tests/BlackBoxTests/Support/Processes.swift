@@ -34,6 +34,12 @@ enum Processes {
         }
     }
 
+    /// The bytes of memory that a process has of its own.
+    static func memory(_ process: pid_t) -> Int {
+        let line = file(process, "status").split(separator: "\n").first { $0.hasPrefix("RssAnon:") }
+        return (line?.split(whereSeparator: \.isWhitespace).dropFirst().first.flatMap { Int($0) } ?? 0) * 1024
+    }
+
     static func descriptors(_ process: pid_t) -> Int {
         ((try? FileManager.default.contentsOfDirectory(atPath: "/proc/\(process)/fd")) ?? []).count
     }

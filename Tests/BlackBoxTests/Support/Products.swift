@@ -4,12 +4,13 @@ import TestSupport
 /// The programs that these tests need: those that the build made, and the system's.
 enum Products {
     static var historyd: String { BuiltProducts.historyd }
+    static var historyctl: String { BuiltProducts.historyctl }
 
     static let python = "/usr/bin/python3"
     static let shell = "/usr/bin/sqlite3"
 
     /// What the tests here can not do without: other processes, in other languages.
-    static let areThere = [historyd, python, shell, "/usr/bin/cc"].allSatisfy(
+    static let areThere = [historyd, historyctl, python, shell, "/usr/bin/cc"].allSatisfy(
         FileManager.default.isExecutableFile)
-    static let missing = "needs the built historyd, python3, sqlite3 and cc"
+    static let missing = "needs the built historyd and historyctl, python3, sqlite3 and cc"
 }

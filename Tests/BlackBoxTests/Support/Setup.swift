@@ -54,6 +54,8 @@ struct PluginSetup {
     func json(folder: String) -> String {
         var environment = environment
         environment["BENCH"] = folder
+        // By which a process is told from others of the same program.
+        environment["PLUGIN"] = name
         let variables = environment.sorted { $0.key < $1.key }.map { #""\#($0.key)": "\#($0.value)""# }
         var members = [
             #""name": "\#(name)""#,

@@ -1,0 +1,123 @@
+public import NIOCore
+import NIOHTTP1
+import NIOPosix
+
+/// Asks a daemon by its control socket: one connection for each request.
+public struct ControlClient: Sendable {
+    public let socketPath: String
+
+    public init(socketPath: String) { self.socketPath = socketPath }
+
+    /// There is no daemon at the socket, or it went away before it had answered.
+    public struct Unreachable: Error, CustomStringConvertible, Sendable {
+        public let description: String
+        /// The socket is there, and this user may not use it.
+        public let isForbidden: Bool
+    }
+
+    /// Sends a command, and hands on its answer's body piece by piece as it comes.
+    ///
+    /// - Throws: `ControlError` where the daemon refuses, `Unreachable` where there is none, and what
+    ///   `take` throws.
+    public func send(
+        _ command: ControlCommand, body: [UInt8] = [], take: (ByteBuffer) async throws -> Void
+    ) async throws {
+        let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
+        let result: Result<Void, any Error>
+        do {
+            try await send(command, body, over: connect(group), take)
+            result = .success(())
+        } catch is HTTPParserError {
+            result = .failure(Self.cutOff)
+        } catch is ChannelError {
+            result = .failure(Self.cutOff)
+        } catch is IOError {
+            result = .failure(Self.cutOff)
+        } catch {
+            result = .failure(error)
+        }
+        try await group.shutdownGracefully()
+        try result.get()
+    }
+
+    /// Sends a command and gives its whole answer.
+    public func send(_ command: ControlCommand, body: [UInt8] = []) async throws -> [UInt8] {
+        var answer: [UInt8] = []
+        try await send(command, body: body) { answer += $0.readableBytesView }
+        return answer
+    }
+
+    private typealias Connection = NIOAsyncChannel<HTTPClientResponsePart, HTTPClientRequestPart>
+
+    private func connect(_ group: MultiThreadedEventLoopGroup) async throws -> Connection {
+        do {
+            return try await ClientBootstrap(group: group).connect(unixDomainSocketPath: socketPath) {
+                channel in
+                channel.eventLoop.makeCompletedFuture {
+                    try channel.pipeline.syncOperations.addHTTPClientHandlers()
+                    return try Connection(wrappingChannelSynchronously: channel)
+                }
+            }
+        } catch let error as IOError where error.errnoCode == EACCES || error.errnoCode == EPERM {
+            throw Unreachable(
+                description:
+                    "The control socket \"\(socketPath)\" may not be used by this user: its mode and group say who may.",
+                isForbidden: true)
+        } catch is IOError {
+            throw Unreachable(
+                description: "historyd is not running: nobody listens at \"\(socketPath)\".", isForbidden: false
+            )
+        } catch is SocketAddressError {
+            throw Unreachable(
+                description: "The path \"\(socketPath)\" is too long for a socket.", isForbidden: false)
+        }
+    }
+
+    private func send(
+        _ command: ControlCommand, _ body: [UInt8], over connection: Connection,
+        _ take: (ByteBuffer) async throws -> Void
+    ) async throws {
+        try await connection.executeThenClose { inbound, outbound in
+            let head = HTTPRequestHead(
+                version: .http1_1, method: .init(rawValue: command.method.rawValue), uri: command.target,
+                headers: [
+                    "Host": "localhost", "Connection": "close", "Content-Length": String(body.count),
+                ])
+            try await outbound.write(.head(head))
+            if !body.isEmpty { try await outbound.write(.body(.byteBuffer(ByteBuffer(bytes: body)))) }
+            try await outbound.write(.end(nil))
+
+            var status: HTTPResponseStatus?
+            var refusal: [UInt8] = []
+            for try await part in inbound {
+                switch part {
+                case .head(let head): status = head.status
+                case .body(let bytes):
+                    if let status, status.code < 300 {
+                        try await take(bytes)
+                    } else {
+                        refusal += bytes.readableBytesView
+                    }
+                case .end:
+                    guard let status, status.code >= 300 else { return }
+                    throw Self.error(refusal, status)
+                }
+            }
+            throw Self.cutOff
+        }
+    }
+
+    private static var cutOff: Unreachable {
+        Unreachable(
+            description: "historyd ended, or closed the connection, before its answer was complete.",
+            isForbidden: false)
+    }
+
+    private static func error(_ body: [UInt8], _ status: HTTPResponseStatus) -> ControlError {
+        do {
+            return try ControlJSON.read(ControlFailure.self, from: body).error
+        } catch {
+            return ControlError(.failed, "The daemon answered \(status.code) \(status.reasonPhrase).")
+        }
+    }
+}

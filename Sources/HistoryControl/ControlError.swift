@@ -1,0 +1,76 @@
+/// Why a request was not carried out: what programs get as `{"error": {…}}`.
+public struct ControlError: Error, Codable, Sendable, Hashable, CustomStringConvertible {
+    /// For programs. New ones may come; these stay.
+    public enum Code: String, Codable, Sendable, CaseIterable {
+        /// The request can not be understood.
+        case badRequest
+        /// No such path.
+        case unknownRequest
+        /// The path is right, the method is not.
+        case wrongMethod
+        /// The body is longer than any manifest.
+        case tooLarge
+        /// Only root and the daemon's own user may change anything.
+        case notPermitted
+        case unknownStore, unknownConsumer, unknownContext, unknownHook, unknownDeadLetter
+        /// The configuration on disk is wrong: the old one stays in force.
+        case reloadRefused
+        /// The manifest is wrong: nothing was added.
+        case manifestRefused
+        /// Several are meant; say which.
+        case ambiguous
+        case paused
+        /// The store is not there, or can not be read, for now.
+        case storeNotOpen
+        case tokenInvalid, tokenForeign, tokenAhead, tokenExpired
+        /// It did not come to pass in the time given.
+        case timedOut
+        /// The hook that was called again failed again.
+        case hookFailed
+        /// The daemon ends.
+        case stopping
+        /// What was asked for failed.
+        case failed
+    }
+
+    public let code: Code
+    /// What, which, why, and what to do.
+    public let message: String
+    /// A line each, where there is more than one thing to say.
+    public let problems: [String]?
+
+    public init(_ code: Code, _ message: String, problems: [String]? = nil) {
+        self.code = code
+        self.message = message
+        self.problems = problems
+    }
+
+    public var description: String { ([message] + (problems ?? [])).joined(separator: "\n") }
+
+    /// The status of the answer (RFC 9110, 15).
+    public var httpStatus: Int {
+        switch code {
+        case .badRequest, .tokenInvalid, .ambiguous: 400
+        case .notPermitted: 403
+        case .unknownRequest, .unknownStore, .unknownConsumer, .unknownContext, .unknownHook,
+            .unknownDeadLetter:
+            404
+        case .wrongMethod: 405
+        case .reloadRefused, .paused, .tokenForeign, .tokenAhead: 409
+        case .tokenExpired: 410
+        case .tooLarge: 413
+        case .manifestRefused: 422
+        case .failed: 500
+        case .hookFailed: 502
+        case .storeNotOpen, .stopping: 503
+        case .timedOut: 504
+        }
+    }
+}
+
+/// The body of an answer that is an error; also the last line of a stream that breaks off.
+public struct ControlFailure: Codable, Sendable, Hashable {
+    public let error: ControlError
+
+    public init(_ error: ControlError) { self.error = error }
+}

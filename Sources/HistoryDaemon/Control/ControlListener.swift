@@ -1,0 +1,105 @@
+import Glibc
+public import PersistentHistory
+
+/// The control socket, bound and listening: made by the service manager, or here.
+public struct ControlListener: Sendable {
+    public let path: String
+    let descriptor: Int32
+    /// Of our own making, to be removed at the end.
+    let isOurs: Bool
+
+    /// The group's members may connect; who may change something, the peer's uid tells.
+    static let mode: mode_t = 0o660
+
+    /// Takes the socket that the service manager hands over (sd_listen_fds(3)), or else binds one.
+    ///
+    /// A socket that nobody listens on, left by a daemon that was killed, is replaced; anything else
+    /// at the path is left alone.
+    ///
+    /// - Throws: `HistoryError` with `.controlSocket`.
+    public init(path: String, environment: [String: String]) throws(HistoryError) {
+        self.path = path
+        if environment["LISTEN_PID"] == String(getpid()), environment["LISTEN_FDS"] == "1" {
+            // The first descriptor after the standard ones.
+            descriptor = 3
+            isOurs = false
+            _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
+            return
+        }
+        descriptor = try Self.bind(path)
+        isOurs = true
+    }
+
+    private static func bind(_ path: String) throws(HistoryError) -> Int32 {
+        var address = sockaddr_un()
+        address.sun_family = sa_family_t(AF_UNIX)
+        let bytes = Array(path.utf8)
+        let room = MemoryLayout.size(ofValue: address.sun_path)
+        guard bytes.count < room else {
+            throw HistoryError(
+                .controlSocket,
+                "The control socket's path \"\(path)\" is too long: a socket's has at most \(room - 1) bytes.",
+                hint: "Give a shorter one with --control-socket.")
+        }
+        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: bytes) }
+        try removeDeadSocket(path, &address)
+
+        let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+        guard descriptor >= 0 else { throw failed("made", path) }
+        // Nobody can connect before listen(2), by when the mode is right.
+        guard call(Glibc.bind, descriptor, &address) == 0, chmod(path, mode) == 0, listen(descriptor, 64) == 0
+        else {
+            let error = failed("bound", path)
+            close(descriptor)
+            throw error
+        }
+        return descriptor
+    }
+
+    private static func removeDeadSocket(_ path: String, _ address: inout sockaddr_un) throws(HistoryError) {
+        var status = stat()
+        guard lstat(path, &status) == 0 else { return }
+        guard status.st_mode & S_IFMT == S_IFSOCK else {
+            throw HistoryError(
+                .controlSocket, "The control socket can not be bound: \"\(path)\" is there, and is no socket.",
+                hint: "Move it away, or give another path with --control-socket.")
+        }
+        let probe = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+        guard probe >= 0 else { throw failed("made", path) }
+        defer { close(probe) }
+        guard call(connect, probe, &address) != 0, errno == ECONNREFUSED else {
+            throw HistoryError(
+                .controlSocket, "Somebody listens on the control socket \"\(path)\" already.",
+                hint: "Stop that daemon, or give another path with --control-socket.")
+        }
+        guard unlink(path) == 0 else { throw failed("replaced", path) }
+    }
+
+    private static func call(
+        _ function: (Int32, UnsafePointer<sockaddr>?, socklen_t) -> Int32, _ descriptor: Int32,
+        _ address: inout sockaddr_un
+    ) -> Int32 {
+        withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                function(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
+            }
+        }
+    }
+
+    private static func failed(_ what: String, _ path: String) -> HistoryError {
+        HistoryError(
+            .controlSocket,
+            "The control socket \"\(path)\" can not be \(what): \(String(cString: strerror(errno))).",
+            hint: "Check its folder, or give another path with --control-socket.")
+    }
+
+    /// Takes the socket's file away.
+    func remove() {
+        if isOurs { unlink(path) }
+    }
+}
+
+extension HistoryError.Code {
+    /// The control socket could not be bound.
+    public static let controlSocket = HistoryError.Code("controlSocket")
+}

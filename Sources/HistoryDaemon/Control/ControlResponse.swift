@@ -1,0 +1,44 @@
+import HistoryControl
+import NIOCore
+import NIOHTTP1
+
+/// The answer to one request: one message, or a stream of lines.
+final class ControlResponse {
+    typealias Writer = NIOAsyncChannelOutboundWriter<HTTPServerResponsePart>
+
+    private let writer: Writer
+    private(set) var hasBegun = false
+
+    init(_ writer: Writer) { self.writer = writer }
+
+    func send(_ message: some Encodable, status: HTTPResponseStatus = .ok) async throws {
+        let bytes = try ControlJSON.bytes(message)
+        try await begin(status, type: "application/json", length: bytes.count)
+        try await write(bytes)
+    }
+
+    /// In a stream that has begun, an error is its last line.
+    func send(_ error: ControlError) async throws {
+        if hasBegun {
+            try await write(try ControlJSON.bytes(ControlFailure(error)))
+        } else {
+            try await send(ControlFailure(error), status: HTTPResponseStatus(statusCode: error.httpStatus))
+        }
+    }
+
+    /// Begins a stream of JSON, one message a line.
+    func beginLines() async throws { try await begin(.ok, type: "application/x-ndjson", length: nil) }
+
+    func write(_ bytes: [UInt8]) async throws {
+        try await writer.write(.body(.byteBuffer(ByteBuffer(bytes: bytes))))
+    }
+
+    func end() async throws { try await writer.write(.end(nil)) }
+
+    private func begin(_ status: HTTPResponseStatus, type: String, length: Int?) async throws {
+        hasBegun = true
+        var headers: HTTPHeaders = ["Content-Type": type, "Connection": "close"]
+        if let length { headers.add(name: "Content-Length", value: String(length)) }
+        try await writer.write(.head(HTTPResponseHead(version: .http1_1, status: status, headers: headers)))
+    }
+}

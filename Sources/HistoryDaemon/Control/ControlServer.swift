@@ -1,0 +1,158 @@
+import Glibc
+import HistoryControl
+import Logging
+import NIOCore
+import NIOHTTP1
+import NIOPosix
+import PersistentHistory
+import ServiceLifecycle
+
+/// Serves HTTP on the control socket: one request a connection, each in a task of its own that is
+/// cancelled when the client goes away.
+///
+/// Its one thread sleeps in the kernel until somebody connects.
+struct ControlServer: Service {
+    /// More bytes are no manifest.
+    static let largestBody = 1 << 20
+    /// More at once are no people; each costs a descriptor, which plugins and stores need.
+    static let mostConnections = 64
+
+    let listener: ControlListener
+    let logger: Logger
+    /// Opened when it accepts.
+    let gate: StartGate
+    let steward: Steward
+
+    func run() async throws {
+        let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
+        let server = try await ServerBootstrap(group: group).bind(listener.descriptor) { channel in
+            channel.eventLoop.makeCompletedFuture {
+                try channel.pipeline.syncOperations.configureHTTPServerPipeline(
+                    withPipeliningAssistance: false, withErrorHandling: true)
+                return try Connection(wrappingChannelSynchronously: channel)
+            }
+        }
+        gate.open()
+        defer { listener.remove() }
+        do {
+            try await cancelWhenGracefulShutdown { try await accept(server) }
+        } catch is CancellationError {
+            // The daemon stops; who was connected is told by the end of the connection.
+        }
+        try await group.shutdownGracefully()
+    }
+
+    typealias Connection = NIOAsyncChannel<HTTPServerRequestPart, HTTPServerResponsePart>
+
+    private func accept(_ server: NIOAsyncChannel<Connection, Never>) async throws {
+        let count = Locked(0)
+        try await withThrowingDiscardingTaskGroup { group in
+            try await server.executeThenClose { connections in
+                for try await connection in connections {
+                    guard
+                        count.withLock({
+                            $0 += 1; return $0 <= Self.mostConnections
+                        })
+                    else {
+                        count.withLock { $0 -= 1 }
+                        group.addTask { await close(connection) }
+                        continue
+                    }
+                    group.addTask {
+                        await serve(connection)
+                        count.withLock { $0 -= 1 }
+                    }
+                }
+            }
+            group.cancelAll()
+        }
+    }
+
+    private func close(_ connection: Connection) async {
+        logger.warning("A connection to the control socket was closed: \(Self.mostConnections) are open.")
+        await quietly { try await connection.executeThenClose { _, _ in } }
+    }
+
+    private func serve(_ connection: Connection) async {
+        await quietly {
+            let peer = try await peer(of: connection.channel)
+            try await connection.executeThenClose { inbound, outbound in
+                try await withThrowingTaskGroup(of: Void.self) { group in
+                    var request = RequestReader(limit: Self.largestBody)
+                    for try await part in inbound {
+                        guard let command = request.take(part) else { continue }
+                        group.addTask {
+                            let response = ControlResponse(outbound)
+                            await steward.answer(command, from: peer, response)
+                            try await response.end()
+                            try await connection.channel.close()
+                        }
+                    }
+                    // The client has gone, or has its answer.
+                    group.cancelAll()
+                }
+            }
+        }
+    }
+
+    /// A client that goes away in the middle of something is nobody's failure.
+    private func quietly(_ body: () async throws -> Void) async {
+        do {
+            try await body()
+        } catch {
+            logger.debug("A connection to the control socket ended early.", metadata: ["error": "\(error)"])
+        }
+    }
+
+    private func peer(of channel: any Channel) async throws -> Peer {
+        guard let provider = channel as? any SocketOptionProvider else {
+            throw ControlError(.failed, "The peer of the control socket can not be told.")
+        }
+        let credentials: Credentials = try await provider.unsafeGetSocketOption(
+            level: NIOBSDSocket.OptionLevel(rawValue: SOL_SOCKET),
+            name: NIOBSDSocket.Option(rawValue: SO_PEERCRED)
+        ).get()
+        return Peer(processID: credentials.processID, userID: credentials.userID)
+    }
+
+    /// As the kernel lays it out: `struct ucred` of unix(7), which Swift does not see.
+    private struct Credentials: Sendable {
+        let processID: Int32
+        let userID: UInt32
+        let groupID: UInt32
+    }
+}
+
+/// Puts a request together from its parts.
+struct RequestReader {
+    /// A command with its body, or what is wrong with the request.
+    typealias Request = Result<(command: ControlCommand, body: [UInt8]), ControlError>
+
+    let limit: Int
+    private var head: Result<ControlCommand, ControlError>?
+    private var body: [UInt8] = []
+
+    init(limit: Int) { self.limit = limit }
+
+    /// Gives the request with its last part; nothing is read of a second one.
+    mutating func take(_ part: HTTPServerRequestPart) -> Request? {
+        switch part {
+        case .head(let head):
+            self.head = Result { () throws(ControlError) in
+                try ControlCommand(method: head.method.rawValue, target: head.uri)
+            }
+            return nil
+        case .body(let bytes):
+            // What is too much is counted by one byte, not kept.
+            body += bytes.readableBytesView.prefix(limit + 1 - body.count)
+            return nil
+        case .end:
+            guard let head else { return nil }
+            self.head = nil
+            guard body.count <= limit else {
+                return .failure(ControlError(.tooLarge, "The body is longer than \(limit) bytes."))
+            }
+            return head.map { ($0, body) }
+        }
+    }
+}

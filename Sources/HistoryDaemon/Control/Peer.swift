@@ -1,0 +1,23 @@
+import HistoryControl
+
+/// Who asks: the process at the other end of the control socket.
+///
+/// Source: unix(7), SO_PEERCRED: the credentials as of the peer's connect(2).
+struct Peer: Sendable, Hashable, CustomStringConvertible {
+    let processID: Int32
+    let userID: UInt32
+
+    /// Who may connect at all is said by the socket's mode and group. Of those, anybody may ask, and
+    /// root and the daemon's own user may change something.
+    ///
+    /// - Throws: `ControlError` with `.notPermitted`.
+    func check(_ command: ControlCommand, daemon: UInt32) throws(ControlError) {
+        guard command.steers, userID != 0, userID != daemon else { return }
+        throw ControlError(
+            .notPermitted,
+            "Only root and the daemon's user (uid \(daemon)) may do that; this is uid \(userID). Asking for the status, the hooks or the history is open to all who can connect."
+        )
+    }
+
+    var description: String { "process \(processID) of uid \(userID)" }
+}

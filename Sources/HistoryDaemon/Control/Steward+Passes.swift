@@ -1,0 +1,166 @@
+import HistoryConfiguration
+import HistoryControl
+import Logging
+import PersistentHistory
+
+/// Passes: held, let go, begun, waited for, followed.
+extension Steward {
+    /// Returns when the batches under way have ended.
+    func pause(_ name: String?, _ peer: Peer) async throws -> PauseReport {
+        let stores = try await stores(name)
+        for store in stores {
+            if store.control.passes.isHeld(by: .operatorOrder) { continue }
+            store.control.passes.hold(by: .operatorOrder)
+            logger.report(
+                .paused, "Store \"\(store.name)\" is paused, by \(peer).", metadata: ["store": "\(store.name)"])
+        }
+        tellPaused(stores)
+        for store in stores { await store.control.passes.quiet() }
+        return report(stores)
+    }
+
+    func resume(_ name: String?, _ peer: Peer) async throws -> PauseReport {
+        let stores = try await stores(name)
+        for store in stores where store.control.passes.isHeld(by: .operatorOrder) {
+            store.control.passes.release(by: .operatorOrder)
+            logger.report(
+                .resumed, "Store \"\(store.name)\" goes on, by \(peer).", metadata: ["store": "\(store.name)"])
+        }
+        tellPaused(stores)
+        return report(stores)
+    }
+
+    private func tellPaused(_ stores: [RunningStore]) {
+        let line = surroundings.status.withLock { status in
+            for store in stores {
+                if store.control.passes.isHeld(by: .operatorOrder) {
+                    status.paused.insert(store.name)
+                } else {
+                    status.paused.remove(store.name)
+                }
+            }
+            return status.line
+        }
+        surroundings.notifier.notify(.status(line))
+    }
+
+    private func report(_ stores: [RunningStore]) -> PauseReport {
+        PauseReport(
+            stores: stores.map { .init(name: $0.name, paused: $0.control.passes.isHeld(by: .operatorOrder)) })
+    }
+
+    /// A pass now, what failed included: returns when each consumer is level or has failed again.
+    func run(_ name: String?) async throws -> ConsumerList {
+        let stores = try await stores(name)
+        let paused = stores.filter { $0.control.passes.isHeld(by: .operatorOrder) }
+        guard paused.isEmpty else {
+            throw ControlError(
+                .paused, "Paused: \(paused.map(\.name).quotedList). Resume before you run a pass.")
+        }
+        for store in stores {
+            let places = store.served.consumers.map {
+                Ledger.Place(store: store.name, consumer: $0.author)
+            }
+            let before = places.map { engine.ledger.consumer($0).failures }
+            let newest = try await store.control.passNow()
+            for (place, failures) in zip(places, before) {
+                _ = await engine.ledger.wait(at: place) { state -> Bool? in
+                    if state.failures > failures { return false }
+                    guard let cursor = state.cursor, cursor.store == newest.store,
+                        cursor.number >= newest.number
+                    else { return nil }
+                    return true
+                }
+            }
+        }
+        return ConsumerList(consumers: stores.flatMap { report($0).consumers })
+    }
+
+    // MARK: Waiting
+
+    /// Returns when a consumer is done with a token's transaction.
+    func wait(_ request: WaitRequest) async throws -> WaitReport {
+        let store = try await store(request.store, with: request.consumer)
+        let token = try Self.token(request.token)
+        var timeout: Duration?
+        if let text = request.timeout {
+            guard let duration = Duration(configured: text) else {
+                throw ControlError(
+                    .badRequest, "\"\(text)\" is no duration: write seconds, or \"500ms\", \"5s\", \"3m\".")
+            }
+            timeout = duration
+        }
+        try store.control.check(token)
+        let place = Ledger.Place(store: store.name, consumer: request.consumer)
+        let reached = try await within(timeout) { [ledger = engine.ledger] in
+            await ledger.wait(at: place) { state -> HistoryToken? in
+                guard let cursor = state.cursor, cursor.store == token.store, cursor.number >= token.number
+                else { return nil }
+                return cursor
+            }
+        }
+        guard let reached else {
+            let state = engine.ledger.consumer(place)
+            let place = state.cursor.map { "it is at \($0)" } ?? "it has not begun"
+            let reason = state.failure.map { ", and is kept by a failure: \($0.reason)" } ?? ""
+            throw ControlError(
+                .timedOut, "\"\(request.consumer)\" did not get to \(token) in time: \(place)\(reason).")
+        }
+        return WaitReport(store: store.name, consumer: request.consumer, cursor: reached.description)
+    }
+
+    static func token(_ text: String) throws(ControlError) -> HistoryToken {
+        guard let token = HistoryToken(text) else {
+            throw ControlError(.tokenInvalid, "\"\(text)\" is no token: one is \"<store id>:<number>\".")
+        }
+        return token
+    }
+
+    private func within<T: Sendable>(
+        _ limit: Duration?, _ body: @escaping @Sendable () async -> T?
+    ) async throws -> T? {
+        guard let limit else { return await body() }
+        return try await withThrowingTaskGroup(of: T?.self) { group in
+            group.addTask { await body() }
+            group.addTask {
+                try await Task.sleep(for: limit)
+                return nil
+            }
+            defer { group.cancelAll() }
+            return try await group.next() ?? nil
+        }
+    }
+
+    // MARK: Following
+
+    /// Sends transactions as they are committed, one a line, until the client goes.
+    func follow(_ request: FollowRequest, _ response: ControlResponse) async throws {
+        let store: RunningStore
+        var rule: (@Sendable (String?) -> Bool)?
+        if let consumer = request.consumer {
+            store = try await self.store(request.store, with: consumer)
+            let delivery = store.served.rule
+            rule = { delivery.delivers($0, to: consumer) }
+        } else {
+            let stores = try await stores(request.store)
+            guard let only = stores.first, stores.count == 1 else {
+                throw ControlError(
+                    .ambiguous,
+                    "There are several stores, \(stores.map(\.name).quotedList): say which one is meant.")
+            }
+            store = only
+        }
+        let after = try request.after.map { text throws(ControlError) in try Self.token(text) }
+        try await store.control.follow(
+            after: after, wanted: rule ?? { _ in true },
+            begun: { try await response.beginLines() },
+            deliver: { transactions in
+                var json = JSONBytes()
+                for transaction in transactions {
+                    HistoryJSON.write(transaction, to: &json)
+                    json.endLine()
+                }
+                try await response.write(json.bytes)
+            })
+    }
+}

@@ -1,0 +1,115 @@
+import FoundationEssentials
+import Glibc
+import HistoryConfiguration
+import HistoryControl
+import Logging
+import PersistentHistory
+
+/// What there is, and how it is.
+extension Steward {
+    func status() async -> DaemonReport {
+        var reports: [StoreReport] = []
+        for store in await engine.stores { reports.append(report(store)) }
+        return DaemonReport(
+            version: HistoryVersion.current, processID: getpid(), startedAt: startedAt.description,
+            summary: surroundings.status.withLock(\.line),
+            configuration: await engine.loaded.files.first ?? "",
+            logLevel: surroundings.level.level.rawValue, reload: lastReload.withLock { $0 },
+            hooks: await engine.roster.hooks.count, stores: reports)
+    }
+
+    func consumers(of store: String?) async throws(ControlError) -> ConsumerList {
+        ConsumerList(consumers: try await stores(store).flatMap { report($0).consumers })
+    }
+
+    func report(_ store: RunningStore) -> StoreReport {
+        let isPaused = store.control.passes.isHeld(by: .operatorOrder)
+        var places: StoreControl.Places?
+        var problem = engine.ledger.problem(of: store.name)
+        do {
+            places = try store.control.places()
+        } catch {
+            // Why it is not open is known already, as a rule.
+            problem = problem ?? "\(error)"
+        }
+        return StoreReport(
+            name: store.name, path: store.configuration.path,
+            state: isPaused ? .paused : places == nil ? .waiting : .open,
+            problem: places == nil ? problem : nil, newest: places?.newest.description,
+            oldest: places?.oldest.description,
+            consumers: store.served.consumers.map { report($0, store, places, isPaused: isPaused) })
+    }
+
+    private func report(
+        _ consumer: Consumer, _ store: RunningStore, _ places: StoreControl.Places?, isPaused: Bool
+    ) -> ConsumerReport {
+        let known = engine.ledger.consumer(.init(store: store.name, consumer: consumer.author))
+        let saved = places?.cursors[consumer.author]
+        let behind = saved.flatMap { saved in places.map { max(0, $0.newest.number - saved.number) } }
+        let state: ConsumerReport.State =
+            if isPaused {
+                .paused
+            } else if places == nil {
+                .waiting
+            } else if let failure = known.failure {
+                failure.isHeld ? .held : .retrying
+            } else {
+                behind == 0 ? .level : .behind
+            }
+        let cursor = saved.flatMap { saved in
+            places.map { HistoryToken(store: $0.newest.store, number: saved.number) }
+        }
+        return ConsumerReport(
+            store: store.name, consumer: consumer.author, state: state,
+            cursor: (cursor ?? known.cursor)?.description, movedAt: saved?.movedAt.description, behind: behind,
+            hook: known.failure?.hook, problem: known.failure?.reason,
+            contexts: consumer.contexts.map(\.description).map {
+                ContextReport(name: $0.name, kind: $0.kind, path: $0.path)
+            })
+    }
+
+    // MARK: Hooks
+
+    func hooks() async -> HookList {
+        let roster = await engine.roster
+        var places: [Hook.Kind: Int] = [:]
+        return HookList(
+            hooks: roster.hooks.map { hook in
+                places[hook.kind, default: 0] += 1
+                let isObserver = hook.kind == .observer
+                let figures = engine.ledger.figures(of: hook.fullName)
+                return HookReport(
+                    position: places[hook.kind] ?? 0, id: hook.id.uuidString, name: hook.fullName,
+                    kind: hook.kind.rawValue, entity: isObserver ? hook.entity ?? "*" : nil,
+                    operations: isObserver
+                        ? ChangeOperation.allCases.filter { hook.operations.contains($0) }.map(\.rawValue)
+                        : nil,
+                    store: hook.store, consumer: hook.consumer, before: hook.before,
+                    origin: roster.origin(of: hook), calls: figures.calls, failures: figures.failures,
+                    lastCallAt: figures.lastCall?.description, lastError: figures.lastError?.reason,
+                    lastErrorAt: figures.lastError?.at.description)
+            })
+    }
+
+    func add(_ addition: HookAddition, _ manifest: [UInt8], _ peer: Peer) async throws -> HookChange {
+        let added = try await jobs.perform { [engine] in
+            try await engine.addHooks(addition, manifest: manifest)
+        }
+        logger.report(
+            .hooksChanged,
+            "Added \(added.map(\.fullName).quotedList)\(addition.persist ? ", to be kept" : ""), by \(peer).")
+        return HookChange(added: added.map(\.named))
+    }
+
+    func remove(_ selection: HookSelection, _ peer: Peer) async throws -> HookChange {
+        let removed = try await jobs.perform { [engine] in try await engine.removeHooks(selection) }
+        if !removed.isEmpty {
+            logger.report(.hooksChanged, "Removed \(removed.map(\.fullName).quotedList), by \(peer).")
+        }
+        return HookChange(removed: removed.map(\.named))
+    }
+}
+
+extension HookConfiguration {
+    fileprivate var named: HookName { HookName(id: id.uuidString, name: fullName, kind: kind.rawValue) }
+}

@@ -1,0 +1,151 @@
+import FoundationEssentials
+import HistoryConfiguration
+import HistoryControl
+import Logging
+import PersistentHistory
+
+/// Cleaning, contexts and dead letters.
+extension Steward {
+    func clean(_ request: CleanRequest, _ peer: Peer) async throws -> CleanReport {
+        var reports: [CleanReport.Store] = []
+        for store in try await stores(request.store) {
+            let report = try await store.control.clean(dryRun: request.dryRun, force: request.force)
+            if !request.dryRun {
+                let passed =
+                    report.passedBy.isEmpty ? "" : "; \(report.passedBy.quotedList) were passed by"
+                logger.notice(
+                    "Store \"\(store.name)\" was cleaned by \(peer)\(passed).",
+                    metadata: ["store": "\(store.name)"])
+            }
+            reports.append(
+                CleanReport.Store(
+                    name: store.name, through: report.through?.description, changes: report.changes,
+                    isDryRun: request.dryRun, keptFor: report.keptFor, passedBy: report.passedBy))
+        }
+        return CleanReport(stores: reports)
+    }
+
+    func resync(_ request: ResyncRequest, _ peer: Peer) async throws -> ResyncReport {
+        var fitting: [(store: RunningStore, consumer: String)] = []
+        for store in try await stores(request.store) {
+            for consumer in store.served.consumers where request.consumer ?? consumer.author == consumer.author
+            {
+                if consumer.contexts.contains(where: { $0.name == request.context }) {
+                    fitting.append((store, consumer.author))
+                }
+            }
+        }
+        guard let (store, consumer) = fitting.first else {
+            throw ControlError(
+                .unknownContext,
+                "There is no context \"\(request.context)\": GET /v1/consumers shows those there are.")
+        }
+        guard fitting.count == 1 else {
+            let places = fitting.map { "\($0.consumer) of \($0.store.name)" }.quotedList
+            throw ControlError(
+                .ambiguous,
+                "\(places) have a context \"\(request.context)\": say which consumer's, in which store.")
+        }
+        let token = try await store.control.resync(request.context, of: consumer)
+        logger.notice(
+            "Context \"\(request.context)\" of \"\(consumer)\" was filled anew at the request of \(peer).",
+            metadata: ["store": "\(store.name)", "consumer": "\(consumer)"])
+        return ResyncReport(
+            store: store.name, consumer: consumer, context: request.context, token: token.description)
+    }
+
+    // MARK: Dead letters
+
+    func deadLetters(of name: String?) async throws -> DeadLetterList {
+        DeadLetterList(
+            deadLetters: try await letters(DeadLetterSelection(store: name)).map { store, numbered in
+                let letter = numbered.letter
+                return DeadLetterReport(
+                    id: "\(store.name):\(numbered.number)", store: store.name, consumer: letter.consumer,
+                    hook: letter.hook, delivery: letter.delivery, reason: letter.reason,
+                    attempts: letter.attempts, keptAt: letter.keptAt.description, call: letter.call)
+            })
+    }
+
+    /// Makes the calls again, each once: those that succeed are gone.
+    func retry(_ selection: DeadLetterSelection) async throws -> DeadLetterOutcome {
+        var outcome = DeadLetterOutcome(delivered: [], failed: [])
+        for (store, numbered) in try await letters(selection) {
+            let id = "\(store.name):\(numbered.number)"
+            let reason: String?
+            if let hook = await engine.registry.hook(named: numbered.letter.hook) {
+                reason = await call(hook, numbered.letter, store.name)?.message
+            } else {
+                reason = "There is no hook \"\(numbered.letter.hook)\" any more."
+            }
+            if let reason {
+                try store.control.noteFailure(of: numbered.number, reason)
+                outcome.failed?.append(.init(id: id, reason: reason))
+            } else {
+                _ = try store.control.dropDeadLetter(numbered.number)
+                outcome.delivered?.append(id)
+                logger.notice(
+                    "Dead letter \"\(id)\" was delivered to \"\(numbered.letter.hook)\".",
+                    metadata: [
+                        "store": "\(store.name)", "consumer": "\(numbered.letter.consumer)",
+                        "hook": "\(numbered.letter.hook)", "delivery": "\(numbered.letter.delivery)",
+                    ])
+            }
+        }
+        return outcome
+    }
+
+    private func call(_ hook: Hook, _ letter: DeadLetter, _ store: String) async -> HookFailure? {
+        let header = HookCallHeader(
+            store: store, consumer: letter.consumer, hook: hook.name, hookID: hook.id,
+            delivery: letter.delivery)
+        switch hook.kind {
+        case .observer:
+            let outcome = await hook.endpoint.observe([ObserverCall(header: header, kept: letter.call)])
+            if outcome.succeeded == 1 { return nil }
+            return outcome.failure ?? HookFailure(.cancelled, "The call was cut off.")
+        case .merge:
+            do throws(HookFailure) {
+                // Its batch has long been merged: what it says of that comes too late.
+                _ = try await hook.endpoint.merge(MergeCall(header: header, kept: letter.call))
+                return nil
+            } catch {
+                return error
+            }
+        }
+    }
+
+    func drop(_ selection: DeadLetterSelection, _ peer: Peer) async throws -> DeadLetterOutcome {
+        var dropped: [String] = []
+        for (store, numbered) in try await letters(selection) {
+            if try store.control.dropDeadLetter(numbered.number) {
+                dropped.append("\(store.name):\(numbered.number)")
+            }
+        }
+        if !dropped.isEmpty { logger.notice("Dropped dead letters \(dropped.quotedList), by \(peer).") }
+        return DeadLetterOutcome(dropped: dropped)
+    }
+
+    private func letters(_ selection: DeadLetterSelection) async throws
+        -> [(store: RunningStore, letter: NumberedDeadLetter)]
+    {
+        guard let id = selection.id else {
+            var letters: [(RunningStore, NumberedDeadLetter)] = []
+            for store in try await stores(selection.store) {
+                letters += try store.control.deadLetters().map { (store, $0) }
+            }
+            return letters
+        }
+        let unknown = ControlError(.unknownDeadLetter, "There is no dead letter \"\(id)\".")
+        guard let colon = id.lastIndex(of: ":"), let number = Int64(id[id.index(after: colon)...]) else {
+            throw unknown
+        }
+        let stores = try await stores(String(id[..<colon]))
+        for store in stores {
+            if let letter = try store.control.deadLetters().first(where: { $0.number == number }) {
+                return [(store, letter)]
+            }
+        }
+        throw unknown
+    }
+}

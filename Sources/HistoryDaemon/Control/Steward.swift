@@ -1,0 +1,160 @@
+import Glibc
+import HistoryConfiguration
+import HistoryControl
+import Logging
+import NIOHTTP1
+import PersistentHistory
+
+/// Does what is asked for on the control socket.
+struct Steward: Sendable {
+    let engine: Engine
+    let jobs: SerialJobs
+    let startedAt: HistoryTimestamp
+    let lastReload = Locked<ReloadAttempt?>(nil)
+
+    var surroundings: Engine.Surroundings { engine.surroundings }
+    var logger: Logger { surroundings.logger }
+
+    func answer(_ request: RequestReader.Request, from peer: Peer, _ response: ControlResponse) async {
+        do {
+            do {
+                let (command, body) = try request.get()
+                try admit(command, peer)
+                try await carryOut(command, body, peer, response)
+            } catch {
+                if Task.isCancelled { return }
+                try await response.send(ControlError(error))
+            }
+        } catch {
+            logger.debug("An answer could not be sent.", metadata: ["error": "\(error)"])
+        }
+    }
+
+    private func admit(_ command: ControlCommand, _ peer: Peer) throws(ControlError) {
+        do {
+            try peer.check(command, daemon: geteuid())
+        } catch {
+            logger.report(
+                .controlRefused,
+                "Refused \(command.method.rawValue) \(command.target.printable) of \(peer): only root and the daemon's user may do that."
+            )
+            throw error
+        }
+    }
+
+    private func carryOut(
+        _ command: ControlCommand, _ body: [UInt8], _ peer: Peer, _ response: ControlResponse
+    ) async throws {
+        switch command {
+        case .status: try await response.send(await status())
+        case .consumers(let store): try await response.send(await consumers(of: store))
+        case .hooks: try await response.send(await hooks())
+        case .addHooks(let addition): try await response.send(await add(addition, body, peer), status: .created)
+        case .removeHooks(let selection): try await response.send(await remove(selection, peer))
+        case .reload: try await response.send(await reload())
+        case .pause(let store): try await response.send(await pause(store, peer))
+        case .resume(let store): try await response.send(await resume(store, peer))
+        case .run(let store): try await response.send(await run(store))
+        case .wait(let request): try await response.send(await wait(request))
+        case .follow(let request): try await follow(request, response)
+        case .clean(let request): try await response.send(await clean(request, peer))
+        case .resync(let request): try await response.send(await resync(request, peer))
+        case .deadLetters(let store): try await response.send(await deadLetters(of: store))
+        case .retryDeadLetters(let selection): try await response.send(await retry(selection))
+        case .dropDeadLetters(let selection): try await response.send(await drop(selection, peer))
+        case .logLevel: try await response.send(LogLevelReport(logLevel: surroundings.level.level.rawValue))
+        case .setLogLevel(let level): try await response.send(try setLogLevel(level, peer))
+        }
+    }
+
+    // MARK: The daemon
+
+    func reload() async throws -> ReloadReport {
+        try await jobs.perform { [engine, lastReload] in
+            let result: Result<ReloadReport, any Error>
+            do {
+                result = .success(try await engine.reload())
+            } catch {
+                result = .failure(error)
+            }
+            var problems: [String] = []
+            if case .failure(let error) = result { problems = ControlError(error).problems ?? ["\(error)"] }
+            let attempt = ReloadAttempt(at: HistoryTimestamp.now.description, problems: problems)
+            lastReload.withLock { $0 = attempt }
+            return try result.get()
+        }
+    }
+
+    private func setLogLevel(_ name: String, _ peer: Peer) throws(ControlError) -> LogLevelReport {
+        guard let level = LogLevel(rawValue: name) else {
+            let known = LogLevel.allCases.map(\.rawValue).joined(separator: ", ")
+            throw ControlError(.badRequest, "\"\(name)\" is no log level: there are \(known).")
+        }
+        surroundings.level.level = level.loggerLevel
+        logger.notice("The log level is \(name) now, by \(peer).")
+        return LogLevelReport(logLevel: name)
+    }
+
+    // MARK: Names
+
+    /// The store of a name, or all.
+    func stores(_ name: String?) async throws(ControlError) -> [RunningStore] {
+        let stores = await engine.stores
+        guard let name else { return stores }
+        guard let store = stores.first(where: { $0.name == name }) else {
+            throw ControlError(
+                .unknownStore, "There is no store \"\(name)\": there are \(stores.map(\.name).quotedList).")
+        }
+        return [store]
+    }
+
+    /// The one store in which there is such a consumer.
+    func store(_ name: String?, with consumer: String) async throws(ControlError) -> RunningStore {
+        let stores = try await stores(name)
+        let fitting = stores.filter { store in store.served.consumers.contains { $0.author == consumer } }
+        guard let store = fitting.first else {
+            let known = Set(stores.flatMap { $0.served.consumers.map(\.author) }).sorted()
+            throw ControlError(
+                .unknownConsumer, "There is no consumer \"\(consumer)\": there are \(known.quotedList).")
+        }
+        guard fitting.count == 1 else {
+            throw ControlError(
+                .ambiguous,
+                "Stores \(fitting.map(\.name).quotedList) have a consumer \"\(consumer)\": say which one is meant."
+            )
+        }
+        return store
+    }
+}
+
+extension [String] {
+    /// `"a", "b"`
+    var quotedList: String { isEmpty ? "none" : map { "\"\($0.printable)\"" }.joined(separator: ", ") }
+}
+
+extension ControlError {
+    /// What an error of the library means to whoever asked.
+    init(_ error: any Error) {
+        switch error {
+        case let error as ControlError: self = error
+        case let error as HistoryError: self.init(Code(error.code), "\(error)")
+        case is CancellationError: self.init(.stopping, "The daemon is stopping.")
+        default: self.init(.failed, "\(error)")
+        }
+    }
+}
+
+extension ControlError.Code {
+    fileprivate init(_ code: HistoryError.Code) {
+        switch code {
+        case .tokenInvalid: self = .tokenInvalid
+        case .tokenForeign: self = .tokenForeign
+        case .tokenAhead: self = .tokenAhead
+        case .tokenExpired: self = .tokenExpired
+        case .unknownName: self = .unknownContext
+        case .storeNotOpen, .storeMissing, .storeBusy, .storeCorrupt, .storeUnreadable, .notTracked:
+            self = .storeNotOpen
+        default: self = .failed
+        }
+    }
+}

@@ -1,0 +1,112 @@
+import FoundationEssentials
+import HistoryConfiguration
+import HistoryControl
+import PersistentHistory
+
+extension Engine {
+    private var shelf: HookShelf { HookShelf(stateFolder: surroundings.stateFolder) }
+
+    /// Adds the hooks of a manifest.
+    ///
+    /// - Throws: `ControlError`: nothing was added then.
+    func addHooks(_ addition: HookAddition, manifest: [UInt8]) async throws(ControlError) -> [HookConfiguration]
+    {
+        let file = addition.file ?? "/manifest"
+        var plugins: [PluginConfiguration]
+        do throws(ConfigurationErrors) {
+            plugins = try PluginConfiguration.read(
+                manifest: manifest, file: file, for: loaded.configuration, besides: roster.plugins)
+        } catch {
+            throw Self.refused(error)
+        }
+        if let before = addition.before { try place(&plugins, before: before) }
+        var next = roster
+        next.add(plugins, origin: addition.persist ? .persisted : .added)
+        if addition.persist {
+            try checkLasting(plugins, file)
+            try save(next)
+        }
+        try await putInForce(next)
+        let names = Set(plugins.flatMap(\.hooks).map(\.id))
+        return roster.hooks.filter { names.contains($0.id) }
+    }
+
+    private func place(_ plugins: inout [PluginConfiguration], before id: UUID) throws(ControlError) {
+        guard let target = roster.hooks.first(where: { $0.id == id }) else {
+            throw ControlError(.unknownHook, "There is no hook \(id) to put others before.")
+        }
+        guard target.kind == .merge else {
+            throw ControlError(
+                .badRequest, "\"\(target.fullName)\" is an observer: only merge hooks have others before them.")
+        }
+        for plugin in plugins.indices {
+            for hook in plugins[plugin].hooks.indices where plugins[plugin].hooks[hook].kind == .merge {
+                if plugins[plugin].hooks[hook].before == nil {
+                    plugins[plugin].hooks[hook].before = target.fullName
+                }
+            }
+        }
+    }
+
+    /// What is kept must be readable at the next start, when what was added without being kept is gone.
+    private func checkLasting(_ plugins: [PluginConfiguration], _ file: String) throws(ControlError) {
+        var lasting = roster.entries.filter { $0.origin != .added }.map(\.plugin)
+        for plugin in plugins {
+            do throws(ConfigurationErrors) {
+                _ = try PluginConfiguration.read(
+                    manifest: plugin.manifest, file: file, for: loaded.configuration,
+                    besides: lasting + plugins.filter { $0.name != plugin.name && !lasting.contains($0) })
+            } catch {
+                throw Self.refused(error)
+            }
+            lasting.append(plugin)
+        }
+    }
+
+    private static func refused(_ errors: ConfigurationErrors) -> ControlError {
+        ControlError(
+            .manifestRefused, "The manifest was refused; nothing was added.",
+            problems: errors.problems.map(\.description))
+    }
+
+    /// Takes hooks away.
+    ///
+    /// - Returns: Those that were there.
+    func removeHooks(_ selection: HookSelection) async throws(ControlError) -> [HookConfiguration] {
+        var next = roster
+        let removed = next.remove(selection)
+        guard !removed.isEmpty else {
+            switch selection.which {
+            case .all: return []
+            case .id(let id): throw ControlError(.unknownHook, "There is no hook \(id).")
+            case .pair(let entity, let operation):
+                throw ControlError(.unknownHook, "There is no observer of \"\(entity)\" \(operation).")
+            }
+        }
+        try save(next)
+        try await putInForce(next)
+        return removed
+    }
+
+    private func save(_ roster: HookRoster) throws(ControlError) {
+        do {
+            try shelf.keep(roster.entries.filter { $0.origin == .persisted }.map(\.plugin))
+        } catch {
+            throw ControlError(
+                .failed,
+                "What is to be kept can not be written to \"\(shelf.folder)\": \(error). Nothing was changed.")
+        }
+    }
+
+    private func putInForce(_ next: HookRoster) async throws(ControlError) {
+        do {
+            _ = try await apply(loaded, next)
+            await waitUntilUp()
+            let line = surroundings.status.withLock(\.line)
+            surroundings.notifier.notify(.status(line))
+        } catch {
+            // Stores that are the same are not watched anew, which alone could fail.
+            throw ControlError(.failed, "\(error)")
+        }
+    }
+}

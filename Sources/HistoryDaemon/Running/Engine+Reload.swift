@@ -1,0 +1,57 @@
+import HistoryConfiguration
+import HistoryControl
+import Logging
+import PersistentHistory
+
+extension Engine {
+    /// Reads the configuration again and puts it in force, all or nothing.
+    ///
+    /// The service manager is told of each attempt, and that the daemon is ready again also after one
+    /// that was refused: a reload of `Type=notify-reload` would otherwise wait in vain (sd_notify(3)).
+    ///
+    /// - Throws: `ControlError` with `.reloadRefused` and all that is wrong.
+    func reload() async throws(ControlError) -> ReloadReport {
+        let (logger, notifier) = (surroundings.logger, surroundings.notifier)
+        notifier.notify(.reloading)
+        do {
+            let difference = try await takeConfiguration()
+            await waitUntilUp()
+            let line = surroundings.status.withLock { status in
+                status.refusal = nil
+                return status.line
+            }
+            logger.report(.reloaded, "The configuration was read again, and is in force.")
+            notifier.notify(.ready, .status(line))
+            logger.report(.ready, "\(line).")
+            return ReloadReport(
+                stores: difference.stores, plugins: difference.plugins, hooks: roster.hooks.count)
+        } catch {
+            let problems = (error as? ConfigurationErrors)?.problems.map(\.description) ?? ["\(error)"]
+            for problem in problems { logger.report(.reloadRefused, "\(problem)") }
+            let line = surroundings.status.withLock { status in
+                status.refusal = problems.first
+                return status.line
+            }
+            notifier.notify(.ready, .status(line))
+            throw ControlError(
+                .reloadRefused, "The configuration was refused; the old one stays in force.", problems: problems
+            )
+        }
+    }
+
+    private func takeConfiguration() async throws -> Difference {
+        let new = try LoadedConfiguration.load(file: loaded.files.first ?? "")
+        try new.refuseWhatIsNotServed()
+        // What was added to the running daemon must fit what is new.
+        var all = new.plugins
+        for entry in roster.added {
+            _ = try PluginConfiguration.read(
+                manifest: entry.plugin.manifest, file: "(hooks added to the running daemon)",
+                for: new.configuration, besides: all)
+            all.append(entry.plugin)
+        }
+        let level = new.configuration.logLevel
+        if level != loaded.configuration.logLevel { surroundings.level.level = level.loggerLevel }
+        return try await apply(new, HookRoster(manifests: new.plugins, added: roster.added))
+    }
+}

@@ -1,0 +1,179 @@
+import HistoryConfiguration
+import HistoryControl
+import HistoryPlugins
+import Logging
+import PersistentHistory
+
+/// What runs: stores, plugins and their hooks. It is brought from one configuration to the next,
+/// and what is the same in both is left alone.
+///
+/// Its changes are made one at a time, by `SerialJobs`.
+actor Engine {
+    /// How long batches under way may take to end before a plugin is taken away from under them:
+    /// their calls then come again.
+    static let patience: Duration = .seconds(5)
+
+    nonisolated let surroundings: Surroundings
+    nonisolated let registry = HookRegistry()
+    nonisolated let ledger = Ledger()
+    nonisolated let pluginHost = ServiceHost()
+    nonisolated let storeHost = ServiceHost()
+    nonisolated let observer: StoreObserver
+
+    private(set) var loaded: LoadedConfiguration
+    private(set) var roster: HookRoster
+    private(set) var stores: [RunningStore] = []
+    private var plugins: [String: RunningPlugin] = [:]
+
+    /// What stays the same as long as the daemon lives.
+    struct Surroundings: Sendable {
+        let stateFolder: String
+        let logger: Logger
+        let level: LiveLogLevel
+        let notifier: any ServiceNotifying
+        let status: Locked<DaemonStatus>
+    }
+
+    /// - Throws: `ObserverError`.
+    init(_ loaded: LoadedConfiguration, persisted: [PluginConfiguration], _ surroundings: Surroundings) throws {
+        self.loaded = loaded
+        self.surroundings = surroundings
+        roster = HookRoster(
+            manifests: loaded.plugins, added: persisted.map { .init(plugin: $0, origin: .persisted) })
+        observer = try StoreObserver()
+    }
+
+    /// Begins everything; the hosts run it.
+    ///
+    /// - Throws: `ObserverError` where a store can not be watched.
+    func begin() async throws { _ = try await apply(loaded, roster) }
+
+    /// Waits until stores are open and plugins' processes run, or have failed to.
+    func waitUntilUp() async {
+        for plugin in plugins.values.sorted(by: { $0.making.name < $1.making.name }) {
+            guard let coprocess = plugin.coprocess else { continue }
+            do throws(HookFailure) {
+                try await coprocess.waitUntilStarted()
+            } catch  where error.reason == .cancelled {
+                // It ends before it was up, for a reason that is told elsewhere.
+            } catch {
+                surroundings.logger.report(
+                    .pluginUnstartable,
+                    "Plugin \"\(plugin.making.name)\" can not be started: \(error) It is tried again.")
+            }
+        }
+        for store in stores { await store.up.wait() }
+    }
+
+    // MARK: From one configuration to the next
+
+    /// What is different.
+    struct Difference: Sendable {
+        var stores = ReloadReport.Changes(begun: [], ended: [], changed: [], unchanged: [])
+        var plugins = ReloadReport.Changes(begun: [], ended: [], changed: [], unchanged: [])
+    }
+
+    /// Puts a configuration and hooks in force.
+    ///
+    /// - Throws: `ObserverError` where a store can not be watched: then nothing has changed.
+    func apply(_ loaded: LoadedConfiguration, _ roster: HookRoster) async throws -> Difference {
+        var difference = Difference()
+        var nextPlugins: [String: RunningPlugin] = [:]
+        for plugin in roster.needed {
+            let old = plugins[plugin.name]
+            if let old, old.making == RunningPlugin.making(plugin) {
+                nextPlugins[plugin.name] = old
+                difference.plugins.unchanged.append(plugin.name)
+            } else {
+                nextPlugins[plugin.name] = RunningPlugin(plugin, logger: surroundings.logger)
+                if old == nil {
+                    difference.plugins.begun.append(plugin.name)
+                } else {
+                    difference.plugins.changed.append(plugin.name)
+                }
+            }
+        }
+        difference.plugins.ended = plugins.keys.filter { nextPlugins[$0] == nil }.sorted()
+
+        // All that can fail comes before anything is changed.
+        var kept: [String: RunningStore] = [:]
+        var signals: [String: StoreSignals] = [:]
+        for store in loaded.configuration.stores {
+            let old = stores.first { $0.name == store.name }
+            if let old, old.configuration == store {
+                kept[store.name] = old
+                difference.stores.unchanged.append(store.name)
+                continue
+            }
+            signals[store.name] =
+                try store.poll.map { PollingObserver(every: $0).watch(store.path) }
+                ?? observer.watch(store.path)
+            if old == nil {
+                difference.stores.begun.append(store.name)
+            } else {
+                difference.stores.changed.append(store.name)
+            }
+        }
+        difference.stores.ended = stores.map(\.name).filter { kept[$0] == nil && signals[$0] == nil }
+
+        let endingPlugins = (difference.plugins.ended + difference.plugins.changed).compactMap { plugins[$0] }
+        let endingStores = stores.filter { kept[$0.name] == nil }
+        // Where a plugin goes, any store may be calling it.
+        let held = (endingPlugins.isEmpty ? endingStores : stores).map(\.control.passes)
+        await hold(held)
+
+        await registry.replaceAll(roster.hooks(calling: nextPlugins))
+        await withTaskGroup(of: Void.self) { group in
+            for store in endingStores { group.addTask { await store.finish(within: Self.patience) } }
+        }
+        for plugin in endingPlugins { await plugin.stop() }
+        for name in difference.plugins.begun + difference.plugins.changed {
+            if let coprocess = nextPlugins[name]?.coprocess {
+                nextPlugins[name]?.guest = pluginHost.start(coprocess)
+            }
+        }
+        let controls = Dictionary(stores.map { ($0.name, $0.control) }) { first, _ in first }
+        stores = loaded.configuration.stores.compactMap { store in
+            if let old = kept[store.name] { return old }
+            return signals[store.name].map { start(store, $0, controls[store.name] ?? StoreControl()) }
+        }
+        plugins = nextPlugins
+        self.loaded = loaded
+        self.roster = roster
+        let (names, hooks) = (Set(stores.map(\.name)), Set(roster.hooks.map(\.fullName)))
+        ledger.keepOnly(hooks: hooks, stores: names)
+        surroundings.status.withLock { $0.keepOnly(stores: names, hooks: hooks) }
+        for passes in held { passes.release(by: .reload) }
+        return difference
+    }
+
+    /// Lets batches under way end, for a while.
+    private func hold(_ passes: [PassControl]) async {
+        for control in passes { control.hold(by: .reload) }
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { for control in passes { await control.quiet() } }
+            // Woken early only by the cancellation that follows.
+            group.addTask { try? await Task.sleep(for: Self.patience) }
+            await group.next()
+            group.cancelAll()
+        }
+    }
+
+    private func start(_ configuration: StoreConfiguration, _ signals: StoreSignals, _ control: StoreControl)
+        -> RunningStore
+    {
+        let served = ServedStore(configuration)
+        let log = PipelineLog(
+            store: configuration.name, logger: surroundings.logger, status: surroundings.status,
+            notifier: surroundings.notifier)
+        let reporter = ReporterList(reporters: [log, LedgerReporter(ledger: ledger, store: configuration.name)])
+        let stop = StopSignal()
+        let up = StartGate()
+        let runner = StoreRunner(
+            served, hooks: registry, stateFolder: surroundings.stateFolder, reporter: reporter, stop: stop,
+            control: control)
+        let guest = storeHost.start(StoreService(runner: runner, signals: signals, stop: stop, gate: up))
+        return RunningStore(
+            configuration: configuration, served: served, control: control, stop: stop, up: up, guest: guest)
+    }
+}

@@ -1,0 +1,150 @@
+import FoundationEssentials
+import HistoryConfiguration
+import PersistentHistory
+
+/// Manifests of hooks that were added to a running daemon and are kept over a restart: a file for
+/// each plugin in the state folder, in the order in which they came.
+struct HookShelf: Sendable {
+    let folder: String
+
+    init(stateFolder: String) { folder = "\(stateFolder)/hooks.d" }
+
+    /// The files, in their order.
+    func files() throws -> [String] {
+        guard FileManager.default.fileExists(atPath: folder) else { return [] }
+        return try FileManager.default.contentsOfDirectory(atPath: folder)
+            .filter { $0.hasSuffix(".json") && !$0.hasPrefix(".") }.sorted {
+                $0.utf8.lexicographicallyPrecedes($1.utf8)
+            }
+            .map { "\(folder)/\($0)" }
+    }
+
+    /// Reads what is kept, each file as a manifest that joins those before it.
+    ///
+    /// - Throws: `ConfigurationErrors` naming the file, which may be deleted; others where one can not be read.
+    func load(
+        for configuration: DaemonConfiguration, besides manifests: [PluginConfiguration]
+    ) throws -> [PluginConfiguration] {
+        var plugins = manifests
+        for file in try files() {
+            let bytes = Array(try Data(contentsOf: URL(filePath: file)))
+            plugins += try PluginConfiguration.read(
+                manifest: bytes, file: file, for: configuration, besides: plugins)
+        }
+        return Array(plugins.dropFirst(manifests.count))
+    }
+
+    /// Brings the files up to what is to be kept: removes, rewrites and adds.
+    func keep(_ plugins: [PluginConfiguration]) throws {
+        var known: [String: String] = [:]
+        var last = 0
+        for file in try files() {
+            let name = file.split(separator: "/").last.map(String.init) ?? ""
+            last = max(last, Int(name.prefix { $0.isNumber }) ?? 0)
+            // `0001-name.json`
+            guard let dash = name.firstIndex(of: "-") else { continue }
+            known[String(name[name.index(after: dash)...].dropLast(".json".count))] = file
+        }
+        for (name, file) in known where !plugins.contains(where: { $0.name == name }) {
+            try FileManager.default.removeItem(atPath: file)
+        }
+        if plugins.isEmpty { return }
+        try FileManager.default.createDirectory(
+            atPath: folder, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+        for plugin in plugins {
+            let file: String
+            if let there = known[plugin.name] {
+                file = there
+            } else {
+                last += 1
+                let number = String(last)
+                let zeros = String(repeating: "0", count: max(0, 4 - number.count))
+                file = "\(folder)/\(zeros)\(number)-\(plugin.name).json"
+            }
+            try Data(plugin.manifest).write(to: URL(filePath: file), options: .atomic)
+        }
+    }
+}
+
+extension PluginConfiguration {
+    /// A manifest with this plugin alone, which reads as what it is wherever it lies.
+    var manifest: [UInt8] {
+        var json = JSONBytes()
+        json.object { json in
+            json.name("version")
+            json.integer(1)
+            json.name("plugins")
+            json.array { write(to: &$0) }
+        }
+        json.endLine()
+        return json.bytes
+    }
+
+    private func write(to json: inout JSONBytes) {
+        json.object { json in
+            json.name("name")
+            json.string(name)
+            json.name("command")
+            json.array { json in for part in command { json.string(part) } }
+            json.name("mode")
+            json.string(mode.rawValue)
+            if !environment.isEmpty {
+                json.name("environment")
+                json.object { json in
+                    for (name, value) in environment.sorted(by: { $0.key < $1.key }) {
+                        json.name(name)
+                        json.string(value)
+                    }
+                }
+            }
+            json.name("timeout")
+            json.real(timeout.inSeconds)
+            json.name("retry")
+            json.object { json in
+                json.name("attempts")
+                json.integer(policy.attempts)
+                json.name("initialDelay")
+                json.real(policy.initialDelay.inSeconds)
+                json.name("maximumDelay")
+                json.real(policy.maximumDelay.inSeconds)
+            }
+            json.name("onFailure")
+            json.string(policy.afterLastAttempt.rawValue)
+            json.name("hooks")
+            json.array { json in for hook in hooks { hook.write(to: &json) } }
+        }
+    }
+}
+
+extension HookConfiguration {
+    fileprivate func write(to json: inout JSONBytes) {
+        json.object { json in
+            json.name("name")
+            json.string(fullName.split(separator: "/").last.map(String.init) ?? fullName)
+            json.name("kind")
+            json.string(kind.rawValue)
+            if kind == .observer {
+                json.name("entity")
+                json.string(entity ?? "*")
+                json.name("operation")
+                json.array { json in
+                    for operation in ChangeOperation.allCases where operations.contains(operation) {
+                        json.string(operation.rawValue)
+                    }
+                }
+            }
+            for (name, value) in [("store", store), ("consumer", consumer), ("before", before)] {
+                if let value {
+                    json.name(name)
+                    json.string(value)
+                }
+            }
+        }
+    }
+}
+
+extension Duration {
+    fileprivate var inSeconds: Double {
+        Double(components.seconds) + Double(components.attoseconds) / 1e18
+    }
+}

@@ -1,0 +1,86 @@
+import HistoryConfiguration
+import HistoryPlugins
+import Logging
+import PersistentHistory
+
+/// A plugin that answers calls, with what it was made from.
+struct RunningPlugin: Sendable {
+    /// Without its hooks, and without what is done when they fail: a change of those needs no other process.
+    let making: PluginConfiguration
+    let endpoint: any HookEndpoint
+    /// The process that is kept, where it is one.
+    let coprocess: CoprocessPlugin?
+    var guest: ServiceHost.Guest?
+
+    init(_ plugin: PluginConfiguration, logger: Logger) {
+        making = Self.making(plugin)
+        switch plugin.mode {
+        case .coprocess:
+            let coprocess = CoprocessPlugin(PluginDescription(plugin), logger: logger)
+            self.coprocess = coprocess
+            endpoint = coprocess
+        case .oneshot:
+            coprocess = nil
+            endpoint = OneshotPlugin(PluginDescription(plugin), logger: logger)
+        }
+    }
+
+    static func making(_ plugin: PluginConfiguration) -> PluginConfiguration {
+        var plugin = plugin
+        plugin.hooks = []
+        plugin.policy = FailurePolicy()
+        return plugin
+    }
+
+    /// Ends the process, and waits for that.
+    func stop() async {
+        guard let coprocess else { return }
+        coprocess.stop()
+        await guest?.ended()
+    }
+}
+
+/// A store that is served.
+struct RunningStore: Sendable {
+    let configuration: StoreConfiguration
+    let served: ServedStore
+    /// Stays when the store is begun anew with another configuration.
+    let control: StoreControl
+    let stop: StopSignal
+    /// Opens when it is open, or when it is certain that there is nothing to open yet.
+    let up: StartGate
+    let guest: ServiceHost.Guest
+
+    var name: String { configuration.name }
+
+    /// Ends the service of it, and waits for that.
+    ///
+    /// - Parameter patience: How long what is under way may take to end by itself.
+    func finish(within patience: Duration) async {
+        stop.request()
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { await guest.ended() }
+            // Woken early only by the cancellation that follows.
+            group.addTask { try? await Task.sleep(for: patience) }
+            await group.next()
+            group.cancelAll()
+        }
+        guest.cancel()
+        await guest.ended()
+    }
+}
+
+extension HookRoster {
+    /// The hooks, ready to be registered with what answers their calls.
+    func hooks(calling running: [String: RunningPlugin]) -> [Hook] {
+        let byHook = Dictionary(plugins.flatMap { plugin in plugin.hooks.map { ($0.id, plugin) } }) {
+            first, _ in first
+        }
+        return hooks.compactMap { hook in
+            guard let plugin = byHook[hook.id], let endpoint = running[plugin.name]?.endpoint else {
+                return nil
+            }
+            return hook.hook(calling: endpoint, policy: plugin.policy)
+        }
+    }
+}

@@ -1,0 +1,104 @@
+/// Lets an operator hold the passes of a store's consumers, let them go on, and have what failed
+/// tried again at once.
+///
+/// A hold lets the batches under way come to their end; nothing new is begun until all holds are
+/// released.
+public final class PassControl: Sendable {
+    /// Who holds: one does not release what another holds.
+    public enum Holder: Sendable, Hashable {
+        case operatorOrder, reload
+    }
+
+    private struct State {
+        var holders: Set<Holder> = []
+        var underWay = 0
+        /// Requested when nothing is under way any more.
+        var quiet: StopSignal?
+        var released = StopSignal()
+        var wakeUp = StopSignal()
+    }
+
+    private let state = Locked(State())
+
+    public init() {}
+
+    public func isHeld(by holder: Holder) -> Bool { state.withLock { $0.holders.contains(holder) } }
+
+    /// Begins to hold; `quiet` waits until it is felt.
+    public func hold(by holder: Holder) { state.withLock { _ = $0.holders.insert(holder) } }
+
+    public func release(by holder: Holder) {
+        let released = state.withLock { state -> StopSignal? in
+            guard state.holders.remove(holder) != nil, state.holders.isEmpty else { return nil }
+            defer { state.released = StopSignal() }
+            return state.released
+        }
+        released?.request()
+    }
+
+    /// Returns when no batch is under way, or the task is cancelled.
+    public func quiet() async {
+        let signal = state.withLock { state -> StopSignal? in
+            guard state.underWay > 0 else { return nil }
+            let signal = state.quiet ?? StopSignal()
+            state.quiet = signal
+            return signal
+        }
+        await signal?.wait()
+    }
+
+    /// Ends the pauses after failures.
+    public func tryNow() {
+        let signal = state.withLock { state in
+            defer { state.wakeUp = StopSignal() }
+            return state.wakeUp
+        }
+        signal.request()
+    }
+
+    // MARK: For those who are held
+
+    /// Begins a batch, once nobody holds; false where a stop is requested before.
+    func enter(_ stop: StopSignal) async -> Bool {
+        while !stop.isRequested, !Task.isCancelled {
+            let released = state.withLock { state -> StopSignal? in
+                if !state.holders.isEmpty { return state.released }
+                state.underWay += 1
+                return nil
+            }
+            guard let released else { return true }
+            await Self.wait(for: released, unless: stop)
+        }
+        return false
+    }
+
+    func leave() {
+        let quiet = state.withLock { state -> StopSignal? in
+            state.underWay -= 1
+            guard state.underWay == 0 else { return nil }
+            defer { state.quiet = nil }
+            return state.quiet
+        }
+        quiet?.request()
+    }
+
+    /// Requested when what fails from now on is to be tried again at once.
+    var wakeUp: StopSignal { state.withLock { $0.wakeUp } }
+
+    /// The pause after a failure.
+    func sleep(for duration: Duration, unlessWokenBy wakeUp: StopSignal, or stop: StopSignal) async {
+        do {
+            try await stop.cancelling { await wakeUp.sleep(for: duration) }
+        } catch {
+            // Woken by the stop: that is what it is for.
+        }
+    }
+
+    private static func wait(for signal: StopSignal, unless stop: StopSignal) async {
+        do {
+            try await stop.cancelling { await signal.wait() }
+        } catch {
+            // Stopped while it waited.
+        }
+    }
+}

@@ -1,0 +1,135 @@
+/// What can be asked of an open store. Everything throws `HistoryError`, with `.storeNotOpen` where
+/// it is not.
+extension StoreControl {
+    /// Where the history begins and ends, and how far the consumers got.
+    public struct Places: Sendable {
+        public let oldest: HistoryToken
+        public let newest: HistoryToken
+        public let cursors: [String: Cursor]
+    }
+
+    public func places() throws -> Places { try withSession { try $0.places() } }
+
+    /// Looks for what is new, without waiting for a sign, and has what failed tried again.
+    ///
+    /// - Returns: The newest token there is now: those whose cursor is there are level.
+    public func passNow() async throws -> HistoryToken {
+        let newest = try await withSession { try await $0.lookNow() }
+        passes.tryNow()
+        return newest
+    }
+
+    /// Checks that a token is of this store, and not from its future.
+    ///
+    /// - Throws: `HistoryError` with `.tokenForeign` or `.tokenAhead`.
+    public func check(_ token: HistoryToken) throws {
+        let places = try places()
+        guard token.store == places.newest.store else {
+            throw HistoryError(
+                .tokenForeign,
+                "The token \(token) is another store's; this one's tokens begin with \"\(places.newest.store):\".",
+                hint: "Check which store the token was read from.")
+        }
+        guard token.number <= max(places.newest.number, places.oldest.number) else {
+            throw HistoryError(
+                .tokenAhead,
+                "The token \(token) is newer than the store's newest transaction, \(places.newest).",
+                hint: "The file was replaced, or restored from a backup.")
+        }
+    }
+
+    /// Fills a consumer's context anew from the store.
+    ///
+    /// - Returns: What it shows now.
+    public func resync(_ context: String, of consumer: String) async throws -> HistoryToken {
+        try await withSession { try await $0.resync(context, of: consumer) }
+    }
+
+    /// Deletes history by hand, or says what would go.
+    public func clean(dryRun: Bool, force: Bool) async throws -> CleaningReport {
+        try await withSession { try await $0.clean(dryRun: dryRun, force: force) }
+    }
+
+    // MARK: Dead letters
+
+    public func deadLetters() throws -> [NumberedDeadLetter] { try withSession { try $0.deadLetters() } }
+
+    /// - Returns: False where there is none of that number.
+    public func dropDeadLetter(_ number: Int64) throws -> Bool {
+        try withSession { try $0.dropDeadLetter(number) }
+    }
+
+    /// Notes that a dead letter's call failed once more.
+    public func noteFailure(of number: Int64, _ reason: String) throws {
+        try withSession { try $0.noteFailure(of: number, reason) }
+    }
+
+    // MARK: Following
+
+    /// Hands on transactions as they are committed, in their order, until the task is cancelled. While
+    /// the store is not open it waits.
+    ///
+    /// - Parameters:
+    ///   - after: Where to begin; nil begins with what comes.
+    ///   - wanted: Which authors' transactions are wanted.
+    ///   - begun: Called when nothing that is committed from now on is missed.
+    ///   - deliver: Is waited for: a slow reader is not read ahead for.
+    /// - Throws: `HistoryError` where the token has expired or is none of this store, perhaps because that
+    ///   was replaced, or where it is not open to begin with; and what `begun` and `deliver` throw.
+    public func follow(
+        after: HistoryToken?, wanted: (String?) -> Bool, begun: () async throws -> Void,
+        deliver: ([HistoryTransaction]) async throws -> Void
+    ) async throws {
+        try await following { bell in
+            var place = try withSession { session in
+                let place = try after ?? session.reader.newestToken()
+                try session.reader.check(after: place)
+                return place
+            }
+            try await begun()
+            bell.ring()
+            for await _ in bell {
+                while !Task.isCancelled, let batch = try next(after: place) {
+                    let transactions = batch.transactions.filter { wanted($0.author) }
+                    if !transactions.isEmpty { try await deliver(transactions) }
+                    place = HistoryToken(store: place.store, number: max(batch.end, place.number))
+                    if batch.isLast { break }
+                }
+            }
+        }
+    }
+
+    /// Nil while the store is not open: the bell rings when it is.
+    private func next(after place: HistoryToken) throws -> HistoryBatch? {
+        do {
+            return try withSession { session in
+                guard place.store == session.reader.storeID else {
+                    // Another file: this says so.
+                    try session.reader.check(after: place)
+                    return nil
+                }
+                return try session.reader.batch(after: place.number, isPlace: true)
+            }
+        } catch let error as HistoryError where error.code == .storeNotOpen {
+            return nil
+        }
+    }
+}
+
+/// What a cleaning by hand did, or would do.
+public struct CleaningReport: Sendable, Equatable {
+    /// How far history may go; nil where nothing may be deleted.
+    public var through: HistoryToken?
+    /// Changes that were deleted; nil where that is not known.
+    public var changes: Int?
+    /// Consumers for whose sake the rest is kept.
+    public var keptFor: [String] = []
+    /// Consumers that were passed by: they begin anew.
+    public var passedBy: [String] = []
+}
+
+/// A dead letter with the number that it is known by in its store.
+public struct NumberedDeadLetter: Sendable, Equatable {
+    public let number: Int64
+    public let letter: DeadLetter
+}

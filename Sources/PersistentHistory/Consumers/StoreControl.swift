@@ -1,0 +1,102 @@
+/// A handle on a store that is served, for whoever steers it: it stays while the store is opened,
+/// lost, replaced, or begun anew with another configuration.
+public final class StoreControl: Sendable {
+    public let passes = PassControl()
+    private let state = Locked(State())
+
+    private struct State {
+        var session: StoreSession?
+        /// How many are at work with the session.
+        var users = 0
+        /// Requested when nobody is any more.
+        var unused: StopSignal?
+        var nextFollower = 0
+        var followers: [Int: Bell] = [:]
+    }
+
+    public init() {}
+
+    func opened(_ session: StoreSession) {
+        state.withLock { $0.session = session }
+        tellFollowers()
+    }
+
+    /// Lets nobody come to the session any more, and waits for those who are there: they may have
+    /// connections of their own to the store, which must be closed before its probe.
+    func closed() async {
+        let unused = state.withLock { state -> StopSignal? in
+            state.session = nil
+            guard state.users > 0 else { return nil }
+            let signal = StopSignal()
+            state.unused = signal
+            return signal
+        }
+        await unused?.wait()
+    }
+
+    /// Does something with the open store.
+    ///
+    /// - Throws: `HistoryError` with `.storeNotOpen`, and what the body throws.
+    func withSession<T>(_ body: (StoreSession) async throws -> T) async throws -> T {
+        let session = try enter()
+        defer { leave() }
+        return try await body(session)
+    }
+
+    /// Does something with the open store.
+    ///
+    /// - Throws: `HistoryError` with `.storeNotOpen`, and what the body throws.
+    func withSession<T>(_ body: (StoreSession) throws -> T) throws -> T {
+        let session = try enter()
+        defer { leave() }
+        return try body(session)
+    }
+
+    private func enter() throws(HistoryError) -> StoreSession {
+        let session = state.withLock { state in
+            if state.session != nil { state.users += 1 }
+            return state.session
+        }
+        guard let session else {
+            throw HistoryError(
+                .storeNotOpen, "The store is not open.", hint: "Its status says why; it is tried again.")
+        }
+        return session
+    }
+
+    private func leave() {
+        let unused = state.withLock { state -> StopSignal? in
+            state.users -= 1
+            guard state.users == 0 else { return nil }
+            defer { state.unused = nil }
+            return state.unused
+        }
+        unused?.request()
+    }
+
+    // MARK: Followers
+
+    /// Tells those who follow the history that there may be more of it.
+    func tellFollowers() {
+        for bell in state.withLock({ $0.followers.values.map { $0 } }) { bell.ring() }
+    }
+
+    /// Runs something with a bell that rings when there may be more history.
+    func following<T>(_ body: (Bell) async throws -> T) async rethrows -> T {
+        let bell = Bell()
+        let number = state.withLock { state in
+            state.nextFollower += 1
+            state.followers[state.nextFollower] = bell
+            return state.nextFollower
+        }
+        defer { state.withLock { _ = $0.followers.removeValue(forKey: number) } }
+        return try await body(bell)
+    }
+}
+
+extension HistoryError.Code {
+    /// A store that is served is not open at the moment.
+    public static let storeNotOpen = HistoryError.Code("storeNotOpen")
+    /// A consumer or a context that is not served.
+    public static let unknownName = HistoryError.Code("unknownName")
+}

@@ -1,0 +1,73 @@
+import ArgumentParser
+import Glibc
+import HistoryConfiguration
+import HistoryControl
+import NIOCore
+
+/// What every command that talks to the daemon takes.
+struct DaemonOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "The daemon's control socket.",
+            discussion: "Otherwise the system's daemon, or where there is none the user's own.",
+            valueName: "path"),
+        completion: .file())
+    var socket: String?
+
+    @Option(help: "For people or for programs.")
+    var format = OutputFormat.table
+
+    var client: ControlClient {
+        ControlClient(
+            socketPath: socket
+                ?? ControlSocket.client(environment: Environment.all) { access($0, F_OK) == 0 })
+    }
+
+    /// Asks, and writes the answer: as it came for programs, or as `table` puts it.
+    @discardableResult
+    func ask<Answer: Decodable>(
+        _ command: ControlCommand, _ type: Answer.Type, body: [UInt8] = [],
+        table: (Answer, inout StandardOutput) throws -> Void
+    ) async throws -> Answer {
+        let bytes = try await client.send(command, body: body)
+        let answer = try ControlJSON.read(type, from: bytes)
+        var output = StandardOutput()
+        switch format {
+        case .json: try output.write(bytes)
+        case .table: try table(answer, &output)
+        }
+        try output.flush()
+        return answer
+    }
+}
+
+enum Environment {
+    static var all: [String: String] {
+        var variables: [String: String] = [:]
+        for name in ["RUNTIME_DIRECTORY", "STATE_DIRECTORY", "XDG_STATE_HOME", "HOME"] {
+            if let value = getenv(name) { variables[name] = String(cString: value) }
+        }
+        return variables
+    }
+}
+
+extension ExitStatus {
+    /// What a refusal of the daemon means to whoever started the program.
+    init(_ code: ControlError.Code) {
+        switch code {
+        case .badRequest, .unknownRequest, .wrongMethod, .tooLarge, .ambiguous: self = .usage
+        case .tokenInvalid, .tokenForeign, .tokenAhead: self = .badData
+        case .unknownStore, .unknownConsumer, .unknownContext, .unknownHook, .unknownDeadLetter: self = .noInput
+        case .tokenExpired, .stopping: self = .unavailable
+        case .failed: self = .internalError
+        case .paused, .storeNotOpen, .timedOut, .hookFailed: self = .temporary
+        case .notPermitted: self = .noPermission
+        case .reloadRefused, .manifestRefused: self = .configuration
+        }
+    }
+}
+
+extension ControlError {
+    /// Lines for people.
+    var lines: [String] { [message] + (problems ?? []) }
+}

@@ -1,0 +1,134 @@
+import ArgumentParser
+import FoundationEssentials
+import HistoryControl
+import PersistentHistory
+
+struct Hooks: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "List, add and remove the running daemon's hooks.",
+        subcommands: [List.self, Add.self, Remove.self])
+
+    struct List: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Show the hooks in the order in which they are called.")
+
+        @OptionGroup var daemon: DaemonOptions
+
+        func run() async throws {
+            try await daemon.ask(.hooks, HookList.self) { list, output in
+                var table = TextTable([
+                    "KIND", "ORDER", "ID", "NAME", "ENTITY", "OPERATION", "STORE", "CONSUMER", "ORIGIN",
+                    "CALLS",
+                    "FAILURES", "LAST ERROR",
+                ])
+                try table.write(
+                    list.hooks.map { hook in
+                        [
+                            hook.kind, String(hook.position), hook.id, hook.name, hook.entity ?? "",
+                            hook.operations?.joined(separator: ",") ?? "", hook.store ?? "",
+                            hook.consumer ?? "",
+                            hook.origin.rawValue, String(hook.calls), String(hook.failures),
+                            hook.lastError ?? "",
+                        ]
+                    }, to: &output)
+            }
+        }
+    }
+
+    struct Add: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Add the plugins and hooks of a manifest, and print their ids.",
+            discussion:
+                "They come after those that are there. Without --persist they are gone when the daemon ends.")
+
+        @OptionGroup var daemon: DaemonOptions
+
+        @Argument(help: "The manifest; - reads standard input.", completion: .file())
+        var file: String
+
+        @Option(
+            help: ArgumentHelp("Put its merge hooks in front of the merge hook with this id.", valueName: "id"),
+            transform: HookArgument.id)
+        var before: UUID?
+
+        @Flag(help: "Keep them over a restart.")
+        var persist = false
+
+        func run() async throws {
+            let manifest = file == "-" ? Array(try StandardInput.text().utf8) : try FileArgument.bytes(file)
+            let path = try FileArgument.absolute(file == "-" ? "standard input" : file)
+            let addition = HookAddition(before: before, persist: persist, file: path)
+            try await daemon.ask(.addHooks(addition), HookChange.self, body: manifest) { change, output in
+                try change.added?.write(to: &output)
+            }
+        }
+    }
+
+    struct Remove: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Remove hooks.",
+            discussion: """
+                Hooks of the configuration's manifests come back at the next reload or start. Status 66 where \
+                there is no such hook.
+                """)
+
+        @OptionGroup var daemon: DaemonOptions
+
+        @Argument(help: "The hook's id.", transform: HookArgument.id)
+        var id: UUID?
+
+        @Option(help: "Observers of this entity; * are those of every one.")
+        var entity: String?
+
+        @Option(help: "Observers of this operation; one that has others too keeps those.")
+        var operation: ChangeOperation?
+
+        @Flag(help: "Every hook.")
+        var all = false
+
+        @Option(help: "Only observers, or only merge hooks.")
+        var kind: HookKind?
+
+        func validate() throws {
+            let isPair = entity != nil && operation != nil
+            let count = (id == nil ? 0 : 1) + (isPair ? 1 : 0) + (all ? 1 : 0)
+            guard count == 1, isPair || entity == nil && operation == nil else {
+                throw ValidationError("Say which hooks: an ID, or --entity and --operation, or --all.")
+            }
+        }
+
+        func run() async throws {
+            let which: HookSelection.Which
+            if let id {
+                which = .id(id)
+            } else if let entity, let operation {
+                which = .pair(entity: entity, operation: operation.rawValue)
+            } else {
+                which = .all
+            }
+            let selection = HookSelection(which, kind: kind?.rawValue)
+            try await daemon.ask(.removeHooks(selection), HookChange.self) { change, output in
+                try change.removed?.write(to: &output)
+            }
+        }
+    }
+}
+
+enum HookKind: String, ExpressibleByArgument, CaseIterable {
+    case observer, merge
+}
+
+enum HookArgument {
+    static func id(_ text: String) throws -> UUID {
+        guard let id = UUID(uuidString: text) else {
+            throw ValidationError("\"\(text)\" is no hook's id; `historyctl hooks list` shows them.")
+        }
+        return id
+    }
+}
+
+extension [HookName] {
+    fileprivate func write(to output: inout StandardOutput) throws {
+        for hook in self { try output.writeLine("\(hook.id)  \(hook.kind)  \(hook.name)") }
+    }
+}

@@ -1,0 +1,68 @@
+import ArgumentParser
+import HistoryConfiguration
+import HistoryControl
+
+struct Status: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(abstract: "Show how the daemon and its stores are.")
+
+    @OptionGroup var daemon: DaemonOptions
+
+    func run() async throws {
+        try await daemon.ask(.status, DaemonReport.self) { report, output in
+            let rows = [
+                ("Version", "\(report.version), process \(report.processID)"),
+                ("Since", report.startedAt), ("State", report.summary),
+                ("Configuration", report.configuration), ("Log level", report.logLevel),
+                (
+                    "Last reload",
+                    report.reload.map { $0.problems.isEmpty ? "\($0.at)" : "\($0.at), refused" } ?? ""
+                ),
+            ]
+            for (name, value) in rows where !value.isEmpty {
+                try output.writeLine("\(name):".padded(to: 16) + value.printable)
+            }
+            for problem in report.reload?.problems ?? [] { try output.writeLine("  \(problem.printable)") }
+            try output.writeLine("")
+            var table = TextTable(["STORE", "STATE", "NEWEST", "CONSUMERS", "PROBLEM"])
+            try table.write(
+                report.stores.map { store in
+                    [
+                        store.name, store.state.rawValue, store.newest ?? "", String(store.consumers.count),
+                        store.problem ?? "",
+                    ]
+                }, to: &output)
+        }
+    }
+}
+
+struct Consumers: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Show the consumers: how far each got, and what holds it.")
+
+    @OptionGroup var daemon: DaemonOptions
+
+    @Option(help: "Only this store's.")
+    var store: String?
+
+    func run() async throws {
+        try await daemon.ask(.consumers(store: store), ConsumerList.self) { try $0.write(to: &$1) }
+    }
+}
+
+extension ConsumerList {
+    func write(to output: inout StandardOutput) throws {
+        var table = TextTable(["STORE", "CONSUMER", "STATE", "BEHIND", "CURSOR", "CONTEXTS", "PROBLEM"])
+        try table.write(
+            consumers.map { consumer in
+                [
+                    consumer.store, consumer.consumer, consumer.state.rawValue,
+                    consumer.behind.map { String($0) } ?? "", consumer.cursor ?? "",
+                    consumer.contexts.map(\.name).joined(separator: ", "), consumer.problem ?? "",
+                ]
+            }, to: &output)
+    }
+}
+
+extension String {
+    func padded(to width: Int) -> String { self + String(repeating: " ", count: max(1, width - count)) }
+}

@@ -1,0 +1,94 @@
+import ArgumentParser
+import HistoryConfiguration
+import HistoryControl
+
+struct Reload: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Have the configuration and the manifests read again.",
+        discussion: """
+            Returns when the new configuration is in force. Where there is an error in it, the old one stays \
+            in force, all that is wrong is printed, and the status is 78.
+            """)
+
+    @OptionGroup var daemon: DaemonOptions
+
+    func run() async throws {
+        try await daemon.ask(.reload, ReloadReport.self) { report, output in
+            try output.writeLine("The configuration is in force: \(report.hooks) hooks.")
+            for (what, changes) in [("stores", report.stores), ("plugins", report.plugins)] {
+                for (how, names) in [
+                    ("begun", changes.begun), ("ended", changes.ended), ("changed", changes.changed),
+                    ("unchanged", changes.unchanged),
+                ] where !names.isEmpty {
+                    try output.writeLine("\(what) \(how): \(names.joined(separator: ", ").printable)")
+                }
+            }
+        }
+    }
+}
+
+struct Pause: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Deliver nothing until resume, after what is under way has ended.")
+
+    @OptionGroup var daemon: DaemonOptions
+    @Argument(help: "The store; without one, all.")
+    var store: String?
+
+    func run() async throws {
+        try await daemon.ask(.pause(store: store), PauseReport.self) { try $0.write(to: &$1) }
+    }
+}
+
+struct Resume: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Go on after pause, with all that came meanwhile.")
+
+    @OptionGroup var daemon: DaemonOptions
+    @Argument(help: "The store; without one, all.")
+    var store: String?
+
+    func run() async throws {
+        try await daemon.ask(.resume(store: store), PauseReport.self) { try $0.write(to: &$1) }
+    }
+}
+
+extension PauseReport {
+    fileprivate func write(to output: inout StandardOutput) throws {
+        for store in stores {
+            try output.writeLine("\(store.name.printable) \(store.paused ? "is paused" : "goes on")")
+        }
+    }
+}
+
+struct Run: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Run a pass now, and show how it ended.",
+        discussion: "Hooks that failed are tried at once. Status 75 where a consumer is not level afterwards.")
+
+    @OptionGroup var daemon: DaemonOptions
+    @Argument(help: "The store; without one, all.")
+    var store: String?
+
+    func run() async throws {
+        let list = try await daemon.ask(.run(store: store), ConsumerList.self) { try $0.write(to: &$1) }
+        guard list.consumers.allSatisfy({ $0.problem == nil }) else {
+            throw ExitCode(ExitStatus.temporary.rawValue)
+        }
+    }
+}
+
+struct LogLevelVerb: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "log-level", abstract: "Show the log level, or set it until the daemon ends.")
+
+    @OptionGroup var daemon: DaemonOptions
+    @Argument(help: "trace, debug, info, notice, warning, error or critical.")
+    var level: String?
+
+    func run() async throws {
+        try await daemon.ask(level.map { .setLogLevel($0) } ?? .logLevel, LogLevelReport.self) {
+            try $1.writeLine($0.logLevel)
+        }
+    }
+}

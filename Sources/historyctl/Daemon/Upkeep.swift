@@ -1,0 +1,124 @@
+import ArgumentParser
+import HistoryConfiguration
+import HistoryControl
+
+struct Clean: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Delete history that every consumer has had.")
+
+    @OptionGroup var daemon: DaemonOptions
+    @Argument(help: "The store; without one, all.")
+    var store: String?
+    @Flag(help: "Only say what would go.")
+    var dryRun = false
+    @Flag(help: "Delete also what a consumer has not had: it then begins anew.")
+    var force = false
+
+    func run() async throws {
+        let request = CleanRequest(store: store, dryRun: dryRun, force: force)
+        try await daemon.ask(.clean(request), CleanReport.self) { report, output in
+            var table = TextTable(["STORE", "THROUGH", "CHANGES", "KEPT FOR", "PASSED BY"])
+            try table.write(
+                report.stores.map { store in
+                    [
+                        store.name, store.through ?? "", store.changes.map { String($0) } ?? "",
+                        store.keptFor.joined(separator: ", "), store.passedBy.joined(separator: ", "),
+                    ]
+                }, to: &output)
+        }
+    }
+}
+
+struct Resync: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(abstract: "Fill a consumer's context anew from its store.")
+
+    @OptionGroup var daemon: DaemonOptions
+    @Argument(help: "The context.")
+    var context: String
+    @Option(help: "Its store, where several fit.")
+    var store: String?
+    @Option(help: "Its consumer, where several fit.")
+    var consumer: String?
+
+    func run() async throws {
+        let request = ResyncRequest(context: context, store: store, consumer: consumer)
+        try await daemon.ask(.resync(request), ResyncReport.self) { try $1.writeLine($0.token) }
+    }
+}
+
+struct DeadLetters: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "dead-letters", abstract: "List, retry and drop calls that were given up.",
+        subcommands: [List.self, Retry.self, Drop.self])
+
+    struct List: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Show the calls that were given up; --format json has them whole.")
+
+        @OptionGroup var daemon: DaemonOptions
+        @Option(help: "Only this store's.")
+        var store: String?
+
+        func run() async throws {
+            try await daemon.ask(.deadLetters(store: store), DeadLetterList.self) { list, output in
+                var table = TextTable(["ID", "CONSUMER", "HOOK", "KEPT", "ATTEMPTS", "REASON"])
+                try table.write(
+                    list.deadLetters.map { letter in
+                        [
+                            letter.id, letter.consumer, letter.hook, letter.keptAt, String(letter.attempts),
+                            letter.reason,
+                        ]
+                    }, to: &output)
+            }
+        }
+    }
+
+    /// Which of them.
+    struct Which: ParsableArguments {
+        @Argument(help: "The dead letter's id, as the list shows it.")
+        var id: String?
+        @Flag(help: "All of them.")
+        var all = false
+        @Option(help: "Of all, only this store's.")
+        var store: String?
+
+        func validate() throws {
+            guard (id != nil) != all, id == nil || store == nil else {
+                throw ValidationError("Say which: an ID, or --all, of one --store or not.")
+            }
+        }
+
+        var selection: DeadLetterSelection { DeadLetterSelection(id: id, store: store) }
+    }
+
+    struct Retry: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Make the calls again; those that succeed are dropped. Status 75 where one fails.")
+
+        @OptionGroup var daemon: DaemonOptions
+        @OptionGroup var which: Which
+
+        func run() async throws {
+            let outcome = try await daemon.ask(.retryDeadLetters(which.selection), DeadLetterOutcome.self) {
+                for id in $0.delivered ?? [] { try $1.writeLine("\(id.printable) delivered") }
+                for failure in $0.failed ?? [] {
+                    try $1.writeLine("\(failure.id.printable) failed: \(failure.reason.printable)")
+                }
+            }
+            guard outcome.failed?.isEmpty ?? true else { throw ExitCode(ExitStatus.temporary.rawValue) }
+        }
+    }
+
+    struct Drop: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "Forget calls that were given up.")
+
+        @OptionGroup var daemon: DaemonOptions
+        @OptionGroup var which: Which
+
+        func run() async throws {
+            try await daemon.ask(.dropDeadLetters(which.selection), DeadLetterOutcome.self) {
+                for id in $0.dropped ?? [] { try $1.writeLine("\(id.printable) dropped") }
+            }
+        }
+    }
+}

@@ -1,0 +1,94 @@
+import FoundationEssentials
+import HistoryControl
+import Testing
+
+/// What a client asks is what a server understands.
+@Suite struct ControlRouteTests {
+    static let id = UUID(uuidString: "023EE44B-AE3A-525E-B760-49A90ACA412B")
+
+    /// Names as people give them, and as they do to break things.
+    static let names: [String?] = [
+        nil, "contacts", "a b", "ä/ö?x=1&y=2#z", "100%", "+", "\"quoted\"", "%41", "new\nline", "👩🏽‍🚀", "=", "&",
+        ";",
+    ]
+
+    static var commands: [ControlCommand] {
+        var all: [ControlCommand] = [.status, .hooks, .reload, .logLevel]
+        for name in names {
+            all += [
+                .consumers(store: name), .pause(store: name), .resume(store: name), .run(store: name),
+                .deadLetters(store: name),
+                .follow(FollowRequest(store: name, consumer: name, after: name)),
+                .clean(CleanRequest(store: name, dryRun: true)), .clean(CleanRequest(store: name, force: true)),
+                .retryDeadLetters(DeadLetterSelection(store: name)),
+                .addHooks(HookAddition(before: id, persist: true, file: name)),
+                .addHooks(HookAddition(file: name)),
+            ]
+            let given = name ?? "x"
+            all += [
+                .wait(WaitRequest(store: name, consumer: given, token: given, timeout: name)),
+                .resync(ResyncRequest(context: given, store: name, consumer: name)),
+                .dropDeadLetters(DeadLetterSelection(id: given)), .setLogLevel(given),
+                .removeHooks(HookSelection(.pair(entity: given, operation: "insert"), kind: "observer")),
+            ]
+        }
+        all += [.removeHooks(HookSelection(.all, kind: "merge"))]
+        if let id { all.append(.removeHooks(HookSelection(.id(id)))) }
+        return all
+    }
+
+    @Test(arguments: commands) func thereAndBack(_ command: ControlCommand) throws {
+        let read = try ControlCommand(method: command.method.rawValue, target: command.target)
+        #expect(read == command)
+        // One line, nothing that ends a header.
+        #expect(!command.target.contains { $0.isWhitespace || $0.isNewline })
+    }
+
+    @Test func onlyReadingIsForEverybody() {
+        for command in Self.commands {
+            switch command {
+            case .status, .consumers, .hooks, .wait, .follow, .deadLetters, .logLevel:
+                #expect(!command.steers, "\(command)")
+            default: #expect(command.steers, "\(command)")
+            }
+        }
+    }
+
+    @Test(arguments: ControlError.Code.allCases) func everyRefusalHasItsStatus(_ code: ControlError.Code) throws
+    {
+        let error = ControlError(code, "What is wrong.", problems: ["a", "b"])
+        #expect((400..<600).contains(error.httpStatus))
+        let bytes = try ControlJSON.bytes(ControlFailure(error))
+        #expect(bytes.last == UInt8(ascii: "\n") && bytes.filter { $0 == UInt8(ascii: "\n") }.count == 1)
+        // historyctl tells an error in a stream by this beginning.
+        #expect(bytes.starts(with: #"{"error":"#.utf8))
+        #expect(try ControlJSON.read(ControlFailure.self, from: bytes).error == error)
+    }
+}
+
+@Suite struct ControlSocketPathTests {
+    @Test func theServiceManagersFolderComesFirst() {
+        let environment = [
+            "RUNTIME_DIRECTORY": "/run/historyd:/run/other", "STATE_DIRECTORY": "/s", "HOME": "/h",
+        ]
+        #expect(ControlSocket.server(environment: environment) == "/run/historyd/control.sock")
+        #expect(ControlSocket.client(environment: environment) { _ in true } == "/run/historyd/control.sock")
+    }
+
+    @Test func withoutOneItIsInTheStateFolder() {
+        #expect(ControlSocket.server(environment: ["STATE_DIRECTORY": "/s"]) == "/s/control.sock")
+        #expect(ControlSocket.server(environment: ["XDG_STATE_HOME": "/x"]) == "/x/historyd/control.sock")
+        #expect(
+            ControlSocket.server(environment: ["HOME": "/h"]) == "/h/.local/state/historyd/control.sock")
+    }
+
+    @Test func aClientPrefersTheSystemsDaemonToTheUsers() {
+        let own = "/h/.local/state/historyd/control.sock"
+        func client(_ there: String...) -> String {
+            ControlSocket.client(environment: ["HOME": "/h"]) { there.contains($0) }
+        }
+        #expect(client() == ControlSocket.system)
+        #expect(client(own) == own)
+        #expect(client(own, ControlSocket.system) == ControlSocket.system)
+    }
+}

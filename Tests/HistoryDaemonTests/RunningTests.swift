@@ -1,0 +1,213 @@
+import HistoryControl
+import Logging
+import NIOCore
+import NIOHTTP1
+import PersistentHistory
+import ServiceLifecycle
+import Testing
+
+@testable import HistoryDaemon
+
+/// A service that runs until it is told to stop, and says so.
+private struct Sitter: Service {
+    let stop: StopSignal
+    let begun: StartGate
+    var failure: (any Error)?
+
+    func run() async throws {
+        begun.open()
+        await withGracefulShutdownHandler {
+            await stop.wait()
+        } onGracefulShutdown: {
+            stop.request()
+        }
+        if let failure { throw failure }
+    }
+}
+
+@Suite(.timeLimit(.minutes(2))) struct RunningTests {
+    private struct Broken: Error {}
+
+    private static func group(_ services: any Service...) -> ServiceGroup {
+        ServiceGroup(
+            configuration: ServiceGroupConfiguration(
+                services: services.map { .init(service: $0) },
+                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }))
+    }
+
+    @Test func guestsComeAndGoWhileTheHostRuns() async throws {
+        let host = ServiceHost()
+        let (one, two) = (StopSignal(), StopSignal())
+        let (began, late) = (StartGate(), StartGate())
+        let oneEnds = host.start(Sitter(stop: one, begun: began))
+        let services = Self.group(host)
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { try await services.run() }
+            await began.wait()
+            let twoEnds = host.start(Sitter(stop: two, begun: late))
+            await late.wait()
+            one.request()
+            await oneEnds.ended()
+            #expect(!two.isRequested)
+            await services.triggerGracefulShutdown()
+            await twoEnds.ended()
+            #expect(two.isRequested, "a shutdown reaches those who came later")
+            try await group.waitForAll()
+        }
+        // Nobody is let in any more, and nobody waits for that.
+        await host.start(Sitter(stop: StopSignal(), begun: StartGate())).ended()
+    }
+
+    @Test func aGuestThatIsCancelledDisturbsNobody() async throws {
+        let host = ServiceHost()
+        let services = Self.group(host)
+        let other = StopSignal()
+        let began = StartGate()
+        _ = host.start(Sitter(stop: other, begun: began))
+        let cancelled = host.start(Sitter(stop: StopSignal(), begun: StartGate(), failure: Broken()))
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { try await services.run() }
+            await began.wait()
+            cancelled.cancel()
+            await cancelled.ended()
+            #expect(!other.isRequested)
+            await services.triggerGracefulShutdown()
+            try await group.waitForAll()
+        }
+    }
+
+    @Test func whatAGuestThrowsEndsTheHost() async throws {
+        let host = ServiceHost()
+        let stop = StopSignal()
+        stop.request()
+        _ = host.start(Sitter(stop: StopSignal(), begun: StartGate()))
+        _ = host.start(Sitter(stop: stop, begun: StartGate(), failure: Broken()))
+        await #expect(throws: Broken.self) { try await host.run() }
+    }
+
+    @Test func jobsAreDoneOneAtATimeAndToTheirEnd() async throws {
+        let jobs = SerialJobs()
+        let services = Self.group(jobs)
+        let (running, most, done) = (Locked(0), Locked(0), Locked(0))
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { try await services.run() }
+            try await withThrowingTaskGroup(of: Void.self) { askers in
+                for number in 0..<50 {
+                    askers.addTask {
+                        try await jobs.perform {
+                            let count = running.withLock {
+                                $0 += 1; return $0
+                            }
+                            most.withLock { $0 = max($0, count) }
+                            await Task.yield()
+                            running.withLock { $0 -= 1 }
+                            done.withLock { $0 += 1 }
+                        }
+                    }
+                    // Some who asked go away; what they asked for is done all the same.
+                    if number == 25 { askers.cancelAll() }
+                }
+                try await askers.waitForAll()
+            }
+            #expect(most.withLock { $0 } == 1)
+            #expect(done.withLock { $0 } == 50)
+            await #expect(throws: Broken.self) { try await jobs.perform { throw Broken() } }
+            await services.triggerGracefulShutdown()
+            try await group.waitForAll()
+        }
+        await #expect(throws: ControlError.self) { try await jobs.perform {} }
+    }
+
+    // MARK: Requests
+
+    @Test func aRequestIsPutTogetherFromItsParts() throws {
+        var reader = RequestReader(limit: 4)
+        let head = HTTPRequestHead(version: .http1_1, method: .POST, uri: "/v1/hooks")
+        let parts: [HTTPServerRequestPart] = [
+            .head(head), .body(ByteBuffer(string: "ab")), .body(ByteBuffer(string: "cd")), .end(nil),
+            // A second one on the same connection is not taken.
+            .end(nil),
+        ]
+        let taken = parts.map { reader.take($0) }
+        #expect(taken.map { $0 != nil } == [false, false, false, true, false])
+        let (command, body) = try #require(taken[3]).get()
+        #expect(command == .addHooks(HookAddition()) && body == Array("abcd".utf8))
+    }
+
+    @Test func aBodyThatIsTooLongIsNotKept() {
+        var reader = RequestReader(limit: 4)
+        _ = reader.take(.head(HTTPRequestHead(version: .http1_1, method: .POST, uri: "/v1/hooks")))
+        for _ in 0..<100 { _ = reader.take(.body(ByteBuffer(string: "abc"))) }
+        guard case .failure(let error)? = reader.take(.end(nil)) else {
+            Issue.record("It was taken.")
+            return
+        }
+        #expect(error.code == .tooLarge)
+    }
+
+    @Test(arguments: [UInt32(0), 7, 8]) func rootAndTheDaemonsUserSteer(_ user: UInt32) {
+        let peer = Peer(processID: 1, userID: user)
+        for command in [ControlCommand.reload, .pause(store: nil), .setLogLevel("info")] {
+            if user == 8 {
+                #expect(throws: ControlError.self) { try peer.check(command, daemon: 7) }
+            } else {
+                #expect(throws: Never.self) { try peer.check(command, daemon: 7) }
+            }
+        }
+        #expect(throws: Never.self) { try peer.check(.status, daemon: 7) }
+    }
+}
+
+/// What is known from what has happened.
+@Suite(.timeLimit(.minutes(2))) struct LedgerTests {
+    private static let store = StoreID("s")
+    private static let place = Ledger.Place(store: "contacts", consumer: "A")
+    private static func token(_ number: Int64) -> HistoryToken { HistoryToken(store: store, number: number) }
+    private static let failure = HookFailure(.refused, "no")
+
+    @Test func whoWaitsIsToldAtTheRightMoment() async throws {
+        let ledger = Ledger()
+        let reporter = LedgerReporter(ledger: ledger, store: "contacts")
+        async let reached = ledger.wait(at: Self.place) { state -> Int64? in
+            state.cursor.flatMap { $0.number >= 3 ? $0.number : nil }
+        }
+        for number in 1...5 as ClosedRange<Int64> {
+            reporter.report(.cursorMoved(consumer: "B", to: Self.token(number * 10)))
+            reporter.report(.cursorMoved(consumer: "A", to: Self.token(number)))
+        }
+        #expect(try #require(await reached) >= 3)
+        // What holds already needs no event.
+        #expect(await ledger.wait(at: Self.place) { $0.cursor?.number } == 5)
+    }
+
+    @Test func whoIsCancelledWaitsNoLonger() async {
+        let ledger = Ledger()
+        await withTaskGroup(of: Bool?.self) { group in
+            group.addTask { await ledger.wait(at: Self.place) { _ in nil } }
+            group.cancelAll()
+            #expect(await group.next() == .some(nil))
+        }
+    }
+
+    @Test func aFailureStaysUntilItIsOver() {
+        let ledger = Ledger()
+        let reporter = LedgerReporter(ledger: ledger, store: "contacts")
+        func now() -> Ledger.Failure? { ledger.consumer(Self.place).failure }
+        reporter.report(
+            .hookFailed(
+                consumer: "A", hook: "p/h", Self.failure, token: Self.token(1), attempt: 1, retryAfter: .zero))
+        #expect(now() == .init(hook: "p/h", reason: "no", isHeld: false))
+        reporter.report(
+            .hookHeld(
+                consumer: "A", hook: "p/h", Self.failure, token: Self.token(1), attempts: 2, retryAfter: .zero))
+        #expect(now()?.isHeld == true)
+        #expect(ledger.figures(of: "p/h").failures == 2)
+        #expect(ledger.figures(of: "p/h").lastError?.reason == "no")
+        reporter.report(.cursorMoved(consumer: "A", to: Self.token(1)))
+        #expect(now() == nil)
+        #expect(ledger.figures(of: "p/h").lastError?.reason == "no", "the last error is remembered")
+        ledger.keepOnly(hooks: [], stores: [])
+        #expect(ledger.figures(of: "p/h").failures == 0)
+        #expect(ledger.consumer(Self.place).cursor == nil)
+    }
+}

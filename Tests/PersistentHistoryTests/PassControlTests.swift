@@ -1,0 +1,72 @@
+import Testing
+
+@testable import PersistentHistory
+
+@Suite(.timeLimit(.minutes(2))) struct PassControlTests {
+    @Test func nothingBeginsWhileAnybodyHolds() async {
+        let control = PassControl()
+        let stop = StopSignal()
+        control.hold(by: .operatorOrder)
+        control.hold(by: .reload)
+        let entered = Locked(false)
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask {
+                #expect(await control.enter(stop))
+                entered.withLock { $0 = true }
+                control.leave()
+            }
+            control.release(by: .reload)
+            await Task.yield()
+            #expect(!entered.withLock { $0 }, "one does not release what another holds")
+            #expect(control.isHeld(by: .operatorOrder))
+            control.release(by: .operatorOrder)
+        }
+        #expect(entered.withLock { $0 })
+    }
+
+    @Test func aHoldIsFeltWhenTheLastBatchHasEnded() async {
+        let control = PassControl()
+        let stop = StopSignal()
+        #expect(await control.enter(stop))
+        #expect(await control.enter(stop))
+        control.hold(by: .operatorOrder)
+        let left = Locked(0)
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask {
+                await control.quiet()
+                #expect(left.withLock { $0 } == 2)
+            }
+            for _ in 0..<2 {
+                await Task.yield()
+                left.withLock { $0 += 1 }
+                control.leave()
+            }
+        }
+        await control.quiet()
+    }
+
+    @Test func aStopEndsTheWait() async {
+        let control = PassControl()
+        let stop = StopSignal()
+        control.hold(by: .operatorOrder)
+        await withTaskGroup(of: Bool.self) { group in
+            group.addTask { await control.enter(stop) }
+            stop.request()
+            #expect(await group.next() == false)
+        }
+    }
+
+    @Test func aWakeUpIsNotLostToOneWhoIsAboutToSleep() async {
+        let control = PassControl()
+        let stop = StopSignal()
+        let wakeUp = control.wakeUp
+        control.tryNow()
+        // It would take a day.
+        await control.sleep(for: .seconds(86_400), unlessWokenBy: wakeUp, or: stop)
+        await withTaskGroup(of: Void.self) { group in
+            let next = control.wakeUp
+            group.addTask { await control.sleep(for: .seconds(86_400), unlessWokenBy: next, or: stop) }
+            control.tryNow()
+        }
+    }
+}
