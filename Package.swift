@@ -91,7 +91,8 @@ let package = Package(
             name: "HistoryDaemonTests", dependencies: ["HistoryDaemon", "TestSupport", logging, lifecycle],
             swiftSettings: strict),
         .testTarget(
-            name: "BlackBoxTests", dependencies: ["TestSupport", "PersistentHistory"], swiftSettings: strict),
+            name: "BlackBoxTests", dependencies: ["TestSupport", "PersistentHistory"], exclude: ["Clients"],
+            swiftSettings: strict),
         .testTarget(
             name: "SystemdTests", dependencies: ["TestSupport", "HistoryDaemon", "ServiceProbe", subprocess],
             exclude: ["boot-container"], swiftSettings: strict),
