@@ -18,6 +18,12 @@ struct CtlStore: Sendable {
         if let arguments { try await succeed("track", arguments) }
     }
 
+    /// A store that is there.
+    init(of path: String) throws {
+        folder = try TemporaryFolder()
+        self.path = path
+    }
+
     // MARK: historyctl
 
     func ctl(_ verb: String, _ arguments: [String] = [], input: String = "") async throws -> Command.Outcome {
