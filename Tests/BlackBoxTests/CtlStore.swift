@@ -120,6 +120,11 @@ struct CtlTransaction: Decodable, Hashable {
         let objectID: [String: CtlValue]
         let objectIDURL: String
         let changedProperties: [String]?
+        let tombstone: Tombstone?
+
+        struct Tombstone: Decodable, Hashable {
+            let attributes: [String: String]
+        }
 
         /// `insert t id=1`, for short.
         var short: String {
