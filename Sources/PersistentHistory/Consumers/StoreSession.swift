@@ -6,6 +6,7 @@ final class StoreSession: Sendable {
     private let reader: HistoryReader
     private let probe: WriterProbe
     private let fetcher: SharedFetcher
+    private let claim: StateClaim
     private let state: StateDatabase
     private let reporter: any PipelineReporter
     private let stop: StopSignal
@@ -35,6 +36,7 @@ final class StoreSession: Sendable {
         }
         if let problem { reporter.report(.trackingFailed(problem)) }
         schemaVersion = Locked(try reader.schemaVersion())
+        claim = try StateClaim(folder: stateFolder, store: reader.storeID, path: store.path)
         fetcher = try SharedFetcher(reader)
         state = try StateDatabase(folder: stateFolder, store: reader.storeID)
         cleaning = CleaningTurns(store, reader: reader, state: state, reporter: reporter, stop: ending)
@@ -103,6 +105,7 @@ final class StoreSession: Sendable {
         try reader.close()
         try probe.close()
         try state.close()
+        claim.release()
     }
 
     // MARK: Running
@@ -148,6 +151,9 @@ final class StoreSession: Sendable {
             }
         } catch is CancellationError {
             // Asked to come to an end.
+        } catch let error as HistoryError where error.code == .tokenAhead {
+            // The same file, with the pages of an older one: everybody's place is looked at anew.
+            reporter.report(.storeReplaced)
         }
     }
 
