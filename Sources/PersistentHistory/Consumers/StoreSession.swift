@@ -6,6 +6,7 @@ final class StoreSession: Sendable {
     private let reader: HistoryReader
     private let probe: WriterProbe
     private let fetcher: SharedFetcher
+    /// Let go of with the session.
     private let claim: StateClaim
     private let state: StateDatabase
     private let reporter: any PipelineReporter
@@ -36,7 +37,7 @@ final class StoreSession: Sendable {
         }
         if let problem { reporter.report(.trackingFailed(problem)) }
         schemaVersion = Locked(try reader.schemaVersion())
-        claim = try StateClaim(folder: stateFolder, store: reader.storeID, path: store.path)
+        claim = try StateClaim.make(folder: stateFolder, store: reader.storeID, path: store.path)
         fetcher = try SharedFetcher(reader)
         state = try StateDatabase(folder: stateFolder, store: reader.storeID)
         cleaning = CleaningTurns(store, reader: reader, state: state, reporter: reporter, stop: ending)
@@ -105,7 +106,6 @@ final class StoreSession: Sendable {
         try reader.close()
         try probe.close()
         try state.close()
-        claim.release()
     }
 
     // MARK: Running

@@ -7,31 +7,22 @@ final class StateClaim: Sendable {
     private static let claims = Locked<[String: String]>([:])
 
     private let state: String
-    private let isHeld = Locked(true)
 
     /// - Throws: `HistoryError` with `.storeCopied`.
-    init(folder: String, store: StoreID, path: String) throws {
-        state = "\(folder)/\(store)"
-        let holder = Self.claims.withLock { claims in
+    static func make(folder: String, store: StoreID, path: String) throws -> StateClaim {
+        let state = "\(folder)/\(store)"
+        let holder = claims.withLock { claims in
             defer { if claims[state] == nil { claims[state] = path } }
             return claims[state]
         }
-        guard let holder else { return }
-        isHeld.withLock { $0 = false }
+        guard let holder else { return StateClaim(state) }
         throw HistoryError(
             .storeCopied,
             "The store \"\(path)\" is a copy of \"\(holder)\", which is served already: both have the id \(store).",
             hint: "Serve one of them; `historyctl untrack` and `track` make a store of its own of a copy.")
     }
 
-    deinit { release() }
+    private init(_ state: String) { self.state = state }
 
-    func release() {
-        guard
-            isHeld.withLock({ isHeld in
-                defer { isHeld = false }; return isHeld
-            })
-        else { return }
-        _ = Self.claims.withLock { $0.removeValue(forKey: state) }
-    }
+    deinit { _ = Self.claims.withLock { $0.removeValue(forKey: state) } }
 }
