@@ -109,7 +109,8 @@ let package = Package(
             ],
             swiftSettings: strict),
         .testTarget(
-            name: "BlackBoxTests", dependencies: ["TestSupport", "PersistentHistory"], swiftSettings: strict),
+            name: "BlackBoxTests", dependencies: ["TestSupport", "PersistentHistory"], exclude: ["Clients"],
+            swiftSettings: strict),
         .testTarget(
             name: "SystemdTests", dependencies: ["TestSupport", "HistoryDaemon", "ServiceProbe", subprocess],
             exclude: ["boot-container"], swiftSettings: strict),

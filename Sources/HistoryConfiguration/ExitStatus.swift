@@ -28,7 +28,8 @@ public enum ExitStatus: Int32, Error, Sendable {
         switch error.code {
         case .authorInvalid: self = .usage
         case .storeMissing: self = .noInput
-        case .storeCorrupt, .formatTooNew, .notAnEntity, .tokenInvalid, .tokenForeign, .tokenAhead,
+        case .storeCorrupt, .storeCopied, .formatTooNew, .notAnEntity, .tokenInvalid, .tokenForeign,
+            .tokenAhead,
             .statementFailed:
             self = .badData
         case .storeUnreadable: self = .noPermission

@@ -18,6 +18,12 @@ struct CtlStore: Sendable {
         if let arguments { try await succeed("track", arguments) }
     }
 
+    /// A store that is there.
+    init(of path: String) throws {
+        folder = try TemporaryFolder()
+        self.path = path
+    }
+
     // MARK: historyctl
 
     func ctl(_ verb: String, _ arguments: [String] = [], input: String = "") async throws -> Command.Outcome {
@@ -77,13 +83,14 @@ enum Python {
     static let path = "/usr/bin/python3"
     static let isThere = FileManager.default.isExecutableFile(atPath: path)
 
-    /// Before each script: `plain()` and `loaded(author)` open connections, and `Author` declares
-    /// one that can not load extensions.
+    /// Before each script: `plain()` and `loaded(author)` open connections, and `Author`, the sample,
+    /// declares one that can not load extensions.
     static let prelude = """
         import contextlib, os, random, secrets, sqlite3, sys, time
+        sys.dont_write_bytecode = True
+        sys.path.insert(0, "\(Sources.path("config/sample"))")
+        from author import Author
         path, library = sys.argv[1:3]
-
-        \(author)
 
         def plain():
             return sqlite3.connect(path, isolation_level=None, timeout=60)
@@ -103,28 +110,6 @@ enum Python {
 
 
         """
-
-    /// What a program that can not load the extension does instead. Nothing tells Python of a
-    /// commit, so the key is made by the one who begins the transaction.
-    static let author = #"""
-        class Author:
-            def __init__(self, connection, author, context=""):
-                self.connection, self.who, self.origin = connection, (author, context), None
-                connection.create_function(
-                    "sqlite_compileoption_get", 1, lambda n: self.origin if n == 1212765012 else None)
-
-            @contextlib.contextmanager
-            def transaction(self):
-                # A key for each transaction; process; milliseconds; author; context.
-                origin = secrets.token_hex(8), os.getpid(), time.time_ns() // 1_000_000, *self.who
-                self.origin = "\t".join(map(str, origin))
-                try:
-                    with self.connection:  # commits, or rolls back
-                        self.connection.execute("BEGIN IMMEDIATE")
-                        yield self.connection
-                finally:
-                    self.origin = None
-        """#
 }
 
 /// A transaction as `historyctl history --format json` prints it.
@@ -135,6 +120,11 @@ struct CtlTransaction: Decodable, Hashable {
         let objectID: [String: CtlValue]
         let objectIDURL: String
         let changedProperties: [String]?
+        let tombstone: Tombstone?
+
+        struct Tombstone: Decodable, Hashable {
+            let attributes: [String: String]
+        }
 
         /// `insert t id=1`, for short.
         var short: String {

@@ -165,7 +165,9 @@ struct ReplicaTests {
             try await restarted.stop()
             try await bench.expectReplicaEqualsStore(["person": "id"])
             let last = try bench.calls().map(\.text).filter { $0.contains(#""operation":"delete""#) }
-            #expect(last.count == 1 && last[0].contains(#""tombstone":{"attributes":{"email":"a"}"#), "\(last)")
+            #expect(
+                last.count == 1 && last[0].contains(#""tombstone":{"attributes":{"nick":"Bea","email":"a"}"#),
+                "\(last)")
             #expect(
                 restarted.log.filter { $0.hasPrefix("error") } == [
                     #"error: Store "contacts" is not tracked as configured. There is no table "item" in the store. Names are those of ordinary tables; `sqlite3 STORE .tables` lists them. event=trackingFailed store=contacts"#

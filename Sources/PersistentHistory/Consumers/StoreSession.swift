@@ -6,6 +6,8 @@ final class StoreSession: Sendable {
     let reader: HistoryReader
     private let probe: WriterProbe
     let fetcher: SharedFetcher
+    /// Let go of with the session.
+    private let claim: StateClaim
     let state: StateDatabase
     let reporter: any PipelineReporter
     private let stop: StopSignal
@@ -39,6 +41,7 @@ final class StoreSession: Sendable {
         }
         if let problem { reporter.report(.trackingFailed(problem)) }
         schemaVersion = Locked(try reader.schemaVersion())
+        claim = try StateClaim.make(folder: stateFolder, store: reader.storeID, path: store.path)
         fetcher = try SharedFetcher(reader)
         state = try StateDatabase(folder: stateFolder, store: reader.storeID)
         cleaning = CleaningTurns(store, reader: reader, state: state, reporter: reporter, stop: ending)
@@ -169,6 +172,9 @@ final class StoreSession: Sendable {
             }
         } catch is CancellationError {
             // Asked to come to an end.
+        } catch let error as HistoryError where error.code == .tokenAhead {
+            // The same file, with the pages of an older one: everybody's place is looked at anew.
+            reporter.report(.storeReplaced)
         }
     }
 

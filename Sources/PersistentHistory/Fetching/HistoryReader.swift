@@ -71,6 +71,19 @@ public final class HistoryReader: Sendable {
         }
     }
 
+    /// Who made the change of a number, when: what tells it from a change of the same number in a
+    /// store that was restored and went on from there. Nil where it has been deleted.
+    ///
+    /// - Throws: `HistoryError`.
+    func mark(at number: Int64) throws -> String? {
+        try read { db in
+            try String.fetchOne(
+                try db.cachedStatement(
+                    sql: "SELECT CAST(origin AS TEXT) FROM historyd_change WHERE id = ? AND kind & 3 <> 3"),
+                arguments: [number])
+        }
+    }
+
     /// Another one after each change of the schema (https://www.sqlite.org/pragma.html#pragma_schema_version).
     ///
     /// - Throws: `HistoryError`.
@@ -143,6 +156,13 @@ public final class HistoryReader: Sendable {
             .tokenExpired,
             "The history after \(HistoryToken(store: header.storeID, number: number)) has been deleted; the oldest token that still works is \(oldest).",
             hint: "Begin anew from a copy of the data and that token.")
+    }
+
+    /// Another transaction stands where a token's stood.
+    static func ahead(_ token: HistoryToken) -> HistoryError {
+        HistoryError(
+            .tokenAhead, "The transaction \(token) is not the one that it was.",
+            hint: "The store was replaced or restored from a backup: begin anew from a copy of the data.")
     }
 
     /// The store's oldest history is at `floor`: from an older place something would be missing.

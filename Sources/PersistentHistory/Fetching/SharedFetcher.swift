@@ -3,18 +3,25 @@
 public actor SharedFetcher {
     private let reader: HistoryReader
     private var newest: Int64
+    /// What tells the newest change from another of its number: see `HistoryReader.mark`.
+    private var mark: String?
     private var shared: (after: Int64, batch: HistoryBatch)?
 
     /// - Throws: `HistoryError`.
     public init(_ reader: HistoryReader) throws {
         self.reader = reader
         newest = try reader.newestToken().number
+        mark = try reader.mark(at: newest)
     }
 
     /// Looks whether something was committed since the last look, and fetches it.
     ///
-    /// - Throws: `HistoryError`.
+    /// - Throws: `HistoryError`; with `.tokenAhead` where what was seen before is no longer there: a
+    ///   backup was copied into the open file.
     public func look() throws -> Bool {
+        if let mark, let found = try reader.mark(at: newest), found != mark {
+            throw HistoryReader.ahead(HistoryToken(store: reader.storeID, number: newest))
+        }
         let batch = try reader.batch(after: newest)
         guard batch.end > newest else {
             shared = nil
@@ -22,6 +29,7 @@ public actor SharedFetcher {
         }
         shared = (newest, batch)
         newest = batch.end
+        mark = try reader.mark(at: newest)
         return true
     }
 

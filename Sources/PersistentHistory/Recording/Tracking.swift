@@ -123,7 +123,8 @@ struct Plan {
             if try db.tableExists(name) {
                 wanted.updateValue(nil, forKey: name)
             } else if let table = try Self.renamed(entity, db) {
-                steps.append(Step(table: table, current: entity, preserved: entity.preserved.map(\.name)))
+                steps.append(
+                    Step(table: table, current: entity, preserved: try Self.preserved(entity, in: table, db)))
             } else {
                 dropped.append(entity)
             }
@@ -131,10 +132,7 @@ struct Plan {
         for (name, preserved) in wanted.sorted(by: { $0.key < $1.key }) {
             let table = try TableSchema(name, in: db)
             let current = catalog?.tracked[name]
-            // A column that was preserved may have been dropped since.
-            let kept = (current?.preserved.map(\.name) ?? []).filter { kept in
-                table.columns.contains { $0.name == kept }
-            }
+            let kept = try current.map { try Self.preserved($0, in: table, db) } ?? []
             let step = Step(table: table, current: current, preserved: preserved ?? kept)
             if try !Self.isUpToDate(step, db) { steps.append(step) }
         }
@@ -173,10 +171,27 @@ struct Plan {
 
     /// ALTER TABLE … RENAME takes the triggers along: they tell where an entity went.
     private static func renamed(_ entity: Entity, _ db: Database) throws -> TableSchema? {
-        let name = try String.fetchOne(
+        try tableWithTriggers(of: entity, db).map { try TableSchema($0, in: db) }
+    }
+
+    private static func tableWithTriggers(of entity: Entity, _ db: Database) throws -> String? {
+        try String.fetchOne(
             db, sql: "SELECT tbl_name FROM main.sqlite_schema WHERE type = 'trigger' AND name = ?",
             arguments: ["\(RecordingFormat.prefix)\(entity.shape)_insert"])
-        return try name.map { try TableSchema($0, in: db) }
+    }
+
+    /// The columns that are preserved now, by the names that they have now.
+    ///
+    /// While the triggers are there, columns can be renamed and come at the end, so that each
+    /// keeps its place. A table that was made anew, or freed of the triggers to drop a column,
+    /// has columns of the same name or has not.
+    private static func preserved(_ entity: Entity, in table: TableSchema, _ db: Database) throws -> [String] {
+        let names = table.columns.map(\.name)
+        guard try tableWithTriggers(of: entity, db) == table.name else {
+            return entity.preserved.map(\.name).filter(names.contains)
+        }
+        let kept = Set(entity.preserved.map(\.name))
+        return zip(entity.columns, names).filter { kept.contains($0.0.name) }.map(\.1)
     }
 
     private static func isUpToDate(_ step: Step, _ db: Database) throws -> Bool {
