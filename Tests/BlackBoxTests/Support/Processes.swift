@@ -34,6 +34,12 @@ enum Processes {
         }
     }
 
+    /// The most memory that a process ever had, in bytes.
+    static func mostMemory(_ process: pid_t) -> Int {
+        let line = file(process, "status").split(separator: "\n").first { $0.hasPrefix("VmHWM:") }
+        return (line?.split(whereSeparator: \.isWhitespace).dropFirst().first.flatMap { Int($0) } ?? 0) << 10
+    }
+
     static func descriptors(_ process: pid_t) -> Int {
         ((try? FileManager.default.contentsOfDirectory(atPath: "/proc/\(process)/fd")) ?? []).count
     }
