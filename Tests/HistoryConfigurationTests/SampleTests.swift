@@ -12,9 +12,12 @@ import TestSupport
         try folder.write(
             "historyd.json", sample("historyd.json").replacing("/etc/historyd/", with: folder.path + "/"))
         try folder.write("plugins.d/audit.json", sample("plugins.d/audit.json"))
+        for name in ["dedup", "webhook"] {
+            try folder.write("plugins.d/\(name).json", sample("examples/\(name).json"))
+        }
         let loaded = try LoadedConfiguration.load(file: folder.file("historyd.json"))
         #expect(loaded.configuration.stores.map(\.name) == ["contacts"])
-        #expect(loaded.plugins.map(\.name) == ["audit", "announce"])
+        #expect(loaded.plugins.map(\.name) == ["audit", "announce", "dedup", "webhook"])
         for plugin in loaded.plugins {
             let program = try #require(plugin.command.first)
             #expect(program.hasPrefix("/usr/lib/historyd/plugins/"))
