@@ -16,8 +16,6 @@ struct MisbehaviourTests {
         /// What the log says of the attempt, by mode.
         var coprocess: String?
         var oneshot: String?
-        /// Whether it is the timeout that ends it.
-        var hangs = false
         /// Whether so much is written to standard error that the log tells of it.
         var floodsTheLog = false
         /// Whether it may end while it is not called, which is told as well.
@@ -30,11 +28,11 @@ struct MisbehaviourTests {
     private static let deeds = [
         Deed(
             name: "hangs", call: "time.sleep(1000)", coprocess: "did not answer within",
-            oneshot: "did not end within", hangs: true),
+            oneshot: "did not end within"),
         Deed(
             name: "hangs, deaf to SIGTERM, with children", call: "os.fork(); time.sleep(1000)",
             start: "signal.signal(signal.SIGTERM, signal.SIG_IGN)", coprocess: "did not answer within",
-            oneshot: "did not end within", hangs: true),
+            oneshot: "did not end within"),
         Deed(
             name: "dies", call: "os._exit(3)", coprocess: "ended with status 3", oneshot: "ended with status 3"),
         Deed(
@@ -54,23 +52,22 @@ struct MisbehaviourTests {
             coprocess: "answered with the id 77 where"),
         Deed(
             name: "floods standard output", call: "while True: print('x' * 100)",
-            coprocess: "is no JSON-RPC response: xxx", oneshot: "did not end within", hangs: true),
+            coprocess: "is no JSON-RPC response: xxx", oneshot: "did not end within"),
         Deed(
             name: "floods standard output with one line", call: "while True: sys.stdout.write('x' * 65536)",
-            coprocess: "wrote a line of more than 16777216 bytes", oneshot: "did not end within", hangs: true),
+            coprocess: "wrote a line of more than 16777216 bytes", oneshot: "did not end within"),
         Deed(
             name: "floods standard output with nothing", call: "while True: sys.stdout.write('\\n' * 65536)",
-            coprocess: "wrote one blank line after another", oneshot: "did not end within", hangs: true),
+            coprocess: "wrote one blank line after another", oneshot: "did not end within"),
         Deed(
             name: "floods standard error", call: "while True: sys.stderr.write('oh no\\n' * 10000)",
-            coprocess: "did not answer within", oneshot: "did not end within", hangs: true, floodsTheLog: true),
+            coprocess: "did not answer within", oneshot: "did not end within", floodsTheLog: true),
         Deed(
             name: "never reads", start: "time.sleep(1000)", coprocess: "did not answer within",
-            oneshot: "did not end within", hangs: true),
+            oneshot: "did not end within"),
         Deed(
             name: "closes its input early", start: "os.close(0); time.sleep(1000)",
-            coprocess: "closed its standard input, and was killed by signal 15", oneshot: "did not end within",
-            hangs: true),
+            coprocess: "closed its standard input, and was killed by signal 15", oneshot: "did not end within"),
         Deed(
             name: "leaves children that keep the pipes open",
             call: "os.fork() or time.sleep(1000); os._exit(5)",
@@ -107,7 +104,7 @@ struct MisbehaviourTests {
         // Where the mode knows no such thing: what an observer prints is of no interest.
         guard let expected = deed.expected(mode) else { return }
         // The time is long where it is not the point, and no longer than it must be where it is.
-        let timeout = deed.hangs && !expected.contains("no JSON") ? "1500ms" : "60s"
+        let timeout = expected.contains("within") ? "1500ms" : "60s"
         try await withWorkbench { bench in
             try await configure(bench, deed, mode, timeout: timeout)
             let daemon = try await bench.startDaemon()
@@ -140,7 +137,7 @@ struct MisbehaviourTests {
                 #""timeout": "\#(timeout)", "onFailure": "skip", "retry": {"attempts": 2, "initialDelay": "10ms"}"#,
             hooks: [#"{"name": "hook", "kind": "observer", "store": "contacts", "consumer": "MainApp"}"#])
         let good = PluginSetup(
-            name: "good",
+            name: "good", more: #""timeout": "120s""#,
             hooks: [
                 #"{"name": "other", "kind": "observer", "consumer": "Other"}"#,
                 #"{"name": "store", "kind": "observer", "store": "other"}"#,
@@ -180,8 +177,19 @@ struct MisbehaviourTests {
 
     private func isStartedAnew(_ bench: Workbench, _ daemon: DaemonUnderTest) async throws {
         try bench.folder.write("well", "")
-        try await bench.write("INSERT INTO item VALUES ('x', 1)", as: "Widget")
-        try await daemon.logged(#"to "bad/hook" for "MainApp" in 1 call"#, within: .seconds(90))
+        // Where its time is short, a machine under load may let it fail again.
+        for id in 1...10 {
+            let failures = daemon.log.count { $0.contains("event=deadLetterKept") }
+            try await bench.write("INSERT INTO item VALUES ('\(id)', 1)", as: "Widget")
+            let isDelivered = try await eventually("what becomes of it", within: .seconds(120)) { () -> Bool? in
+                if daemon.log.contains(where: { $0.contains(#"to "bad/hook" for "MainApp" in 1 call"#) }) {
+                    return true
+                }
+                return daemon.log.count { $0.contains("event=deadLetterKept") } > failures ? false : nil
+            }
+            if isDelivered { return }
+        }
+        Issue.record("It was not called again: \(daemon.log.suffix(20))")
     }
 
     /// The call is there as a whole.
@@ -189,7 +197,7 @@ struct MisbehaviourTests {
         var letters = ""
         for state in try bench.stateDatabases() {
             letters += try await bench.sql(
-                #"SELECT hook, attempts, call LIKE '{"store":"contacts",%', length(call) > 200000 FROM dead_letter"#,
+                #"SELECT hook, attempts, call LIKE '{"store":"contacts",%', length(call) > 200000 FROM dead_letter WHERE call LIKE '%"person"%'"#,
                 of: state)
         }
         return letters

@@ -27,6 +27,18 @@ import TestSupport
         }
     }
 
+    @Test func theManifestInTheDocumentationLoads() throws {
+        let folder = try TemporaryFolder()
+        let text = try sample("PLUGINS.md")
+        let block = try #require(text.firstMatch(of: /(?s)```json\n(.*?)```/)?.1)
+        try folder.write(
+            "historyd.json",
+            sample("historyd.json").replacing("/etc/historyd/", with: folder.path + "/"))
+        try folder.write("plugins.d/audit.json", String(block))
+        let loaded = try LoadedConfiguration.load(file: folder.file("historyd.json"))
+        #expect(loaded.mergePipeline.map(\.fullName) == ["audit/screen", "audit/last"])
+    }
+
     private func plugin(
         _ name: String, _ environment: [Environment.Key: String?], _ input: String
     ) async throws -> (status: Bool, output: String, log: String) {

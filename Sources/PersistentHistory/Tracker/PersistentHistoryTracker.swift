@@ -104,8 +104,9 @@ public actor PersistentHistoryTracker {
     /// Switches the tracking on: `run()` takes it up where it was.
     public nonisolated func start() { power.turnOn() }
 
-    /// Switches the tracking off: what is merged just now is finished, a hook that is under way is
-    /// cancelled and called again after the next `start()`.
+    /// Switches the tracking off. It returns at once; the pass that is under way comes to an end
+    /// before anything begins anew: an observer is cancelled, and called again after the next
+    /// `start()`, a merge hook and the merge are waited for.
     public nonisolated func stop() { power.turnOff() }
 
     private nonisolated func runner(_ stop: StopSignal) -> StoreRunner {
