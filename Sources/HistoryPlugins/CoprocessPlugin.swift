@@ -36,9 +36,12 @@ public actor CoprocessPlugin: HookEndpoint, Service {
     var outbox = JSONBytes()
     /// Whether the watch over the calls' time sleeps until there is a call.
     var watchIsIdle = false
-    /// Why the present process was killed, where it was.
-    var lastKill: HookFailure?
+    /// Why the present process was killed, where it was, and whether a call failed by that.
+    var lastKill: (failure: HookFailure, isTold: Bool)?
+    /// Why it could not be started the last time; nil since it runs.
     private var lastFailure: HookFailure?
+    /// Whether there was a process; until then who waits for the start tells of its failure.
+    private var isStartedOnce = false
     private var starters: [AsyncStream<Never>.Continuation] = []
 
     private let stopRequests: AsyncStream<Never>
@@ -89,13 +92,32 @@ public actor CoprocessPlugin: HookEndpoint, Service {
         case goOn
     }
 
-    /// Makes the calls in order, as many ahead as the window allows, up to the first that fails.
+    /// How many calls one may make while others wait, before it is their turn: a long backlog of
+    /// one consumer does not keep the others waiting to its end.
+    private static let share = 64
+
+    /// Makes the calls in order, up to the first that fails.
     private func perform<Call>(
         _ calls: [Call], _ method: CallJSON.Method, params: (Call, inout JSONBytes) -> Void,
         accept: (Call, PluginAnswer.Outcome) throws(HookFailure) -> Void
     ) async -> ObserverOutcome {
-        guard await takeTurn() else { return ObserverOutcome(succeeded: 0) }
-        defer { turns.pass() }
+        var rest = calls[...]
+        while !rest.isEmpty, await takeTurn() {
+            let outcome = await converse(about: rest, method, params: params, accept: accept)
+            turns.pass()
+            rest = rest.dropFirst(outcome.succeeded)
+            if let failure = outcome.failure {
+                return ObserverOutcome(succeeded: calls.count - rest.count, failure: failure)
+            }
+        }
+        return ObserverOutcome(succeeded: calls.count - rest.count)
+    }
+
+    /// Makes calls while it is our turn, as many ahead as the window allows.
+    private func converse<Call>(
+        about calls: ArraySlice<Call>, _ method: CallJSON.Method, params: (Call, inout JSONBytes) -> Void,
+        accept: (Call, PluginAnswer.Outcome) throws(HookFailure) -> Void
+    ) async -> ObserverOutcome {
         let (events, continuation) = AsyncStream.makeStream(of: CallerEvent.self)
         caller = continuation
         defer {
@@ -105,17 +127,20 @@ public actor CoprocessPlugin: HookEndpoint, Service {
         var iterator = events.makeAsyncIterator()
         var sent = 0
         var succeeded = 0
-        while succeeded < calls.count {
+        var maySend: Bool { sent < calls.count && (sent < Self.share || !turns.areAwaited) }
+        while succeeded < sent || maySend {
             if case .over = stage { return ObserverOutcome(succeeded: succeeded, failure: stopped) }
-            if case .running(let session) = stage, sent < calls.count, exchange.hasRoom {
+            if case .running(let session) = stage, maySend, exchange.hasRoom {
                 repeat {
                     exchange.send(at: .now) { id in
                         let before = outbox.count
-                        CallJSON.writeRequest(id, method, to: &outbox) { params(calls[sent], &$0) }
+                        CallJSON.writeRequest(id, method, to: &outbox) {
+                            params(calls[calls.startIndex + sent], &$0)
+                        }
                         return outbox.count - before
                     }
                     sent += 1
-                } while sent < calls.count && exchange.hasRoom
+                } while maySend && exchange.hasRoom
                 session.hasRequests.yield()
                 if watchIsIdle { session.hasDeadline.yield() }
             }
@@ -128,9 +153,9 @@ public actor CoprocessPlugin: HookEndpoint, Service {
                 for outcome in outcomes {
                     do throws(HookFailure) {
                         if case .refused(let message) = outcome {
-                            throw HookFailure(.refused, "\(title) answered with an error: \(message)")
+                            throw HookFailure(.refused, "\(title) answered with an error: \(message.excerpt)")
                         }
-                        try accept(calls[succeeded], outcome)
+                        try accept(calls[calls.startIndex + succeeded], outcome)
                     } catch {
                         return ObserverOutcome(succeeded: succeeded, failure: error)
                     }
@@ -140,6 +165,9 @@ public actor CoprocessPlugin: HookEndpoint, Service {
         }
         return ObserverOutcome(succeeded: succeeded)
     }
+
+    /// Whether somebody waits for his turn.
+    var isAwaited: Bool { turns.areAwaited }
 
     /// - Returns: false where the task was cancelled before.
     private func takeTurn() async -> Bool {
@@ -151,6 +179,13 @@ public actor CoprocessPlugin: HookEndpoint, Service {
         guard Task.isCancelled else { return true }
         if !turns.leave(ticket) { turns.pass() }
         return false
+    }
+
+    func noteStart() {
+        isStartedOnce = true
+        lastFailure = nil
+        tellStarters()
+        tellCaller(.goOn)
     }
 
     func tellCaller(_ event: CallerEvent) { caller?.yield(event) }
@@ -209,7 +244,7 @@ public actor CoprocessPlugin: HookEndpoint, Service {
         if case .running(let session) = stage { session.beginStop() }
     }
 
-    func tellStarters() {
+    private func tellStarters() {
         for starter in starters { starter.finish() }
         starters.removeAll()
     }
@@ -219,19 +254,22 @@ public actor CoprocessPlugin: HookEndpoint, Service {
         while !isStopping, !Task.isCancelled {
             let pause: Duration
             do throws(HookFailure) {
-                let (end, hasAnswered) = try await runProcess()
-                if hasAnswered { delay.reset() }
+                let end = try await runProcess()
+                if end.hasAnswered { delay.reset() }
                 pause = delay.next()
                 if isStopping || Task.isCancelled { break }
-                logger.warning(
+                logger.log(
+                    level: end.isTold ? .debug : .warning,
                     "The plugin's process is gone, and is started again.",
-                    metadata: ["error": "\(end)", "delay": "\(pause)"])
+                    metadata: ["error": "\(end.failure)", "delay": "\(pause)"])
             } catch {
                 _ = delay.next()
                 pause = delay.next()
-                lastFailure = error
-                logger.error(
+                let isTold = caller != nil || !isStartedOnce || lastFailure == error
+                logger.log(
+                    level: isTold ? .debug : .error,
                     "The plugin could not be started.", metadata: ["error": "\(error)", "delay": "\(pause)"])
+                lastFailure = error
                 tellCaller(.failed(error))
                 tellStarters()
             }

@@ -79,7 +79,7 @@ struct CoprocessProtocol: Sendable {
         guard answer.id == oldest.id else {
             let given = answer.id.map { "with the id \($0)" } ?? "without an id"
             var text = "answered \(given) where \(oldest.id) was due"
-            if case .refused(let message) = answer.outcome { text += " (\"\(message)\")" }
+            if case .refused(let message) = answer.outcome { text += " (\"\(message.excerpt)\")" }
             return .nonsense(text)
         }
         underWay.removeFirst()

@@ -30,6 +30,15 @@ final class Session: Sendable {
     }
 }
 
+/// How a process came to its end.
+struct SessionEnd: Sendable {
+    let failure: HookFailure
+    /// Whether it ever answered.
+    let hasAnswered: Bool
+    /// Whether a call failed by it, so that it is told of there.
+    let isTold: Bool
+}
+
 extension CoprocessPlugin {
     /// The tasks of a session, as they end.
     private enum Part: Sendable {
@@ -48,21 +57,25 @@ extension CoprocessPlugin {
 
     /// Starts the process, speaks with it to its end, and leaves nothing of it.
     ///
-    /// - Returns: why it ended, and whether it ever answered.
-    func runProcess() async throws(HookFailure) -> (end: String, hasAnswered: Bool) {
+    func runProcess() async throws(HookFailure) -> SessionEnd {
         let (ending, status) = try await ChildProcess.run(plugin) { child in await converse(with: child) }
-        let isKilled = lastKill != nil
-        let failure =
-            lastKill
-            ?? HookFailure(isStopping || Task.isCancelled ? .cancelled : .died, "\(title) \(ending)\(status).")
-        // Who waits after a kill has been told already.
-        if exchange.isAwaited && !isKilled { tellCaller(.failed(failure)) }
-        let hasAnswered = exchange.hasAnswered
+        let end: SessionEnd
+        if let lastKill {
+            // Who waited has been told already.
+            end = SessionEnd(
+                failure: lastKill.failure, hasAnswered: exchange.hasAnswered, isTold: lastKill.isTold)
+        } else {
+            let reason: HookFailure.Reason = isStopping || Task.isCancelled ? .cancelled : .died
+            end = SessionEnd(
+                failure: HookFailure(reason, "\(title) \(ending)\(status)."),
+                hasAnswered: exchange.hasAnswered, isTold: exchange.isAwaited)
+            if end.isTold { tellCaller(.failed(end.failure)) }
+        }
         exchange.reset()
         outbox = JSONBytes()
         lastKill = nil
         stage = .none
-        return (failure.message, hasAnswered)
+        return end
     }
 
     /// - Returns: what is to be said of the process's end before its status.
@@ -77,8 +90,7 @@ extension CoprocessPlugin {
         stage = .running(session)
         watchIsIdle = false
         if isStopping { session.beginStop() }
-        tellStarters()
-        tellCaller(.goOn)
+        noteStart()
 
         let teardown = await withTaskGroup(of: Part.self) { group in
             group.addTask {
@@ -171,10 +183,13 @@ extension CoprocessPlugin {
 
     /// Longer lines are nonsense.
     private static let maximumLine = 16 << 20
+    /// Lines without anything on them are passed over, but not for ever.
+    private static let maximumBlankLines = 1000
 
     private func readAnswers(from output: Descriptor) async {
         var buffer = [UInt8](repeating: 0, count: 65_536)
         var splitter = LineSplitter(limit: Self.maximumLine)
+        var blankLines = 0
         while true {
             let count: Int
             do throws(SystemError) { count = try await output.read(into: &buffer) } catch {
@@ -187,12 +202,18 @@ extension CoprocessPlugin {
             // The caller is woken once for all that came together.
             var answers: [PluginAnswer.Outcome] = []
             splitter.split(buffer[..<count]) { line, isCut in
-                guard nonsense == nil, !line.allSatisfy({ $0 <= 0x20 }) else { return }
+                guard nonsense == nil else { return }
+                guard line.contains(where: { $0 > 0x20 }) else {
+                    blankLines += 1
+                    if blankLines > Self.maximumBlankLines { nonsense = "wrote one blank line after another" }
+                    return
+                }
+                blankLines = 0
                 switch exchange.receive(isCut ? nil : PluginAnswer(line: line), at: .now) {
                 case .deliver(let outcome): answers.append(outcome)
                 case .drop: room = true
                 case .nonsense(let what):
-                    nonsense = "\(what): \(String(decoding: line.prefix(100), as: UTF8.self))"
+                    nonsense = "\(what): \(String(decoding: line.prefix(1000), as: UTF8.self).excerpt)"
                 }
             }
             if !answers.isEmpty { tellCaller(.answers(answers)) }
@@ -209,7 +230,7 @@ extension CoprocessPlugin {
     private func killProcess(because failure: HookFailure) {
         guard case .running(let session) = stage else { return }
         session.child.signalGroup(SIGKILL)
-        lastKill = failure
+        lastKill = (failure, isTold: exchange.isAwaited)
         if exchange.isAwaited { tellCaller(.failed(failure)) }
         endSession()
     }

@@ -1,8 +1,10 @@
+import HistoryConfiguration
+
 /// What a plugin writes to standard error, as lines for the log: cut where they are very long,
 /// repaired where they are no UTF-8, and held back when they come in a flood.
 struct ErrorLines: Sendable {
     static let maximumLength = 4096
-    /// So many lines are let through at once, and from there on so many a second.
+    /// So many lines are let through at once, and from there on so many together each second.
     static let burst = 200
     static let linesPerSecond = 20
 
@@ -14,6 +16,7 @@ struct ErrorLines: Sendable {
 
     private var splitter = LineSplitter(limit: maximumLength)
     private var allowance = Double(burst)
+    private var isDropping = false
     private var last: SuspendingClock.Instant?
     /// Not told of yet.
     private(set) var dropped = 0
@@ -36,7 +39,8 @@ struct ErrorLines: Sendable {
         var splitter = splitter
         body(&splitter) { bytes, isCut in
             guard bytes.contains(where: { $0 != UInt8(ascii: " ") && $0 != UInt8(ascii: "\r") }) else { return }
-            guard allowance >= 1 else {
+            if allowance < 1 { isDropping = true }
+            guard !isDropping else {
                 dropped += 1
                 return
             }
@@ -54,11 +58,15 @@ struct ErrorLines: Sendable {
         if let last {
             let seconds = (now - last) / .seconds(1)
             allowance = min(Double(Self.burst), allowance + seconds * Double(Self.linesPerSecond))
+            if allowance >= Double(Self.linesPerSecond) { isDropping = false }
         }
         last = now
     }
 
     private static func text(of bytes: ArraySlice<UInt8>) -> String {
-        String(decoding: bytes.last == UInt8(ascii: "\r") ? bytes.dropLast() : bytes, as: UTF8.self)
+        let text = String(decoding: bytes.last == UInt8(ascii: "\r") ? bytes.dropLast() : bytes, as: UTF8.self)
+        // Colours and the like would make a reader of the journal take it for no text at all.
+        let isPlain = text.utf8.allSatisfy { ($0 >= 0x20 && $0 != 0x7F) || $0 == UInt8(ascii: "\t") }
+        return isPlain ? text : text.printable
     }
 }

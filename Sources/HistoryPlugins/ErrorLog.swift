@@ -12,12 +12,14 @@ struct ErrorLog: Sendable {
     @discardableResult
     func follow(_ errors: Descriptor) async -> String? {
         var lines = ErrorLines()
+        var brake = FloodBrake(bytes: 1 << 16)
         var buffer = [UInt8](repeating: 0, count: 65_536)
         do throws(SystemError) {
             while true {
                 let count = try await errors.read(into: &buffer)
                 guard count > 0 else { break }
                 log(lines.split(buffer[..<count], at: .now))
+                if lines.dropped > 0 { await brake.brake(after: count) }
             }
         } catch {
             logger.warning("The plugin's standard error could not be read.", metadata: ["error": "\(error)"])

@@ -16,7 +16,7 @@ extension MergeResult {
             guard let verdict = Verdict(rawValue: text) else {
                 throw HookFailure(
                     .badAnswer,
-                    "Hook \"\(hook)\" answered \"\(text.prefix(100))\"; a merge result is goOn or finish.")
+                    "Hook \"\(hook)\" answered \"\(text.excerpt)\"; a merge result is goOn or finish.")
             }
             return verdict
         }
@@ -27,7 +27,7 @@ extension MergeResult {
             for text in answer.reject ?? [] {
                 guard let token = HistoryToken(text) else {
                     throw HookFailure(
-                        .badAnswer, "Hook \"\(hook)\" rejected \"\(text.prefix(100))\", which is no token.")
+                        .badAnswer, "Hook \"\(hook)\" rejected \"\(text.excerpt)\", which is no token.")
                 }
                 rejected.insert(token)
             }

@@ -75,7 +75,7 @@ public final class OneshotPlugin: HookEndpoint {
             throw HookFailure(
                 .badAnswer, "Hook \"\(header.hook)\" printed more than \(limit) bytes, and was killed.")
         }
-        let reason = result.lastError.map { ": \($0.prefix(200))" } ?? "."
+        let reason = result.lastError.map { ": \($0.excerpt)" } ?? "."
         switch status {
         case .exited(0): return result.output.bytes
         case .exited: throw HookFailure(.refused, "Hook \"\(header.hook)\" \(status)\(reason)")
@@ -156,10 +156,12 @@ public final class OneshotPlugin: HookEndpoint {
     private static func read(_ output: Descriptor, keeping limit: Int) async -> Output {
         var result = Output()
         var buffer = [UInt8](repeating: 0, count: 65_536)
+        var brake = FloodBrake(bytes: 1 << 20)
         do throws(SystemError) {
             while true {
                 let count = try await output.read(into: &buffer)
                 guard count > 0 else { return result }
+                if limit == 0 { await brake.brake(after: count) }
                 let room = limit - result.bytes.count
                 result.bytes += buffer[..<min(count, room)]
                 if count > room { result.isOverLimit = true }

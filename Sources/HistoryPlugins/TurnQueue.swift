@@ -11,6 +11,9 @@ struct TurnQueue: Sendable {
     private var lastNumber = 0
     private var waiting: [(ticket: Ticket, continuation: AsyncStream<Never>.Continuation)] = []
 
+    /// Whether anybody waits for the turn.
+    var areAwaited: Bool { !waiting.isEmpty }
+
     /// - Returns: nil where the turn was free and is taken now; else a place in the queue, and a
     ///   stream that ends when the turn has come.
     mutating func take() -> (Ticket, AsyncStream<Never>)? {

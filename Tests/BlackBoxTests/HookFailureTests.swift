@@ -208,8 +208,10 @@ struct HookFailureTests {
 
 extension Workbench {
     /// The one store's.
-    func stateDatabase() throws -> String {
-        let names = try FileManager.default.contentsOfDirectory(atPath: path("state"))
-        return path("state/" + (try #require(names.first { $0.hasSuffix(".sqlite") })))
+    func stateDatabase() throws -> String { try #require(try stateDatabases().first) }
+
+    func stateDatabases() throws -> [String] {
+        try FileManager.default.contentsOfDirectory(atPath: path("state")).filter { $0.hasSuffix(".sqlite") }
+            .map { path("state/" + $0) }
     }
 }

@@ -12,9 +12,12 @@ import TestSupport
         try folder.write(
             "historyd.json", sample("historyd.json").replacing("/etc/historyd/", with: folder.path + "/"))
         try folder.write("plugins.d/audit.json", sample("plugins.d/audit.json"))
+        for name in ["dedup", "webhook"] {
+            try folder.write("plugins.d/\(name).json", sample("examples/\(name).json"))
+        }
         let loaded = try LoadedConfiguration.load(file: folder.file("historyd.json"))
         #expect(loaded.configuration.stores.map(\.name) == ["contacts"])
-        #expect(loaded.plugins.map(\.name) == ["audit", "announce"])
+        #expect(loaded.plugins.map(\.name) == ["audit", "announce", "dedup", "webhook"])
         for plugin in loaded.plugins {
             let program = try #require(plugin.command.first)
             #expect(program.hasPrefix("/usr/lib/historyd/plugins/"))
@@ -22,6 +25,18 @@ import TestSupport
             #expect(
                 FileManager.default.isExecutableFile(atPath: sources.appending(path: "config/\(name)").path))
         }
+    }
+
+    @Test func theManifestInTheDocumentationLoads() throws {
+        let folder = try TemporaryFolder()
+        let text = try sample("PLUGINS.md")
+        let block = try #require(text.firstMatch(of: /(?s)```json\n(.*?)```/)?.1)
+        try folder.write(
+            "historyd.json",
+            sample("historyd.json").replacing("/etc/historyd/", with: folder.path + "/"))
+        try folder.write("plugins.d/audit.json", String(block))
+        let loaded = try LoadedConfiguration.load(file: folder.file("historyd.json"))
+        #expect(loaded.mergePipeline.map(\.fullName) == ["audit/screen", "audit/last"])
     }
 
     private func plugin(

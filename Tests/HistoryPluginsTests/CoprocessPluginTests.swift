@@ -94,6 +94,34 @@ func isGone(_ process: pid_t) -> Bool {
         }
     }
 
+    @Test func aLongBacklogKeepsNobodyElseWaitingToItsEnd() async throws {
+        let scripts = try Scripts()
+        let command = try scripts.python(
+            """
+            count = 0
+            for r in requests():
+                if r["method"] == "merge": answer(r, {"verdict": "goOn", "reject": ["S:%d" % count]}); continue
+                count += 1
+                if count == 1:
+                    sys.stderr.write("waiting\\n")
+                    while not os.path.exists(sys.argv[0] + ".go"): time.sleep(0.005)
+                answer(r)
+            """)
+        let journal = Journal()
+        let gate = scripts.path("plugin.py.go")
+        try await withCoprocess(command, journal: journal) { plugin in
+            async let backlog = plugin.observe(Calls.observes(2000))
+            for await entry in journal.stream where entry.text == "waiting" { break }
+            async let other = plugin.merge(Calls.merge)
+            while await !plugin.isAwaited { await Task.yield() }
+            #expect(FileManager.default.createFile(atPath: gate, contents: nil))
+            let before = try #require(try await other.rejected.first?.number)
+            #expect(before <= 64)
+            let outcome = await backlog
+            #expect(outcome.succeeded == 2000 && outcome.failure == nil)
+        }
+    }
+
     @Test func standardErrorGoesToTheLog() async throws {
         let scripts = try Scripts()
         let journal = Journal()
@@ -244,6 +272,14 @@ func isGone(_ process: pid_t) -> Bool {
                 "answered with the id 77 where 1 was due"
             ),
             ("answer(r); answer(r); time.sleep(1000)", .badAnswer, "answered with the id 1 where 2 was due"),
+            (
+                "while True: sys.stdout.write('\\n' * 4096)", .badAnswer,
+                "wrote one blank line after another"
+            ),
+            (
+                #"print('{"id":null,"error":{"message":"' + 'y' * 9999 + '"}}', flush=True); time.sleep(1000)"#,
+                .badAnswer, "without an id where 1 was due (\"" + String(repeating: "y", count: 200) + "…"
+            ),
             ("while True: print('x' * 1000)", .badAnswer, "no JSON-RPC response: xxx"),
             (
                 "while True: sys.stdout.write('x' * 65536)", .badAnswer,

@@ -59,6 +59,28 @@ import Testing
         #expect(lines.lastText == "f\u{FFFD}f")
     }
 
+    @Test func whatATerminalWouldObeyIsSpelledOut() {
+        var lines = ErrorLines()
+        let bytes = Array("\u{1B}[1mbold\u{1B}[0m\n\ttabbed, naïve 👩‍👧\n".utf8)
+        #expect(
+            lines.split(bytes[...], at: now).map(\.text) == [
+                #"\u{1b}[1mbold\u{1b}[0m"#, "\ttabbed, naïve 👩‍👧",
+            ])
+        #expect("a\nb\r".excerpt == #"a\u{a}b\u{d}"#)
+        #expect(String(repeating: "é", count: 201).excerpt == String(repeating: "é", count: 200) + "…")
+    }
+
+    @Test func inALongFloodLinesComeTogetherEachSecond() {
+        var lines = ErrorLines()
+        let flood = Array(String(repeating: "x\n", count: 1000).utf8)
+        var told: [Int] = []
+        for tenth in 0..<30 {
+            told.append(lines.split(flood[...], at: now.advanced(by: .milliseconds(100 * tenth))).count)
+        }
+        #expect(
+            told.filter { $0 > 0 } == [ErrorLines.burst, ErrorLines.linesPerSecond, ErrorLines.linesPerSecond])
+    }
+
     @Test func floodIsHeldBackAndCounted() {
         var lines = ErrorLines()
         let flood = Array(String(repeating: "x\n", count: 1000).utf8)

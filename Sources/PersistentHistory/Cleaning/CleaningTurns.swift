@@ -80,7 +80,7 @@ struct CleaningTurns: Sendable {
     private func limit() throws -> Int64? {
         let cursors = try state.cursors()
         let limit = CleaningLimit(
-            consumers: Set(store.consumers.map(\.author)), cursors: cursors,
+            consumers: store.mustHaveHad, cursors: cursors,
             newest: try reader.newestToken().number, now: .now, maximumDuration: store.maximumDuration)
         let blockers = try limit.blockers.map { name in
             (name, since: try reader.time(after: cursors[name]?.number ?? 0) ?? .now)

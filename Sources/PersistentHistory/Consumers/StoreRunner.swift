@@ -10,6 +10,11 @@ public struct ServedStore: Sendable {
     public let consumers: [Consumer]
     public let cleaning: CleaningStrategy
     public let maximumDuration: Duration?
+    /// Who is served by other processes with the same state: their cursors are kept, and the
+    /// cleaning waits for them, too.
+    public var consumersElsewhere: Set<String> = []
+    /// Whether this process may have other connections to the store.
+    public var isUsedInProcess = false
 
     public init(
         name: String, path: String, entities: [String: [String]?]?, rule: DeliveryRule, consumers: [Consumer],
@@ -23,6 +28,11 @@ public struct ServedStore: Sendable {
         self.cleaning = cleaning
         self.maximumDuration = maximumDuration
     }
+}
+
+extension ServedStore {
+    /// All who must have had a transaction before it is cleaned.
+    var mustHaveHad: Set<String> { consumersElsewhere.union(consumers.map(\.author)) }
 }
 
 /// Serves one store: waits until it is there, hears of its commits, and lets each consumer work

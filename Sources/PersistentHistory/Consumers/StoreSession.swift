@@ -47,7 +47,7 @@ final class StoreSession: Sendable {
         cleaning = CleaningTurns(store, reader: reader, state: state, reporter: reporter, stop: ending)
         reporter.report(.storeOpened(newest: try reader.newestToken()))
 
-        for consumer in try state.keepOnly(Set(store.consumers.map(\.author))) {
+        for consumer in try state.keepOnly(store.mustHaveHad) {
             reporter.report(.consumerForgotten(consumer: consumer))
         }
         var runners: [(Consumer, ConsumerRunner)] = []
@@ -66,7 +66,9 @@ final class StoreSession: Sendable {
         self.runners = runners
         bells = runners.map { _ in Bell() }
         // Last, because it must be closed by hand: nothing that may fail comes after it.
-        probe = try WriterProbe(storePath: store.path)
+        probe =
+            store.isUsedInProcess
+            ? try WriterProbes.shared.take(store.path) : try WriterProbe(storePath: store.path)
     }
 
     /// Tracks as configured, or where that is left to others, what is tracked.
@@ -113,7 +115,7 @@ final class StoreSession: Sendable {
             for context in consumer.contexts { await context.close() }
         }
         try reader.close()
-        try probe.close()
+        if store.isUsedInProcess { WriterProbes.shared.keep(probe) } else { try probe.close() }
         try state.close()
     }
 

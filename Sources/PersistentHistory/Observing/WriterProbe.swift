@@ -90,6 +90,14 @@ public final class WriterProbe: Sendable {
         }
     }
 
+    /// Which file it is for; nil once it is closed.
+    var file: FileID? {
+        descriptors.withLock { descriptors in
+            var status = stat()
+            return fstat(descriptors.store, &status) == 0 ? FileID(status) : nil
+        }
+    }
+
     /// The `-shm` that a writer uses now. It comes with the first connection in WAL mode and goes with the last one.
     private func currentShm(_ descriptors: inout Descriptors) throws(ObserverError) -> Int32? {
         if let shm = descriptors.shm {

@@ -35,9 +35,15 @@ enum Processes {
     }
 
     /// The bytes of memory that a process has of its own.
-    static func memory(_ process: pid_t) -> Int {
-        let line = file(process, "status").split(separator: "\n").first { $0.hasPrefix("RssAnon:") }
-        return (line?.split(whereSeparator: \.isWhitespace).dropFirst().first.flatMap { Int($0) } ?? 0) * 1024
+    static func memory(_ process: pid_t) -> Int { bytes(process, "RssAnon:") }
+
+    /// The most memory that a process ever had, in bytes.
+    static func mostMemory(_ process: pid_t) -> Int { bytes(process, "VmHWM:") }
+
+    private static func bytes(_ process: pid_t, _ name: String) -> Int {
+        let line = file(process, "status").split(separator: "
+").first { $0.hasPrefix(name) }
+        return (line?.split(whereSeparator: \.isWhitespace).dropFirst().first.flatMap { Int($0) } ?? 0) << 10
     }
 
     static func descriptors(_ process: pid_t) -> Int {

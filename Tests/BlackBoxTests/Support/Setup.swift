@@ -31,6 +31,8 @@ struct StoreSetup {
 struct PluginSetup {
     var name = "audit"
     var behaviour = Behaviour.record
+    /// Instead of the behaviour's.
+    var command: [String]?
     var mode = "coprocess"
     /// Of the plugin's process, beside what the workbench gives it.
     var environment: [String: String] = [:]
@@ -57,9 +59,10 @@ struct PluginSetup {
         // By which a process is told from others of the same program.
         environment["PLUGIN"] = name
         let variables = environment.sorted { $0.key < $1.key }.map { #""\#($0.key)": "\#($0.value)""# }
+        let command = command ?? [behaviour.interpreter, "\(folder)/\(behaviour.rawValue)", mode]
         var members = [
             #""name": "\#(name)""#,
-            #""command": ["\#(behaviour.interpreter)", "\#(folder)/\#(behaviour.rawValue)", "\#(mode)"]"#,
+            #""command": [\#(command.map { #""\#($0)""# }.joined(separator: ", "))]"#,
             #""mode": "\#(mode)""#,
             #""environment": {\#(variables.joined(separator: ", "))}"#,
         ]

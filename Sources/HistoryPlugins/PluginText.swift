@@ -1,0 +1,11 @@
+import HistoryConfiguration
+
+extension StringProtocol {
+    /// What a plugin said, as part of a sentence: on one line, harmless to a terminal, and not long.
+    var excerpt: String {
+        let limit = 200
+        let scalars = unicodeScalars.prefix(limit + 1)
+        let text = String(String.UnicodeScalarView(scalars.prefix(limit))).printable
+        return scalars.count > limit ? text + "…" : text
+    }
+}

@@ -1,0 +1,127 @@
+/// Tells of commits to a store: its newest token, as soon as there is a new one.
+///
+/// ```swift
+/// let observer = try StoreObserver()
+/// async let _ = observer.run()
+/// for try await token in try observer.remoteChanges(of: path) { … }
+/// ```
+///
+/// Commits that come while nobody waits are one element. Whoever made them is told of, this
+/// process included. A store may come, go and be replaced meanwhile; for one consumer only.
+public struct RemoteChanges: AsyncSequence, Sendable {
+    public typealias Element = HistoryToken
+
+    let signals: StoreSignals
+    let path: String
+    let last: HistoryToken?
+
+    public func makeAsyncIterator() -> Iterator {
+        Iterator(signals: signals.makeAsyncIterator(), lookout: Lookout(path: path, last: last))
+    }
+
+    public struct Iterator: AsyncIteratorProtocol {
+        private var signals: StoreSignals.Iterator
+        private let lookout: Lookout
+        private var rule = SettleRule()
+        private var step = SettleRule.Step.rest
+
+        fileprivate init(signals: StoreSignals.Iterator, lookout: Lookout) {
+            self.signals = signals
+            self.lookout = lookout
+        }
+
+        public mutating func next() async throws -> HistoryToken? { try await next(isolation: #isolation) }
+
+        /// Waits for a commit.
+        ///
+        /// - Returns: Nil when the observer has ended, or the task is cancelled.
+        /// - Throws: `ObserverError` where the store can not be watched any longer; `HistoryError`
+        ///   where it is not tracked, or can not be read.
+        public mutating func next(isolation actor: isolated (any Actor)?) async throws -> HistoryToken? {
+            while true {
+                switch step {
+                case .rest:
+                    guard let signal = try await signals.next(isolation: actor) else { return nil }
+                    try lookout.heed(signal)
+                    step = rule.woke()
+                case .ask: step = rule.asked(writerActive: try lookout.isWriterActive())
+                case .look:
+                    let token = try lookout.look()
+                    step = rule.looked(foundNew: token != nil)
+                    if let token { return token }
+                case .wait(let delay):
+                    try await Task.sleep(for: delay)
+                    step = rule.waited()
+                }
+            }
+        }
+    }
+}
+
+extension StoreObserver {
+    /// Begins to watch a store for commits.
+    ///
+    /// - Parameter last: Tell of everything after this; nil for what comes from now on.
+    /// - Throws: `ObserverError`, as `watch` does.
+    public func remoteChanges(of path: String, after last: HistoryToken? = nil) throws(ObserverError)
+        -> RemoteChanges
+    {
+        RemoteChanges(signals: try watch(path), path: path, last: last)
+    }
+}
+
+/// The connection by which one iterator looks for what is new.
+private final class Lookout {
+    private let path: String
+    private var last: HistoryToken?
+    private var opened: (reader: HistoryReader, probe: WriterProbe)?
+
+    init(path: String, last: HistoryToken?) {
+        self.path = path
+        self.last = last
+    }
+
+    deinit {
+        // Nothing is written here: a failure to close loses nothing.
+        try? close()
+    }
+
+    /// Lets go of a file that is no longer the store's.
+    func heed(_ signal: StoreSignal) throws {
+        if !signal.isDisjoint(with: [.replaced, .disappeared, .appeared, .overflowed]) { try close() }
+    }
+
+    private func close() throws {
+        guard let (reader, probe) = opened else { return }
+        opened = nil
+        WriterProbes.shared.keep(probe)
+        try reader.close()
+    }
+
+    private func open() throws -> (reader: HistoryReader, probe: WriterProbe)? {
+        if let opened { return opened }
+        do {
+            let reader = try HistoryReader(path: path, patience: 1)
+            let new = (reader, try WriterProbes.shared.take(path))
+            opened = new
+            return new
+        } catch let error as HistoryError where error.code == .storeMissing || error.code == .storeBusy {
+            return nil
+        }
+    }
+
+    func isWriterActive() throws -> Bool { try open()?.probe.isWriterActive() ?? false }
+
+    /// - Returns: the newest token, where it is new.
+    func look() throws -> HistoryToken? {
+        guard let (reader, _) = try open() else { return nil }
+        do {
+            let newest = try reader.newestToken()
+            defer { last = newest }
+            guard let last else { return nil }
+            return newest.store != last.store || newest.number > last.number ? newest : nil
+        } catch let error as HistoryError where error.code == .storeBusy {
+            return nil
+        }
+    }
+}

@@ -1,0 +1,74 @@
+public import FoundationEssentials
+
+/// What happened to a row; the kit's name for it.
+public typealias HookOperation = ChangeOperation
+
+/// One change, as an observer's closure is told of it: nothing in it is bound to a connection.
+public struct HookContext: Sendable, Hashable {
+    private let change: HistoryChange
+    /// The transaction's place in the history.
+    public let token: HistoryToken
+    /// When the transaction was made.
+    public let timestamp: Date
+    /// Nil where the writer never declared itself.
+    public let author: String?
+
+    init(_ change: HistoryChange, of transaction: HistoryTransaction) {
+        self.change = change
+        token = transaction.token
+        timestamp = transaction.timestamp.date
+        author = transaction.author
+    }
+
+    public var entityName: String { change.entity.name }
+    public var operation: HookOperation { change.operation }
+    /// The row's primary key.
+    public var objectID: ObjectID { change.objectID }
+    /// For an update: the columns whose value changed, in table order.
+    public var changedProperties: [String] { change.changedProperties }
+    /// For a delete of an entity that preserves columns.
+    public var tombstone: Tombstone? { change.tombstone }
+
+    /// `x-history://<store id>/<entity>/p42`, an address of the row that is unique among stores.
+    public var objectIDURL: URL {
+        let text = HistoryJSON.objectIDURL(of: change.objectID, in: change.entity, store: token.store)
+        guard let url = URL(string: text) else {
+            preconditionFailure("\(text) has only characters that are allowed in a URL.")
+        }
+        return url
+    }
+}
+
+extension HistoryTimestamp {
+    public var date: Date { Date(timeIntervalSince1970: Double(milliseconds) / 1000) }
+}
+
+/// A fetched batch, as a merge hook's closure is told of it.
+public struct MergeHookInput: Sendable {
+    /// In the order of their commits, without those that an earlier hook rejected.
+    public let transactions: [HistoryTransaction]
+    /// What the default merge merges into.
+    public let contexts: [ReplicaContext]
+}
+
+/// A merge hook's answer: `.goOn`, `.finish`, `.rejecting(tokens)`.
+public typealias MergeHookResult = MergeResult
+
+extension MergeResult {
+    /// On to the next hook, and after the last to the default merge.
+    public static let goOn = MergeResult(.goOn)
+    /// No further hook, no default merge; the cursor moves on.
+    public static let finish = MergeResult(.finish)
+
+    /// On to the next hook, which does not see these transactions; nor does the default merge.
+    public static func rejecting(_ tokens: some Sequence<HistoryToken>) -> MergeResult {
+        MergeResult(.goOn, rejecting: Set(tokens))
+    }
+}
+
+/// Called once for each transaction, entity and operation, with all its changes (a group of more
+/// than 10,000 comes in parts). One that throws has failed, and is called again.
+public typealias HookCallback = @Sendable ([HookContext]) async throws -> Void
+
+/// Called once for each fetched batch. One that throws has failed, and is called again.
+public typealias MergeHookCallback = @Sendable (MergeHookInput) async throws -> MergeHookResult

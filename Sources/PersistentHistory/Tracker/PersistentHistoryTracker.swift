@@ -1,0 +1,216 @@
+public import FoundationEssentials
+
+/// Persistent history tracking inside a program: hears of what other authors commit to a store,
+/// tells hooks, merges into contexts, and cleans up.
+///
+/// ```swift
+/// let tracker = PersistentHistoryTracker(
+///     store: "/srv/contacts/contacts.sqlite", currentAuthor: "MainApp",
+///     allAuthors: ["MainApp", "WidgetExtension", "BatchProcessor"], batchAuthors: ["BatchProcessor"],
+///     stateFolder: "/var/lib/contacts", cleanStrategy: .byDuration(seconds: 60 * 60 * 24 * 7))
+/// await tracker.registerObserver(entityName: "person", operation: .insert) { contexts in
+///     for context in contexts { print("new: \(context.objectIDURL)") }
+/// }
+/// try await tracker.run()
+/// ```
+///
+/// `run()` is where everything happens, in its caller's task: put it into a task group or a service
+/// group, and cancel it to end it. Within it `start()` and `stop()` switch the tracking on and off,
+/// and may be called at any time, from anywhere, also before `run()`.
+///
+/// Each program has a tracker of its own, for its author; those of one store share the state
+/// folder, where each finds its place again, and by which none cleans ahead of the others.
+public actor PersistentHistoryTracker {
+    private let store: ServedStore
+    private let stateFolder: String
+    private let reporter: any PipelineReporter
+    private let registry = HookRegistry()
+    private let power: PowerSwitch
+    private let contexts: [ReplicaContext]
+
+    private var observers: [UUID: (entityName: String, operation: HookOperation)] = [:]
+    /// The full names of merge hooks, by which `before` finds its place.
+    private var mergeHooks: [UUID: String] = [:]
+    private var registered = 0
+
+    /// - Parameters:
+    ///   - path: The store, which need not exist yet.
+    ///   - name: What reports call the store.
+    ///   - contexts: What the changes are merged into.
+    ///   - currentAuthor: Under which this program writes: its own changes are not delivered.
+    ///   - allAuthors: All who write to the store, this one and those in `batchAuthors` included.
+    ///   - includingMirroring: Whether transactions of mirroring authors
+    ///     (`DeliveryRule.cloudKitMirroring` and `mirroringAuthors`) are delivered, and cleaned.
+    ///   - batchAuthors: Those of `allAuthors` that only write: nobody waits for them with the cleaning.
+    ///   - deliversUnlisted: Whether transactions by others, or by nobody, are delivered.
+    ///   - stateFolder: An existing folder for what must outlive the process: each author's place.
+    ///   - entities: What to track, with the columns to preserve; nil leaves the tracking to others.
+    ///   - cleanStrategy: When history is cleaned that every author has had.
+    ///   - maximumDuration: How long an author may stand still before the cleaning no longer waits
+    ///     for it; nil for ever.
+    ///   - reporter: Hears of everything that happens, for a log or for counting.
+    ///   - autoStart: Whether `run()` begins to track at once, or waits for `start()`.
+    public init(
+        store path: String, name: String = "store", contexts: [ReplicaContext] = [], currentAuthor: String,
+        allAuthors: [String], includingMirroring: Bool = false, mirroringAuthors: [String] = [],
+        batchAuthors: [String] = [], deliversUnlisted: Bool = true, stateFolder: String,
+        entities: [String: [String]?]? = nil, cleanStrategy: CleaningStrategy = .none,
+        maximumDuration: Duration? = nil, reporter: any PipelineReporter = SilentReporter(),
+        autoStart: Bool = true
+    ) {
+        let rule = DeliveryRule(
+            authors: Set(allAuthors).union(batchAuthors).union([currentAuthor]),
+            deliversUnlisted: deliversUnlisted, mirroringAuthors: Set(mirroringAuthors),
+            includingMirroring: includingMirroring)
+        var store = ServedStore(
+            name: name, path: path, entities: entities, rule: rule,
+            consumers: [Consumer(store: name, author: currentAuthor, rule: rule, contexts: contexts)],
+            cleaning: cleanStrategy, maximumDuration: maximumDuration)
+        store.consumersElsewhere = Set(allAuthors).subtracting(batchAuthors).subtracting([currentAuthor])
+        store.isUsedInProcess = true
+        self.store = store
+        self.stateFolder = stateFolder
+        self.reporter = reporter
+        self.contexts = contexts
+        power = PowerSwitch(isOn: autoStart)
+    }
+
+    // MARK: Life
+
+    /// Tracks whenever it is switched on, until the task is cancelled.
+    ///
+    /// What came while it was off, or while no tracker ran, is worked off first. Errors that heal
+    /// are told to the reporter and tried again.
+    ///
+    /// - Throws: `ObserverError` where the store can not be watched, `HistoryError` with `.stateUnusable`.
+    @concurrent public nonisolated func run() async throws {
+        let observer = try StoreObserver()
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { try await observer.run() }
+            defer { group.cancelAll() }
+            while let stop = await power.waitUntilOn() {
+                try await runner(stop).run(watching: observer.watch(store.path))
+            }
+        }
+    }
+
+    /// Works off everything there is, and returns.
+    ///
+    /// - Throws: `HistoryError` where the store can not be opened or read.
+    @concurrent public nonisolated func runOnce() async throws {
+        try await runner(StopSignal()).runOnce()
+    }
+
+    /// Switches the tracking on: `run()` takes it up where it was.
+    public nonisolated func start() { power.turnOn() }
+
+    /// Switches the tracking off. It returns at once; the pass that is under way comes to an end
+    /// before anything begins anew: an observer is cancelled, and called again after the next
+    /// `start()`, a merge hook and the merge are waited for.
+    public nonisolated func stop() { power.turnOff() }
+
+    private nonisolated func runner(_ stop: StopSignal) -> StoreRunner {
+        StoreRunner(store, hooks: registry, stateFolder: stateFolder, reporter: reporter, stop: stop)
+    }
+
+    /// A cleaner for whoever cleans by hand, mostly with `cleanStrategy: .none`.
+    public nonisolated func cleanerBuilder() -> ManualCleaner {
+        ManualCleaner(
+            path: store.path, stateFolder: stateFolder, consumers: store.mustHaveHad, rule: store.rule)
+    }
+
+    // MARK: Observers
+
+    /// Registers a closure that is told of changes. Those for the same changes are called one after
+    /// the other, in the order of their registration.
+    ///
+    /// - Parameters:
+    ///   - entityName: `*` for every entity.
+    ///   - policy: How often it is tried again when it throws, and what then.
+    /// - Returns: The hook's id.
+    @discardableResult
+    public func registerObserver(
+        entityName: String, operation: HookOperation, policy: FailurePolicy = FailurePolicy(),
+        callback: @escaping HookCallback
+    ) async -> UUID {
+        let hook = Hook(
+            id: UUID(), name: nextName("observer"), kind: .observer,
+            entity: entityName == "*" ? nil : entityName,
+            operations: [operation], endpoint: ClosureHook(.observer(callback)), policy: policy)
+        observers[hook.id] = (entityName, operation)
+        await registry.register(hook)
+        return hook.id
+    }
+
+    /// Removes one observer: whether there was one with that id.
+    @discardableResult
+    public func removeObserver(id: UUID) async -> Bool {
+        guard observers.removeValue(forKey: id) != nil else { return false }
+        return await registry.remove(id: id)
+    }
+
+    /// Removes all observers that were registered for an entity and operation: how many there were.
+    @discardableResult
+    public func removeObserver(entityName: String, operation: HookOperation) async -> Int {
+        let going = observers.filter { $0.value == (entityName, operation) }.map(\.key)
+        for id in going { await removeObserver(id: id) }
+        return going.count
+    }
+
+    /// Removes all observers: how many there were.
+    @discardableResult
+    public func removeAllObservers() async -> Int {
+        let going = Array(observers.keys)
+        for id in going { await removeObserver(id: id) }
+        return going.count
+    }
+
+    // MARK: Merge hooks
+
+    /// Registers a stage of the merge pipeline: at its end, or in front of another.
+    ///
+    /// - Parameters:
+    ///   - hookID: A merge hook; where there is none with that id, the new one goes to the end.
+    ///   - policy: How often it is tried again when it throws, and what then.
+    /// - Returns: The hook's id.
+    @discardableResult
+    public func registerMergeHook(
+        before hookID: UUID? = nil, policy: FailurePolicy = FailurePolicy(),
+        callback: @escaping MergeHookCallback
+    ) async -> UUID {
+        let hook = Hook(
+            id: UUID(), name: nextName("merge"), kind: .merge, before: hookID.flatMap { mergeHooks[$0] },
+            endpoint: ClosureHook(.merge(callback, contexts: contexts)), policy: policy)
+        mergeHooks[hook.id] = hook.name
+        await registry.register(hook)
+        return hook.id
+    }
+
+    /// Removes one merge hook: whether there was one with that id.
+    @discardableResult
+    public func removeMergeHook(id: UUID) async -> Bool {
+        guard mergeHooks.removeValue(forKey: id) != nil else { return false }
+        return await registry.remove(id: id)
+    }
+
+    /// Removes all merge hooks: how many there were.
+    @discardableResult
+    public func removeAllMergeHooks() async -> Int {
+        let going = Array(mergeHooks.keys)
+        for id in going { await removeMergeHook(id: id) }
+        return going.count
+    }
+
+    private func nextName(_ kind: String) -> String {
+        registered += 1
+        return "\(kind)/\(registered)"
+    }
+}
+
+extension CleaningStrategy {
+    /// At most once in so many seconds, remembered over restarts.
+    public static func byDuration(seconds: Double) -> CleaningStrategy { .byDuration(.seconds(seconds)) }
+}
+
+/// The kit's name for it.
+public typealias TransactionCleanStrategy = CleaningStrategy

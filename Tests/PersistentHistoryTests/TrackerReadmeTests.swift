@@ -1,0 +1,53 @@
+import Foundation
+import PersistentHistory
+import Testing
+
+/// What README.md shows of the library compiles, runs, and is what stands here.
+@Suite(.timeLimit(.minutes(5))) struct TrackerReadmeTests {
+    @Test func theReadmesExampleIsThis() throws {
+        let source = try String(contentsOfFile: #filePath, encoding: .utf8)
+        let readme = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appending(
+            path: "../../README.md")
+        let text = try String(contentsOf: readme, encoding: .utf8)
+        let block = try #require(text.firstMatch(of: /(?s)```swift\nimport PersistentHistory\n(.*?)```/)?.1)
+        #expect(words(source).contains(words(String(block))))
+    }
+
+    /// However the lines are broken and indented.
+    private func words(_ text: String) -> String {
+        text.split(whereSeparator: \.isWhitespace).joined(separator: " ")
+    }
+
+    @Test func itRuns() async throws {
+        let files = try TrackedStore()
+        let (path, viewPath, stateFolder) = (files.path, files.replica.path, files.stateFolder)
+        // README.md begins.
+        let tracker = PersistentHistoryTracker(
+            store: path,
+            contexts: [ReplicaContext(name: "view", path: viewPath, storePath: path, entities: ["person"])],
+            currentAuthor: "MainApp",
+            allAuthors: ["MainApp", "WidgetExtension", "BatchProcessor"],
+            batchAuthors: ["BatchProcessor"],
+            stateFolder: stateFolder,
+            cleanStrategy: .byDuration(seconds: 60 * 60 * 24 * 7))
+
+        let observer = await tracker.registerObserver(entityName: "person", operation: .insert) { contexts in
+            for context in contexts { print("new: \(context.objectIDURL)") }
+        }
+        let merge = await tracker.registerMergeHook { input in
+            input.transactions.contains { $0.author == "BANNED" } ? .finish : .goOn
+        }
+        await tracker.registerMergeHook(before: merge) { _ in .goOn }
+        await tracker.removeObserver(id: observer)
+
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { try await tracker.run() }  // until it is cancelled
+            tracker.stop()  // off and on, at any time
+            tracker.start()
+            try await tracker.cleanerBuilder().clean()
+            group.cancelAll()
+        }
+        // README.md ends.
+        #expect(await !tracker.removeObserver(id: observer))
+    }
+}

@@ -1,0 +1,76 @@
+#!/usr/bin/python3
+"""An observer in mode "coprocess": each call is sent to a web server, in order, as a POST of its JSON.
+
+A status from 200 to 299 is success. With anything else the call is tried again, as the manifest's
+"retry" says, and those behind it wait. A call may come twice; its Idempotency-Key is the same then.
+
+Environment:
+  WEBHOOK_URL      http://… or https://…
+  WEBHOOK_SECRET   if given, the header X-Historyd-Signature is "sha256=" and the HMAC of the body
+  WEBHOOK_TIMEOUT  seconds for a request (default: 4); less than the "timeout" of the manifest
+"""
+
+import hashlib
+import hmac
+import http.client
+import json
+import os
+import sys
+from urllib.parse import urlsplit
+
+URL = urlsplit(os.environ.get("WEBHOOK_URL", ""))
+SECRET = os.environ.get("WEBHOOK_SECRET", "").encode()
+TIMEOUT = float(os.environ.get("WEBHOOK_TIMEOUT", 4))
+if URL.scheme not in ("http", "https") or not URL.hostname:
+    sys.exit('WEBHOOK_URL is no http or https URL: give it in the manifest, under "environment".')
+TARGET = (URL.path or "/") + (f"?{URL.query}" if URL.query else "")
+
+connection = None
+
+
+def post(body, headers):
+    """Sends a request on the connection that is open, or on a new one."""
+    global connection
+    is_new = connection is None
+    if is_new:
+        kind = http.client.HTTPSConnection if URL.scheme == "https" else http.client.HTTPConnection
+        connection = kind(URL.hostname, URL.port, timeout=TIMEOUT)
+    try:
+        connection.request("POST", TARGET, body, headers)
+        response = connection.getresponse()
+        response.read()
+        return response
+    except (OSError, http.client.HTTPException) as error:
+        connection.close()
+        connection = None
+        # A server may close a connection that nobody has used for a while.
+        if is_new or isinstance(error, TimeoutError):
+            raise
+        return post(body, headers)
+
+
+def send(params):
+    body = json.dumps(params, ensure_ascii=False, separators=(",", ":")).encode()
+    headers = {
+        "Content-Type": "application/json",
+        "User-Agent": "historyd-webhook",
+        "Idempotency-Key": params["delivery"].encode().decode("latin-1"),
+    }
+    if SECRET:
+        headers["X-Historyd-Signature"] = "sha256=" + hmac.new(SECRET, body, hashlib.sha256).hexdigest()
+    response = post(body, headers)
+    if not 200 <= response.status < 300:
+        raise ValueError(f"{URL.hostname} answered {response.status} {response.reason}")
+
+
+for line in sys.stdin.buffer:
+    request = json.loads(line)
+    answer = {"jsonrpc": "2.0", "id": request["id"]}
+    try:
+        if request["method"] == "observe":
+            send(request["params"])
+        # A merge hook that lets everything go on.
+        answer["result"] = "goOn" if request["method"] == "merge" else None
+    except Exception as error:  # the hook has failed, and is called again
+        answer["error"] = {"code": -32000, "message": f"{type(error).__name__}: {error}"}
+    print(json.dumps(answer), flush=True)
