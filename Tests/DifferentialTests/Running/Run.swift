@@ -1,0 +1,226 @@
+import Glibc
+import PersistentHistory
+
+/// Runs a case on a tracked store and on its untracked twin, and compares all the way.
+struct Run {
+    struct Failure: Error, CustomStringConvertible {
+        enum Kind: String {
+            /// The application's own statements came out differently.
+            case twin
+            /// The history does not say what happened.
+            case history
+            /// Something is left of tracking, or something of the application's is gone.
+            case untracking
+            /// The library reports an error.
+            case error
+        }
+
+        let kind: Kind
+        let description: String
+    }
+
+    private let specimen: Case
+    private let tracked: Subject
+    private let twin: Subject
+    private let reader: HistoryReader
+    private let shapes: [TableShape]
+    private let oracle: Oracle
+    private var authors: [Case.Writer: Oracle.Author] = [
+        .first: .init(name: "First", context: nil), .second: .init(name: "Second", context: "sync"),
+        .attaching: .init(name: "Attaching", context: nil),
+    ]
+    private var snapshot: Snapshot
+    private var recorded: [HistoryTransaction] = []
+    private var place: Int64 = 0
+    private var dataVersion: [[Cell]]?
+    /// The statements of each writer's transaction under way.
+    private var underWay: [Case.Writer: [SQL]] = [:]
+
+    /// - Returns: What is wrong; nil where nothing is.
+    static func failure(_ specimen: Case, in folder: String) -> Failure? {
+        let path = folder + "/case-\(specimen.seed)"
+        defer {
+            for store in ["tracked", "twin"] {
+                for suffix in ["", "-own"] {
+                    for part in ["", "-wal", "-shm", "-journal"] { unlink("\(path).\(store)\(suffix)\(part)") }
+                }
+            }
+        }
+        do {
+            let tracked = try Subject(path + ".tracked", specimen, isTracked: true)
+            let twin = try Subject(path + ".twin", specimen, isTracked: false)
+            let schema = try tracked.schema()
+            guard try !TableShape.all(tracked.observer).isEmpty else { return nil }
+            var run = try Run(specimen, tracked, twin)
+            try run.run()
+            try run.finish()
+            if specimen.later.isEmpty { try run.untrack(expecting: schema) } else { try run.untrack(expecting: nil) }
+            return nil
+        } catch let failure as Failure {
+            return failure
+        } catch {
+            return Failure(kind: .error, description: "\(error)")
+        }
+    }
+
+    private init(_ specimen: Case, _ tracked: Subject, _ twin: Subject) throws {
+        self.specimen = specimen
+        self.tracked = tracked
+        self.twin = twin
+        shapes = try TableShape.all(tracked.observer)
+        let every = specimen.settings.preservesEvery
+        var preserved: [String: [String]] = [:]
+        for table in shapes {
+            preserved[table.name] = table.columns.enumerated().filter { every > 0 && $0.offset % every == 0 }
+                .map(\.element)
+        }
+        oracle = Oracle(
+            tables: Dictionary(uniqueKeysWithValues: shapes.map { ($0.name, $0) }), preserved: preserved)
+        try Tracking.track(tracked.path, preserved.mapValues { $0 })
+        try twin.keepRowids()
+        for sql in specimen.later {
+            _ = tracked.observer.run(sql.text)
+            _ = twin.observer.run(sql.text)
+        }
+        if !specimen.later.isEmpty { try Tracking.refresh(tracked.path) }
+        snapshot = try Snapshot(shapes, tracked.observer) ?? Snapshot()
+        reader = try HistoryReader(path: tracked.path, patience: 0)
+        try tracked.connect(specimen.settings)
+        try twin.connect(specimen.settings)
+        for (writer, author) in authors {
+            _ = try tracked.writer(writer).run(declaration(author.name, author.context))
+        }
+    }
+
+    private func declaration(_ author: String?, _ context: String?) -> String {
+        "SELECT history_author(\(author.map { "'\($0)'" } ?? "NULL"), \(context.map { "'\($0)'" } ?? "NULL"))"
+    }
+
+    private mutating func run() throws {
+        for step in specimen.steps {
+            switch step {
+            case .declare(let writer, let author, let context):
+                let outcome = try tracked.writer(writer).run(declaration(author, context))
+                if outcome.succeeded {
+                    authors[writer] = author.map { Oracle.Author(name: $0, context: context) }
+                } else if underWay[writer] == nil {
+                    throw Failure(kind: .history, description: "an author was refused: \(outcome.message)")
+                }
+            case .sql(let writer, let sql): try run(sql, writer)
+            }
+        }
+    }
+
+    private mutating func run(_ sql: SQL, _ writer: Case.Writer) throws {
+        var outcome = try tracked.writer(writer).run(sql.text)
+        var expected = try twin.writer(writer).run(sql.text)
+        // Two of SQLite's own: VACUUM leaves the number of something it copied, and an INSERT that a
+        // foreign key refuses at its end, as it is with triggers, that of the row it had inserted.
+        if sql.text.hasPrefix("VACUUM") || outcome.violatesForeignKey {
+            for store in [tracked, twin] { try store.writer(writer).forgetLastInsert() }
+            (outcome.lastInsertRowid, expected.lastInsertRowid) = (0, 0)
+        }
+        guard outcome == expected else {
+            throw Failure(
+                kind: .twin, description: "\(sql.text)\n  tracked: \(outcome)\n  twin:    \(expected)")
+        }
+        underWay[writer, default: []].append(sql)
+        guard !outcome.isInTransaction else { return }
+        let statements = underWay.removeValue(forKey: writer) ?? []
+        try compare(statements, by: authors[writer])
+    }
+
+    /// Compares, if something was committed.
+    private mutating func compare(_ statements: [SQL], by author: Oracle.Author?) throws {
+        guard let version = try tracked.observer.rows("PRAGMA data_version"), version != dataVersion,
+            let after = try Snapshot(shapes, tracked.observer)
+        else { return }
+        dataVersion = version
+        guard let same = try Snapshot(shapes, twin.observer), same == after else {
+            throw Failure(kind: .twin, description: "the tables differ after \(statements.last?.text ?? "nothing")")
+        }
+        var transactions: [HistoryTransaction] = []
+        while true {
+            let batch = try reader.batch(after: place)
+            transactions += batch.transactions
+            place = batch.end
+            if batch.isLast { break }
+        }
+        if let problem = oracle.judge(
+            transactions, by: author, before: snapshot, after: after, exact: isExact(statements))
+        {
+            throw Failure(kind: .history, description: "after \(statements.last?.text ?? "nothing"): \(problem)")
+        }
+        recorded += transactions
+        snapshot = after
+    }
+
+    /// One plain UPDATE that writes no row twice, in a schema where nothing else writes.
+    private func isExact(_ statements: [SQL]) -> Bool {
+        guard statements.count == 1, let head = statements.first?.head, head.hasPrefix("UPDATE ") else { return false }
+        let schema = specimen.schema + specimen.later
+        return !head.contains("REPLACE") && !specimen.settings.foreignKeys
+            && !schema.contains { $0.text.contains("REPLACE") || $0.head.hasPrefix("CREATE TRIGGER") }
+    }
+
+    /// Ends what is open, and reads the whole history once more.
+    private mutating func finish() throws {
+        for writer in Case.Writer.allCases where try tracked.writer(writer).isInTransaction {
+            try run(SQL("ROLLBACK"), writer)
+        }
+        let whole = try reader.batch(after: 0, changes: .max).transactions
+        guard normal(whole) == normal(recorded) else {
+            throw Failure(kind: .history, description: "read at once, transactions are split or joined otherwise")
+        }
+        var copy: Set<ObjectKey> = []
+        var history = whole.flatMap(\.changes)[...]
+        while let change = history.popFirst() {
+            if change.operation == .delete { copy.remove(oracle.key(change)) } else { copy.insert(oracle.key(change)) }
+        }
+        guard copy == Set(snapshot.rows.keys) else {
+            throw Failure(kind: .history, description: "a copy made from the history differs from the store")
+        }
+        try reader.close()
+    }
+
+    /// Transactions as one may rely on them.
+    private struct Group: Equatable {
+        /// Nil for undeclared changes.
+        let token: HistoryToken?
+        let author: String?
+        let context: String?
+        var changes: [HistoryChange]
+    }
+
+    /// Undeclared transactions that touch each other count as one: they may be grouped either way.
+    private func normal(_ transactions: [HistoryTransaction]) -> [Group] {
+        var groups: [Group] = []
+        for transaction in transactions {
+            let isDeclared = transaction.author != nil
+            if !isDeclared, let last = groups.last, last.author == nil {
+                groups[groups.count - 1].changes += transaction.changes
+            } else {
+                groups.append(
+                    Group(
+                        token: isDeclared ? transaction.token : nil, author: transaction.author,
+                        context: transaction.context, changes: transaction.changes))
+            }
+        }
+        return groups
+    }
+
+    private func untrack(expecting schema: [[Cell]]?) throws {
+        tracked.disconnect()
+        twin.disconnect()
+        try Tracking.untrack(tracked.path)
+        let expected = try schema ?? twin.schema().filter { !"\($0[1])".hasPrefix("'twin ") }
+        let present = try tracked.observer.rows("SELECT type, name, tbl_name, sql FROM sqlite_schema") ?? []
+        guard present == expected else {
+            throw Failure(
+                kind: .untracking, description: "the schema is\n\(present)\nand should be\n\(expected)")
+        }
+        guard try tracked.observer.rows("PRAGMA integrity_check") == [[.text(Array("ok".utf8))]] else {
+            throw Failure(kind: .untracking, description: "the integrity check fails")
+        }
+    }
+}
