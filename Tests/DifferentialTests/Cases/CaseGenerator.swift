@@ -17,7 +17,7 @@ struct CaseGenerator {
         let tables = generator.schema()
         var objects = SchemaObjects(
             dice: generator.dice, tables: generator.tables, recursiveTriggers: settings.recursiveTriggers)
-        let schema = tables + objects.indexes() + objects.triggers("before")
+        let schema = tables + objects.indexes() + objects.triggers("early")
         let later = objects.triggers("later")
         dice = objects.dice
         var statements = StatementGenerator(dice: dice, tables: generator.tables)

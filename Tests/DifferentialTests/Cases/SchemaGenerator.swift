@@ -33,7 +33,10 @@ struct SchemaGenerator {
         for position in 0..<count {
             let type = dice.one(of: isStrict ? Self.strictTypes : Self.types)
             let isGenerated = position > 0 && dice.once(in: 10)
-            table.columns.append(.init(name: names[position], type: type, isGenerated: isGenerated))
+            table.columns.append(
+                .init(
+                    name: names[position], type: type, isGenerated: isGenerated,
+                    isPicky: isStrict && type != "ANY"))
         }
         let inline = chooseKey(&table, isStrict: isStrict)
         for (position, column) in table.columns.enumerated() {
@@ -60,7 +63,9 @@ struct SchemaGenerator {
     /// Decides on the key, and gives what stands at the first column if it stands there.
     private mutating func chooseKey(_ table: inout TableModel, isStrict: Bool) -> String? {
         let first = table.columns[0]
-        func integer() -> TableModel.Column { .init(name: first.name, type: "INTEGER", isGenerated: false) }
+        func integer() -> TableModel.Column { 
+            .init(name: first.name, type: "INTEGER", isGenerated: false, isPicky: true)
+        }
         let plain = table.writable.map(\.name)
         switch dice.number(0...10) {
         case 0...2:
@@ -98,7 +103,7 @@ struct SchemaGenerator {
         if let key { text += " " + key }
         if isWide, key == nil { return text }
         if key == nil, dice.once(in: 5) { text += " NOT NULL" + onConflict() }
-        if dice.once(in: 4) { text += " DEFAULT (\(Values.literal(column.type, &dice)))" }
+        if dice.once(in: 4) { text += " DEFAULT (\(Values.literal(column, &dice)))" }
         if dice.once(in: 6) { text += " COLLATE " + dice.one(of: ["NOCASE", "RTRIM", "BINARY"]) }
         if key == nil, dice.once(in: 6) {
             text += " UNIQUE" + onConflict()

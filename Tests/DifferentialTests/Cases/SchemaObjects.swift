@@ -51,7 +51,7 @@ struct SchemaObjects {
                 "INSERT", "INSERT", "UPDATE", "UPDATE OF \(dice.one(of: table.columns).quoted)", "DELETE",
             ])
             let body = targets.isEmpty ? "SELECT 1" : action(dice.one(of: targets), table, event)
-            let when = dice.once(in: 4) ? " WHEN \(row(event)).\(dice.one(of: table.columns).quoted) IS NOT 2" : ""
+            let when = dice.once(in: 4) ? " WHEN \(row(event)).\(dice.one(of: table.writable).quoted) IS NOT 2" : ""
             return SQL(
                 "CREATE TRIGGER \"\(prefix) \(number)\" \(isBefore ? "BEFORE" : "AFTER") \(event) ON \(table.quoted)\(when) BEGIN ",
                 list: [], tail: "\(body); END")
@@ -61,16 +61,19 @@ struct SchemaObjects {
     private func row(_ event: String) -> String { event == "DELETE" ? "OLD" : "NEW" }
 
     private mutating func action(_ target: TableModel, _ table: TableModel, _ event: String) -> String {
-        let source = "\(row(event)).\(dice.one(of: table.columns).quoted)"
+        // SQLite does not compute generated columns for every BEFORE trigger of an UPSERT.
+        let source = "\(row(event)).\(dice.one(of: table.writable).quoted)"
         let column = dice.one(of: target.writable)
         let or = dice.one(of: ["", "OR IGNORE ", "OR REPLACE "])
         switch dice.number(0...5) {
         case 0, 1:
-            let values = target.writable.map { _ in dice.once(in: 3) ? source : dice.one(of: Values.any) }
+            let values = target.writable.map { column in
+                dice.once(in: column.isPicky ? 12 : 3) ? source : Values.literal(column, &dice)
+            }
             let columns = target.writable.map(\.quoted).joined(separator: ", ")
             return "INSERT \(or)INTO \(target.quoted) (\(columns)) VALUES (\(values.joined(separator: ", ")))"
         case 2, 3:
-            let value = dice.one(of: [source, Values.literal(column.type, &dice)])
+            let value = dice.one(of: [source, Values.literal(column, &dice)])
             return "UPDATE \(or)\(target.quoted) SET \(column.quoted) = \(value) WHERE \(column.quoted) IS NOT \(source)"
         case 4: return "DELETE FROM \(target.quoted) WHERE \(column.quoted) = \(source)"
         default:

@@ -33,7 +33,7 @@ struct StatementGenerator {
 
     private mutating func rows(_ columns: [TableModel.Column]) -> [String] {
         (0...(dice.once(in: 2) ? 0 : dice.number(0...4))).map { _ in
-            "(" + columns.map { Values.literal($0.type, &dice) }.joined(separator: ", ") + ")"
+            "(" + columns.map { Values.literal($0, &dice) }.joined(separator: ", ") + ")"
         }
     }
 
@@ -53,7 +53,7 @@ struct StatementGenerator {
             keys.isEmpty || dice.once(in: 3)
             ? "" : " (" + dice.one(of: keys).map(SQL.quoted).joined(separator: ", ") + ")"
         let column = dice.one(of: table.writable)
-        let value = dice.one(of: ["excluded.\(column.quoted)", Values.literal(column.type, &dice)])
+        let value = dice.one(of: ["excluded.\(column.quoted)", Values.literal(column, &dice)])
         let update = "DO UPDATE SET \(column.quoted) = \(value)"
         let action = dice.one(of: [
             update, update, update + " WHERE \(table.quoted).\(column.quoted) IS NOT 2", "DO NOTHING",
@@ -66,9 +66,9 @@ struct StatementGenerator {
 
     private mutating func update(_ table: TableModel) -> SQL {
         let assignments = dice.some(of: table.writable).prefix(3).map { column in
-            let other = dice.one(of: table.columns)
+            let other = column.isPicky ? column : dice.one(of: table.columns)
             let value = dice.one(of: [
-                Values.literal(column.type, &dice), Values.literal(column.type, &dice), other.quoted,
+                Values.literal(column, &dice), Values.literal(column, &dice), other.quoted,
                 "\(column.quoted) + 1", "\(column.quoted)",
             ])
             return "\(column.quoted) = \(value)"
@@ -79,7 +79,9 @@ struct StatementGenerator {
     private mutating func rekey(_ table: TableModel) -> SQL {
         let key = table.primaryKey.isEmpty ? [table.rowid].compactMap { $0 } : table.primaryKey
         let assignments = key.map { name in
-            let value = dice.one(of: ["\(SQL.quoted(name)) + 1", "\(SQL.quoted(name)) - 1", "2", dice.one(of: Values.any)])
+            let value = dice.one(of: [
+                "\(SQL.quoted(name)) + 1", "\(SQL.quoted(name)) - 1", "2", table.isPicky(name) ? "3" : dice.one(of: Values.any),
+            ])
             return "\(SQL.quoted(name)) = \(value)"
         }
         return SQL("UPDATE \(or)\(table.quoted) SET ", list: assignments, tail: filter(table))
@@ -88,8 +90,8 @@ struct StatementGenerator {
     private mutating func filter(_ table: TableModel) -> String {
         let column = dice.one(of: table.columns)
         return dice.one(of: [
-            "", " WHERE \(column.quoted) IS \(Values.literal(column.type, &dice))",
-            " WHERE \(column.quoted) IS \(Values.literal(column.type, &dice))", " WHERE \(column.quoted) > 1",
+            "", " WHERE \(column.quoted) IS \(Values.literal(column, &dice))",
+            " WHERE \(column.quoted) IS \(Values.literal(column, &dice))", " WHERE \(column.quoted) > 1",
             " WHERE \(column.quoted) = (SELECT max(\(column.quoted)) FROM \(table.quoted))",
             " WHERE \(column.quoted) IN ('a', 1, 2)",
         ])
@@ -99,7 +101,11 @@ struct StatementGenerator {
         let source = dice.one(of: tables)
         let columns = columns(of: table)
         let values = columns.map { column in
-            dice.one(of: [dice.one(of: source.columns).quoted, Values.literal(column.type, &dice)])
+            let other = source.columns.first { $0.isPicky == column.isPicky && $0.type == column.type }
+            return dice.one(of: [
+                (column.isPicky ? other : dice.one(of: source.columns))?.quoted ?? "2",
+                Values.literal(column, &dice),
+            ])
         }
         return SQL(
             "INSERT \(or)INTO \(table.quoted) (\(list(columns))) SELECT \(values.joined(separator: ", ")) FROM \(source.quoted) ORDER BY 1 LIMIT 6",
@@ -111,7 +117,7 @@ struct StatementGenerator {
         let on = dice.one(of: table.columns)
         return SQL(
             "UPDATE \(or)\(table.quoted) SET \(column.quoted) = v.x FROM (VALUES ",
-            list: (0...1).map { _ in "(\(dice.one(of: Values.any)))" },
+            list: (0...1).map { _ in "(\(Values.literal(on, &dice)))" },
             tail: ") AS w JOIN (SELECT 1 AS x) AS v WHERE w.column1 IS \(table.quoted).\(on.quoted)")
     }
 

@@ -1,8 +1,9 @@
 import CSQLiteHistory
 import GRDBSQLite
 
-/// SQLITE_CONSTRAINT_FOREIGNKEY, a macro that Swift does not see.
+// SQLITE_CONSTRAINT_FOREIGNKEY and _DATATYPE, macros that Swift does not see.
 private let foreignKeyViolation = SQLITE_CONSTRAINT | 3 << 8
+private let typeViolation = SQLITE_CONSTRAINT | 12 << 8
 
 /// A connection by SQLite's own interface: fast, and with nothing of the library in between.
 final class Connection {
@@ -16,6 +17,7 @@ final class Connection {
         var isInTransaction = false
 
         var succeeded: Bool { code == SQLITE_OK }
+        var violatesType: Bool { code == typeViolation || code == SQLITE_MISMATCH }
         var violatesForeignKey: Bool { code == foreignKeyViolation }
 
         var description: String {

@@ -33,6 +33,8 @@ struct Run {
     private var recorded: [HistoryTransaction] = []
     private var place: Int64 = 0
     private var dataVersion: [[Cell]]?
+    /// Whether the twin has gone another way, as the contract allows in one case.
+    private var hasParted = false
     /// The statements of each writer's transaction under way.
     private var underWay: [Case.Writer: [SQL]] = [:]
 
@@ -97,7 +99,7 @@ struct Run {
     }
 
     private mutating func run() throws {
-        for step in specimen.steps {
+        for step in specimen.steps where !hasParted {
             switch step {
             case .declare(let writer, let author, let context):
                 let outcome = try tracked.writer(writer).run(declaration(author, context))
@@ -120,6 +122,10 @@ struct Run {
             for store in [tracked, twin] { try store.writer(writer).forgetLastInsert() }
             (outcome.lastInsertRowid, expected.lastInsertRowid) = (0, 0)
         }
+        if try mayPart(outcome, expected) {
+            hasParted = true
+            return
+        }
         guard outcome == expected else {
             throw Failure(
                 kind: .twin, description: "\(sql.text)\n  tracked: \(outcome)\n  twin:    \(expected)")
@@ -128,6 +134,18 @@ struct Run {
         guard !outcome.isInTransaction else { return }
         let statements = underWay.removeValue(forKey: writer) ?? []
         try compare(statements, by: authors[writer])
+    }
+
+    /// Where SQLite itself does otherwise as soon as a table has triggers; what follows can not be
+    /// compared.
+    ///
+    /// - A value of a type that the column refuses: without triggers, what the statement did before
+    ///   is not taken back within a transaction, and in a STRICT table other constraints go first.
+    /// - A foreign key of a table to itself: REPLACE overlooks without triggers that it is violated.
+    private func mayPart(_ outcome: Connection.Outcome, _ expected: Connection.Outcome) throws -> Bool {
+        if outcome.violatesType { return outcome != expected || outcome.isInTransaction }
+        guard outcome.violatesForeignKey, expected.succeeded else { return false }
+        return try twin.observer.rows("PRAGMA foreign_key_check")?.isEmpty == false
     }
 
     /// Compares, if something was committed.
@@ -165,6 +183,7 @@ struct Run {
 
     /// Ends what is open, and reads the whole history once more.
     private mutating func finish() throws {
+        guard !hasParted else { return try reader.close() }
         for writer in Case.Writer.allCases where try tracked.writer(writer).isInTransaction {
             try run(SQL("ROLLBACK"), writer)
         }
@@ -219,7 +238,8 @@ struct Run {
             throw Failure(
                 kind: .untracking, description: "the schema is\n\(present)\nand should be\n\(expected)")
         }
-        guard try tracked.observer.rows("PRAGMA integrity_check") == [[.text(Array("ok".utf8))]] else {
+        let check = "PRAGMA integrity_check"
+        guard try hasParted || tracked.observer.rows(check) == twin.observer.rows(check) else {
             throw Failure(kind: .untracking, description: "the integrity check fails")
         }
     }
