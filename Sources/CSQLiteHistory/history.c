@@ -186,7 +186,8 @@ static void compileOption(sqlite3_context *call, int count, sqlite3_value **valu
 /* Whether a transaction is open that has already recorded changes, under the author declared or
  * under none. */
 static int isRecording(sqlite3 *db, Connection *c) {
-    if (sqlite3_get_autocommit(db) || !isUncommitted(db, c)) return 0;
+    /* Where nothing is being written nothing is read: that would lock the store for others. */
+    if (sqlite3_txn_state(db, NULL) != SQLITE_TXN_WRITE || !isUncommitted(db, c)) return 0;
     return c->author[0] ? isNewestOurs(db, c) : hasNewChanges(db, c);
 }
 

@@ -39,10 +39,13 @@ struct TableSchema: Sendable {
     /// Whether the primary key is the rowid itself.
     let keyIsRowid: Bool
     let isAutoincrement: Bool
+    /// Whether there is an index that is not ours.
     let hasIndex: Bool
     let uniqueness: [Uniqueness]
     /// Whether the application has triggers on the table that run before a change.
     let hasBeforeTriggers: Bool
+    /// Whether foreign keys lead from the table back to it, so that removing a row may remove others.
+    let refersToItself: Bool
 
     /// Reads a table by its name, which SQLite takes in any case.
     ///
@@ -81,7 +84,7 @@ struct TableSchema: Sendable {
         primaryKey = keyRows.map { $0["name"] }
 
         let indexes = try Row.fetchAll(db, sql: "SELECT * FROM pragma_index_list(?)", arguments: [found])
-        hasIndex = !indexes.isEmpty
+        hasIndex = indexes.contains { !($0["name"] as String).hasPrefix(RecordingFormat.prefix) }
         // INTEGER PRIMARY KEY is the rowid and has no index of its own (with the historical
         // exception of INTEGER PRIMARY KEY DESC: https://www.sqlite.org/lang_createtable.html#rowid).
         keyIsRowid =
@@ -115,6 +118,20 @@ struct TableSchema: Sendable {
                 sql: """
                     SELECT 1 FROM main.sqlite_schema WHERE type = 'trigger' AND tbl_name = ? COLLATE NOCASE
                     AND sql LIKE '%before%' AND name NOT LIKE 'historyd\\_%' ESCAPE '\\' LIMIT 1
+                    """,
+                arguments: [found]) != nil
+        refersToItself =
+            try Int.fetchOne(
+                db,
+                sql: """
+                    WITH RECURSIVE
+                    keys(child, parent) AS MATERIALIZED (
+                        SELECT lower(l.name), lower(f."table")
+                        FROM main.sqlite_schema l, pragma_foreign_key_list(l.name) f WHERE l.type = 'table'),
+                    descendants(name) AS (
+                        SELECT child FROM keys WHERE parent = lower(?1)
+                        UNION SELECT child FROM keys JOIN descendants ON parent = descendants.name)
+                    SELECT 1 FROM descendants WHERE name = lower(?1)
                     """,
                 arguments: [found]) != nil
     }

@@ -28,7 +28,10 @@ struct TriggerWriter {
                 ]),
             trigger(
                 "delete", "AFTER DELETE", when: nil,
-                forget(key("OLD")) + [record(.delete, key("OLD"), tombstone("OLD"))]),
+                forget(key("OLD"))
+                    // A row may go with one that it was to replace, before the update comes to its end.
+                    + (table.refersToItself ? settleConflicts(tookPlaceOfKey: false) : [])
+                    + [record(.delete, key("OLD"), tombstone("OLD"))]),
         ]
         let rivals = rivals
         if !rivals.isEmpty {
@@ -234,14 +237,12 @@ struct TriggerWriter {
         let notSelf = own.map { " AND NOT (\(key(row)) IS \(key($0)))" } ?? ""
         let locators = locators(of: row)
         let empty = Array(repeating: "NULL", count: 4 - locators.count)
-        let at = table.hasBeforeTriggers ? now : "NULL"
+        let at = mayNest ? now : "NULL"
         let rows = rivals.map { each in
             "SELECT \(entity.shape), \(key(row)), \(tombstone(row)), \(at), "
                 + "\((locators + empty).joined(separator: ", ")) FROM \(tableAsRow) WHERE \(each.condition)\(notSelf)"
         }
-        // What a BEFORE trigger of the application's writes to this table comes in between, and must
-        // not take away what is noted already: then only what is of the past goes.
-        let past = table.hasBeforeTriggers ? " AND at < \(now)" : ""
+        let past = mayNest ? " AND at < \(now)" : ""
         return [
             "DELETE FROM historyd_conflict WHERE \(ofThisShape)\(past)",
             "INSERT INTO historyd_conflict \(rows.joined(separator: " UNION "))",
@@ -252,6 +253,11 @@ struct TriggerWriter {
     private func locators(of row: String) -> [String] {
         table.rowid != nil ? [rowid(row)] : table.primaryKey.prefix(4).map { column(row, $0) }
     }
+
+    /// Whether rows of the table may be written between a row's note and its settling: by a BEFORE
+    /// trigger of the application's, or by a foreign key's action. What is noted then must stay, and
+    /// only what is of the past goes.
+    private var mayNest: Bool { table.hasBeforeTriggers || table.refersToItself }
 
     private var ofThisShape: String { "shape = \(entity.shape)" }
 
@@ -276,10 +282,10 @@ struct TriggerWriter {
             + ["historyd_conflict.object IS \(key(row))"]
         let gone = "NOT EXISTS (SELECT 1 FROM \(tableAsRow) WHERE \(lookup.joined(separator: " AND ")))"
         let ownKey = "historyd_conflict.object IS \(key("NEW"))"
-        let replaced = hasOnlyOwnKey ? ownKey : tookPlaceOfKey ? "(\(ownKey) OR \(gone))" : gone
+        let replaced = hasOnlyOwnKey && !table.refersToItself ? ownKey : tookPlaceOfKey ? "(\(ownKey) OR \(gone))" : gone
         // Where older notes are kept, the newest of a row counts.
         let newest =
-            table.hasBeforeTriggers
+            mayNest
             ? " AND NOT EXISTS (SELECT 1 FROM historyd_conflict AS historyd_newer WHERE historyd_newer.shape = historyd_conflict.shape"
                 + " AND historyd_newer.object IS historyd_conflict.object AND historyd_newer.rowid > historyd_conflict.rowid)"
             : ""
@@ -287,7 +293,7 @@ struct TriggerWriter {
             "INSERT INTO historyd_change (origin, kind, object, detail) SELECT \(origin), \(kind(.delete)), object, tombstone "
                 + "FROM historyd_conflict WHERE \(ofThisShape) AND \(replaced)\(newest)",
             "DELETE FROM historyd_conflict WHERE \(ofThisShape)"
-                + (table.hasBeforeTriggers ? " AND \(replaced)" : ""),
+                + (mayNest ? " AND \(replaced)" : ""),
         ]
     }
 

@@ -13,6 +13,9 @@ struct Oracle {
     let tables: [String: TableShape]
     /// The preserved columns of each table, in table order.
     let preserved: [String: [String]]
+    /// Whether foreign keys act. The action on a row that refers to itself comes before the change of
+    /// its key is recorded.
+    let cascades: Bool
 
     /// What is wrong; nil where nothing is.
     ///
@@ -63,6 +66,7 @@ struct Oracle {
                 exists = true
                 isOldRow = false
             case .update:
+                if !exists, cascades, changes.contains(where: { $0.operation == .insert }) { continue }
                 if !exists { return "updated, but it was not there (\(sequence(changes)))" }
                 if change.changedProperties.isEmpty { return "an update of no column" }
                 touched.formUnion(change.changedProperties)
