@@ -123,7 +123,10 @@ struct SchemaGenerator {
 
     /// Points to an earlier table, or to its own: what cascades goes one way only.
     private mutating func foreignKey(of table: TableModel) -> [String] {
-        let parent = dice.one(of: tables + [table])
+        // For SQLite's own statements a table named so is the row before or after the change.
+        let parents = (tables + [table]).filter { !["new", "old"].contains($0.name) }
+        guard !parents.isEmpty else { return [] }
+        let parent = dice.one(of: parents)
         let key = parent.primaryKey.isEmpty ? parent.uniques.first ?? [] : parent.primaryKey
         let own = table.writable.map(\.name)
         guard !key.isEmpty, key.count <= own.count else { return [] }

@@ -150,7 +150,8 @@ struct Run {
             if plan.contains(where: { "\($0)".contains(" INDEX ") }) { return true }
         }
         guard outcome.violatesForeignKey, expected.succeeded else { return false }
-        return try !twin.writer(writer).run("PRAGMA foreign_key_check").rows.isEmpty
+        let check = writer == .attaching ? "PRAGMA store.foreign_key_check" : "PRAGMA foreign_key_check"
+        return try !twin.writer(writer).run(check).rows.isEmpty
     }
 
     /// Compares, if something was committed.
