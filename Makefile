@@ -20,10 +20,10 @@ install-text = install -D -m 644 $(1) $(2) && \
 sanitized-test = $(SWIFT) test --sanitize=$(1) --disable-xctest --scratch-path $(2) --skip SystemdTests $(TESTFLAGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help dependencies build debug test run bench install uninstall tsan asan lint format security clean
+.PHONY: help dependencies build debug test test-differential run bench install uninstall tsan asan lint format security clean
 
 help: ## List what can be made.
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 dependencies: ## Install the Debian packages that are missing.
 	@if ! command -v dpkg-query >/dev/null; then \
@@ -49,8 +49,11 @@ debug: dependencies ## Build for development, tests included, in .build/debug.
 
 # One process for each group: tests of one process share its few threads, and those that compute
 # would keep those waiting that listen to a daemon.
-TESTGROUPS = PersistentHistoryTests HistoryConfigurationTests|HistoryPluginsTests|HistoryDaemonTests \
+TESTGROUPS = PersistentHistoryTests DifferentialTests HistoryConfigurationTests|HistoryPluginsTests|HistoryDaemonTests \
 	BlackBoxTests|SystemdTests
+# Of `make test-differential`: the first seed, another one each time, and how many.
+SEED  ?= $(shell date +%s)
+CASES ?= 20000
 
 test: debug ## Run every test. TESTFLAGS="--filter NAME" runs some.
 ifdef TESTFLAGS
@@ -60,6 +63,10 @@ else
 		$(SWIFT) test --skip-build --disable-xctest --filter "$$group" || failed=1; done; \
 	[ -z "$$failed" ]
 endif
+
+test-differential: debug ## Compare histories with what the tables say, for CASES= random cases from SEED= on.
+	HISTORYD_DIFFERENTIAL_SEED=$(SEED) HISTORYD_DIFFERENTIAL_CASES=$(CASES) \
+		$(SWIFT) test --skip-build --disable-xctest --filter DifferentialTests.DifferentialTests
 
 run: debug ## Run the daemon on a small store of its own in .run, ready to be tried.
 	@config/sample/run .build/debug .run

@@ -8,11 +8,13 @@ import Testing
 /// `make test-differential SEED=… CASES=…` runs other cases, and as many as one likes.
 @Suite struct DifferentialTests {
     private static let firstSeed = number("HISTORYD_DIFFERENTIAL_SEED") ?? 1
-    private static let cases = number("HISTORYD_DIFFERENTIAL_CASES") ?? 3000
+    private static let cases = number("HISTORYD_DIFFERENTIAL_CASES") ?? 2000
     /// Cases that one test runs, one after the other.
     private static let share: UInt64 = 100
 
-    private static func number(_ name: String) -> UInt64? { getenv(name).flatMap { UInt64(String(cString: $0)) } }
+    private static func number(_ name: String) -> UInt64? {
+        getenv(name).flatMap { UInt64(String(cString: $0)) }
+    }
 
     @Test(arguments: stride(from: firstSeed, to: firstSeed + cases, by: Int(share)).map { $0 })
     func historySaysWhatTheTablesSay(from first: UInt64) throws {

@@ -17,7 +17,8 @@ enum SQLText {
         if text.hasPrefix("\""), text.hasSuffix("\""), text.count > 1 {
             return literal(text.dropFirst().dropLast().replacing("\"\"", with: "\""))
         }
-        let isName = text.allSatisfy { $0.isLetter || $0.isNumber || $0 == "_" } && text.first?.isNumber == false
+        let isName =
+            text.allSatisfy { $0.isLetter || $0.isNumber || $0 == "_" } && text.first?.isNumber == false
         return isName && !words.contains(text.lowercased()) ? literal(text) : "(\(text))"
     }
 

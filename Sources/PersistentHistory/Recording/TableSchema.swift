@@ -93,7 +93,8 @@ struct TableSchema: Sendable {
             && !indexes.contains { ($0["origin"] as String) == "pk" }
         // The word can stand in no other place than behind PRIMARY KEY, but in a name or a text: then
         // asking for the table's number is needless.
-        isAutoincrement = try keyIsRowid && sql.uppercased().contains("AUTOINCREMENT")
+        isAutoincrement =
+            try keyIsRowid && sql.uppercased().contains("AUTOINCREMENT")
             && db.tableExists("sqlite_sequence")
         keyMayBeNull = !withoutRowid && !keyIsRowid && keyRows.contains { !($0["notnull"] as Bool) }
         rowid = withoutRowid ? nil : Self.rowidName(hiddenBy: columns.map(\.name))

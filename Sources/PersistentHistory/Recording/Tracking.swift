@@ -194,7 +194,8 @@ struct Plan {
                 "SELECT name, sql FROM main.sqlite_schema WHERE type = 'trigger' AND tbl_name = ? AND name LIKE 'historyd\\_%' ESCAPE '\\'",
             arguments: [step.table.name])
         let sql = Dictionary(present.map { ($0["name"] as String, $0["sql"] as String) }) { first, _ in first }
-        return try !Self.hasNewerTriggers(step.table, db) && sql.count == triggers.count && triggers.allSatisfy { sql[$0.name] == $0.sql }
+        return try !Self.hasNewerTriggers(step.table, db) && sql.count == triggers.count
+            && triggers.allSatisfy { sql[$0.name] == $0.sql }
     }
 
     /// Whether the application has made triggers since ours: SQLite would run them before ours, and

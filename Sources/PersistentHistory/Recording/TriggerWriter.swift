@@ -219,7 +219,8 @@ struct TriggerWriter {
         let everGiven =
             table.isAutoincrement
             ? "(SELECT max(seq) FROM sqlite_sequence WHERE name = \(SQLText.literal(table.name)))" : "0"
-        return "CASE WHEN \(column("NEW", name)) = -1 THEN max(coalesce(\(newest), 0), coalesce(\(everGiven), 0)) + 1 ELSE \(column("NEW", name)) END"
+        return
+            "CASE WHEN \(column("NEW", name)) = -1 THEN max(coalesce(\(newest), 0), coalesce(\(everGiven), 0)) + 1 ELSE \(column("NEW", name)) END"
     }
 
     /// An index's expression, asked of the row that is to come: its columns are found in a row of
@@ -282,7 +283,8 @@ struct TriggerWriter {
             + ["historyd_conflict.object IS \(key(row))"]
         let gone = "NOT EXISTS (SELECT 1 FROM \(tableAsRow) WHERE \(lookup.joined(separator: " AND ")))"
         let ownKey = "historyd_conflict.object IS \(key("NEW"))"
-        let replaced = hasOnlyOwnKey && !table.refersToItself ? ownKey : tookPlaceOfKey ? "(\(ownKey) OR \(gone))" : gone
+        let replaced =
+            hasOnlyOwnKey && !table.refersToItself ? ownKey : tookPlaceOfKey ? "(\(ownKey) OR \(gone))" : gone
         // Where older notes are kept, the newest of a row counts.
         let newest =
             mayNest

@@ -42,7 +42,8 @@ struct Case {
         if settings.autoVacuum { lines.append("PRAGMA auto_vacuum = FULL;") }
         if settings.isWAL { lines.append("PRAGMA journal_mode = WAL;") }
         lines += schema.map { $0.text + ";" }
-        let preserved = settings.preservesEvery > 0 ? ", preserving every column \(settings.preservesEvery)" : ""
+        let preserved =
+            settings.preservesEvery > 0 ? ", preserving every column \(settings.preservesEvery)" : ""
         lines.append("-- track every table\(preserved)")
         if !later.isEmpty {
             lines += later.map { $0.text + ";" }

@@ -36,7 +36,8 @@ struct CaseGenerator {
     ) -> [Case.Step] {
         func sql(_ text: String) -> Case.Step { .sql(writer, SQL(text)) }
         switch statements.dice.number(0...19) {
-        case 0...2: return [sql(statements.dice.one(of: ["BEGIN", "BEGIN", "BEGIN IMMEDIATE", "BEGIN EXCLUSIVE"]))]
+        case 0...2:
+            return [sql(statements.dice.one(of: ["BEGIN", "BEGIN", "BEGIN IMMEDIATE", "BEGIN EXCLUSIVE"]))]
         case 3...6: return [sql(statements.dice.one(of: ["COMMIT", "COMMIT", "COMMIT", "ROLLBACK"]))]
         case 7...8:
             return [
@@ -53,7 +54,9 @@ struct CaseGenerator {
         case 11 where writer == .attaching: return [sql("INSERT INTO own VALUES (1)")]
         case 12...14:
             // A whole transaction, since those that are open keep others out.
-            let body = (0...statements.dice.number(0...3)).map { _ in Case.Step.sql(writer, statements.statement()) }
+            let body = (0...statements.dice.number(0...3)).map { _ in
+                Case.Step.sql(writer, statements.statement())
+            }
             return [sql("BEGIN")] + body + [sql("COMMIT")]
         default: return [.sql(writer, statements.statement())]
         }

@@ -56,14 +56,16 @@ struct SchemaGenerator {
         }
         if dice.once(in: 3) { parts += foreignKey(of: table) }
         tables.append(table)
-        let options = [table.isWithoutRowid ? "WITHOUT ROWID" : nil, isStrict ? "STRICT" : nil].compactMap { $0 }
+        let options = [table.isWithoutRowid ? "WITHOUT ROWID" : nil, isStrict ? "STRICT" : nil].compactMap {
+            $0
+        }
         return SQL("CREATE TABLE \(table.quoted) (", list: parts, tail: ") " + options.joined(separator: ", "))
     }
 
     /// Decides on the key, and gives what stands at the first column if it stands there.
     private mutating func chooseKey(_ table: inout TableModel, isStrict: Bool) -> String? {
         let first = table.columns[0]
-        func integer() -> TableModel.Column { 
+        func integer() -> TableModel.Column {
             .init(name: first.name, type: "INTEGER", isGenerated: false, isPicky: true)
         }
         let plain = table.writable.map(\.name)
@@ -93,7 +95,8 @@ struct SchemaGenerator {
     }
 
     private mutating func onConflict() -> String {
-        dice.once(in: 5) ? " ON CONFLICT " + dice.one(of: ["REPLACE", "REPLACE", "IGNORE", "FAIL", "ROLLBACK"]) : ""
+        dice.once(in: 5)
+            ? " ON CONFLICT " + dice.one(of: ["REPLACE", "REPLACE", "IGNORE", "FAIL", "ROLLBACK"]) : ""
     }
 
     private mutating func definition(
@@ -115,7 +118,9 @@ struct SchemaGenerator {
 
     private mutating func generated(_ column: TableModel.Column, of table: TableModel) -> String {
         let operand = SQL.quoted(dice.one(of: table.writable).name)
-        let formula = dice.one(of: ["\(operand) || 'x'", "abs(\(operand))", "\(operand) + 1", "typeof(\(operand))"])
+        let formula = dice.one(of: [
+            "\(operand) || 'x'", "abs(\(operand))", "\(operand) + 1", "typeof(\(operand))",
+        ])
         let kind = dice.one(of: ["VIRTUAL", "STORED"])
         let unique = dice.once(in: 6) ? " UNIQUE" : ""
         return "\(column.quoted) \(column.type) AS (\(formula)) \(kind)\(unique)"

@@ -51,7 +51,8 @@ struct SchemaObjects {
                 "INSERT", "INSERT", "UPDATE", "UPDATE OF \(dice.one(of: table.columns).quoted)", "DELETE",
             ])
             let body = targets.isEmpty ? "SELECT 1" : action(dice.one(of: targets), table, event)
-            let when = dice.once(in: 4) ? " WHEN \(row(event)).\(dice.one(of: table.writable).quoted) IS NOT 2" : ""
+            let when =
+                dice.once(in: 4) ? " WHEN \(row(event)).\(dice.one(of: table.writable).quoted) IS NOT 2" : ""
             return SQL(
                 "CREATE TRIGGER \"\(prefix) \(number)\" \(isBefore ? "BEFORE" : "AFTER") \(event) ON \(table.quoted)\(when) BEGIN ",
                 list: [], tail: "\(body); END")
@@ -74,7 +75,8 @@ struct SchemaObjects {
             return "INSERT \(or)INTO \(target.quoted) (\(columns)) VALUES (\(values.joined(separator: ", ")))"
         case 2, 3:
             let value = dice.one(of: [source, Values.literal(column, &dice)])
-            return "UPDATE \(or)\(target.quoted) SET \(column.quoted) = \(value) WHERE \(column.quoted) IS NOT \(source)"
+            return
+                "UPDATE \(or)\(target.quoted) SET \(column.quoted) = \(value) WHERE \(column.quoted) IS NOT \(source)"
         case 4: return "DELETE FROM \(target.quoted) WHERE \(column.quoted) = \(source)"
         default:
             return "SELECT RAISE(\(dice.one(of: ["IGNORE", "ABORT, 'no'", "FAIL, 'no'", "ROLLBACK, 'no'"])))"

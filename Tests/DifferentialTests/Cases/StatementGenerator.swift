@@ -37,7 +37,9 @@ struct StatementGenerator {
         }
     }
 
-    private func list(_ columns: [TableModel.Column]) -> String { columns.map(\.quoted).joined(separator: ", ") }
+    private func list(_ columns: [TableModel.Column]) -> String {
+        columns.map(\.quoted).joined(separator: ", ")
+    }
 
     private mutating func insert(into table: TableModel) -> SQL {
         let columns = columns(of: table)
@@ -80,7 +82,8 @@ struct StatementGenerator {
         let key = table.primaryKey.isEmpty ? [table.rowid].compactMap { $0 } : table.primaryKey
         let assignments = key.map { name in
             let value = dice.one(of: [
-                "\(SQL.quoted(name)) + 1", "\(SQL.quoted(name)) - 1", "2", table.isPicky(name) ? "3" : dice.one(of: Values.any),
+                "\(SQL.quoted(name)) + 1", "\(SQL.quoted(name)) - 1", "2",
+                table.isPicky(name) ? "3" : dice.one(of: Values.any),
             ])
             return "\(SQL.quoted(name)) = \(value)"
         }

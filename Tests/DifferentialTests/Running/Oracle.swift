@@ -43,14 +43,17 @@ struct Oracle {
         return nil
     }
 
-    private func judgeAuthors(_ transactions: [HistoryTransaction], _ author: Author?, changed: Bool) -> String? {
+    private func judgeAuthors(_ transactions: [HistoryTransaction], _ author: Author?, changed: Bool) -> String?
+    {
         for transaction in transactions {
             let recorded = transaction.author.map { Author(name: $0, context: transaction.context) }
             if recorded != author {
                 return "the author is \(describe(recorded)), and should be \(describe(author))"
             }
         }
-        if author != nil, transactions.count > 1 { return "one transaction was split into \(transactions.count)" }
+        if author != nil, transactions.count > 1 {
+            return "one transaction was split into \(transactions.count)"
+        }
         return nil
     }
 
@@ -78,11 +81,13 @@ struct Oracle {
             }
         }
         if exists != (new != nil) {
-            return new == nil ? "recorded as there (\(sequence(changes))), but gone" : "recorded as gone, but there"
+            return new == nil
+                ? "recorded as there (\(sequence(changes))), but gone" : "recorded as gone, but there"
         }
         guard isOldRow, let old, let new else { return nil }
         let shape = tables[changes[0].entity.name]
-        let different = (shape?.columns ?? []).enumerated().filter { old[$0.offset] != new[$0.offset] }.map(\.element)
+        let different = (shape?.columns ?? []).enumerated().filter { old[$0.offset] != new[$0.offset] }.map(
+            \.element)
         if !touched.isSuperset(of: different) {
             return "changed were \(different), recorded \(touched.sorted())"
         }
@@ -95,17 +100,30 @@ struct Oracle {
     /// A tombstone holds what the row was, where that can be known.
     private func judge(_ delete: HistoryChange, _ row: [Cell]?, _ touched: Set<String>) -> String? {
         let names = preserved[delete.entity.name] ?? []
-        guard !names.isEmpty else { return delete.tombstone == nil ? nil : "a tombstone, but nothing is preserved" }
+        guard !names.isEmpty else {
+            return delete.tombstone == nil ? nil : "a tombstone, but nothing is preserved"
+        }
         guard let tombstone = delete.tombstone else { return "no tombstone" }
         if tombstone.values.map(\.column.name) != names { return "the tombstone preserves other columns" }
         guard let row, let shape = tables[delete.entity.name] else { return nil }
         for (column, value) in tombstone.values where !touched.contains(column.name) {
-            guard let position = shape.columns.firstIndex(of: column.name) else { return "no column \(column.name)" }
+            guard let position = shape.columns.firstIndex(of: column.name) else {
+                return "no column \(column.name)"
+            }
             if row[position] != Cell(value) {
                 return "the tombstone says \(column.name) was \(Cell(value)), it was \(row[position])"
             }
         }
         return nil
+    }
+
+    /// The objects that there are when a history has been followed from its beginning.
+    func objects(after transactions: [HistoryTransaction]) -> Set<ObjectKey> {
+        var objects: Set<ObjectKey> = []
+        for change in transactions.lazy.flatMap(\.changes) {
+            if change.operation == .delete { objects.remove(key(change)) } else { objects.insert(key(change)) }
+        }
+        return objects
     }
 
     func key(_ change: HistoryChange) -> ObjectKey {

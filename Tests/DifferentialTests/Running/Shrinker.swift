@@ -30,7 +30,9 @@ struct Shrinker {
     }
 
     /// Leaves out ever smaller parts of a list.
-    private mutating func withFewer<Element>(_ list: WritableKeyPath<Case, [Element]>, of specimen: Case) -> Case {
+    private mutating func withFewer<Element>(_ list: WritableKeyPath<Case, [Element]>, of specimen: Case)
+        -> Case
+    {
         var best = specimen
         var length = max(1, best[keyPath: list].count / 2)
         while length >= 1 {
@@ -65,7 +67,11 @@ struct Shrinker {
     private mutating func withShorterStatements(_ specimen: Case) -> Case {
         var best = specimen
         for index in best.schema.indices {
-            shorten(&best) { $0.schema[index] } set: { $0.schema[index] = $1 }
+            shorten(&best) {
+                $0.schema[index]
+            } set: {
+                $0.schema[index] = $1
+            }
         }
         for index in best.steps.indices {
             guard case .sql(let writer, _) = best.steps[index] else { continue }

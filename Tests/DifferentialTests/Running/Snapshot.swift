@@ -24,14 +24,17 @@ struct TableShape {
             AND substr(name, 1, 9) <> 'historyd_' AND substr(name, 1, 7) <> 'sqlite_' ORDER BY name
             """)
         return try (tables ?? []).map { row in
-            guard case .text(let name) = row[0] else { throw Connection.Failure(description: "A nameless table.") }
+            guard case .text(let name) = row[0] else {
+                throw Connection.Failure(description: "A nameless table.")
+            }
             return try TableShape(
                 String(decoding: name, as: UTF8.self), isWithoutRowid: row[1] != .integer(0), connection)
         }
     }
 
     private init(_ name: String, isWithoutRowid: Bool, _ connection: Connection) throws {
-        let literal = "'" + name.split(separator: "'", omittingEmptySubsequences: false).joined(separator: "''") + "'"
+        let literal =
+            "'" + name.split(separator: "'", omittingEmptySubsequences: false).joined(separator: "''") + "'"
         let info = try connection.rows("SELECT name, pk FROM pragma_table_xinfo(\(literal))") ?? []
         let columns = info.map { row -> String in
             if case .text(let name) = row[0] { String(decoding: name, as: UTF8.self) } else { "" }

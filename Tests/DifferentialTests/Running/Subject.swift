@@ -29,7 +29,8 @@ final class Subject {
             if writer == .attaching {
                 if settings.isUTF16 { try connection.execute("PRAGMA encoding = 'UTF-16le'") }
                 try connection.execute(
-                    "CREATE TABLE IF NOT EXISTS own (x); ATTACH '\(path)' AS store; PRAGMA store.synchronous = OFF")
+                    "CREATE TABLE IF NOT EXISTS own (x); ATTACH '\(path)' AS store; PRAGMA store.synchronous = OFF"
+                )
             }
             var pragmas = "PRAGMA synchronous = OFF;"
             if settings.recursiveTriggers { pragmas += "PRAGMA recursive_triggers = ON;" }
