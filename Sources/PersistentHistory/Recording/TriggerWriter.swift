@@ -44,6 +44,12 @@ struct TriggerWriter {
                     when: "(" + rivals.map(\.existsForUpdate).joined(separator: " OR ") + ")",
                     note(rivals, sparing: "OLD")),
             ]
+            if table.refersToItself {
+                // What a changed key does to the rows that refer to it comes before the rekey is
+                // recorded, and must not find the row gone from its old key.
+                triggers.append(
+                    trigger("before_rekey", "BEFORE UPDATE", when: "NOT \(sameKey)", forget(key("OLD"))))
+            }
             if !hasOnlyOwnKey {
                 triggers.append(
                     trigger(
