@@ -19,7 +19,8 @@ install-text = install -D -m 644 $(1) $(2) && \
 	sed -i 's,/usr/\(bin\|lib\|share\)/,$(PREFIX)/\1/,g; s,/etc/historyd/,$(SYSCONFDIR)/historyd/,g' $(2)
 # One process for each group: tests of one process share its few threads, and those that compute
 # would keep those waiting that listen to a daemon.
-TESTGROUPS = PersistentHistoryTests HistoryConfigurationTests|HistoryControlTests|HistoryPluginsTests|HistoryDaemonTests \
+TESTGROUPS = PersistentHistoryTests DifferentialTests \
+	HistoryConfigurationTests|HistoryControlTests|HistoryPluginsTests|HistoryDaemonTests \
 	BlackBoxTests|SystemdTests
 test-command = $(SWIFT) test --skip-build --disable-xctest
 run-tests = $(if $(TESTFLAGS),$(test-command) $(1) $(TESTFLAGS),@failed=; \
@@ -27,10 +28,10 @@ run-tests = $(if $(TESTFLAGS),$(test-command) $(1) $(TESTFLAGS),@failed=; \
 	$(test-command) --filter "$$group" $(1) || failed=1; done; [ -z "$$failed" ])
 
 .DEFAULT_GOAL := help
-.PHONY: help dependencies build debug test run bench install uninstall tsan asan lint format security clean
+.PHONY: help dependencies build debug test test-differential run bench install uninstall tsan asan lint format security clean
 
 help: ## List what can be made.
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 dependencies: ## Install the Debian packages that are missing.
 	@if ! command -v dpkg-query >/dev/null; then \
@@ -56,6 +57,14 @@ debug: dependencies ## Build for development, tests included, in .build/debug.
 
 test: debug ## Run every test. TESTFLAGS="--filter NAME" runs some, here and below.
 	$(run-tests)
+
+# The first seed, another one each time, and how many cases.
+SEED  ?= $(shell date +%s)
+CASES ?= 20000
+
+test-differential: debug ## Compare histories with what the tables say, for CASES= random cases from SEED= on.
+	HISTORYD_DIFFERENTIAL_SEED=$(SEED) HISTORYD_DIFFERENTIAL_CASES=$(CASES) \
+		$(SWIFT) test --skip-build --disable-xctest --filter DifferentialTests.DifferentialTests
 
 run: debug ## Run the daemon on a small store of its own in .run, ready to be tried.
 	@config/sample/run .build/debug .run

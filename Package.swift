@@ -93,6 +93,10 @@ let package = Package(
             dependencies: ["PersistentHistory", "TestSupport", grdb, sqlite, subprocess],
             swiftSettings: strict),
         .testTarget(
+            name: "DifferentialTests",
+            dependencies: ["PersistentHistory", "CSQLiteHistory", "TestSupport", sqlite],
+            swiftSettings: strict),
+        .testTarget(
             name: "HistoryConfigurationTests",
             dependencies: ["HistoryConfiguration", "TestSupport", subprocess],
             swiftSettings: strict),

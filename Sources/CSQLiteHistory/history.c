@@ -48,6 +48,7 @@ typedef struct Connection {
     /* Schemas that were being written when the key was made, and their data versions then. */
     int writing[MAX_SCHEMAS];
     unsigned versions[MAX_SCHEMAS];
+    sqlite3_int64 newest[MAX_SCHEMAS]; /* the number of the newest change then */
     int writingCount;
     /* The last answer of history_token(), and how far it has looked. */
     sqlite3_int64 answered;
@@ -77,6 +78,28 @@ static int isUncommitted(sqlite3 *db, Connection *c) {
         if (schema == NULL || dataVersion(db, schema) != c->versions[i]) return 0;
     }
     return c->writingCount > 0;
+}
+
+/* The number of a store's newest change; 0 where there is none, or no history. */
+static sqlite3_int64 newestChange(sqlite3 *db, const char *schema) {
+    sqlite3_int64 newest = 0;
+    sqlite3_stmt *statement;
+    char *sql = sqlite3_mprintf("SELECT max(id) FROM \"%w\".historyd_change", schema);
+    if (sql == NULL) return 0;
+    if (sqlite3_prepare_v2(db, sql, -1, &statement, NULL) == SQLITE_OK) {
+        if (sqlite3_step(statement) == SQLITE_ROW) newest = sqlite3_column_int64(statement, 0);
+        sqlite3_finalize(statement);
+    }
+    sqlite3_free(sql);
+    return newest;
+}
+
+/* Whether a store being written has changes that it had not when this transaction began to record:
+ * a rollback to a savepoint may have taken them away. */
+static int hasNewChanges(sqlite3 *db, Connection *c) {
+    for (int i = 0; i < c->writingCount; i++)
+        if (newestChange(db, schemaName(db, c->writing[i])) > c->newest[i]) return 1;
+    return 0;
 }
 
 /* Whether the newest change of a store being written carries the last key: a rollback, which
@@ -143,7 +166,15 @@ static void compileOption(sqlite3_context *call, int count, sqlite3_value **valu
             call, sqlite3_compileoption_get(sqlite3_value_int(values[0])), -1, SQLITE_STATIC);
         return;
     }
-    if (c->author[0] == 0) return;
+    if (c->author[0] == 0) {
+        /* Undeclared; what was written so far, none can be declared for later. */
+        if (!isUncommitted(db, c)) {
+            rememberTransaction(db, c);
+            for (int i = 0; i < c->writingCount; i++)
+                c->newest[i] = newestChange(db, schemaName(db, c->writing[i]));
+        }
+        return;
+    }
     long long now = millisecondsSince1970();
     if (!isCurrent(db, c, now)) {
         rememberTransaction(db, c);
@@ -152,9 +183,12 @@ static void compileOption(sqlite3_context *call, int count, sqlite3_value **valu
     sqlite3_result_text(call, c->origin, c->originLength, SQLITE_TRANSIENT);
 }
 
-/* Whether a transaction is open that has already recorded changes under the declared author. */
+/* Whether a transaction is open that has already recorded changes, under the author declared or
+ * under none. */
 static int isRecording(sqlite3 *db, Connection *c) {
-    return !sqlite3_get_autocommit(db) && isUncommitted(db, c) && isNewestOurs(db, c);
+    /* Where nothing is being written nothing is read: that would lock the store for others. */
+    if (sqlite3_txn_state(db, NULL) != SQLITE_TXN_WRITE || !isUncommitted(db, c)) return 0;
+    return c->author[0] ? isNewestOurs(db, c) : hasNewChanges(db, c);
 }
 
 /* Copies a name; answers what is wrong with it, or NULL. */

@@ -4,8 +4,14 @@ import Foundation
 public final class TemporaryFolder: Sendable {
     public let path: String
 
-    public init() throws {
-        let url = FileManager.default.temporaryDirectory.appending(path: "historyd-test-\(UUID().uuidString)")
+    /// - Parameter inMemory: Whether a file system in memory is taken where there is one, for what
+    ///   writes much and asks nothing of a disk.
+    public init(inMemory: Bool = false) throws {
+        let memory = "/dev/shm"
+        let parent =
+            inMemory && FileManager.default.isWritableFile(atPath: memory)
+            ? URL(fileURLWithPath: memory) : FileManager.default.temporaryDirectory
+        let url = parent.appending(path: "historyd-test-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: url, withIntermediateDirectories: true)
         path = url.path
     }

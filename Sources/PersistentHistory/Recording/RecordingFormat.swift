@@ -8,7 +8,7 @@
 /// that is the text the extension gives (key, process, time, author, context), another one for each
 /// SQL transaction; for an undeclared one the time in milliseconds.
 enum RecordingFormat {
-    static let version: Int64 = 1
+    static let version: Int64 = 2
 
     /// The number that triggers ask `sqlite_compileoption_get` for. "HIST" in ASCII.
     static let originRequest = 1_212_765_012
@@ -38,9 +38,10 @@ enum RecordingFormat {
         CREATE TABLE historyd_entity (
             shape INTEGER PRIMARY KEY, name TEXT NOT NULL, definition TEXT NOT NULL, tracked INTEGER NOT NULL);
         CREATE TABLE historyd_change (id INTEGER PRIMARY KEY, origin, kind INTEGER, object, detail);
-        CREATE TABLE historyd_conflict (shape INTEGER, rival, object, tombstone, at INTEGER, k0, k1, k2, k3);
-        CREATE INDEX historyd_conflict_rival ON historyd_conflict (shape, rival);
-        CREATE INDEX historyd_conflict_object ON historyd_conflict (shape, object);
-        CREATE INDEX historyd_conflict_at ON historyd_conflict (at);
+        \(conflicts);
         """
+
+    /// Has a row only while a statement runs, or what the last one left.
+    static let conflicts =
+        "CREATE TABLE historyd_conflict (shape INTEGER, object, tombstone, at INTEGER, k0, k1, k2, k3)"
 }

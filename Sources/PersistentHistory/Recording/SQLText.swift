@@ -6,8 +6,20 @@ enum SQLText {
     }
 
     /// A string literal.
-    static func literal(_ text: String) -> String {
-        "'" + text.replacing("'", with: "''") + "'"
+    static func literal(_ text: some StringProtocol) -> String {
+        "'" + String(text).replacing("'", with: "''") + "'"
+    }
+
+    /// A column's default as an expression: as a default, a bare or quoted name is a string
+    /// (https://www.sqlite.org/lang_createtable.html#the_default_clause).
+    static func value(_ text: String) -> String {
+        let words = ["null", "true", "false", "current_time", "current_date", "current_timestamp"]
+        if text.hasPrefix("\""), text.hasSuffix("\""), text.count > 1 {
+            return literal(text.dropFirst().dropLast().replacing("\"\"", with: "\""))
+        }
+        let isName =
+            text.allSatisfy { $0.isLetter || $0.isNumber || $0 == "_" } && text.first?.isNumber == false
+        return isName && !words.contains(text.lowercased()) ? literal(text) : "(\(text))"
     }
 
     /// Terms joined by an operator as a balanced tree, so that a table of many columns stays below

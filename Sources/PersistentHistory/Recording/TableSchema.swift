@@ -9,6 +9,8 @@ struct TableSchema: Sendable {
         /// Whether two values that compare as equal may still differ, as 1 and 1.0 do in a column
         /// that converts nothing (https://www.sqlite.org/datatype3.html, "Type Affinity").
         let keepsStorageClass: Bool
+        /// The default's expression, where the column must not be null.
+        let defaultForNull: String?
     }
 
     /// A UNIQUE or PRIMARY KEY constraint, or a unique index.
@@ -36,8 +38,14 @@ struct TableSchema: Sendable {
     let rowid: String?
     /// Whether the primary key is the rowid itself.
     let keyIsRowid: Bool
+    let isAutoincrement: Bool
+    /// Whether there is an index that is not ours.
     let hasIndex: Bool
     let uniqueness: [Uniqueness]
+    /// Whether the application has triggers on the table that run before a change.
+    let hasBeforeTriggers: Bool
+    /// Whether foreign keys lead from the table back to it, so that removing a row may remove others.
+    let refersToItself: Bool
 
     /// Reads a table by its name, which SQLite takes in any case.
     ///
@@ -69,19 +77,25 @@ struct TableSchema: Sendable {
             let type: String = row["type"]
             return Column(
                 name: row["name"], declaredType: type, isGenerated: (row["hidden"] as Int) >= 2,
-                keepsStorageClass: Self.keepsStorageClass(type, isStrict: isStrict))
+                keepsStorageClass: Self.keepsStorageClass(type, isStrict: isStrict),
+                defaultForNull: row["notnull"] ? (row["dflt_value"] as String?).map(SQLText.value) : nil)
         }
         let keyRows = info.filter { ($0["pk"] as Int) > 0 }.sorted { ($0["pk"] as Int) < ($1["pk"] as Int) }
         primaryKey = keyRows.map { $0["name"] }
 
         let indexes = try Row.fetchAll(db, sql: "SELECT * FROM pragma_index_list(?)", arguments: [found])
-        hasIndex = !indexes.isEmpty
+        hasIndex = indexes.contains { !($0["name"] as String).hasPrefix(RecordingFormat.prefix) }
         // INTEGER PRIMARY KEY is the rowid and has no index of its own (with the historical
         // exception of INTEGER PRIMARY KEY DESC: https://www.sqlite.org/lang_createtable.html#rowid).
         keyIsRowid =
             !withoutRowid && primaryKey.count == 1
             && (keyRows[0]["type"] as String).uppercased() == "INTEGER"
             && !indexes.contains { ($0["origin"] as String) == "pk" }
+        // The word can stand in no other place than behind PRIMARY KEY, but in a name or a text: then
+        // asking for the table's number is needless.
+        isAutoincrement =
+            try keyIsRowid && sql.uppercased().contains("AUTOINCREMENT")
+            && db.tableExists("sqlite_sequence")
         keyMayBeNull = !withoutRowid && !keyIsRowid && keyRows.contains { !($0["notnull"] as Bool) }
         rowid = withoutRowid ? nil : Self.rowidName(hiddenBy: columns.map(\.name))
 
@@ -99,6 +113,28 @@ struct TableSchema: Sendable {
                 hint: "Give it a primary key that is NOT NULL.")
         }
         uniqueness = try indexes.filter { $0["unique"] }.map { try Self.uniqueness(of: $0, in: db) }
+        hasBeforeTriggers =
+            try Int.fetchOne(
+                db,
+                sql: """
+                    SELECT 1 FROM main.sqlite_schema WHERE type = 'trigger' AND tbl_name = ? COLLATE NOCASE
+                    AND sql LIKE '%before%' AND name NOT LIKE 'historyd\\_%' ESCAPE '\\' LIMIT 1
+                    """,
+                arguments: [found]) != nil
+        refersToItself =
+            try Int.fetchOne(
+                db,
+                sql: """
+                    WITH RECURSIVE
+                    keys(child, parent) AS MATERIALIZED (
+                        SELECT lower(l.name), lower(f."table")
+                        FROM main.sqlite_schema l, pragma_foreign_key_list(l.name) f WHERE l.type = 'table'),
+                    descendants(name) AS (
+                        SELECT child FROM keys WHERE parent = lower(?1)
+                        UNION SELECT child FROM keys JOIN descendants ON parent = descendants.name)
+                    SELECT 1 FROM descendants WHERE name = lower(?1)
+                    """,
+                arguments: [found]) != nil
     }
 
     private static func refuse(_ name: String, type: String) throws {

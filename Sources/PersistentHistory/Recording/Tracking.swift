@@ -99,11 +99,14 @@ struct Plan {
     private var steps: [Step] = []
     private var dropped: [Entity] = []
     private let isNew: Bool
+    /// The format of the store's history.
+    private let format: Int64?
 
-    var isEmpty: Bool { steps.isEmpty && dropped.isEmpty }
+    var isEmpty: Bool { steps.isEmpty && dropped.isEmpty && format == RecordingFormat.version }
 
     init(_ db: Database, entities: [String: [String]?], all: Bool) throws {
-        isNew = try !Self.isTracked(db)
+        format = try Self.format(db)
+        isNew = format == nil
         if isNew, entities.isEmpty, !all {
             throw HistoryError.notTracked
         }
@@ -138,8 +141,9 @@ struct Plan {
         }
     }
 
-    private static func isTracked(_ db: Database) throws -> Bool {
-        guard try db.tableExists("historyd_store") else { return false }
+    /// Nil where the store is not tracked.
+    private static func format(_ db: Database) throws -> Int64? {
+        guard try db.tableExists("historyd_store") else { return nil }
         let version = try Int64.fetchOne(db, sql: "SELECT value FROM historyd_store WHERE key = 'format'")
         if let version, version > RecordingFormat.version {
             throw HistoryError(
@@ -147,7 +151,7 @@ struct Plan {
                 "The store's history has format \(version); this program knows up to \(RecordingFormat.version).",
                 hint: "Use a newer historyd.")
         }
-        return version != nil
+        return version
     }
 
     /// A table of the application's that bears one of our names must not be touched.
@@ -205,7 +209,21 @@ struct Plan {
                 "SELECT name, sql FROM main.sqlite_schema WHERE type = 'trigger' AND tbl_name = ? AND name LIKE 'historyd\\_%' ESCAPE '\\'",
             arguments: [step.table.name])
         let sql = Dictionary(present.map { ($0["name"] as String, $0["sql"] as String) }) { first, _ in first }
-        return sql.count == triggers.count && triggers.allSatisfy { sql[$0.name] == $0.sql }
+        return try !Self.hasNewerTriggers(step.table, db) && sql.count == triggers.count
+            && triggers.allSatisfy { sql[$0.name] == $0.sql }
+    }
+
+    /// Whether the application has made triggers since ours: SQLite would run them before ours, and
+    /// what they do would be recorded before what made them do it.
+    private static func hasNewerTriggers(_ table: TableSchema, _ db: Database) throws -> Bool {
+        try Bool.fetchOne(
+            db,
+            sql: """
+                SELECT max(rowid) FILTER (WHERE NOT ours) > min(rowid) FILTER (WHERE ours) FROM (
+                    SELECT rowid, name LIKE 'historyd\\_%' ESCAPE '\\' AS ours FROM main.sqlite_schema
+                    WHERE type = 'trigger' AND tbl_name = ? COLLATE NOCASE)
+                """,
+            arguments: [table.name]) ?? false
     }
 
     func carryOut(_ db: Database) throws -> Tracking.Outcome {
@@ -215,6 +233,13 @@ struct Plan {
             try db.execute(
                 sql: "INSERT INTO historyd_store VALUES ('format', ?), ('id', ?), ('floor', 0)",
                 arguments: [RecordingFormat.version, UUID().uuidString.lowercased()])
+        }
+        if let format, format < RecordingFormat.version {
+            // What is noted there lasts no longer than a statement.
+            try db.execute(sql: "DROP TABLE historyd_conflict; \(RecordingFormat.conflicts)")
+            try db.execute(
+                sql: "UPDATE historyd_store SET value = ? WHERE key = 'format'",
+                arguments: [RecordingFormat.version])
         }
         for entity in dropped {
             try db.execute(

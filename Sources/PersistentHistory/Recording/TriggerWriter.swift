@@ -5,6 +5,9 @@
 /// can not know whether the statement will replace, ignore, fail or become an UPSERT. So a row in
 /// the way is noted in `historyd_conflict` before the insert or update, and becomes a recorded
 /// delete after it, if the row is gone by then. Where nothing is in the way, nothing is written.
+///
+/// Triggers of one kind run from the newest to the oldest. Ours that run after are kept newer than
+/// the application's (see `Plan`), so that a row is recorded before what they make of it.
 struct TriggerWriter {
     let table: TableSchema
     let entity: Entity
@@ -16,40 +19,43 @@ struct TriggerWriter {
                 "insert", "AFTER INSERT", when: nil, settleConflicts() + [record(.insert, key("NEW"), "NULL")]),
             trigger(
                 "update", "AFTER UPDATE", when: "\(sameKey) AND \(somethingChanged)",
-                [
-                    record(.update, key("NEW"), changedColumns)
-                ]),
+                [record(.update, key("NEW"), changedColumns)]),
             trigger(
                 "rekey", "AFTER UPDATE", when: "NOT \(sameKey)",
-                [forget(key("OLD"))] + settleConflicts() + [
+                forget(key("OLD")) + settleConflicts() + [
                     record(.delete, key("OLD"), tombstone("OLD")),
                     record(.insert, key("NEW"), "NULL"),
                 ]),
             trigger(
                 "delete", "AFTER DELETE", when: nil,
-                [
-                    forget(key("OLD")),
-                    record(.delete, key("OLD"), tombstone("OLD")),
-                ]),
+                forget(key("OLD"))
+                    // A row may go with one that it was to replace, before the update comes to its end.
+                    + (table.refersToItself ? settleConflicts(tookPlaceOfKey: false) : [])
+                    + [record(.delete, key("OLD"), tombstone("OLD"))]),
         ]
         let rivals = rivals
         if !rivals.isEmpty {
             triggers += [
                 trigger(
                     "before_insert", "BEFORE INSERT",
-                    when: "(" + rivals.map(\.exists).joined(separator: " OR ") + ")",
-                    note(rivals, as: keyBeforeInsert)),
+                    when: "(" + rivals.map(\.exists).joined(separator: " OR ") + ")", note(rivals)),
                 trigger(
                     "before_update", "BEFORE UPDATE",
                     when: "(" + rivals.map(\.existsForUpdate).joined(separator: " OR ") + ")",
-                    note(rivals, as: key("NEW"), sparing: "OLD")),
+                    note(rivals, sparing: "OLD")),
             ]
+            if table.refersToItself {
+                // What a changed key does to the rows that refer to it comes before the rekey is
+                // recorded, and must not find the row gone from its old key.
+                triggers.append(
+                    trigger("before_rekey", "BEFORE UPDATE", when: "NOT \(sameKey)", forget(key("OLD"))))
+            }
             if !hasOnlyOwnKey {
                 triggers.append(
                     trigger(
                         "replaced", "AFTER UPDATE",
-                        when: "\(sameKey) AND EXISTS (SELECT 1 FROM historyd_conflict WHERE \(ofThisRow))",
-                        settleConflicts(sameKeyIsGone: false)))
+                        when: "\(sameKey) AND EXISTS (SELECT 1 FROM historyd_conflict WHERE \(ofThisShape))",
+                        settleConflicts(tookPlaceOfKey: false)))
             }
         }
         return triggers
@@ -156,13 +162,18 @@ struct TriggerWriter {
         let existsForUpdate: String
     }
 
-    private var tableName: String { SQLText.name(table.name) }
+    /// The table as our subqueries name it: NEW and OLD must stay the trigger's rows.
+    private var row: String {
+        ["new", "old"].contains(table.name.lowercased()) ? "historyd_row" : SQLText.name(table.name)
+    }
+
+    private var tableAsRow: String { "\(SQLText.name(table.name)) AS \(row)" }
 
     private var rivals: [Rival] {
         var rivals: [Rival] = []
         if table.rowid != nil {
             let (old, new) = (rowid("OLD"), rowid("NEW"))
-            rivals.append(rival("\(rowid(tableName)) = \(new)", changed: "\(new) IS NOT \(old)"))
+            rivals.append(rival("\(rowid(row)) = \(new)", changed: "\(new) IS NOT \(old)"))
         }
         for uniqueness in table.uniqueness {
             rivals.append(rival(condition(uniqueness), changed: changed(uniqueness)))
@@ -171,7 +182,7 @@ struct TriggerWriter {
     }
 
     private func rival(_ condition: String, changed: String) -> Rival {
-        let exists = "EXISTS (SELECT 1 FROM \(tableName) WHERE \(condition))"
+        let exists = "EXISTS (SELECT 1 FROM \(tableAsRow) WHERE \(condition))"
         return Rival(condition: condition, exists: exists, existsForUpdate: "((\(changed)) AND \(exists))")
     }
 
@@ -184,7 +195,7 @@ struct TriggerWriter {
             let collation = "COLLATE \(SQLText.name(term.collation))"
             return term.isExpression
                 ? "(\(term.text)) = \(onNew(term.text)) \(collation)"
-                : "\(column(tableName, term.text)) = \(column("NEW", term.text)) \(collation)"
+                : "\(column(row, term.text)) = \(coming(term.text)) \(collation)"
         }
         let partial = uniqueness.condition.map { ["(\($0))", onNew($0)] } ?? []
         return (terms + partial).joined(separator: " AND ")
@@ -193,43 +204,54 @@ struct TriggerWriter {
     private func changed(_ uniqueness: TableSchema.Uniqueness) -> String {
         guard isPlain(uniqueness) else { return "1" }
         return uniqueness.terms.map {
-            "\(column("NEW", $0.text)) IS NOT \(column("OLD", $0.text)) COLLATE BINARY"
+            "\(coming($0.text)) IS NOT \(column("OLD", $0.text)) COLLATE BINARY"
         }
         .joined(separator: " OR ")
+    }
+
+    /// A column of the row that is to come. Where REPLACE meets a null that must not be, the column's
+    /// default takes its place, but only after the triggers that run before
+    /// (https://www.sqlite.org/lang_conflict.html).
+    private func coming(_ name: String) -> String {
+        let given = column("NEW", name)
+        let standIn = table.columns.first { $0.name == name }?.defaultForNull
+        return standIn.map { "coalesce(\(given), \($0))" } ?? given
+    }
+
+    /// Before an insert the number of an automatic key is not known: "the value of NEW.rowid is
+    /// undefined" (https://www.sqlite.org/lang_createtrigger.html), and is -1. It will be the next one.
+    private func comingRowid(_ name: String) -> String {
+        let newest = "(SELECT max(\(rowid(row))) FROM \(tableAsRow))"
+        let everGiven =
+            table.isAutoincrement
+            ? "(SELECT max(seq) FROM sqlite_sequence WHERE name = \(SQLText.literal(table.name)))" : "0"
+        return
+            "CASE WHEN \(column("NEW", name)) = -1 THEN max(coalesce(\(newest), 0), coalesce(\(everGiven), 0)) + 1 ELSE \(column("NEW", name)) END"
     }
 
     /// An index's expression, asked of the row that is to come: its columns are found in a row of
     /// one made of NEW's, so that the expression itself need not be understood.
     private func onNew(_ expression: String) -> String {
-        let columns = table.columns.map { "\(column("NEW", $0.name)) AS \(SQLText.name($0.name))" }
-        return "(SELECT (\(expression)) FROM (SELECT \(columns.joined(separator: ", "))) AS \(tableName))"
-    }
-
-    /// Before an insert the number of an automatic key is not known yet: the rival is then known
-    /// by nothing, and settled by the next row that is inserted, which is the same
-    /// ("the value of NEW.rowid is undefined", https://www.sqlite.org/lang_createtrigger.html; it is -1).
-    private var keyBeforeInsert: String {
-        switch entity.key {
-        case .rowid: return "NULL"
-        case .column where table.keyIsRowid: return "nullif(\(key("NEW")), -1)"
-        case .column: return key("NEW")
-        case .columns:
-            guard table.keyMayBeNull else { return key("NEW") }
-            return "CASE WHEN \(key("NEW")) LIKE 'rowid:%' THEN NULL ELSE \(key("NEW")) END"
+        let columns = table.columns.map { column in
+            let isRowid = table.keyIsRowid && table.primaryKey == [column.name]
+            return "\(isRowid ? comingRowid(column.name) : coming(column.name)) AS \(SQLText.name(column.name))"
         }
+        return "(SELECT (\(expression)) FROM (SELECT \(columns.joined(separator: ", "))) AS \(row))"
     }
 
-    /// Notes the rows in the way, and forgets those of statements long past.
-    private func note(_ rivals: [Rival], as rival: String, sparing own: String? = nil) -> [String] {
-        let notSelf = own.map { " AND NOT (\(key(tableName)) IS \(key($0)))" } ?? ""
-        let locators = locators(of: tableName)
+    /// Notes the rows in the way, in place of those noted for the row before this one.
+    private func note(_ rivals: [Rival], sparing own: String? = nil) -> [String] {
+        let notSelf = own.map { " AND NOT (\(key(row)) IS \(key($0)))" } ?? ""
+        let locators = locators(of: row)
         let empty = Array(repeating: "NULL", count: 4 - locators.count)
+        let at = mayNest ? now : "NULL"
         let rows = rivals.map { each in
-            "SELECT \(entity.shape), \(rival), \(key(tableName)), \(tombstone(tableName)), \(now), "
-                + "\((locators + empty).joined(separator: ", ")) FROM \(tableName) WHERE \(each.condition)\(notSelf)"
+            "SELECT \(entity.shape), \(key(row)), \(tombstone(row)), \(at), "
+                + "\((locators + empty).joined(separator: ", ")) FROM \(tableAsRow) WHERE \(each.condition)\(notSelf)"
         }
+        let past = mayNest ? " AND at < \(now)" : ""
         return [
-            "DELETE FROM historyd_conflict WHERE at < \(now)",
+            "DELETE FROM historyd_conflict WHERE \(ofThisShape)\(past)",
             "INSERT INTO historyd_conflict \(rows.joined(separator: " UNION "))",
         ]
     }
@@ -239,15 +261,14 @@ struct TriggerWriter {
         table.rowid != nil ? [rowid(row)] : table.primaryKey.prefix(4).map { column(row, $0) }
     }
 
-    /// In `historyd_conflict`: what was noted on behalf of NEW.
-    private var ofThisRow: String {
-        hasOnlyOwnKey
-            ? "shape = \(entity.shape) AND object IS \(key("NEW"))"
-            : "shape = \(entity.shape) AND (rival IS \(key("NEW")) OR rival IS NULL)"
-    }
+    /// Whether rows of the table may be written between a row's note and its settling: by a BEFORE
+    /// trigger of the application's, or by a foreign key's action. What is noted then must stay, and
+    /// only what is of the past goes.
+    private var mayNest: Bool { table.hasBeforeTriggers || table.refersToItself }
 
-    /// Whether nothing but a row of the same key can stand in a row's way. Then a noted row was
-    /// there until the insert of its key succeeded, so that it must have been replaced.
+    private var ofThisShape: String { "shape = \(entity.shape)" }
+
+    /// Whether nothing but a row of the same key can stand in a row's way.
     private var hasOnlyOwnKey: Bool {
         if table.keyIsRowid { return table.uniqueness.isEmpty }
         // Keys that only a collation takes for the same are two objects.
@@ -255,32 +276,38 @@ struct TriggerWriter {
         return table.uniqueness[0].terms.allSatisfy { $0.collation == "BINARY" }
     }
 
-    /// Records the noted rows that are gone, and forgets all that were noted on behalf of NEW.
+    /// Records the noted rows that are gone, and forgets what was noted.
     ///
-    /// Both statements cost next to nothing where nothing was noted: they run for each row.
-    ///
-    /// A noted row with NEW's own key is gone when NEW has just taken its place. The newest note
-    /// of a row counts: an older one may tell of values that it had before.
-    private func settleConflicts(sameKeyIsGone: Bool = true) -> [String] {
+    /// Both statements cost next to nothing where nothing was noted: they run for each row. A noted
+    /// row whose delete was recorded is forgotten by that, so that one that is gone was replaced;
+    /// one with NEW's own key is gone when NEW has just taken its place.
+    private func settleConflicts(tookPlaceOfKey: Bool = true) -> [String] {
         guard !rivals.isEmpty else { return [] }
         let lookup =
-            locators(of: tableName).enumerated().map { "\($1) IS c.k\($0)" }
+            locators(of: row).enumerated().map { "\($1) IS historyd_conflict.k\($0)" }
             // The column on the left gives the collation: ours takes bytes for bytes.
-            + ["c.object IS \(key(tableName))"]
-        let gone = "NOT EXISTS (SELECT 1 FROM \(tableName) WHERE \(lookup.joined(separator: " AND ")))"
-        let replaced = sameKeyIsGone ? "(c.object IS \(key("NEW")) OR \(gone))" : gone
+            + ["historyd_conflict.object IS \(key(row))"]
+        let gone = "NOT EXISTS (SELECT 1 FROM \(tableAsRow) WHERE \(lookup.joined(separator: " AND ")))"
+        let ownKey = "historyd_conflict.object IS \(key("NEW"))"
+        let replaced =
+            hasOnlyOwnKey && !table.refersToItself ? ownKey : tookPlaceOfKey ? "(\(ownKey) OR \(gone))" : gone
+        // Where older notes are kept, the newest of a row counts.
         let newest =
-            "NOT EXISTS (SELECT 1 FROM historyd_conflict d WHERE d.shape = c.shape AND d.object IS c.object AND d.rowid > c.rowid)"
+            mayNest
+            ? " AND NOT EXISTS (SELECT 1 FROM historyd_conflict AS historyd_newer WHERE historyd_newer.shape = historyd_conflict.shape"
+                + " AND historyd_newer.object IS historyd_conflict.object AND historyd_newer.rowid > historyd_conflict.rowid)"
+            : ""
         return [
-            "INSERT INTO historyd_change (origin, kind, object, detail) SELECT \(origin), \(kind(.delete)), c.object, c.tombstone "
-                + "FROM historyd_conflict c WHERE \(ofThisRow) AND \(hasOnlyOwnKey ? newest : "\(replaced) AND \(newest)")",
-            "DELETE FROM historyd_conflict WHERE \(ofThisRow)",
+            "INSERT INTO historyd_change (origin, kind, object, detail) SELECT \(origin), \(kind(.delete)), object, tombstone "
+                + "FROM historyd_conflict WHERE \(ofThisShape) AND \(replaced)\(newest)",
+            "DELETE FROM historyd_conflict WHERE \(ofThisShape)"
+                + (mayNest ? " AND \(replaced)" : ""),
         ]
     }
 
     /// A row whose delete is recorded must not be recorded again as replaced.
-    private func forget(_ key: String) -> String {
-        "DELETE FROM historyd_conflict WHERE shape = \(entity.shape) AND object IS \(key)"
+    private func forget(_ key: String) -> [String] {
+        rivals.isEmpty ? [] : ["DELETE FROM historyd_conflict WHERE \(ofThisShape) AND object IS \(key)"]
     }
 }
 

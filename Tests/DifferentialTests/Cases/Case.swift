@@ -1,0 +1,66 @@
+/// Schema, connections and SQL of one run: a pure value that a seed makes and the shrinker cuts.
+struct Case {
+    /// What is set before the first table is made.
+    struct Settings {
+        var isWAL = false
+        var isUTF16 = false
+        var recursiveTriggers = false
+        var foreignKeys = false
+        var trustsSchema = true
+        var autoVacuum = false
+        /// Every how many columns one is preserved; 0 for none.
+        var preservesEvery = 0
+    }
+
+    /// The connections of a run, by number.
+    enum Writer: Int, CaseIterable {
+        /// Declared from the start.
+        case first, second
+        /// Never declared, unless a step does.
+        case plain
+        /// Reaches the store as an attached database of another one.
+        case attaching
+    }
+
+    enum Step: Hashable {
+        case sql(Writer, SQL)
+        case declare(Writer, author: String?, context: String?)
+    }
+
+    let seed: UInt64
+    var settings: Settings
+    /// Runs before tracking begins.
+    var schema: [SQL]
+    /// Runs when the store is tracked; tracking is then brought up to date, as the daemon does it.
+    var later: [SQL]
+    var steps: [Step]
+
+    /// The script that a person can read, and follow with the shell.
+    var script: String {
+        var lines: [String] = []
+        if settings.isUTF16 { lines.append("PRAGMA encoding = 'UTF-16le';") }
+        if settings.autoVacuum { lines.append("PRAGMA auto_vacuum = FULL;") }
+        if settings.isWAL { lines.append("PRAGMA journal_mode = WAL;") }
+        lines += schema.map { $0.text + ";" }
+        let preserved =
+            settings.preservesEvery > 0 ? ", preserving every column \(settings.preservesEvery)" : ""
+        lines.append("-- track every table\(preserved)")
+        if !later.isEmpty {
+            lines += later.map { $0.text + ";" }
+            lines.append("-- bring tracking up to date")
+        }
+        if settings.recursiveTriggers { lines.append("PRAGMA recursive_triggers = ON; -- on each connection") }
+        if settings.foreignKeys { lines.append("PRAGMA foreign_keys = ON; -- on each connection") }
+        if !settings.trustsSchema { lines.append("PRAGMA trusted_schema = OFF; -- on each connection") }
+        for step in steps {
+            switch step {
+            case .sql(let writer, let sql): lines.append("/* \(writer) */ \(sql.text);")
+            case .declare(let writer, let author, let context):
+                lines.append("/* \(writer) */ SELECT history_author(\(literal(author)), \(literal(context)));")
+            }
+        }
+        return lines.joined(separator: "\n")
+    }
+
+    private func literal(_ text: String?) -> String { text.map { "'\($0)'" } ?? "NULL" }
+}

@@ -1,0 +1,64 @@
+/// Makes a case of a seed: the same one each time.
+struct CaseGenerator {
+    private var dice: Dice
+    private let seed: UInt64
+
+    init(_ seed: UInt64) {
+        self.seed = seed
+        dice = Dice(seed)
+    }
+
+    mutating func make() -> Case {
+        let settings = Case.Settings(
+            isWAL: dice.once(in: 2), isUTF16: dice.once(in: 12), recursiveTriggers: dice.once(in: 4),
+            foreignKeys: dice.once(in: 2), trustsSchema: !dice.once(in: 4), autoVacuum: dice.once(in: 8),
+            preservesEvery: dice.number(0...3))
+        var generator = SchemaGenerator(dice)
+        let tables = generator.schema()
+        var objects = SchemaObjects(
+            dice: generator.dice, tables: generator.tables, recursiveTriggers: settings.recursiveTriggers)
+        let schema = tables + objects.indexes() + objects.triggers("early")
+        let later = objects.triggers("later")
+        dice = objects.dice
+        var statements = StatementGenerator(dice: dice, tables: generator.tables)
+        var steps: [Case.Step] = []
+        // Statements of several writers in turn: transactions overlap as far as locks allow.
+        for _ in 0..<40 {
+            let writer = statements.dice.one(of: Case.Writer.allCases)
+            steps += turn(of: writer, &statements, inMemory: generator.tables)
+        }
+        return Case(seed: seed, settings: settings, schema: schema, later: later, steps: steps)
+    }
+
+    /// What one writer does before it is another's turn.
+    private mutating func turn(
+        of writer: Case.Writer, _ statements: inout StatementGenerator, inMemory tables: [TableModel]
+    ) -> [Case.Step] {
+        func sql(_ text: String) -> Case.Step { .sql(writer, SQL(text)) }
+        switch statements.dice.number(0...19) {
+        case 0...2:
+            return [sql(statements.dice.one(of: ["BEGIN", "BEGIN", "BEGIN IMMEDIATE", "BEGIN EXCLUSIVE"]))]
+        case 3...6: return [sql(statements.dice.one(of: ["COMMIT", "COMMIT", "COMMIT", "ROLLBACK"]))]
+        case 7...8:
+            return [
+                sql(
+                    statements.dice.one(of: [
+                        "SAVEPOINT s", "SAVEPOINT s", "SAVEPOINT \"t u\"", "RELEASE s", "ROLLBACK TO s",
+                        "ROLLBACK TO \"t u\"", "RELEASE \"t u\"",
+                    ]))
+            ]
+        case 9 where statements.dice.once(in: 3): return [sql(writer == .attaching ? "VACUUM store" : "VACUUM")]
+        case 10 where statements.dice.once(in: 2):
+            let author = statements.dice.one(of: [nil, "Other", "Für \"Alle\"", "Other"])
+            return [.declare(writer, author: author, context: statements.dice.one(of: [nil, "sync"]))]
+        case 11 where writer == .attaching: return [sql("INSERT INTO own VALUES (1)")]
+        case 12...14:
+            // A whole transaction, since those that are open keep others out.
+            let body = (0...statements.dice.number(0...3)).map { _ in
+                Case.Step.sql(writer, statements.statement())
+            }
+            return [sql("BEGIN")] + body + [sql("COMMIT")]
+        default: return [.sql(writer, statements.statement())]
+        }
+    }
+}

@@ -1,0 +1,19 @@
+/// A statement whose list (rows, assignments, columns) can be made shorter by the shrinker.
+struct SQL: Hashable {
+    var head: String
+    var list: [String] = []
+    var tail = ""
+
+    init(_ head: String, list: [String] = [], tail: String = "") {
+        self.head = head
+        self.list = list
+        self.tail = tail
+    }
+
+    var text: String { head + list.joined(separator: ", ") + tail }
+
+    /// A name in double quotes: independent of how the library quotes.
+    static func quoted(_ name: String) -> String {
+        "\"" + name.split(separator: "\"", omittingEmptySubsequences: false).joined(separator: "\"\"") + "\""
+    }
+}

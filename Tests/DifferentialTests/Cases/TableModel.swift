@@ -1,0 +1,53 @@
+/// What the generators know of a table that they made.
+struct TableModel {
+    struct Column {
+        let name: String
+        let type: String
+        let isGenerated: Bool
+        /// Whether a value of another type is an error. SQLite does not take back what a statement
+        /// did before such an error, but with triggers it does: these cases end there.
+        let isPicky: Bool
+
+        var quoted: String { SQL.quoted(name) }
+    }
+
+    let name: String
+    var columns: [Column] = []
+    var primaryKey: [String] = []
+    var isWithoutRowid = false
+    /// Lists of columns that are unique together, as UPSERT and foreign keys may name them.
+    var uniques: [[String]] = []
+
+    var quoted: String { SQL.quoted(name) }
+    var writable: [Column] { columns.filter { !$0.isGenerated } }
+
+    func isPicky(_ name: String) -> Bool { columns.first { $0.name == name }?.isPicky ?? true }
+
+    /// The name that reaches the rowid, if any does.
+    var rowid: String? {
+        isWithoutRowid
+            ? nil
+            : ["rowid", "oid", "_rowid_"].first { name in !columns.contains { $0.name.lowercased() == name } }
+    }
+}
+
+/// Values, few enough to meet each other often.
+enum Values {
+    static let any = [
+        "NULL", "0", "1", "2", "3", "4", "-1", "'a'", "'A'", "'b'", "'é'", "''", "x''", "x'61'", "1.0", "2.5",
+        "-0.5", "9e99", "'1'", "'1.0'", "' 2'", "9007199254740993", "9e999", "'a'||char(0)||'b'", "'日本'",
+    ]
+
+    static func literal(_ column: TableModel.Column, _ dice: inout Dice) -> String {
+        if dice.once(in: column.isPicky ? 80 : 6) { return dice.one(of: any) }
+        if column.isPicky, dice.once(in: 12) { return "NULL" }
+        let word = column.type.uppercased()
+        if word.contains("INT") { return String(dice.number(0...5)) }
+        if word.contains("TEXT") || word.contains("CHAR") {
+            return dice.one(of: ["'a'", "'A'", "'b'", "'c'", "'é'", "''"])
+        }
+        if word.contains("BLOB") { return dice.one(of: ["x''", "x'61'", "x'6100'", "x'62'"]) }
+        if word.contains("REAL") { return dice.one(of: ["1.0", "2.5", "0.1", "-3.0", "1e300"]) }
+        return dice.one(of: any)
+    }
+}

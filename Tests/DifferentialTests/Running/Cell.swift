@@ -1,0 +1,32 @@
+import PersistentHistory
+
+/// A value as it lies in a table, told apart exactly: text by its bytes, numbers by their class.
+enum Cell: Hashable, CustomStringConvertible {
+    case null
+    case integer(Int64)
+    case real(Double)
+    case text([UInt8])
+    case blob([UInt8])
+
+    init(_ value: HistoryValue) {
+        switch value {
+        case .null: self = .null
+        case .integer(let integer): self = .integer(integer)
+        case .real(let real): self = .real(real)
+        case .text(let text): self = .text(Array(text.utf8))
+        case .blob(let bytes): self = .blob(bytes)
+        }
+    }
+
+    var isNull: Bool { self == .null }
+
+    var description: String {
+        switch self {
+        case .null: "NULL"
+        case .integer(let integer): "\(integer)"
+        case .real(let real): "\(real)"
+        case .text(let bytes): "'\(String(decoding: bytes, as: UTF8.self))'"
+        case .blob(let bytes): "x'\(bytes.map { String($0, radix: 16) }.joined(separator: "."))'"
+        }
+    }
+}

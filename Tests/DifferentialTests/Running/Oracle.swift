@@ -1,0 +1,150 @@
+import PersistentHistory
+
+/// Judges what the history says of one SQL transaction by what it did to the tables.
+///
+/// It knows nothing of how changes are recorded: only the rows before and after, who wrote, and
+/// the contract.
+struct Oracle {
+    struct Author: Equatable {
+        let name: String
+        let context: String?
+    }
+
+    let tables: [String: TableShape]
+    /// The preserved columns of each table, in table order.
+    let preserved: [String: [String]]
+    /// Whether foreign keys act. The action on a row that refers to itself comes before the change of
+    /// its key is recorded.
+    let cascades: Bool
+
+    /// What is wrong; nil where nothing is.
+    ///
+    /// - Parameter exact: Whether each row was written at most once, and by nothing but the
+    ///   statement itself, so that changes and differences must be the same.
+    func judge(
+        _ transactions: [HistoryTransaction], by author: Author?, before: Snapshot, after: Snapshot, exact: Bool
+    ) -> String? {
+        if let problem = judgeAuthors(transactions, author, changed: before != after) { return problem }
+        let changes = transactions.flatMap(\.changes)
+        var histories: [ObjectKey: [HistoryChange]] = [:]
+        for change in changes {
+            guard tables[change.entity.name] != nil else { return "unknown entity \(change.entity.name)" }
+            histories[key(change), default: []].append(change)
+        }
+        for (key, changes) in histories {
+            if let problem = judge(changes, before.rows[key], after.rows[key], exact: exact) {
+                return "\(key): \(problem)"
+            }
+        }
+        for key in Set(before.rows.keys).union(after.rows.keys) where histories[key] == nil {
+            let (old, new) = (before.rows[key], after.rows[key])
+            if !same(old, new, of: key) { return "\(key): not recorded: \(text(old)) became \(text(new))" }
+        }
+        return nil
+    }
+
+    private func judgeAuthors(_ transactions: [HistoryTransaction], _ author: Author?, changed: Bool) -> String?
+    {
+        for transaction in transactions {
+            let recorded = transaction.author.map { Author(name: $0, context: transaction.context) }
+            if recorded != author {
+                return "the author is \(describe(recorded)), and should be \(describe(author))"
+            }
+        }
+        if author != nil, transactions.count > 1 {
+            return "one transaction was split into \(transactions.count)"
+        }
+        return nil
+    }
+
+    /// The changes of one object must be a sequence that can have led from one row to the other.
+    private func judge(_ changes: [HistoryChange], _ old: [Cell]?, _ new: [Cell]?, exact: Bool) -> String? {
+        var exists = old != nil
+        var touched: Set<String> = []
+        var isOldRow = true
+        for change in changes {
+            switch change.operation {
+            case .insert:
+                if exists { return "inserted, but it was there (\(sequence(changes)))" }
+                exists = true
+                isOldRow = false
+            case .update:
+                if !exists, cascades, changes.contains(where: { $0.operation == .insert }) { continue }
+                if !exists { return "updated, but it was not there (\(sequence(changes)))" }
+                if change.changedProperties.isEmpty { return "an update of no column" }
+                touched.formUnion(change.changedProperties)
+            case .delete:
+                if !exists { return "deleted, but it was not there (\(sequence(changes)))" }
+                exists = false
+                if let problem = judge(change, isOldRow ? old : nil, touched) { return problem }
+                isOldRow = false
+            }
+        }
+        if exists != (new != nil) {
+            return new == nil
+                ? "recorded as there (\(sequence(changes))), but gone" : "recorded as gone, but there"
+        }
+        guard isOldRow, let old, let new else { return nil }
+        let shape = tables[changes[0].entity.name]
+        let different = (shape?.columns ?? []).enumerated().filter { old[$0.offset] != new[$0.offset] }.map(
+            \.element)
+        if !touched.isSuperset(of: different) {
+            return "changed were \(different), recorded \(touched.sorted())"
+        }
+        if exact, changes.map(\.changedProperties) != [different] {
+            return "changed were \(different), recorded \(changes.map(\.changedProperties))"
+        }
+        return nil
+    }
+
+    /// A tombstone holds what the row was, where that can be known.
+    private func judge(_ delete: HistoryChange, _ row: [Cell]?, _ touched: Set<String>) -> String? {
+        let names = preserved[delete.entity.name] ?? []
+        guard !names.isEmpty else {
+            return delete.tombstone == nil ? nil : "a tombstone, but nothing is preserved"
+        }
+        guard let tombstone = delete.tombstone else { return "no tombstone" }
+        if tombstone.values.map(\.column.name) != names { return "the tombstone preserves other columns" }
+        guard let row, let shape = tables[delete.entity.name] else { return nil }
+        for (column, value) in tombstone.values where !touched.contains(column.name) {
+            guard let position = shape.columns.firstIndex(of: column.name) else {
+                return "no column \(column.name)"
+            }
+            if row[position] != Cell(value) {
+                return "the tombstone says \(column.name) was \(Cell(value)), it was \(row[position])"
+            }
+        }
+        return nil
+    }
+
+    /// The objects that there are when a history has been followed from its beginning.
+    func objects(after transactions: [HistoryTransaction]) -> Set<ObjectKey> {
+        var objects: Set<ObjectKey> = []
+        for change in transactions.lazy.flatMap(\.changes) {
+            if change.operation == .delete { objects.remove(key(change)) } else { objects.insert(key(change)) }
+        }
+        return objects
+    }
+
+    func key(_ change: HistoryChange) -> ObjectKey {
+        ObjectKey(
+            table: change.entity.name, isRowid: change.objectID.isRowID,
+            values: change.objectID.values.map { Cell($0) })
+    }
+
+    /// A rowid beside a key may change, as in VACUUM: it is no column.
+    private func same(_ old: [Cell]?, _ new: [Cell]?, of key: ObjectKey) -> Bool {
+        let count = tables[key.table]?.columns.count ?? 0
+        return old.map { $0.prefix(count) } == new.map { $0.prefix(count) }
+    }
+
+    private func sequence(_ changes: [HistoryChange]) -> String {
+        changes.map(\.operation.rawValue).joined(separator: ", ")
+    }
+
+    private func describe(_ author: Author?) -> String {
+        author.map { "\($0.name)\($0.context.map { "/\($0)" } ?? "")" } ?? "nobody"
+    }
+
+    private func text(_ row: [Cell]?) -> String { row.map { "\($0)" } ?? "nothing" }
+}

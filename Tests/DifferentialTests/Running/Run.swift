@@ -1,0 +1,263 @@
+import Glibc
+import PersistentHistory
+
+/// Runs a case on a tracked store and on its untracked twin, and compares all the way.
+struct Run {
+    struct Failure: Error, CustomStringConvertible {
+        enum Kind: String {
+            /// The application's own statements came out differently.
+            case twin
+            /// The history does not say what happened.
+            case history
+            /// Something is left of tracking, or something of the application's is gone.
+            case untracking
+            /// The library reports an error.
+            case error
+        }
+
+        let kind: Kind
+        let description: String
+    }
+
+    private let specimen: Case
+    private let tracked: Subject
+    private let twin: Subject
+    private let reader: HistoryReader
+    private let shapes: [TableShape]
+    private let oracle: Oracle
+    private var authors: [Case.Writer: Oracle.Author] = [
+        .first: .init(name: "First", context: nil), .second: .init(name: "Second", context: "sync"),
+        .attaching: .init(name: "Attaching", context: nil),
+    ]
+    private var snapshot: Snapshot
+    private var recorded: [HistoryTransaction] = []
+    private var place: Int64 = 0
+    private var dataVersion: [[Cell]]?
+    /// Whether the twin has gone another way, as the contract allows in one case.
+    private var hasParted = false
+    /// The statements of each writer's transaction under way.
+    private var underWay: [Case.Writer: [SQL]] = [:]
+
+    /// - Returns: What is wrong; nil where nothing is.
+    static func failure(_ specimen: Case, in folder: String) -> Failure? {
+        let path = folder + "/case-\(specimen.seed)"
+        defer {
+            for store in ["tracked", "twin"] {
+                for suffix in ["", "-own"] {
+                    for part in ["", "-wal", "-shm", "-journal"] { unlink("\(path).\(store)\(suffix)\(part)") }
+                }
+            }
+        }
+        do {
+            let tracked = try Subject(path + ".tracked", specimen, isTracked: true)
+            let twin = try Subject(path + ".twin", specimen, isTracked: false)
+            let schema = try tracked.schema()
+            guard try !TableShape.all(tracked.observer).isEmpty else { return nil }
+            var run = try Run(specimen, tracked, twin)
+            try run.run()
+            try run.finish()
+            if specimen.later.isEmpty {
+                try run.untrack(expecting: schema)
+            } else {
+                try run.untrack(expecting: nil)
+            }
+            return nil
+        } catch let failure as Failure {
+            return failure
+        } catch {
+            return Failure(kind: .error, description: "\(error)")
+        }
+    }
+
+    private init(_ specimen: Case, _ tracked: Subject, _ twin: Subject) throws {
+        self.specimen = specimen
+        self.tracked = tracked
+        self.twin = twin
+        shapes = try TableShape.all(tracked.observer)
+        let every = specimen.settings.preservesEvery
+        var preserved: [String: [String]] = [:]
+        for table in shapes {
+            preserved[table.name] = table.columns.enumerated().filter { every > 0 && $0.offset % every == 0 }
+                .map(\.element)
+        }
+        oracle = Oracle(
+            tables: Dictionary(uniqueKeysWithValues: shapes.map { ($0.name, $0) }), preserved: preserved,
+            cascades: specimen.settings.foreignKeys)
+        try Tracking.track(tracked.path, preserved.mapValues { $0 })
+        try twin.keepRowids()
+        for sql in specimen.later {
+            _ = tracked.observer.run(sql.text)
+            _ = twin.observer.run(sql.text)
+        }
+        if !specimen.later.isEmpty { try Tracking.refresh(tracked.path) }
+        snapshot = try Snapshot(shapes, tracked.observer) ?? Snapshot()
+        reader = try HistoryReader(path: tracked.path, patience: 0)
+        try tracked.connect(specimen.settings)
+        try twin.connect(specimen.settings)
+        for (writer, author) in authors {
+            _ = try tracked.writer(writer).run(declaration(author.name, author.context))
+        }
+    }
+
+    private func declaration(_ author: String?, _ context: String?) -> String {
+        "SELECT history_author(\(author.map { "'\($0)'" } ?? "NULL"), \(context.map { "'\($0)'" } ?? "NULL"))"
+    }
+
+    private mutating func run() throws {
+        for step in specimen.steps {
+            switch step {
+            case .declare(let writer, let author, let context):
+                let outcome = try tracked.writer(writer).run(declaration(author, context))
+                if outcome.succeeded {
+                    authors[writer] = author.map { Oracle.Author(name: $0, context: context) }
+                } else if underWay[writer] == nil {
+                    throw Failure(kind: .history, description: "an author was refused: \(outcome.message)")
+                }
+            case .sql(let writer, let sql): try run(sql, writer)
+            }
+        }
+    }
+
+    private mutating func run(_ sql: SQL, _ writer: Case.Writer) throws {
+        var outcome = try tracked.writer(writer).run(sql.text)
+        var expected = hasParted ? outcome : try twin.writer(writer).run(sql.text)
+        // Two of SQLite's own: VACUUM leaves the number of something it copied, and an INSERT that a
+        // foreign key refuses at its end, as it is with triggers, that of the row it had inserted.
+        if sql.text.hasPrefix("VACUUM") || outcome.violatesForeignKey {
+            for store in [tracked, twin] { try store.writer(writer).forgetLastInsert() }
+            (outcome.lastInsertRowid, expected.lastInsertRowid) = (0, 0)
+        }
+        if try mayPart(outcome, expected, sql, writer) { hasParted = true }
+        guard hasParted || outcome == expected else {
+            throw Failure(
+                kind: .twin, description: "\(sql.text)\n  tracked: \(outcome)\n  twin:    \(expected)")
+        }
+        underWay[writer, default: []].append(sql)
+        guard !outcome.isInTransaction else { return }
+        let statements = underWay.removeValue(forKey: writer) ?? []
+        try compare(statements, by: authors[writer])
+    }
+
+    /// Where SQLite itself does otherwise as soon as a table has triggers; what follows can not be
+    /// compared.
+    ///
+    /// - A value of a type that the column refuses: without triggers, what the statement did before
+    ///   is not taken back within a transaction, and in a STRICT table other constraints go first.
+    /// - An UPDATE with conflicts: with triggers it visits rows by their keys, whatever index finds them.
+    /// - A foreign key of a table to itself: REPLACE overlooks without triggers that it is violated.
+    private func mayPart(
+        _ outcome: Connection.Outcome, _ expected: Connection.Outcome, _ sql: SQL, _ writer: Case.Writer
+    ) throws -> Bool {
+        if outcome.violatesType { return outcome != expected || outcome.isInTransaction }
+        if sql.head.hasPrefix("UPDATE OR "), sql.tail.contains("WHERE") {
+            let plan = twin.observer.run("EXPLAIN QUERY PLAN \(sql.text)").rows
+            if plan.contains(where: { "\($0)".contains(" INDEX ") }) { return true }
+        }
+        guard outcome.violatesForeignKey, expected.succeeded else { return false }
+        let check = writer == .attaching ? "PRAGMA store.foreign_key_check" : "PRAGMA foreign_key_check"
+        return try !twin.writer(writer).run(check).rows.isEmpty
+    }
+
+    /// Compares, if something was committed.
+    private mutating func compare(_ statements: [SQL], by author: Oracle.Author?) throws {
+        guard let version = try tracked.observer.rows("PRAGMA data_version"), version != dataVersion,
+            let after = try Snapshot(shapes, tracked.observer)
+        else { return }
+        dataVersion = version
+        if !hasParted, try Snapshot(shapes, twin.observer) != after {
+            throw Failure(
+                kind: .twin, description: "the tables differ after \(statements.last?.text ?? "nothing")")
+        }
+        var transactions: [HistoryTransaction] = []
+        while true {
+            let batch = try reader.batch(after: place)
+            transactions += batch.transactions
+            place = batch.end
+            if batch.isLast { break }
+        }
+        if let problem = oracle.judge(
+            transactions, by: author, before: snapshot, after: after, exact: isExact(statements))
+        {
+            throw Failure(
+                kind: .history, description: "after \(statements.last?.text ?? "nothing"): \(problem)")
+        }
+        recorded += transactions
+        snapshot = after
+    }
+
+    /// One plain UPDATE that writes no row twice, in a schema where nothing else writes.
+    private func isExact(_ statements: [SQL]) -> Bool {
+        guard statements.count == 1, let head = statements.first?.head, head.hasPrefix("UPDATE ") else {
+            return false
+        }
+        let schema = specimen.schema + specimen.later
+        return !head.contains("REPLACE") && !specimen.settings.foreignKeys
+            && !schema.contains { $0.text.contains("REPLACE") || $0.head.hasPrefix("CREATE TRIGGER") }
+    }
+
+    /// Ends what is open, and reads the whole history once more.
+    private mutating func finish() throws {
+        for writer in Case.Writer.allCases where try tracked.writer(writer).isInTransaction {
+            try run(SQL("ROLLBACK"), writer)
+        }
+        var whole: [HistoryTransaction] = []
+        var place: Int64 = 0
+        while true {
+            // In small steps, which split no declared transaction.
+            let batch = try reader.batch(after: place, changes: 7)
+            whole += batch.transactions
+            place = batch.end
+            if batch.isLast { break }
+        }
+        guard normal(whole) == normal(recorded) else {
+            throw Failure(
+                kind: .history, description: "read at once, transactions are split or joined otherwise")
+        }
+        guard oracle.objects(after: whole) == Set(snapshot.rows.keys) else {
+            throw Failure(kind: .history, description: "a copy made from the history differs from the store")
+        }
+        try reader.close()
+    }
+
+    /// Transactions as one may rely on them.
+    private struct Group: Equatable {
+        /// Nil for undeclared changes.
+        let token: HistoryToken?
+        let author: String?
+        let context: String?
+        var changes: [HistoryChange]
+    }
+
+    /// Undeclared transactions that touch each other count as one: they may be grouped either way.
+    private func normal(_ transactions: [HistoryTransaction]) -> [Group] {
+        var groups: [Group] = []
+        for transaction in transactions {
+            let isDeclared = transaction.author != nil
+            if !isDeclared, let last = groups.last, last.author == nil {
+                groups[groups.count - 1].changes += transaction.changes
+            } else {
+                groups.append(
+                    Group(
+                        token: isDeclared ? transaction.token : nil, author: transaction.author,
+                        context: transaction.context, changes: transaction.changes))
+            }
+        }
+        return groups
+    }
+
+    private func untrack(expecting schema: [[Cell]]?) throws {
+        tracked.disconnect()
+        twin.disconnect()
+        try Tracking.untrack(tracked.path)
+        let expected = try schema ?? twin.schema().filter { !"\($0[1])".hasPrefix("'twin ") }
+        let present = try tracked.observer.rows("SELECT type, name, tbl_name, sql FROM sqlite_schema") ?? []
+        guard present == expected else {
+            throw Failure(
+                kind: .untracking, description: "the schema is\n\(present)\nand should be\n\(expected)")
+        }
+        let check = "PRAGMA integrity_check"
+        guard try hasParted || tracked.observer.rows(check) == twin.observer.rows(check) else {
+            throw Failure(kind: .untracking, description: "the integrity check fails")
+        }
+    }
+}
