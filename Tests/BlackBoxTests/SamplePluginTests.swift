@@ -66,7 +66,7 @@ struct SamplePluginTests {
             ("oldest", "2|Ada|", "2"), ("newest", "3|Ada|ada@new.org", "3"), ("merge", "2|Ada|ada@x.org", "2"),
         ])
     func deduplication(_ keep: String, _ kept: String, _ owner: String) async throws {
-        let library = try await Products.historyExtension()
+        let library = try await BuiltProducts.libhistory()
         try await withSample(
             "examples/dedup.json",
             replacing: [

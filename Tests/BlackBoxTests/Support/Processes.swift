@@ -41,8 +41,7 @@ enum Processes {
     static func mostMemory(_ process: pid_t) -> Int { bytes(process, "VmHWM:") }
 
     private static func bytes(_ process: pid_t, _ name: String) -> Int {
-        let line = file(process, "status").split(separator: "
-").first { $0.hasPrefix(name) }
+        let line = file(process, "status").split(separator: "\n").first { $0.hasPrefix(name) }
         return (line?.split(whereSeparator: \.isWhitespace).dropFirst().first.flatMap { Int($0) } ?? 0) << 10
     }
 
