@@ -11,7 +11,7 @@ extension Event {
             .hookRecovered, .pluginRestarted, .paused, .resumed:
             .notice
         case .storeReplaced, .tokenExpired, .hookFailed, .hookTimedOut, .pluginDied,
-            .consumerBlocksCleanup, .consumerPassedBy, .cleanFailed, .linesDropped:
+            .consumerBlocksCleanup, .consumerPassedBy, .cleanFailed, .stateLost, .linesDropped:
             .warning
         case .configurationInvalid, .reloadRefused, .storeLost, .storeUnusable, .trackingFailed,
             .watchFailed, .contextFailed, .hookHeld, .deadLetterKept, .pluginUnstartable,

@@ -10,10 +10,11 @@ public struct ServedStore: Sendable {
     public let consumers: [Consumer]
     public let cleaning: CleaningStrategy
     public let maximumDuration: Duration?
+    public let clock: HistoryClock
 
     public init(
         name: String, path: String, entities: [String: [String]?]?, rule: DeliveryRule, consumers: [Consumer],
-        cleaning: CleaningStrategy = .none, maximumDuration: Duration? = nil
+        cleaning: CleaningStrategy = .none, maximumDuration: Duration? = nil, clock: HistoryClock = .system
     ) {
         self.name = name
         self.path = path
@@ -22,6 +23,7 @@ public struct ServedStore: Sendable {
         self.consumers = consumers
         self.cleaning = cleaning
         self.maximumDuration = maximumDuration
+        self.clock = clock
     }
 }
 
