@@ -129,7 +129,7 @@ private final class Fixture: Sendable {
         path = folder.file("s.sqlite")
         self.replica =
             replica
-            ? ReplicaContext(name: "view", path: folder.file("view.sqlite"), storePath: path, entities: nil)
+            ? ReplicaContext(name: "view", path: folder.file("view.sqlite"), entities: nil)
             : nil
         try DatabaseQueue(path: path).write { db in
             try db.execute(sql: "CREATE TABLE t (id INTEGER PRIMARY KEY, a TEXT)")

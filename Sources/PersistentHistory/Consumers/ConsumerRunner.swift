@@ -30,6 +30,7 @@ actor ConsumerRunner {
     private let storeID: StoreID
     private let reporter: any PipelineReporter
     private let stop: StopSignal
+    private let reader: HistoryReader
     private let contexts: ContextKeeper
 
     private(set) var cursor: Int64
@@ -65,20 +66,36 @@ actor ConsumerRunner {
         self.state = state
         self.reporter = reporter
         self.stop = stop
+        self.reader = reader
         contexts = ContextKeeper(
             consumer, storeID: storeID, reader: reader, state: state, reporter: reporter)
     }
 
-    /// Opens the contexts, and brings them up to the cursor.
+    /// Checks that the store is the one in which the consumer has its place, opens the contexts, and
+    /// brings them up to the cursor.
     ///
-    /// - Throws: `HistoryError`.
-    func prepareContexts() async throws { try await contexts.tend(cursor: cursor) }
+    /// - Throws: `HistoryError`; with `.tokenAhead` where the store was restored from a backup and has
+    ///   been written to since, so that its numbers mean something else.
+    func prepare() async throws {
+        if let mark = try state.cursor(of: consumer.author)?.mark, let found = try reader.mark(at: cursor),
+            mark != found
+        {
+            throw HistoryError(
+                .tokenAhead,
+                "The transaction \(HistoryToken(store: storeID, number: cursor)) is not the one that it was.",
+                hint: "The store was replaced or restored from a backup: begin anew from a copy of the data.")
+        }
+        try await contexts.tend(cursor: cursor)
+    }
 
     /// How long until a context that failed is to be tried again.
     var retryDelay: Duration? { get async { await contexts.retryDelay } }
 
     /// What is wrong with a context that has failed several times.
     var lastingTrouble: HistoryError? { get async { await contexts.lasting } }
+
+    /// Ends the contexts' connections.
+    func close() async { await contexts.close() }
 
     /// The store's schema has changed; the next pass follows it.
     func followSchema() async { await contexts.followSchema() }
@@ -174,21 +191,9 @@ actor ConsumerRunner {
         if let batch, batch.end > cursor { return (batch, relevant(batch)) }
         var next = try await fetcher.batch(after: cursor, through: interrupted > cursor ? interrupted : nil)
         if next.end <= cursor, interrupted > cursor { next = try await fetcher.batch(after: cursor) }
-        var wanted = relevant(next)
-        if !consumer.contexts.isEmpty {
-            // Rows are to be read while nothing newer is there: where writers were quicker, the
-            // batch takes in what they wrote, as long as that is to be had at once.
-            var attempts = 0
-            while next.isLast, !wanted.isEmpty, attempts < 3,
-                try await !contexts.stage(wanted, of: next, cursor: cursor)
-            {
-                attempts += 1
-                next = try await fetcher.newBatch(after: cursor)
-                wanted = relevant(next)
-            }
-        }
+        if !consumer.contexts.isEmpty { next = try await contexts.stage(next, cursor: cursor) }
         batch = next
-        return (next, wanted)
+        return (next, relevant(next))
     }
 
     private func relevant(_ batch: HistoryBatch) -> [HistoryTransaction] {
@@ -327,8 +332,9 @@ actor ConsumerRunner {
     }
 
     private func move(to number: Int64) async throws {
-        try state.save(Cursor(number: number, movedAt: state.clock.wall()), of: consumer.author)
-        cursor = number
+        let cursor = Cursor(number: number, movedAt: state.clock.wall(), mark: try reader.mark(at: number))
+        try state.save(cursor, of: consumer.author)
+        self.cursor = number
         observed = max(observed, number)
         if let batch, batch.end <= number { self.batch = nil }
         reporter.report(

@@ -8,6 +8,8 @@ actor ContextKeeper {
     private let consumer: Consumer
     private let storeID: StoreID
     private let reader: HistoryReader
+    private let snapshots: StoreSnapshots
+    private let replicas: [Replica]
     private let state: StateDatabase
     private let reporter: any PipelineReporter
 
@@ -36,6 +38,8 @@ actor ContextKeeper {
         self.consumer = consumer
         self.storeID = storeID
         self.reader = reader
+        snapshots = StoreSnapshots(reader.path)
+        replicas = consumer.contexts.map { Replica($0, storePath: reader.path) }
         self.state = state
         self.reporter = reporter
     }
@@ -51,10 +55,16 @@ actor ContextKeeper {
     var lasting: HistoryError? { troubles.values.first { $0.failures >= 5 }?.error }
 
     /// Everything is to be opened and looked at anew.
-    func beginAnew() async {
-        for context in consumer.contexts { await context.close() }
+    func beginAnew() {
+        for replica in replicas { replica.close() }
         ready = []
         troubles = [:]
+    }
+
+    /// Ends the connections.
+    func close() {
+        beginAnew()
+        snapshots.close()
     }
 
     /// The store's schema has changed.
@@ -68,21 +78,22 @@ actor ContextKeeper {
     /// lost when the power fails, and a replica that failed was left behind.
     ///
     /// - Throws: `HistoryError` for what is wrong with the store or the state.
-    func tend(cursor: Int64) async throws {
-        for context in consumer.contexts {
-            if let trouble = troubles[context.name], trouble.retryAt > .now { continue }
-            try await attempting(context) { try await self.open(context, cursor: cursor) }
+    func tend(cursor: Int64) throws {
+        for replica in replicas {
+            if let trouble = troubles[replica.context.name], trouble.retryAt > .now { continue }
+            try attempting(replica) { try open(replica, cursor: cursor) }
         }
     }
 
-    private func open(_ context: ReplicaContext, cursor: Int64) async throws {
+    private func open(_ replica: Replica, cursor: Int64) throws {
+        let context = replica.context
         let isReady = ready.contains(context.name)
         let known =
             isReady
             ? (isKnown: true, isToBeFilled: false)
             : try state.replica(context.name, of: consumer.author, at: context.path)
-        if known.isToBeFilled { try await context.resync() }
-        let preparation = try await context.prepare(isKnown: known.isKnown)
+        if known.isToBeFilled { try replica.resync() }
+        let preparation = try replica.prepare(isKnown: known.isKnown, snapshots)
         tell(context, preparation)
         if isReady, !preparation.isFilled { return }
         if preparation.isFilled || !known.isKnown {
@@ -96,14 +107,14 @@ actor ContextKeeper {
             let missed = batch.transactions.filter {
                 $0.token.number <= end && consumer.rule.delivers($0.author, to: consumer.author)
             }
-            try await context.merge(missed, through: end)
+            try replica.merge(missed, through: end)
             place = end
         }
         ready.insert(context.name)
         unsettled.insert(context.name)
     }
 
-    private func tell(_ context: ReplicaContext, _ preparation: ReplicaContext.Preparation) {
+    private func tell(_ context: ReplicaContext, _ preparation: Replica.Preparation) {
         let (author, name) = (consumer.author, context.name)
         if let place = preparation.movedAside {
             reporter.report(.replicaMovedAside(consumer: author, context: name, to: place))
@@ -126,37 +137,52 @@ actor ContextKeeper {
 
     /// Reads the rows of a batch, before the hooks have their say.
     ///
-    /// - Returns: Whether the store has nothing newer than the batch, as far as any context asked.
-    func stage(_ transactions: [HistoryTransaction], of batch: HistoryBatch, cursor: Int64) async throws -> Bool
-    {
-        try await tend(cursor: cursor)
-        var isLevel = true
-        for context in consumer.contexts where ready.contains(context.name) {
-            try await attempting(context) {
-                let isStaged = try await context.stage(
-                    transactions, of: batch.transactions, through: batch.end)
-                isLevel = isLevel && isStaged
+    /// All is read in one snapshot of the store. What writers have committed since the batch was
+    /// fetched becomes part of it: rows may be read only where nothing newer is there.
+    ///
+    /// - Returns: The batch as it is to be delivered.
+    /// - Throws: `HistoryError`.
+    func stage(_ batch: HistoryBatch, cursor: Int64) throws -> HistoryBatch {
+        try tend(cursor: cursor)
+        guard batch.isLast, !ready.isEmpty else { return batch }
+        return try snapshots.read { store in
+            var batch = batch
+            let newest = try HistoryHeader(store).newest
+            if newest > batch.end { batch = try batch.extended(by: reader.batch(store, after: batch.end)) }
+            guard batch.end == newest else { return batch }
+            let wanted = relevant(batch, after: cursor)
+            if wanted.isEmpty { return batch }
+            for replica in replicas where ready.contains(replica.context.name) {
+                try attempting(replica) {
+                    try replica.stage(wanted, of: batch.transactions, through: batch.end, from: store)
+                }
             }
+            return batch
         }
-        return isLevel
+    }
+
+    private func relevant(_ batch: HistoryBatch, after cursor: Int64) -> [HistoryTransaction] {
+        batch.transactions.filter {
+            $0.token.number > cursor && consumer.rule.delivers($0.author, to: consumer.author)
+        }
     }
 
     /// The default merge.
     ///
     /// - Parameter waits: Whether the consumer is to wait for a context that fails.
     /// - Returns: How long it has to wait.
-    func merge(_ merge: PendingMerge, cursor: Int64, waits: Bool) async throws -> Duration? {
-        if waits { try await tend(cursor: cursor) }
-        for context in consumer.contexts where ready.contains(context.name) {
-            try await attempting(context) {
-                let merged = try await context.merge(merge.toMerge, through: merge.end)
-                if !merged.isShown { unsettled.insert(context.name) }
-                tell(context, merged.leftOut)
-                try await watchLog(of: context)
+    func merge(_ merge: PendingMerge, cursor: Int64, waits: Bool) throws -> Duration? {
+        if waits { try tend(cursor: cursor) }
+        for replica in replicas where ready.contains(replica.context.name) {
+            try attempting(replica) {
+                let merged = try replica.merge(merge.toMerge, through: merge.end)
+                if !merged.isShown { unsettled.insert(replica.context.name) }
+                tell(replica.context, merged.leftOut)
+                watchLog(of: replica)
                 if merged.transactions > 0, let last = merge.transactions.last?.token {
                     reporter.report(
                         .merged(
-                            consumer: consumer.author, context: context.name,
+                            consumer: consumer.author, context: replica.context.name,
                             transactions: merged.transactions, last: last))
                 }
             }
@@ -166,22 +192,27 @@ actor ContextKeeper {
 
     /// Lets replicas show all that they have taken in, and follow the store's schema, once their
     /// consumer is level.
-    func settle(cursor: Int64) async throws {
-        if !troubles.isEmpty { try await tend(cursor: cursor) }
-        for context in consumer.contexts where unsettled.contains(context.name) && ready.contains(context.name)
-        {
-            try await attempting(context) {
-                let place = try await context.prepare().number
-                guard try await context.stage([], of: [], through: place) else { return }
-                let merged = try await context.merge([], through: place)
-                tell(context, merged.leftOut)
-                if merged.isShown { unsettled.remove(context.name) }
+    func settle(cursor: Int64) throws {
+        if !troubles.isEmpty { try tend(cursor: cursor) }
+        for replica in replicas
+        where unsettled.contains(replica.context.name) && ready.contains(replica.context.name) {
+            try attempting(replica) {
+                let place = try replica.prepare(snapshots).number
+                let isLevel = try snapshots.read { store in
+                    guard try HistoryHeader(store).newest == place else { return false }
+                    try replica.stage([], of: [], through: place, from: store)
+                    return true
+                }
+                guard isLevel else { return }
+                let merged = try replica.merge([], through: place)
+                tell(replica.context, merged.leftOut)
+                if merged.isShown { unsettled.remove(replica.context.name) }
             }
         }
     }
 
-    private func watchLog(of context: ReplicaContext) async throws {
-        let size = await context.logSize
+    private func watchLog(of replica: Replica) {
+        let (size, context) = (replica.logSize, replica.context)
         if size < Self.muchLog / 2 {
             logTold.remove(context.name)
         } else if size > Self.muchLog, logTold.insert(context.name).inserted {
@@ -193,9 +224,10 @@ actor ContextKeeper {
     // MARK: Trouble
 
     /// Lets a context try; what is wrong with it alone is kept for later.
-    private func attempting(_ context: ReplicaContext, _ body: () async throws -> Void) async throws {
+    private func attempting(_ replica: Replica, _ body: () throws -> Void) throws {
+        let context = replica.context
         do {
-            try await body()
+            try body()
             guard let trouble = troubles[context.name] else { return }
             troubles[context.name] = nil
             if trouble.isTold {
@@ -204,7 +236,7 @@ actor ContextKeeper {
         } catch let error as HistoryError
             where error.code == .replicaUnwritable || error.code == .replicaDamaged
         {
-            await context.close()
+            replica.close()
             ready.remove(context.name)
             var trouble = troubles[context.name] ?? Trouble(retryAt: .now, error: error)
             trouble.failures += 1

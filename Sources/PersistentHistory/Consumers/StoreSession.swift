@@ -102,9 +102,7 @@ final class StoreSession: Sendable {
 
     /// Ends the connections, and then the probe: closing it first would drop SQLite's locks.
     func close() async throws {
-        for (consumer, _) in runners {
-            for context in consumer.contexts { await context.close() }
-        }
+        for (_, runner) in runners { await runner.close() }
         try state.saveServed()
         try reader.close()
         try probe.close()
@@ -204,7 +202,7 @@ final class StoreSession: Sendable {
     // MARK: Consumers
 
     private func serve(_ consumer: Consumer, _ runner: ConsumerRunner, _ bell: Bell) async throws {
-        try await retrying(consumer, runner) { try await runner.prepareContexts() }
+        try await retrying(consumer, runner) { try await runner.prepare() }
         let (delays, delay) = AsyncStream.makeStream(of: Duration.self, bufferingPolicy: .bufferingNewest(1))
         try await withThrowingTaskGroup(of: Void.self) { group in
             // A context that failed is tried again also where nobody commits.
@@ -265,7 +263,7 @@ final class StoreSession: Sendable {
             for (consumer, runner) in runners {
                 group.addTask {
                     try await self.retrying(consumer, runner) {
-                        try await runner.prepareContexts()
+                        try await runner.prepare()
                         if try await runner.pass() { try self.cleaning.countPass() }
                         while let delay = await runner.retryDelay, !self.ending.isRequested {
                             if let trouble = await runner.lastingTrouble { throw trouble }

@@ -9,12 +9,18 @@ public struct Cursor: Sendable, Equatable {
     public let movedAt: HistoryTimestamp
     /// The same in served time: how long its store had been served in all by then.
     public let movedAtServed: Duration
+    /// What the store says of the change there: a store that was restored from a backup, and has been
+    /// written to, says something else. Nil where nothing is known.
+    public let mark: String?
 
     /// - Parameter movedAtServed: Does not matter where the cursor is to be saved.
-    public init(number: Int64, movedAt: HistoryTimestamp, movedAtServed: Duration = .zero) {
+    public init(
+        number: Int64, movedAt: HistoryTimestamp, movedAtServed: Duration = .zero, mark: String? = nil
+    ) {
         self.number = number
         self.movedAt = movedAt
         self.movedAtServed = movedAtServed
+        self.mark = mark
     }
 }
 
@@ -79,7 +85,7 @@ public final class StateDatabase: Sendable {
                         PRAGMA journal_mode = WAL;
                         CREATE TABLE IF NOT EXISTS cursor (
                             consumer TEXT PRIMARY KEY, number INTEGER NOT NULL, moved_at INTEGER NOT NULL,
-                            served INTEGER NOT NULL) WITHOUT ROWID;
+                            served INTEGER NOT NULL, mark TEXT) WITHOUT ROWID;
                         CREATE TABLE IF NOT EXISTS served (id INTEGER PRIMARY KEY CHECK (id = 1), milliseconds INTEGER NOT NULL);
                         CREATE TABLE IF NOT EXISTS expiry (
                             consumer TEXT PRIMARY KEY, reason TEXT NOT NULL, lost INTEGER, begins_after INTEGER NOT NULL) WITHOUT ROWID;
@@ -146,14 +152,14 @@ public final class StateDatabase: Sendable {
     public func cursors() throws -> [String: Cursor] {
         try access { db in
             let rows = try Row.fetchAll(
-                try db.cachedStatement(sql: "SELECT consumer, number, moved_at, served FROM cursor"))
+                try db.cachedStatement(sql: "SELECT consumer, number, moved_at, served, mark FROM cursor"))
             return Dictionary(
                 uniqueKeysWithValues: rows.map { row in
                     let moved = HistoryTimestamp(milliseconds: row["moved_at"])
                     let served = Duration.milliseconds(row["served"] as Int64)
                     return (
                         row["consumer"] as String,
-                        Cursor(number: row["number"], movedAt: moved, movedAtServed: served)
+                        Cursor(number: row["number"], movedAt: moved, movedAtServed: served, mark: row["mark"])
                     )
                 })
         }
@@ -166,10 +172,13 @@ public final class StateDatabase: Sendable {
     fileprivate func save(_ cursor: Cursor, of consumer: String, _ db: Database) throws {
         try db.cachedStatement(
             sql: """
-                INSERT INTO cursor VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET number = excluded.number,
-                moved_at = excluded.moved_at, served = excluded.served
+                INSERT INTO cursor VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET number = excluded.number,
+                moved_at = excluded.moved_at, served = excluded.served, mark = excluded.mark
                 """
-        ).execute(arguments: [consumer, cursor.number, cursor.movedAt.milliseconds, served.milliseconds])
+        ).execute(
+            arguments: [
+                consumer, cursor.number, cursor.movedAt.milliseconds, served.milliseconds, cursor.mark,
+            ])
     }
 
     /// How far a consumer's last batch went, which it may not have come to the end of.

@@ -8,6 +8,11 @@ public struct HistoryBatch: Sendable {
     public let end: Int64
     /// Whether it is known that there was nothing more when the batch was read.
     public let isLast: Bool
+
+    /// With one that was read behind it.
+    func extended(by next: HistoryBatch) -> HistoryBatch {
+        HistoryBatch(transactions: transactions + next.transactions, end: next.end, isLast: next.isLast)
+    }
 }
 
 /// Reads a store's history after a token: exactly, in bounded memory, without disturbing writers.
@@ -71,6 +76,19 @@ public final class HistoryReader: Sendable {
         }
     }
 
+    /// Who made the change of a number, when: what tells it from a change of the same number in a
+    /// store that was restored and went on from there. Nil where it has been deleted.
+    ///
+    /// - Throws: `HistoryError`.
+    func mark(at number: Int64) throws -> String? {
+        try read { db in
+            try String.fetchOne(
+                try db.cachedStatement(
+                    sql: "SELECT CAST(origin AS TEXT) FROM historyd_change WHERE id = ? AND kind & 3 <> 3"),
+                arguments: [number])
+        }
+    }
+
     /// Another one after each change of the schema (https://www.sqlite.org/pragma.html#pragma_schema_version).
     ///
     /// - Throws: `HistoryError`.
@@ -107,6 +125,11 @@ public final class HistoryReader: Sendable {
             try Self.check(number, header, isPlace: isPlace)
             return try rows(db, filter).batch(after: number, through: last, limit: limit)
         }
+    }
+
+    /// Reads the next transactions on another connection to the same store, within its transaction.
+    func batch(_ db: Database, after number: Int64) throws -> HistoryBatch {
+        try rows(db, HistoryFilter()).batch(after: number, through: .max, limit: Self.batchSize)
     }
 
     /// Reads backwards from a token.

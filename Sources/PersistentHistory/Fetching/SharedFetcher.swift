@@ -36,13 +36,4 @@ public actor SharedFetcher {
         if batch.end > number { shared = (number, batch) }
         return batch
     }
-
-    /// The transactions after a place as they are now, whatever was fetched before.
-    ///
-    /// - Throws: `HistoryError`.
-    func newBatch(after number: Int64) throws -> HistoryBatch {
-        let batch = try reader.batch(after: number, isPlace: true)
-        if batch.end > number { shared = (number, batch) }
-        return batch
-    }
 }
