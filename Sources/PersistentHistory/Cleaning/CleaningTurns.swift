@@ -64,7 +64,7 @@ struct CleaningTurns: Sendable {
         guard let schedule = schedule() else { return false }
         guard schedule.isDue(now: store.clock.wall()) else { return true }
         do {
-            try state.saveServed()
+            try state.saveServed(newest: try reader.newestToken().number)
             guard let number = try limit() else { return false }
             let outcome = try await HistoryCleaner(path: store.path, rule: store.rule)
                 .clean(through: number, shouldStop: { [stop] in stop.isRequested })

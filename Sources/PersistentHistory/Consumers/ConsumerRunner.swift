@@ -49,6 +49,8 @@ actor ConsumerRunner {
     private var done: Set<String> = []
     private var pending: PendingMerge?
     private var failing: (hook: String, attempts: Int)?
+    /// Whether it had everything before this pass.
+    private var wasLevel = false
 
     /// - Throws: `HistoryError` with `.stateUnusable`.
     init(
@@ -183,6 +185,7 @@ actor ConsumerRunner {
     /// Nothing is left to be fetched.
     private func settled() async throws -> Step {
         try await contexts.settle(cursor: cursor)
+        wasLevel = true
         return .level
     }
 
@@ -213,7 +216,7 @@ actor ConsumerRunner {
                 recover(hook, at: expiry.after)
             } catch {
                 if stop.isRequested { return .more }
-                switch decide(hook, error, token: expiry.after) {
+                switch try decide(hook, error, token: expiry.after) {
                 case .retry(let delay), .hold(let delay): return .retry(after: delay)
                 case .skip: try keepDeadLetter(hook, error, call.header, call.parameters)
                 }
@@ -246,7 +249,7 @@ actor ConsumerRunner {
 
     private func settle(_ failed: (delivery: DeliveryPlan.Delivery, failure: HookFailure)) throws -> Step {
         let call = failed.delivery.call
-        switch decide(failed.delivery.hook, failed.failure, token: call.transaction.token) {
+        switch try decide(failed.delivery.hook, failed.failure, token: call.transaction.token) {
         case .retry(let delay), .hold(let delay): return .retry(after: delay)
         case .skip:
             try keepDeadLetter(failed.delivery.hook, failed.failure, call.header, call.parameters)
@@ -256,7 +259,13 @@ actor ConsumerRunner {
     }
 
     /// Counts a failure, says what follows, and tells.
-    private func decide(_ hook: Hook, _ failure: HookFailure, token: HistoryToken) -> FailurePolicy.Decision {
+    private func decide(_ hook: Hook, _ failure: HookFailure, token: HistoryToken) throws
+        -> FailurePolicy.Decision
+    {
+        if wasLevel {
+            try state.saveStandstill(of: consumer.author)
+            wasLevel = false
+        }
         let attempt = failing.map { $0.hook == hook.name ? $0.attempts + 1 : 1 } ?? 1
         failing = (hook.name, attempt)
         let decision = hook.policy.decision(afterFailedAttempt: attempt)
@@ -313,7 +322,7 @@ actor ConsumerRunner {
             } catch {
                 if stop.isRequested { return .more }
                 let token = merge.transactions.last?.token ?? HistoryToken(store: storeID, number: merge.end)
-                switch decide(hook, error, token: token) {
+                switch try decide(hook, error, token: token) {
                 case .retry(let delay), .hold(let delay): return .retry(after: delay)
                 case .skip:
                     try keepDeadLetter(hook, error, call.header, call.parameters)
@@ -334,6 +343,7 @@ actor ConsumerRunner {
     private func move(to number: Int64) async throws {
         let cursor = Cursor(number: number, movedAt: state.clock.wall(), mark: try reader.mark(at: number))
         try state.save(cursor, of: consumer.author)
+        wasLevel = false
         self.cursor = number
         observed = max(observed, number)
         if let batch, batch.end <= number { self.batch = nil }

@@ -103,10 +103,13 @@ final class StoreSession: Sendable {
     /// Ends the connections, and then the probe: closing it first would drop SQLite's locks.
     func close() async throws {
         for (_, runner) in runners { await runner.close() }
-        try state.saveServed()
-        try reader.close()
-        try probe.close()
-        try state.close()
+        // Each is closed, whatever becomes of the others.
+        // A store that is gone tells no number, and that is told elsewhere.
+        let results = [
+            Result { try state.saveServed(newest: try? reader.newestToken().number) },
+            Result { try reader.close() }, Result { try probe.close() }, Result { try state.close() },
+        ]
+        for result in results { try result.get() }
     }
 
     // MARK: Running

@@ -7,7 +7,8 @@ public struct Cursor: Sendable, Equatable {
     /// The number of the last transaction that the consumer is done with.
     public let number: Int64
     public let movedAt: HistoryTimestamp
-    /// The same in served time: how long its store had been served in all by then.
+    /// In served time (how long its store had been served in all), when it moved, or was last seen to
+    /// have everything.
     public let movedAtServed: Duration
     /// What the store says of the change there: a store that was restored from a backup, and has been
     /// written to, says something else. Nil where nothing is known.
@@ -117,12 +118,30 @@ public final class StateDatabase: Sendable {
     public var served: Duration { servedBefore + max(.zero, clock.elapsed() - openedAt) }
 
     /// Keeps the served time for the next opening; each cursor that is saved does so, too.
-    public func saveServed() throws {
+    ///
+    /// - Parameter newest: The store's newest change: whoever has had it does not stand still.
+    public func saveServed(newest: Int64?) throws {
         try access { db in
             try db.execute(
-                sql:
-                    "INSERT INTO served VALUES (1, ?) ON CONFLICT DO UPDATE SET milliseconds = max(milliseconds, excluded.milliseconds)",
+                sql: """
+                    INSERT INTO served VALUES (1, ?)
+                    ON CONFLICT DO UPDATE SET milliseconds = max(milliseconds, excluded.milliseconds)
+                    """,
                 arguments: [served.milliseconds])
+            if let newest {
+                try db.execute(
+                    sql: "UPDATE cursor SET served = ? WHERE number >= ?",
+                    arguments: [served.milliseconds, newest])
+            }
+        }
+    }
+
+    /// A consumer had everything until now, and can not go on.
+    public func saveStandstill(of consumer: String) throws {
+        try access { db in
+            try db.execute(
+                sql: "UPDATE cursor SET served = ? WHERE consumer = ?",
+                arguments: [served.milliseconds, consumer])
         }
     }
 
