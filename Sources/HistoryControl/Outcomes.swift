@@ -64,18 +64,30 @@ public struct CleanReport: Codable, Sendable, Hashable {
 
     public struct Store: Codable, Sendable, Hashable {
         public var name: String
-        /// How far history goes, or would go; not there where nothing may be deleted.
-        public var through: String?
-        /// Changes that were deleted; for a dry run, that would be, where that is known.
-        public var changes: Int?
+        /// The oldest token that works afterwards, or would.
+        public var through: String
+        /// Changes that were deleted; for a dry run, that would be.
+        public var changes: Int
         public var isDryRun: Bool
-        /// Consumers for whose sake the rest is kept.
-        public var keptFor: [String]
-        /// Consumers that were passed by, with `force`: they begin anew.
+        /// Consumers for whose sake the rest is kept, the slowest first.
+        public var keptFor: [Keeper]
+        /// Consumers that were passed by, with `force` or because they have stood still for too long:
+        /// they begin anew.
         public var passedBy: [String]
 
+        public struct Keeper: Codable, Sendable, Hashable {
+            public var consumer: String
+            /// The changes that it has not had.
+            public var changes: Int
+
+            public init(consumer: String, changes: Int) {
+                self.consumer = consumer
+                self.changes = changes
+            }
+        }
+
         public init(
-            name: String, through: String?, changes: Int?, isDryRun: Bool, keptFor: [String], passedBy: [String]
+            name: String, through: String, changes: Int, isDryRun: Bool, keptFor: [Keeper], passedBy: [String]
         ) {
             self.name = name
             self.through = through

@@ -38,7 +38,7 @@ extension ServedStore {
         let consumers = store.consumers.map { author in
             Consumer(
                 store: store.name, author: author.name, rule: rule,
-                contexts: author.contexts.compactMap { ReplicaContext($0, storePath: store.path) })
+                contexts: author.contexts.compactMap { ReplicaContext($0) })
         }
         self.init(
             name: store.name, path: store.path,
@@ -51,9 +51,8 @@ extension ServedStore {
 }
 
 extension ReplicaContext {
-    init?(_ context: ContextConfiguration, storePath: String) {
+    init?(_ context: ContextConfiguration) {
         guard case .replica(let path) = context.kind else { return nil }
-        self.init(
-            name: context.name, path: path, storePath: storePath, entities: context.entities.map { Set($0) })
+        self.init(name: context.name, path: path, entities: context.entities.map { Set($0) })
     }
 }

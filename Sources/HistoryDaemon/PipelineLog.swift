@@ -41,6 +41,15 @@ struct PipelineLog: PipelineReporter {
             logger.report(
                 .trackingFailed, "Store \"\(store)\" is not tracked as configured. \(error)", metadata: fields()
             )
+        case .stateBegan(let path, let oldest):
+            logger.report(
+                .stateLost,
+                "There is no state of store \"\(store)\" at \"\(path)\", although its history has been cleaned: every consumer begins after \(oldest).",
+                metadata: fields(token: oldest))
+        case .consumerBegan(let consumer, let token) where token.number > 0:
+            logger.notice(
+                "Consumer \"\(consumer)\" of store \"\(store)\" is new; history before it has been deleted, and it begins after \(token).",
+                metadata: fields(consumer, token: token))
         case .consumerBegan(let consumer, let token):
             logger.notice(
                 "Consumer \"\(consumer)\" of store \"\(store)\" is new; it begins after \(token).",
@@ -92,10 +101,26 @@ struct PipelineLog: PipelineReporter {
                 .contextRefilled,
                 "Context \"\(context)\" of \"\(consumer)\" was filled from the store as of \(token).",
                 metadata: fields(consumer, token: token, context: context))
-        case .contextFailed(let consumer, let context, let error, let delay):
+        case .replicaMovedAside(let consumer, let context, let place):
+            logger.warning(
+                "Context \"\(context)\" of \"\(consumer)\" was damaged; its file was moved to \"\(place)\", and it is made anew.",
+                metadata: fields(consumer, context: context))
+        case .replicaIndexLeftOut(let consumer, let context, let index):
+            logger.notice(
+                "Context \"\(context)\" of \"\(consumer)\" goes without the index \"\(index.name)\": \(index.reason).",
+                metadata: fields(consumer, context: context))
+        case .replicaLogGrows(let consumer, let context, let bytes):
+            logger.warning(
+                "Context \"\(context)\" of \"\(consumer)\" has a write-ahead log of \(bytes >> 20) MB, because a reader stays in one transaction. It shrinks when that ends.",
+                metadata: fields(consumer, context: context))
+        case .contextFailed(let consumer, let context, let error):
             logger.report(
                 .contextFailed,
-                "Context \"\(context)\" of \"\(consumer)\" can not be merged into. \(error) It is tried again in \(delay.text).",
+                "Context \"\(context)\" of \"\(consumer)\" can not be merged into. \(error) It is tried again until it can.",
+                metadata: fields(consumer, context: context))
+        case .contextRecovered(let consumer, let context):
+            logger.notice(
+                "Context \"\(context)\" of \"\(consumer)\" can be merged into again.",
                 metadata: fields(consumer, context: context))
         case .cursorMoved(let consumer, let token):
             logger.trace(
@@ -109,10 +134,18 @@ struct PipelineLog: PipelineReporter {
                 .tokenExpired,
                 "Consumer \"\(consumer)\" of store \"\(store)\" begins anew, its contexts are filled from the store. \(error)",
                 metadata: fields(consumer))
-        case .cleaned(let deleted, let floor):
+        case .consumerPassedBy(let consumer, let token, let standing):
             logger.report(
-                .cleaned, "Deleted \(deleted, "change") of store \"\(store)\" that every consumer has had.",
-                metadata: fields(token: floor))
+                .consumerPassedBy,
+                "Consumer \"\(consumer)\" of store \"\(store)\" has stood still for \(standing.text); history after \(token) is deleted without it.",
+                metadata: fields(consumer, token: token))
+        case .cleaned(let outcome):
+            var space = outcome.givenBack > 0 ? " \(outcome.givenBack >> 10) KB were given back." : ""
+            if outcome.free > 0 { space += " \(outcome.free >> 10) KB of its file are free for reuse." }
+            logger.report(
+                .cleaned,
+                "Deleted \(outcome.deleted, "change") of store \"\(store)\" that every consumer has had.\(space)",
+                metadata: fields(token: outcome.floor))
         case .cleaningBlocked(let consumers):
             let names = consumers.map { "\"\($0)\"" }.joined(separator: ", ")
             logger.report(

@@ -3,7 +3,7 @@ package import PersistentHistory
 /// The request around a call's parameters.
 package enum CallJSON {
     package enum Method: String, Sendable {
-        case observe, merge
+        case observe, merge, expired
     }
 
     /// A JSON-RPC 2.0 request on one line.

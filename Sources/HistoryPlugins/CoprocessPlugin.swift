@@ -84,6 +84,15 @@ public actor CoprocessPlugin: HookEndpoint, Service {
             ?? HookFailure(.cancelled, "The call of hook \"\(call.header.hook)\" was cancelled.")
     }
 
+    public func expired(_ call: ExpiredCall) async throws(HookFailure) {
+        let outcome = await perform(
+            [call], .expired, params: { $0.write(to: &$1) }, accept: { _, _ throws(HookFailure) in })
+        if let failure = outcome.failure { throw failure }
+        if outcome.succeeded == 0 {
+            throw HookFailure(.cancelled, "The call of hook \"\(call.header.hook)\" was cancelled.")
+        }
+    }
+
     /// What a caller is told while it has the turn.
     enum CallerEvent: Sendable {
         case answers([PluginAnswer.Outcome])
@@ -152,8 +161,12 @@ public actor CoprocessPlugin: HookEndpoint, Service {
             case .answers(let outcomes):
                 for outcome in outcomes {
                     do throws(HookFailure) {
-                        if case .refused(let message) = outcome {
+                        switch outcome {
+                        // Who does not know of expiry has nothing to begin anew.
+                        case .methodUnknown where method == .expired: break
+                        case .refused(let message), .methodUnknown(let message):
                             throw HookFailure(.refused, "\(title) answered with an error: \(message.excerpt)")
+                        default: break
                         }
                         try accept(calls[calls.startIndex + succeeded], outcome)
                     } catch {

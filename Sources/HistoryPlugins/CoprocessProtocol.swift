@@ -79,7 +79,10 @@ struct CoprocessProtocol: Sendable {
         guard answer.id == oldest.id else {
             let given = answer.id.map { "with the id \($0)" } ?? "without an id"
             var text = "answered \(given) where \(oldest.id) was due"
-            if case .refused(let message) = answer.outcome { text += " (\"\(message.excerpt)\")" }
+            switch answer.outcome {
+            case .refused(let message), .methodUnknown(let message): text += " (\"\(message.excerpt)\")"
+            default: break
+            }
             return .nonsense(text)
         }
         underWay.removeFirst()

@@ -32,7 +32,7 @@ extension MergeResult {
                 rejected.insert(token)
             }
             self.init(try verdict(answer.verdict), rejecting: rejected)
-        case .null, .other, .refused:
+        case .null, .other, .refused, .methodUnknown:
             throw HookFailure(
                 .badAnswer,
                 "Hook \"\(hook)\" gave no merge result; it is \"goOn\", \"finish\" or {\"verdict\":…,\"reject\":[…]}."

@@ -34,6 +34,10 @@ public final class OneshotPlugin: HookEndpoint {
         return try MergeResult(printed: printed, by: call.header.hook)
     }
 
+    public func expired(_ call: ExpiredCall) async throws(HookFailure) {
+        _ = try await run(.expired, call.header, keeping: 0) { call.write(to: &$0) }
+    }
+
     /// The most that a merge hook may print.
     private static let maximumResult = 16 << 20
 

@@ -11,6 +11,8 @@ struct PluginAnswer: Sendable, Hashable {
         case other
         /// A JSON-RPC error's message.
         case refused(String)
+        /// The message of the JSON-RPC error -32601, "method not found".
+        case methodUnknown(String)
     }
 
     /// Nil where the plugin could not tell which call it answers.
@@ -65,8 +67,9 @@ private struct DecodedAnswer: Decodable {
         let container = try decoder.container(keyedBy: Key.self)
         id = try container.decodeIfPresent(Int64.self, forKey: .id)
         if let failure = try container.decodeIfPresent(Failure.self, forKey: .error) {
-            outcome = .refused(
-                failure.message ?? "error \(failure.code.map { "\(Int64($0))" } ?? "without a message")")
+            let message =
+                failure.message ?? "error \(failure.code.map { "\(Int64($0))" } ?? "without a message")"
+            outcome = failure.code == -32601 ? .methodUnknown(message) : .refused(message)
         } else {
             // Without either it is no response (JSON-RPC 2.0, section 5).
             outcome = try container.decode(DecodedResult.self, forKey: .result).outcome

@@ -160,6 +160,7 @@ struct CleanupTests {
             try await eventually("the cleanup", state: { daemon.log.joined(separator: "\n") }) {
                 try await self.history(bench) == ["3"]
             }
+            try await daemon.logged("event=consumerPassedBy")
             try bench.behave("refuse", "slow")
             // What it had begun it comes to the end of; what was deleted behind that it never gets.
             try await daemon.logged("event=tokenExpired")
@@ -171,6 +172,7 @@ struct CleanupTests {
             #expect(
                 try bench.calls().filter { $0.manner == "ok" }.map(\.summary) == [
                     "audit/slow Mirror 1 Widget person insert p1",
+                    "audit/slow Mirror expired 1 > 3",
                     "audit/slow Mirror 4 Widget person insert p4",
                 ])
         }

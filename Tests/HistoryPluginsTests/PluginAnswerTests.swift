@@ -30,7 +30,7 @@ import Testing
         #expect(Self.read(#"{"id":1,"result":3}"#)?.outcome == .other)
         #expect(
             Self.read(#"{"id":1,"error":{"code":-32601,"message":"no such method"}}"#)?.outcome
-                == .refused("no such method"))
+                == .methodUnknown("no such method"))
         #expect(Self.read(#"{"id":1,"result":null,"error":{"code":-5}}"#)?.outcome == .refused("error -5"))
         #expect(
             Self.read(#"{"id":null,"error":{"message":"parse error"}}"#)?.outcome == .refused("parse error"))

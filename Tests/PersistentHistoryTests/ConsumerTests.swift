@@ -92,10 +92,8 @@ import Testing
             "INSERT INTO t VALUES (1, 'a')", "INSERT INTO t VALUES (2, 'b')", "INSERT INTO t VALUES (3, 'c')")
         let cleaner = HistoryCleaner(path: fixture.path, rule: DeliveryRule(authors: ["Main"]))
         let outcome = try await cleaner.clean(through: 2)
-        #expect(
-            outcome
-                == HistoryCleaner.Outcome(
-                    deleted: 2, floor: HistoryToken(store: outcome.floor.store, number: 2)))
+        #expect(outcome.deleted == 2)
+        #expect(outcome.floor.number == 2)
         let reader = try HistoryReader(path: fixture.path)
         #expect(throws: HistoryError.self) { try reader.batch(after: 1) }
         #expect(try reader.batch(after: 2).transactions.map(\.token.number) == [3])
@@ -131,7 +129,7 @@ private final class Fixture: Sendable {
         path = folder.file("s.sqlite")
         self.replica =
             replica
-            ? ReplicaContext(name: "view", path: folder.file("view.sqlite"), storePath: path, entities: nil)
+            ? ReplicaContext(name: "view", path: folder.file("view.sqlite"), entities: nil)
             : nil
         try DatabaseQueue(path: path).write { db in
             try db.execute(sql: "CREATE TABLE t (id INTEGER PRIMARY KEY, a TEXT)")

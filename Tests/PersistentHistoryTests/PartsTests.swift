@@ -41,15 +41,16 @@ import Testing
     @Test func merger() async throws {
         let store = try TrackedStore()
         try store.write("INSERT INTO person VALUES (1, 'Ada', NULL)")
-        let (place, isFilled) = try await store.replica.prepare()
+        let merger = ReplicaMerger(store.replica, storePath: store.path)
+        let (place, isFilled) = try await merger.prepare()
         #expect(isFilled)
         try store.write("UPDATE person SET name = 'Ada L.'; INSERT INTO person VALUES (2, 'Bob', NULL)")
         let fetcher = try HistoryReader(path: store.path)
         let batch = try fetcher.batch(after: place)
-        #expect(try await store.replica.merge(batch.transactions, through: batch.end) == 1)
+        #expect(try await merger.merge(batch.transactions, through: batch.end) == 1)
         #expect(try store.replicaRows("SELECT name FROM person") == ["Ada L.", "Bob"])
-        #expect(try await store.replica.merge(batch.transactions, through: batch.end) == 0, "it has them")
-        await store.replica.close()
+        #expect(try await merger.merge(batch.transactions, through: batch.end) == 0, "it has them")
+        await merger.close()
         try fetcher.close()
     }
 

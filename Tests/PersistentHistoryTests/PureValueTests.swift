@@ -141,30 +141,88 @@ import Testing
 @Suite struct CleaningTests {
     private static let now = HistoryTimestamp(milliseconds: 1_000_000)
 
-    private func limit(_ cursors: [String: (Int64, Int64)], newest: Int64 = 100, maximum: Duration? = nil)
-        -> CleaningLimit
-    {
-        CleaningLimit(
-            consumers: ["A", "B"],
-            cursors: cursors.mapValues { Cursor(number: $0.0, movedAt: HistoryTimestamp(milliseconds: $0.1)) },
-            newest: newest, now: Self.now, maximumDuration: maximum)
+    /// Places, and for how many seconds each has stood still.
+    private func plan(
+        _ places: [String: (Int64, Int64)], newest: Int64 = 100, maximum: Duration? = nil, force: Bool = false
+    ) -> CleaningPlan {
+        let holders = ["A", "B"].map { name in
+            CleaningPlan.Holder(
+                consumer: name, number: places[name]?.0, standing: .seconds(places[name]?.1 ?? 0))
+        }
+        return CleaningPlan(holders, newest: newest, maximumDuration: maximum, force: force)
     }
 
     @Test func isNeverAheadOfAConsumer() {
-        #expect(limit(["A": (10, 0), "B": (20, 0)]).number == 10)
-        #expect(limit(["A": (10, 0), "B": (20, 0)]).blockers == ["A", "B"])
-        #expect(
-            limit(["A": (100, 0), "B": (100, 0)])
-                == limit(["A": (100, 0), "B": (100, 0)], maximum: .seconds(1)))
-        #expect(limit(["A": (10, 0)]).number == nil)
-        #expect(limit(["A": (10, 0)]).blockers == ["B"])
+        #expect(plan(["A": (10, 0), "B": (20, 0)]).number == 10)
+        #expect(plan(["A": (20, 0), "B": (10, 0)]).blockers.map(\.name) == ["B", "A"])
+        #expect(plan(["A": (100, 0), "B": (100, 0)]).blockers.isEmpty)
+        #expect(plan(["A": (10, 0)]).number == nil)
+        #expect(plan(["A": (10, 0)], maximum: .seconds(0)).number == nil)
+        #expect(plan(["A": (10, 0)]).blockers.map(\.name) == ["B", "A"])
         // A cursor ahead of a store that was restored must not reach beyond it.
-        #expect(limit(["A": (500, 0), "B": (500, 0)]).number == 100)
+        #expect(plan(["A": (500, 0), "B": (500, 0)]).number == 100)
     }
 
     @Test func passesByWhoStoodStillForTooLong() {
-        #expect(limit(["A": (10, 0), "B": (20, 999_000)], maximum: .seconds(500)).number == 20)
-        #expect(limit(["A": (10, 600_000), "B": (20, 999_000)], maximum: .seconds(500)).number == 10)
+        let one = plan(["A": (10, 501), "B": (20, 1)], maximum: .seconds(500))
+        #expect(one.number == 20)
+        #expect(one.passedBy.map(\.name) == ["A"])
+        #expect(one.blockers.map(\.name) == ["B"])
+        #expect(plan(["A": (10, 500), "B": (20, 1)], maximum: .seconds(500)).number == 10)
+        // Where all stand still, all is deleted; who has had all is passed by nobody.
+        let all = plan(["A": (10, 501), "B": (100, 900)], maximum: .seconds(500))
+        #expect(all.number == 100)
+        #expect(all.passedBy.map(\.name) == ["A"])
+    }
+
+    @Test func byForceNobodyIsWaitedFor() {
+        let plan = plan(["A": (10, 0)], force: true)
+        #expect(plan.number == 100)
+        #expect(plan.passedBy.map(\.name) == ["B", "A"])
+        #expect(plan.blockers.isEmpty)
+    }
+
+    /// Moved at 1000 s by the clock, and when the store had been served for 100 s.
+    private func standing(
+        _ number: Int64 = 10, missing: Int64? = 1000, now: Int64, served: Int64
+    ) -> Duration {
+        Standstill.duration(
+            of: Cursor(number: number, movedAt: Self.at(1000), movedAtServed: .seconds(100)), newest: 20,
+            firstMissing: missing.map(Self.at), now: Self.at(now), served: .seconds(served))
+    }
+
+    private static func at(_ seconds: Int64) -> HistoryTimestamp {
+        HistoryTimestamp(milliseconds: seconds * 1000)
+    }
+
+    @Test func standsStillOnlyWhoCouldHaveMoved() {
+        #expect(standing(now: 1050, served: 150) == .seconds(50))
+        // Who has everything does not stand still, however long nothing came.
+        #expect(standing(20, missing: nil, now: 9000, served: 8000) == .zero)
+        #expect(standing(missing: 8999, now: 9000, served: 8000) == .seconds(1))
+        // While nobody served the store, nobody could move.
+        #expect(standing(now: 9000, served: 101) == .seconds(1))
+        // The clock set forward makes nobody late; set back, it does not hide anybody for ever.
+        #expect(standing(now: 90_000_000, served: 150) == .seconds(50))
+        #expect(standing(now: 10, served: 150) == .seconds(50))
+        #expect(standing(missing: 5000, now: 1050, served: 150) == .seconds(50))
+    }
+
+    @Test func theMoreOthersWriteTheRarerTheStepsAre() {
+        var pace = CleaningPace(size: 100, in: 10...800)
+        #expect(pace.pause(after: .microseconds(100), othersWrote: false) == .milliseconds(1))
+        #expect(pace.size == 200)
+        for _ in 0..<10 { _ = pace.pause(after: .microseconds(100), othersWrote: false) }
+        #expect(pace.size == 800)
+        #expect(pace.pause(after: .milliseconds(2), othersWrote: true) == .milliseconds(400))
+        #expect(pace.size == 400)
+        for _ in 1..<CleaningPace.stepsOfCare {
+            #expect(pace.pause(after: .milliseconds(1), othersWrote: false) == .milliseconds(200))
+        }
+        #expect(pace.pause(after: .milliseconds(1), othersWrote: false) == .milliseconds(2))
+        for _ in 0..<10 { _ = pace.pause(after: .seconds(9), othersWrote: true) }
+        #expect(pace.size == 10)
+        #expect(pace.pause(after: .seconds(9), othersWrote: true) == .seconds(1))
     }
 
     @Test func comesRoundOnTime() {

@@ -24,7 +24,7 @@ import Testing
         // README.md begins.
         let tracker = PersistentHistoryTracker(
             store: path,
-            contexts: [ReplicaContext(name: "view", path: viewPath, storePath: path, entities: ["person"])],
+            contexts: [ReplicaContext(name: "view", path: viewPath, entities: ["person"])],
             currentAuthor: "MainApp",
             allAuthors: ["MainApp", "WidgetExtension", "BatchProcessor"],
             batchAuthors: ["BatchProcessor"],

@@ -12,8 +12,7 @@ final class TrackedStore: Sendable {
     init() throws {
         folder = try TemporaryFolder()
         path = folder.file("store.sqlite")
-        replica = ReplicaContext(
-            name: "view", path: folder.file("view.sqlite"), storePath: path, entities: nil)
+        replica = ReplicaContext(name: "view", path: folder.file("view.sqlite"), entities: nil)
         try DatabaseQueue(path: path).writeWithoutTransaction { db in
             try db.execute(
                 sql: """

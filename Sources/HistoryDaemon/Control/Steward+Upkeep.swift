@@ -9,18 +9,21 @@ extension Steward {
     func clean(_ request: CleanRequest, _ peer: Peer) async throws -> CleanReport {
         var reports: [CleanReport.Store] = []
         for store in try await stores(request.store) {
-            let report = try await store.control.clean(dryRun: request.dryRun, force: request.force)
+            let cleaning = try await store.control.clean(dryRun: request.dryRun, force: request.force)
+            let report = cleaning.report
+            let passedBy = report.passedBy.map(\.name)
             if !request.dryRun {
-                let passed =
-                    report.passedBy.isEmpty ? "" : "; \(report.passedBy.quotedList) were passed by"
+                let passed = passedBy.isEmpty ? "" : "; \(passedBy.quotedList) were passed by"
                 logger.notice(
                     "Store \"\(store.name)\" was cleaned by \(peer)\(passed).",
                     metadata: ["store": "\(store.name)"])
             }
             reports.append(
                 CleanReport.Store(
-                    name: store.name, through: report.through?.description, changes: report.changes,
-                    isDryRun: request.dryRun, keptFor: report.keptFor, passedBy: report.passedBy))
+                    name: store.name, through: report.floorAfter.description,
+                    changes: cleaning.outcome?.deleted ?? report.deleting, isDryRun: request.dryRun,
+                    keptFor: report.blockers.map { .init(consumer: $0.holder.name, changes: $0.changes) },
+                    passedBy: passedBy))
         }
         return CleanReport(stores: reports)
     }

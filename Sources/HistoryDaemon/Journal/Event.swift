@@ -67,6 +67,8 @@ public enum Event: String, CaseIterable, Sendable {
     case cleanFailed = "f4275495589d4cd4a5141abfc1a14b1b"
     /// A state database is damaged.
     case stateCorrupt = "ad376790de0a4f58b098abbf1c145a3b"
+    /// A store whose history was cleaned has no state: every consumer begins anew.
+    case stateLost = "0b6d8bba6d3b49588a1e11909a3ae852"
     /// Another daemon uses the same state.
     case stateInUse = "fa2e7e960c49429bbec2a077f6ed0be4"
     /// The daemon's own check got no answer; the watchdog is not fed.

@@ -11,7 +11,8 @@ extension Event {
             .hookRecovered, .pluginRestarted, .paused, .resumed, .hooksChanged:
             .notice
         case .storeReplaced, .tokenExpired, .hookFailed, .hookTimedOut, .pluginDied,
-            .consumerBlocksCleanup, .consumerPassedBy, .cleanFailed, .linesDropped, .controlRefused:
+            .consumerBlocksCleanup, .consumerPassedBy, .cleanFailed, .stateLost, .linesDropped,
+            .controlRefused:
             .warning
         case .configurationInvalid, .reloadRefused, .storeLost, .storeUnusable, .trackingFailed,
             .watchFailed, .contextFailed, .hookHeld, .deadLetterKept, .pluginUnstartable,

@@ -127,7 +127,7 @@ extension Ledger.State {
             note(failure, of: hook)
             consumers[place(consumer), default: .init()].failure = nil
             return consumer
-        case .contextFailed(let consumer, _, let error, _), .consumerFailed(let consumer, let error, _):
+        case .contextFailed(let consumer, _, let error), .consumerFailed(let consumer, let error, _):
             fail(place(consumer), nil, "\(error)", isHeld: false)
             return consumer
         default: break

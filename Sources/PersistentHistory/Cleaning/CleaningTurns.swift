@@ -6,6 +6,8 @@ struct CleaningTurns: Sendable {
     private let reporter: any PipelineReporter
     private let stop: StopSignal
     private let standstill = Locked(StandstillWatch())
+    /// Those who were passed by, with the place that they have lost.
+    private let passedBy = Locked<[String: Int64]>([:])
     /// Rings when a pass was counted, and ends with the session.
     let bell = Bell()
 
@@ -39,7 +41,7 @@ struct CleaningTurns: Sendable {
             var failures = 0
             while !stop.isRequested, !Task.isCancelled {
                 // A turn that could not be taken is tried again soon.
-                let wait = await cleanIfDue() ? schedule()?.delay(now: .now) : nil
+                let wait = await cleanIfDue() ? schedule()?.delay(now: store.clock.wall()) : nil
                 failures = wait == nil ? failures + 1 : 0
                 await stop.sleep(for: wait ?? max(.seconds(1), Backoff.delay(afterFailures: failures)))
             }
@@ -60,15 +62,14 @@ struct CleaningTurns: Sendable {
     @discardableResult
     func cleanIfDue() async -> Bool {
         guard let schedule = schedule() else { return false }
-        guard schedule.isDue(now: .now) else { return true }
+        guard schedule.isDue(now: store.clock.wall()) else { return true }
         do {
+            try state.saveServed(newest: try reader.newestToken().number)
             guard let number = try limit() else { return false }
             let outcome = try await HistoryCleaner(path: store.path, rule: store.rule)
                 .clean(through: number, shouldStop: { [stop] in stop.isRequested })
-            if outcome.deleted > 0 {
-                reporter.report(.cleaned(deleted: outcome.deleted, through: outcome.floor))
-            }
-            try state.saveCleaning(at: .now, passes: 0)
+            if outcome.deleted > 0 { reporter.report(.cleaned(outcome)) }
+            try state.saveCleaning(at: store.clock.wall(), passes: 0)
             return true
         } catch {
             report(error)
@@ -76,18 +77,26 @@ struct CleaningTurns: Sendable {
         }
     }
 
-    /// How far may be cleaned; tells of those that stand still and hold back the rest.
+    /// How far may be cleaned; tells of those that stand still and hold back the rest, and of those
+    /// that are passed by.
     private func limit() throws -> Int64? {
-        let cursors = try state.cursors()
-        let limit = CleaningLimit(
-            consumers: store.mustHaveHad, cursors: cursors,
-            newest: try reader.newestToken().number, now: .now, maximumDuration: store.maximumDuration)
-        let blockers = try limit.blockers.map { name in
-            (name, since: try reader.time(after: cursors[name]?.number ?? 0) ?? .now)
+        let plan = try CleaningPlan(store, reader: reader, state: state)
+        let now = store.clock.wall()
+        let blockers = try plan.blockers.map { holder in
+            (holder.name, since: try reader.time(after: holder.number ?? 0) ?? now)
         }
-        let standing = standstill.withLock { $0.standing(blockers, now: .now) }
+        let standing = standstill.withLock { $0.standing(blockers, now: now) }
         if !standing.isEmpty { reporter.report(.cleaningBlocked(by: standing)) }
-        return limit.number
+        for holder in plan.passedBy {
+            let number = holder.number ?? 0
+            let isNews = passedBy.withLock { $0.updateValue(number, forKey: holder.name) != number }
+            guard isNews else { continue }
+            reporter.report(
+                .consumerPassedBy(
+                    consumer: holder.name, at: HistoryToken(store: reader.storeID, number: number),
+                    standing: holder.standing))
+        }
+        return plan.number
     }
 
     private func report(_ error: any Error) {

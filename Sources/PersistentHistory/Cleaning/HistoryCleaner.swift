@@ -6,8 +6,6 @@ import GRDB
 /// nobody reads a transaction that is half deleted. How far the deleting itself got stands beside
 /// it, so that a cleanup that was interrupted is taken up again.
 public struct HistoryCleaner: Sendable {
-    /// Changes looked at in one step: a few milliseconds of the write lock.
-    static let stepSize = 250
     /// How often a lock is asked for in vain, at growing intervals, before a turn is given up.
     static let mostRefusals = 6
 
@@ -24,6 +22,11 @@ public struct HistoryCleaner: Sendable {
         public var deleted = 0
         /// The oldest token that still works.
         public var floor: HistoryToken
+        /// Bytes given back to the file system: where the store has `auto_vacuum = INCREMENTAL`.
+        public var givenBack: Int64 = 0
+        /// Bytes in the store's file that are free for what it will hold; `VACUUM` gives them back,
+        /// under a lock.
+        public var free: Int64 = 0
     }
 
     /// Deletes changes up to a place, but not those of authors that the rule does not cover.
@@ -36,79 +39,91 @@ public struct HistoryCleaner: Sendable {
         through limit: Int64, shouldStop: @Sendable () -> Bool = { false }
     ) async throws -> Outcome {
         let queue = try StoreConnection.open(path, .write, patience: 0)
-        var deleted = 0
+        let isLog = try access(queue) { db in
+            let isLog = try String.fetchOne(db, sql: "PRAGMA journal_mode") == "wal"
+            // In a write-ahead log, to lose the last steps in a power failure harms nothing; and the
+            // checkpoints that the steps bring about are not left to the application's commits.
+            if isLog { try db.execute(sql: "PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 500") }
+            return isLog
+        }
+        let deleted = try await inSteps(queue, size: 100, in: isLog ? 10...2000 : 100...2000, shouldStop) {
+            db, size in
+            let step = try CleaningStep(db, limit: limit, rule: rule, size: size)
+            return (step.deleted, step.isLast)
+        }
+        let givenBack = deleted > 0 ? try await giveBack(queue, shouldStop) : 0
+        let outcome = try access(queue) { db in
+            let header = try HistoryHeader(db)
+            let free = try Int64.fetchOne(
+                db, sql: "SELECT freelist_count * page_size FROM pragma_freelist_count, pragma_page_size")
+            return Outcome(
+                deleted: deleted, floor: HistoryToken(store: header.storeID, number: header.floor),
+                givenBack: givenBack, free: free ?? 0)
+        }
+        try HistoryError.translating(path) { try queue.close() }
+        return outcome
+    }
+
+    /// Gives free pages back to the file system where the store allows it without a lock of its
+    /// whole length (https://www.sqlite.org/pragma.html#pragma_incremental_vacuum).
+    ///
+    /// - Returns: Bytes.
+    private func giveBack(_ queue: DatabaseQueue, _ shouldStop: @Sendable () -> Bool) async throws -> Int64 {
+        let (isIncremental, pageSize) = try access(queue) { db in
+            (
+                try Int.fetchOne(db, sql: "PRAGMA auto_vacuum") == 2,
+                try Int64.fetchOne(db, sql: "PRAGMA page_size") ?? 0
+            )
+        }
+        guard isIncremental else { return 0 }
+        let pages = try await inSteps(queue, size: 8, in: 4...256, shouldStop) { db, size in
+            let before = try Int.fetchOne(db, sql: "PRAGMA freelist_count") ?? 0
+            if before > 0 { try db.execute(sql: "PRAGMA incremental_vacuum(\(size))") }
+            let freed = before - (try Int.fetchOne(db, sql: "PRAGMA freelist_count") ?? 0)
+            return (max(0, freed), freed <= 0)
+        }
+        return Int64(pages) * pageSize
+    }
+
+    /// Takes steps, each in a transaction of its own, until the last one, a stop, or too many refusals.
+    ///
+    /// - Returns: What they did in all.
+    private func inSteps(
+        _ queue: DatabaseQueue, size: Int, in sizes: ClosedRange<Int>, _ shouldStop: @Sendable () -> Bool,
+        step: (Database, _ size: Int) throws -> (done: Int, isLast: Bool)
+    ) async throws -> Int {
+        var pace = CleaningPace(size: size, in: sizes)
+        var done = 0
         var refusals = 0
+        var version: Int64 = 0
         while !shouldStop() {
             do {
-                let step = try HistoryError.translating(path) {
-                    try queue.inTransaction(.immediate) { db in try Step(db, limit: limit, rule: rule) }
+                let (result, duration, seen) = try access(queue) { db in
+                    let seen = try Int64.fetchOne(try db.cachedStatement(sql: "PRAGMA data_version")) ?? 0
+                    var result: (done: Int, isLast: Bool) = (0, true)
+                    var start = ContinuousClock.now
+                    try db.inTransaction(.immediate) {
+                        start = .now
+                        result = try step(db, pace.size)
+                        return .commit
+                    }
+                    return (result, ContinuousClock.now - start, seen)
                 }
-                deleted += step.deleted
+                done += result.done
                 refusals = 0
-                if step.isLast { break }
-                // Writers that wait for the lock come first.
-                await Task.yield()
+                if result.isLast { break }
+                let pause = pace.pause(after: duration, othersWrote: version != 0 && seen != version)
+                version = seen
+                try await Task.sleep(for: pause)
             } catch let error as HistoryError where error.code == .storeBusy && refusals < Self.mostRefusals {
                 refusals += 1
                 try await Task.sleep(for: Backoff.delay(afterFailures: refusals))
             }
         }
-        return try HistoryError.translating(path) { [deleted] in
-            let header = try queue.read { db in try HistoryHeader(db) }
-            try queue.close()
-            return Outcome(deleted: deleted, floor: HistoryToken(store: header.storeID, number: header.floor))
-        }
+        return done
     }
 
-    /// One transaction of the cleaner.
-    private struct Step {
-        private(set) var deleted = 0
-        private(set) var isLast = true
-
-        init(_ db: Database, limit: Int64, rule: DeliveryRule) throws {
-            let header = try HistoryHeader(db)
-            let goal = min(limit, header.newest)
-            let position =
-                try Int64.fetchOne(db, sql: "SELECT value FROM historyd_store WHERE key = 'cleaned'") ?? 0
-            guard goal > position else { return }
-
-            var end = position
-            var going: [Int64] = []
-            var known: (origin: DatabaseValue, goes: Bool)?
-            var count = 0
-            let rows = try Row.fetchCursor(
-                try db.cachedStatement(
-                    sql:
-                        "SELECT id, origin, kind & 3 = 3 AS void FROM historyd_change WHERE id > ? AND id <= ? ORDER BY id LIMIT ?"
-                ),
-                arguments: [position, goal, HistoryCleaner.stepSize])
-            while let row = try rows.next() {
-                end = row["id"]
-                count += 1
-                let origin: DatabaseValue = row["origin"]
-                if known?.origin != origin { known = (origin, rule.covers(Self.author(origin))) }
-                if known?.goes == true || row["void"] { going.append(end) }
-            }
-            isLast = count < HistoryCleaner.stepSize
-            for id in going {
-                // The newest change is only emptied: its number must not be given again.
-                let sql =
-                    id == header.newest
-                    ? "UPDATE historyd_change SET origin = 0, kind = 3, object = NULL, detail = NULL WHERE id = ?"
-                    : "DELETE FROM historyd_change WHERE id = ?"
-                try db.cachedStatement(sql: sql).execute(arguments: [id])
-            }
-            deleted = going.count
-            // An emptied change is deleted when it is the newest no longer.
-            let cleaned = isLast ? min(goal, header.newest - 1) : end
-            try db.execute(
-                sql: "INSERT OR REPLACE INTO historyd_store VALUES ('floor', ?), ('cleaned', ?)",
-                arguments: [max(goal, header.floor), max(cleaned, position)])
-        }
-
-        private static func author(_ origin: DatabaseValue) -> String? {
-            guard case .string(let text) = origin.storage else { return nil }
-            return Origin.declared(text).author
-        }
+    private func access<T>(_ queue: DatabaseQueue, _ body: (Database) throws -> T) throws -> T {
+        try HistoryError.translating(path) { try queue.writeWithoutTransaction(body) }
     }
 }

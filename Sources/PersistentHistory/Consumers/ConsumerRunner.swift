@@ -31,8 +31,13 @@ actor ConsumerRunner {
     private let reporter: any PipelineReporter
     private let stop: StopSignal
     private let passes: PassControl
+    private let reader: HistoryReader
+    private let contexts: ContextKeeper
 
     private(set) var cursor: Int64
+    /// What the hooks have yet to be told before anything else.
+    private var expiry: Expiry?
+    private var toldOfExpiry: Set<String> = []
     /// The batch under way. It stays the same until it is done, also over a new start (see
     /// `interrupted`): an undeclared writer's changes are grouped by time, and more of the same
     /// millisecond may come. A call that is repeated must not have grown.
@@ -45,16 +50,19 @@ actor ConsumerRunner {
     private var done: Set<String> = []
     private var pending: PendingMerge?
     private var failing: (hook: String, attempts: Int)?
-    private var contextFailures = 0
+    /// Whether it had everything before this pass.
+    private var wasLevel = false
 
+    /// - Throws: `HistoryError` with `.stateUnusable`.
     init(
-        _ consumer: Consumer, cursor: Int64, interrupted: Int64, storeID: StoreID, fetcher: SharedFetcher,
-        hooks: HookRegistry,
-        state: StateDatabase, reporter: any PipelineReporter, stop: StopSignal, passes: PassControl
-    ) {
+        _ consumer: Consumer, cursor: Int64, storeID: StoreID, fetcher: SharedFetcher, reader: HistoryReader,
+        hooks: HookRegistry, state: StateDatabase, reporter: any PipelineReporter, stop: StopSignal,
+        passes: PassControl
+    ) throws {
         self.consumer = consumer
         self.cursor = cursor
-        self.interrupted = interrupted
+        interrupted = try state.fetched(of: consumer.author)
+        expiry = try state.expiry(of: consumer.author, store: storeID)
         observed = cursor
         self.storeID = storeID
         self.fetcher = fetcher
@@ -63,45 +71,61 @@ actor ConsumerRunner {
         self.reporter = reporter
         self.stop = stop
         self.passes = passes
+        self.reader = reader
+        contexts = ContextKeeper(
+            consumer, storeID: storeID, reader: reader, state: state, reporter: reporter)
     }
 
-    /// Opens the contexts, and brings those that are behind the cursor up to it: their place and
-    /// the cursor lie in different files, and the last of what was written may be lost when the
-    /// power fails.
+    /// Checks that the store is the one in which the consumer has its place, opens the contexts, and
+    /// brings them up to the cursor.
     ///
-    /// - Throws: `HistoryError`.
-    func prepareContexts(_ reader: HistoryReader) async throws {
-        for context in consumer.contexts {
-            let (number, filled) = try await context.prepare()
-            if filled {
-                reporter.report(
-                    .replicaFilled(
-                        consumer: consumer.author, context: context.name,
-                        at: HistoryToken(store: storeID, number: number)))
-            }
-            var place = number
-            while place < cursor {
-                let batch = try reader.batch(after: place)
-                guard batch.end > place else { break }
-                let end = min(batch.end, cursor)
-                let missed = batch.transactions.filter {
-                    $0.token.number <= end && consumer.rule.delivers($0.author, to: consumer.author)
-                }
-                try await context.merge(missed, through: end)
-                place = end
-            }
+    /// - Throws: `HistoryError`; with `.tokenAhead` where the store was restored from a backup and has
+    ///   been written to since, so that its numbers mean something else.
+    func prepare() async throws {
+        if let mark = try state.cursor(of: consumer.author)?.mark, let found = try reader.mark(at: cursor),
+            mark != found
+        {
+            throw HistoryReader.ahead(HistoryToken(store: storeID, number: cursor))
         }
+        try await contexts.tend(cursor: cursor)
     }
 
-    /// Forgets the place, and goes on at another.
-    func begin(at number: Int64) {
-        cursor = number
+    /// How long until a context that failed is to be tried again.
+    var retryDelay: Duration? { get async { await contexts.retryDelay } }
+
+    /// What is wrong with a context that has failed several times.
+    var lastingTrouble: HistoryError? { get async { await contexts.lasting } }
+
+    /// Ends the contexts' connections.
+    func close() async { await contexts.close() }
+
+    /// Fills a context anew from the store.
+    ///
+    /// - Returns: What it shows now; nil where there is no such context.
+    /// - Throws: `HistoryError`.
+    func resync(_ context: String) async throws -> HistoryToken? {
+        try await contexts.resync(context, cursor: cursor)
+    }
+
+    /// The store's schema has changed; the next pass follows it.
+    func followSchema() async { await contexts.followSchema() }
+
+    /// Forgets the place, and goes on where the history that it has lost ends.
+    ///
+    /// - Throws: `HistoryError` with `.stateUnusable`.
+    func begin(_ expiry: Expiry) async throws {
+        try state.beginAnew(consumer.author, expiry, at: expiry.after.number)
+        self.expiry = try state.expiry(of: consumer.author, store: storeID)
+        toldOfExpiry = []
+        cursor = expiry.after.number
         batch = nil
         interrupted = 0
-        observed = number
+        observed = cursor
         done = []
         pending = nil
         failing = nil
+        await contexts.beginAnew()
+        try await contexts.tend(cursor: cursor)
     }
 
     private static let pauseAfterCancellation: Duration = .milliseconds(50)
@@ -141,15 +165,13 @@ actor ConsumerRunner {
 
     private func step() async throws -> Step {
         let set = await hooks.hooks(store: consumer.store, consumer: consumer.author)
+        if let expiry { return try await tell(expiry, set) }
         if pending != nil { return try await merge(set) }
-        let batch = try await nextBatch()
-        guard batch.end > cursor else { return .level }
-        let relevant = batch.transactions.filter {
-            $0.token.number > cursor && consumer.rule.delivers($0.author, to: consumer.author)
-        }
+        let (batch, relevant) = try await nextBatch()
+        guard batch.end > cursor else { return try await settled() }
         guard !relevant.isEmpty else {
             try await move(to: batch.end)
-            return batch.isLast ? .level : .more
+            return batch.isLast ? try await settled() : .more
         }
         // Where a batch ends at the newest change, nothing but this tells where it ended.
         if batch.isLast, interrupted != batch.end, relevant.last?.author == nil || !set.mergers.isEmpty {
@@ -174,37 +196,79 @@ actor ConsumerRunner {
         }
         if pending != nil, case .retry(let delay) = try await merge(set) { return .retry(after: delay) }
         if let failed = outcome.failed { return try settle(failed) }
-        return isWhole && batch.isLast ? .level : .more
+        return isWhole && batch.isLast ? try await settled() : .more
     }
 
-    private func nextBatch() async throws -> HistoryBatch {
-        if let batch, batch.end > cursor { return batch }
+    /// Nothing is left to be fetched.
+    private func settled() async throws -> Step {
+        try await contexts.settle(cursor: cursor)
+        wasLevel = true
+        return .level
+    }
+
+    /// The batch to work on, and what of it is for the consumer.
+    private func nextBatch() async throws -> (HistoryBatch, relevant: [HistoryTransaction]) {
+        if let batch, batch.end > cursor { return (batch, relevant(batch)) }
         var next = try await fetcher.batch(after: cursor, through: interrupted > cursor ? interrupted : nil)
         if next.end <= cursor, interrupted > cursor { next = try await fetcher.batch(after: cursor) }
+        if !consumer.contexts.isEmpty { next = try await contexts.stage(next, cursor: cursor) }
         batch = next
-        return next
+        return (next, relevant(next))
+    }
+
+    private func relevant(_ batch: HistoryBatch) -> [HistoryTransaction] {
+        batch.transactions.filter {
+            $0.token.number > cursor && consumer.rule.delivers($0.author, to: consumer.author)
+        }
+    }
+
+    // MARK: Expiry
+
+    /// Tells all hooks that the consumer has lost history.
+    private func tell(_ expiry: Expiry, _ set: HookSet) async throws -> Step {
+        for hook in set.observers + set.mergers where !toldOfExpiry.contains(hook.name) {
+            let call = ExpiredCall(expiry, hook: hook, store: consumer.store, consumer: consumer.author)
+            do {
+                try await hook.endpoint.expired(call)
+                recover(hook, at: expiry.after)
+            } catch {
+                if stop.isRequested { return .more }
+                switch try decide(hook, error, token: expiry.after) {
+                case .retry(let delay), .hold(let delay): return .retry(after: delay)
+                case .skip: try keepDeadLetter(hook, error, call.header, call.parameters)
+                }
+            }
+            toldOfExpiry.insert(hook.name)
+        }
+        try state.removeExpiry(of: consumer.author)
+        self.expiry = nil
+        return .more
     }
 
     // MARK: Observers
 
     private func report(_ outcome: ObserverDispatch.Outcome) {
         for (hook, deliveries) in outcome.delivered {
-            if let failing, failing.hook == hook {
-                reporter.report(
-                    .hookRecovered(
-                        consumer: consumer.author, hook: hook, token: deliveries.token,
-                        attempts: failing.attempts))
-                self.failing = nil
-            }
+            recover(hook, at: deliveries.token)
             reporter.report(.delivered(consumer: consumer.author, hook: hook, deliveries))
         }
+    }
+
+    private func recover(_ hook: Hook, at token: HistoryToken) { recover(hook.name, at: token) }
+
+    /// Tells where a hook that had failed succeeded.
+    private func recover(_ hook: String, at token: HistoryToken) {
+        guard let failing, failing.hook == hook else { return }
+        reporter.report(
+            .hookRecovered(consumer: consumer.author, hook: hook, token: token, attempts: failing.attempts))
+        self.failing = nil
     }
 
     private func settle(_ failed: (delivery: DeliveryPlan.Delivery, failure: HookFailure)) throws -> Step {
         // Its process was stopped, for another to take its place: nobody's failure.
         if failed.failure.reason == .cancelled { return .retry(after: Self.pauseAfterCancellation) }
         let call = failed.delivery.call
-        switch decide(failed.delivery.hook, failed.failure, token: call.transaction.token) {
+        switch try decide(failed.delivery.hook, failed.failure, token: call.transaction.token) {
         case .retry(let delay), .hold(let delay): return .retry(after: delay)
         case .skip:
             try keepDeadLetter(failed.delivery.hook, failed.failure, call.header, call.parameters)
@@ -214,7 +278,13 @@ actor ConsumerRunner {
     }
 
     /// Counts a failure, says what follows, and tells.
-    private func decide(_ hook: Hook, _ failure: HookFailure, token: HistoryToken) -> FailurePolicy.Decision {
+    private func decide(_ hook: Hook, _ failure: HookFailure, token: HistoryToken) throws
+        -> FailurePolicy.Decision
+    {
+        if wasLevel {
+            try state.saveStandstill(of: consumer.author)
+            wasLevel = false
+        }
         let attempt = failing.map { $0.hook == hook.name ? $0.attempts + 1 : 1 } ?? 1
         failing = (hook.name, attempt)
         let decision = hook.policy.decision(afterFailedAttempt: attempt)
@@ -253,20 +323,15 @@ actor ConsumerRunner {
     /// Takes the pending batch through the merge hooks that have not had it, merges and moves on.
     private func merge(_ set: HookSet) async throws -> Step {
         guard var merge = pending else { return .more }
-        let contexts = consumer.contexts.map(\.description)
+        let descriptions = contexts.descriptions
         while let hook = merge.next(set.mergers) {
-            let call = merge.call(hook, store: consumer.store, consumer: consumer.author, contexts: contexts)
+            let call = merge.call(
+                hook, store: consumer.store, consumer: consumer.author, contexts: descriptions)
             do {
                 let result = try await hook.endpoint.merge(call)
                 merge.answer(hook, result)
                 pending = merge
-                if let failing, failing.hook == hook.name, let last = merge.transactions.last?.token {
-                    reporter.report(
-                        .hookRecovered(
-                            consumer: consumer.author, hook: hook.name, token: last, attempts: failing.attempts)
-                    )
-                    self.failing = nil
-                }
+                if let last = merge.transactions.last?.token { recover(hook, at: last) }
                 if let last = call.transactions.last {
                     var deliveries = Deliveries(last)
                     deliveries.count(last, entity: nil)
@@ -277,7 +342,7 @@ actor ConsumerRunner {
                 if stop.isRequested { return .more }
                 if error.reason == .cancelled { return .retry(after: Self.pauseAfterCancellation) }
                 let token = merge.transactions.last?.token ?? HistoryToken(store: storeID, number: merge.end)
-                switch decide(hook, error, token: token) {
+                switch try decide(hook, error, token: token) {
                 case .retry(let delay), .hold(let delay): return .retry(after: delay)
                 case .skip:
                     try keepDeadLetter(hook, error, call.header, call.parameters)
@@ -286,39 +351,20 @@ actor ConsumerRunner {
                 }
             }
         }
-        if let delay = await mergeIntoContexts(merge) { return .retry(after: delay) }
+        if !consumer.contexts.isEmpty {
+            let delay = try await contexts.merge(merge, cursor: cursor, waits: !set.mergers.isEmpty)
+            if let delay { return .retry(after: delay) }
+        }
         pending = nil
         try await move(to: merge.end)
         return .more
     }
 
-    /// The default merge. Gives the time to wait where a context could not be written.
-    private func mergeIntoContexts(_ merge: PendingMerge) async -> Duration? {
-        for context in consumer.contexts {
-            do {
-                let count = try await context.merge(merge.toMerge, through: merge.end)
-                if count > 0, let last = merge.transactions.last?.token {
-                    reporter.report(
-                        .merged(
-                            consumer: consumer.author, context: context.name, transactions: count, last: last))
-                }
-            } catch {
-                await context.close()
-                contextFailures += 1
-                let delay = Backoff.delay(afterFailures: contextFailures)
-                let reason = error as? HistoryError ?? HistoryError(.sqlite, "\(error)", cause: error)
-                reporter.report(
-                    .contextFailed(consumer: consumer.author, context: context.name, reason, retryAfter: delay))
-                return delay
-            }
-        }
-        contextFailures = 0
-        return nil
-    }
-
     private func move(to number: Int64) async throws {
-        try state.save(Cursor(number: number, movedAt: .now), of: consumer.author)
-        cursor = number
+        let cursor = Cursor(number: number, movedAt: state.clock.wall(), mark: try reader.mark(at: number))
+        try state.save(cursor, of: consumer.author)
+        wasLevel = false
+        self.cursor = number
         observed = max(observed, number)
         if let batch, batch.end <= number { self.batch = nil }
         reporter.report(

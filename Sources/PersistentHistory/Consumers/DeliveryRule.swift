@@ -12,6 +12,8 @@ public struct DeliveryRule: Sendable, Equatable {
     public let deliversUnlisted: Bool
     /// Authors whose transactions are neither delivered nor cleaned.
     public let mirroring: Set<String>
+    /// Mirroring authors whose transactions are like anybody's.
+    private let included: Set<String>
 
     public init(
         authors: Set<String>, deliversUnlisted: Bool = true, mirroringAuthors: Set<String> = [],
@@ -19,17 +21,27 @@ public struct DeliveryRule: Sendable, Equatable {
     ) {
         self.authors = authors
         self.deliversUnlisted = deliversUnlisted
-        mirroring = includingMirroring ? [] : mirroringAuthors.union(Self.cloudKitMirroring)
+        let all = mirroringAuthors.union(Self.cloudKitMirroring)
+        mirroring = includingMirroring ? [] : all
+        included = includingMirroring ? all : []
     }
 
     /// Whether history by this author is anybody's here.
     public func covers(_ author: String?) -> Bool {
         guard let author else { return deliversUnlisted }
-        return !mirroring.contains(author) && (deliversUnlisted || authors.contains(author))
+        if mirroring.contains(author) { return false }
+        return deliversUnlisted || authors.contains(author) || included.contains(author)
     }
 
     /// Whether a consumer is told of a transaction: of all but its own.
     public func delivers(_ author: String?, to consumer: String) -> Bool {
         author != consumer && covers(author)
+    }
+
+    /// The same for rules under which the same history is kept.
+    var keeping: String {
+        let listed = deliversUnlisted ? [] : authors.union(included).sorted()
+        return
+            "\(deliversUnlisted)\n\(mirroring.sorted().joined(separator: "\t"))\n\(listed.joined(separator: "\t"))"
     }
 }

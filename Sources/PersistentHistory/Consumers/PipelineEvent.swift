@@ -7,6 +7,8 @@ public enum PipelineEvent: Sendable {
     case trackingUpdated(Tracking.Outcome)
     /// Not all is tracked as configured; what is tracked goes on.
     case trackingFailed(HistoryError)
+    /// There was no state for a store whose history has been cleaned: it was lost, or left behind.
+    case stateBegan(path: String, oldest: HistoryToken)
     /// A consumer without a cursor begins here.
     case consumerBegan(consumer: String, at: HistoryToken)
     case consumerForgotten(consumer: String)
@@ -23,11 +25,21 @@ public enum PipelineEvent: Sendable {
     case deadLetterKept(consumer: String, hook: String, HookFailure, token: HistoryToken, attempts: Int)
     case merged(consumer: String, context: String, transactions: Int, last: HistoryToken)
     case replicaFilled(consumer: String, context: String, at: HistoryToken)
-    case contextFailed(consumer: String, context: String, HistoryError, retryAfter: Duration)
+    /// A damaged replica was moved out of the way.
+    case replicaMovedAside(consumer: String, context: String, to: String)
+    /// An index of the store that the replica can not have.
+    case replicaIndexLeftOut(consumer: String, context: String, ReplicaContext.LeftOutIndex)
+    /// A reader that stays in one transaction lets the replica's write-ahead log grow.
+    case replicaLogGrows(consumer: String, context: String, bytes: Int64)
+    /// Told once, however often it is tried again.
+    case contextFailed(consumer: String, context: String, HistoryError)
+    case contextRecovered(consumer: String, context: String)
     case cursorMoved(consumer: String, to: HistoryToken)
     case consumerFailed(consumer: String, HistoryError, retryAfter: Duration)
     case tokenExpired(consumer: String, HistoryError)
-    case cleaned(deleted: Int, through: HistoryToken)
+    /// A consumer has stood still for so long that history was deleted which it has not had.
+    case consumerPassedBy(consumer: String, at: HistoryToken, standing: Duration)
+    case cleaned(HistoryCleaner.Outcome)
     case cleaningBlocked(by: [String])
     case cleaningFailed(HistoryError)
 }

@@ -45,8 +45,16 @@ extension StoreControl {
         try await withSession { try await $0.resync(context, of: consumer) }
     }
 
+    /// A cleaning by hand: what was planned, and unless it was for show, what came of it.
+    public struct Cleaning: Sendable {
+        public let report: CleaningReport
+        public let outcome: HistoryCleaner.Outcome?
+    }
+
     /// Deletes history by hand, or says what would go.
-    public func clean(dryRun: Bool, force: Bool) async throws -> CleaningReport {
+    ///
+    /// - Parameter force: Whether nobody is waited for.
+    public func clean(dryRun: Bool, force: Bool) async throws -> Cleaning {
         try await withSession { try await $0.clean(dryRun: dryRun, force: force) }
     }
 
@@ -114,18 +122,6 @@ extension StoreControl {
             return nil
         }
     }
-}
-
-/// What a cleaning by hand did, or would do.
-public struct CleaningReport: Sendable, Equatable {
-    /// How far history may go; nil where nothing may be deleted.
-    public var through: HistoryToken?
-    /// Changes that were deleted; nil where that is not known.
-    public var changes: Int?
-    /// Consumers for whose sake the rest is kept.
-    public var keptFor: [String] = []
-    /// Consumers that were passed by: they begin anew.
-    public var passedBy: [String] = []
 }
 
 /// A dead letter with the number that it is known by in its store.

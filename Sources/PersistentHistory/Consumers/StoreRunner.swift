@@ -15,10 +15,11 @@ public struct ServedStore: Sendable {
     public var consumersElsewhere: Set<String> = []
     /// Whether this process may have other connections to the store.
     public var isUsedInProcess = false
+    public let clock: HistoryClock
 
     public init(
         name: String, path: String, entities: [String: [String]?]?, rule: DeliveryRule, consumers: [Consumer],
-        cleaning: CleaningStrategy = .none, maximumDuration: Duration? = nil
+        cleaning: CleaningStrategy = .none, maximumDuration: Duration? = nil, clock: HistoryClock = .system
     ) {
         self.name = name
         self.path = path
@@ -27,6 +28,7 @@ public struct ServedStore: Sendable {
         self.consumers = consumers
         self.cleaning = cleaning
         self.maximumDuration = maximumDuration
+        self.clock = clock
     }
 }
 

@@ -13,37 +13,22 @@ extension StoreSession {
     }
 
     func resync(_ name: String, of author: String) async throws -> HistoryToken {
-        for (consumer, _) in runners where consumer.author == author {
-            for context in consumer.contexts where context.name == name {
-                try await context.resync()
-                let token = HistoryToken(store: reader.storeID, number: try await context.prepare().number)
-                reporter.report(.replicaFilled(consumer: author, context: name, at: token))
-                return token
-            }
+        for (consumer, runner) in runners where consumer.author == author {
+            if let token = try await runner.resync(name) { return token }
         }
         throw HistoryError(.unknownName, "Consumer \"\(author)\" has no context \"\(name)\".")
     }
 
-    func clean(dryRun: Bool, force: Bool) async throws -> CleaningReport {
-        let newest = try reader.newestToken()
-        let limit = CleaningLimit(
-            consumers: Set(store.consumers.map(\.author)), cursors: try state.cursors(), newest: newest.number,
-            now: .now, maximumDuration: store.maximumDuration)
-        var report = CleaningReport()
-        let number = force ? newest.number : limit.number
-        if force { report.passedBy = limit.blockers } else { report.keptFor = limit.blockers }
-        guard let number else { return report }
-        report.through = HistoryToken(store: reader.storeID, number: number)
-        if dryRun { return report }
+    func clean(dryRun: Bool, force: Bool) async throws -> StoreControl.Cleaning {
+        let plan = try CleaningPlan(store, reader: reader, state: state, force: force)
+        let report = try reader.read { db in try CleaningReport(plan, rule: store.rule, db) }
+        if dryRun { return StoreControl.Cleaning(report: report, outcome: nil) }
         let outcome = try await HistoryCleaner(path: store.path, rule: store.rule)
-            .clean(through: number, shouldStop: { [ending] in ending.isRequested })
-        report.changes = outcome.deleted
-        if outcome.deleted > 0 {
-            reporter.report(.cleaned(deleted: outcome.deleted, through: outcome.floor))
-        }
+            .clean(through: report.floorAfter.number, shouldStop: { [ending] in ending.isRequested })
+        if outcome.deleted > 0 { reporter.report(.cleaned(outcome)) }
         // Those who were passed by find out, and begin anew.
-        if force { for bell in bells { bell.ring() } }
-        return report
+        if !plan.passedBy.isEmpty { for bell in bells { bell.ring() } }
+        return StoreControl.Cleaning(report: report, outcome: outcome)
     }
 
     // MARK: Dead letters

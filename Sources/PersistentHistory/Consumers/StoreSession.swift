@@ -43,21 +43,23 @@ final class StoreSession: Sendable {
         schemaVersion = Locked(try reader.schemaVersion())
         claim = try StateClaim.make(folder: stateFolder, store: reader.storeID, path: store.path)
         fetcher = try SharedFetcher(reader)
-        state = try StateDatabase(folder: stateFolder, store: reader.storeID)
+        state = try StateDatabase(folder: stateFolder, store: reader.storeID, clock: store.clock)
         cleaning = CleaningTurns(store, reader: reader, state: state, reporter: reporter, stop: ending)
         reporter.report(.storeOpened(newest: try reader.newestToken()))
 
+        let oldest = try reader.oldestToken()
+        if state.isNew, oldest.number > 0 {
+            reporter.report(.stateBegan(path: state.path, oldest: oldest))
+        }
         for consumer in try state.keepOnly(store.mustHaveHad) {
             reporter.report(.consumerForgotten(consumer: consumer))
         }
         var runners: [(Consumer, ConsumerRunner)] = []
         for consumer in store.consumers {
             let cursor = try Self.cursor(of: consumer, state, reader, reporter)
-            let runner = ConsumerRunner(
-                consumer, cursor: cursor, interrupted: try state.fetched(of: consumer.author),
-                storeID: reader.storeID,
-                fetcher: fetcher, hooks: hooks, state: state, reporter: reporter, stop: ending,
-                passes: control.passes)
+            let runner = try ConsumerRunner(
+                consumer, cursor: cursor, storeID: reader.storeID, fetcher: fetcher, reader: reader,
+                hooks: hooks, state: state, reporter: reporter, stop: ending, passes: control.passes)
             runners.append((consumer, runner))
             reporter.report(
                 .consumerStands(
@@ -98,25 +100,33 @@ final class StoreSession: Sendable {
         }
     }
 
-    /// A consumer that is new begins where the history does.
+    /// A consumer that is new begins where the history does, and is told if that is not its start.
     private static func cursor(
         of consumer: Consumer, _ state: StateDatabase, _ reader: HistoryReader, _ reporter: any PipelineReporter
     ) throws -> Int64 {
         if let cursor = try state.cursor(of: consumer.author) { return cursor.number }
         let oldest = try reader.oldestToken()
-        try state.save(Cursor(number: oldest.number, movedAt: .now), of: consumer.author)
+        try state.beginAnew(
+            consumer.author, oldest.number > 0 ? Expiry(reason: .late, lost: nil, after: oldest) : nil,
+            at: oldest.number)
         reporter.report(.consumerBegan(consumer: consumer.author, at: oldest))
         return oldest.number
     }
 
     /// Ends the connections, and then the probe: closing it first would drop SQLite's locks.
     func close() async throws {
-        for (consumer, _) in runners {
-            for context in consumer.contexts { await context.close() }
-        }
-        try reader.close()
-        if store.isUsedInProcess { WriterProbes.shared.keep(probe) } else { try probe.close() }
-        try state.close()
+        for (_, runner) in runners { await runner.close() }
+        // Each is closed, whatever becomes of the others.
+        // A store that is gone tells no number, and that is told elsewhere.
+        let results = [
+            Result { try state.saveServed(newest: try? reader.newestToken().number) },
+            Result { try reader.close() },
+            Result {
+                if store.isUsedInProcess { WriterProbes.shared.keep(probe) } else { try probe.close() }
+            },
+            Result { try state.close() },
+        ]
+        for result in results { try result.get() }
     }
 
     // MARK: Running
@@ -213,6 +223,10 @@ final class StoreSession: Sendable {
                 }
                 let now = try reader.schemaVersion()
                 schemaVersion.withLock { $0 = now }
+                for ((_, runner), bell) in zip(runners, bells) {
+                    await runner.followSchema()
+                    bell.ring()
+                }
                 return
             } catch let error as HistoryError where error.code == .storeBusy {
                 failures += 1
@@ -224,22 +238,36 @@ final class StoreSession: Sendable {
     // MARK: Consumers
 
     private func serve(_ consumer: Consumer, _ runner: ConsumerRunner, _ bell: Bell) async throws {
-        try await retrying(consumer) { try await runner.prepareContexts(self.reader) }
-        for await _ in bell {
-            try await retrying(consumer) {
-                if try await runner.pass() { try self.cleaning.countPass() }
+        try await retrying(consumer, runner) { try await runner.prepare() }
+        let (delays, delay) = AsyncStream.makeStream(of: Duration.self, bufferingPolicy: .bufferingNewest(1))
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            // A context that failed is tried again also where nobody commits.
+            group.addTask {
+                for await delay in delays {
+                    await self.ending.sleep(for: delay)
+                    bell.ring()
+                }
+            }
+            defer { delay.finish() }
+            for await _ in bell {
+                try await retrying(consumer, runner) {
+                    if try await runner.pass() { try self.cleaning.countPass() }
+                }
+                if let wait = await runner.retryDelay { delay.yield(wait) }
             }
         }
     }
 
     /// Retries what heals; what does not ends the session.
-    private func retrying(_ consumer: Consumer, _ body: () async throws -> Void) async throws {
+    private func retrying(_ consumer: Consumer, _ runner: ConsumerRunner, _ body: () async throws -> Void)
+        async throws
+    {
         var failures = 0
         while !ending.isRequested, !Task.isCancelled {
             do {
                 return try await body()
             } catch let error as HistoryError where error.code == .tokenExpired || error.code == .tokenAhead {
-                try await beginAnew(consumer, error)
+                try await beginAnew(consumer, runner, error)
             } catch let error as HistoryError where error.heals {
                 failures += 1
                 let delay = Backoff.delay(afterFailures: failures)
@@ -252,23 +280,17 @@ final class StoreSession: Sendable {
         }
     }
 
-    /// A consumer whose place no longer exists goes on where history is, and has its contexts filled anew.
-    private func beginAnew(_ consumer: Consumer, _ error: HistoryError) async throws {
+    /// A consumer whose place no longer exists goes on where history is, has its contexts filled
+    /// anew, and its hooks told.
+    private func beginAnew(_ consumer: Consumer, _ runner: ConsumerRunner, _ error: HistoryError) async throws {
         reporter.report(.tokenExpired(consumer: consumer.author, error))
-        let place = error.code == .tokenAhead ? try reader.newestToken() : try reader.oldestToken()
-        try state.save(Cursor(number: place.number, movedAt: .now), of: consumer.author)
-        for (each, runner) in runners where each.author == consumer.author {
-            await runner.begin(at: place.number)
-        }
-        reporter.report(.consumerStands(consumer: consumer.author, at: place))
-        for context in consumer.contexts {
-            try await context.resync()
-            let filled = try await context.prepare()
-            reporter.report(
-                .replicaFilled(
-                    consumer: consumer.author, context: context.name,
-                    at: HistoryToken(store: reader.storeID, number: filled.number)))
-        }
+        let isAhead = error.code == .tokenAhead
+        let lost = HistoryToken(store: reader.storeID, number: await runner.cursor)
+        let expiry = Expiry(
+            reason: isAhead ? .restored : .expired, lost: lost,
+            after: isAhead ? try reader.newestToken() : try reader.oldestToken())
+        try await runner.begin(expiry)
+        reporter.report(.consumerStands(consumer: consumer.author, at: expiry.after))
     }
 
     /// Works off everything there is, once: for cron, and for tests.
@@ -277,9 +299,14 @@ final class StoreSession: Sendable {
         try await withThrowingTaskGroup(of: Void.self) { group in
             for (consumer, runner) in runners {
                 group.addTask {
-                    try await self.retrying(consumer) {
-                        try await runner.prepareContexts(self.reader)
+                    try await self.retrying(consumer, runner) {
+                        try await runner.prepare()
                         if try await runner.pass() { try self.cleaning.countPass() }
+                        while let delay = await runner.retryDelay, !self.ending.isRequested {
+                            if let trouble = await runner.lastingTrouble { throw trouble }
+                            await self.ending.sleep(for: delay)
+                            if try await runner.pass() { try self.cleaning.countPass() }
+                        }
                     }
                 }
             }

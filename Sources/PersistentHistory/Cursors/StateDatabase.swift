@@ -7,10 +7,21 @@ public struct Cursor: Sendable, Equatable {
     /// The number of the last transaction that the consumer is done with.
     public let number: Int64
     public let movedAt: HistoryTimestamp
+    /// In served time (how long its store had been served in all), when it moved, or was last seen to
+    /// have everything.
+    public let movedAtServed: Duration
+    /// What the store says of the change there: a store that was restored from a backup, and has been
+    /// written to, says something else. Nil where nothing is known.
+    public let mark: String?
 
-    public init(number: Int64, movedAt: HistoryTimestamp) {
+    /// - Parameter movedAtServed: Does not matter where the cursor is to be saved.
+    public init(
+        number: Int64, movedAt: HistoryTimestamp, movedAtServed: Duration = .zero, mark: String? = nil
+    ) {
         self.number = number
         self.movedAt = movedAt
+        self.movedAtServed = movedAtServed
+        self.mark = mark
     }
 }
 
@@ -43,13 +54,25 @@ public struct DeadLetter: Sendable, Equatable {
 /// in the state folder, named after the store's id, so that a store that is moved keeps its place.
 public final class StateDatabase: Sendable {
     public let path: String
+    /// Whether there was none before.
+    public let isNew: Bool
+    let clock: HistoryClock
     private let queue: DatabaseQueue
+    /// How long the store was served before this was opened, and when that was.
+    private let servedBefore: Duration
+    private let openedAt: Duration
+
+    /// Where the state of a store is.
+    public static func path(folder: String, store: StoreID) -> String { "\(folder)/\(store).sqlite" }
 
     /// Opens the state of a store, and makes it where there is none.
     ///
     /// - Throws: `HistoryError` with `.stateUnusable`.
-    public init(folder: String, store: StoreID) throws {
-        path = "\(folder)/\(store).sqlite"
+    public init(folder: String, store: StoreID, clock: HistoryClock = .system) throws {
+        path = Self.path(folder: folder, store: store)
+        self.clock = clock
+        openedAt = clock.elapsed()
+        isNew = FileID(of: path) == nil
         do {
             var configuration = Configuration()
             configuration.busyMode = .timeout(5)
@@ -62,7 +85,13 @@ public final class StateDatabase: Sendable {
                     sql: """
                         PRAGMA journal_mode = WAL;
                         CREATE TABLE IF NOT EXISTS cursor (
-                            consumer TEXT PRIMARY KEY, number INTEGER NOT NULL, moved_at INTEGER NOT NULL) WITHOUT ROWID;
+                            consumer TEXT PRIMARY KEY, number INTEGER NOT NULL, moved_at INTEGER NOT NULL,
+                            served INTEGER NOT NULL, mark TEXT) WITHOUT ROWID;
+                        CREATE TABLE IF NOT EXISTS served (id INTEGER PRIMARY KEY CHECK (id = 1), milliseconds INTEGER NOT NULL);
+                        CREATE TABLE IF NOT EXISTS expiry (
+                            consumer TEXT PRIMARY KEY, reason TEXT NOT NULL, lost INTEGER, begins_after INTEGER NOT NULL) WITHOUT ROWID;
+                        CREATE TABLE IF NOT EXISTS replica (
+                            consumer TEXT, context TEXT, path TEXT, refill INTEGER NOT NULL, PRIMARY KEY (consumer, context)) WITHOUT ROWID;
                         CREATE TABLE IF NOT EXISTS fetched (consumer TEXT PRIMARY KEY, number INTEGER NOT NULL) WITHOUT ROWID;
                         CREATE TABLE IF NOT EXISTS cleaning (
                             id INTEGER PRIMARY KEY CHECK (id = 1), at INTEGER NOT NULL, passes INTEGER NOT NULL);
@@ -72,8 +101,47 @@ public final class StateDatabase: Sendable {
                             call TEXT NOT NULL, kept_at INTEGER NOT NULL);
                         """)
             }
+            servedBefore = try queue.read { db in
+                .milliseconds(
+                    try Int64.fetchOne(
+                        db,
+                        sql:
+                            "SELECT max(milliseconds) FROM (SELECT milliseconds FROM served UNION ALL SELECT served FROM cursor)"
+                    ) ?? 0)
+            }
         } catch let error as DatabaseError {
             throw Self.unusable(path, error)
+        }
+    }
+
+    /// How long the store has been served in all, by a clock that nobody sets.
+    public var served: Duration { servedBefore + max(.zero, clock.elapsed() - openedAt) }
+
+    /// Keeps the served time for the next opening; each cursor that is saved does so, too.
+    ///
+    /// - Parameter newest: The store's newest change: whoever has had it does not stand still.
+    public func saveServed(newest: Int64?) throws {
+        try access { db in
+            try db.execute(
+                sql: """
+                    INSERT INTO served VALUES (1, ?)
+                    ON CONFLICT DO UPDATE SET milliseconds = max(milliseconds, excluded.milliseconds)
+                    """,
+                arguments: [served.milliseconds])
+            if let newest {
+                try db.execute(
+                    sql: "UPDATE cursor SET served = ? WHERE number >= ?",
+                    arguments: [served.milliseconds, newest])
+            }
+        }
+    }
+
+    /// A consumer had everything until now, and can not go on.
+    public func saveStandstill(of consumer: String) throws {
+        try access { db in
+            try db.execute(
+                sql: "UPDATE cursor SET served = ? WHERE consumer = ?",
+                arguments: [served.milliseconds, consumer])
         }
     }
 
@@ -103,22 +171,33 @@ public final class StateDatabase: Sendable {
     public func cursors() throws -> [String: Cursor] {
         try access { db in
             let rows = try Row.fetchAll(
-                try db.cachedStatement(sql: "SELECT consumer, number, moved_at FROM cursor"))
+                try db.cachedStatement(sql: "SELECT consumer, number, moved_at, served, mark FROM cursor"))
             return Dictionary(
                 uniqueKeysWithValues: rows.map { row in
                     let moved = HistoryTimestamp(milliseconds: row["moved_at"])
-                    return (row["consumer"] as String, Cursor(number: row["number"], movedAt: moved))
+                    let served = Duration.milliseconds(row["served"] as Int64)
+                    return (
+                        row["consumer"] as String,
+                        Cursor(number: row["number"], movedAt: moved, movedAtServed: served, mark: row["mark"])
+                    )
                 })
         }
     }
 
     public func save(_ cursor: Cursor, of consumer: String) throws {
-        try access { db in
-            try db.cachedStatement(
-                sql:
-                    "INSERT INTO cursor VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET number = excluded.number, moved_at = excluded.moved_at"
-            ).execute(arguments: [consumer, cursor.number, cursor.movedAt.milliseconds])
-        }
+        try access { db in try save(cursor, of: consumer, db) }
+    }
+
+    fileprivate func save(_ cursor: Cursor, of consumer: String, _ db: Database) throws {
+        try db.cachedStatement(
+            sql: """
+                INSERT INTO cursor VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET number = excluded.number,
+                moved_at = excluded.moved_at, served = excluded.served, mark = excluded.mark
+                """
+        ).execute(
+            arguments: [
+                consumer, cursor.number, cursor.movedAt.milliseconds, served.milliseconds, cursor.mark,
+            ])
     }
 
     /// How far a consumer's last batch went, which it may not have come to the end of.
@@ -145,8 +224,9 @@ public final class StateDatabase: Sendable {
         let gone = try cursors().keys.filter { !consumers.contains($0) }.sorted()
         for consumer in gone {
             try access { db in
-                try db.execute(sql: "DELETE FROM cursor WHERE consumer = ?", arguments: [consumer])
-                try db.execute(sql: "DELETE FROM fetched WHERE consumer = ?", arguments: [consumer])
+                for table in ["cursor", "fetched", "expiry", "replica"] {
+                    try db.execute(sql: "DELETE FROM \(table) WHERE consumer = ?", arguments: [consumer])
+                }
             }
         }
         return gone
@@ -175,7 +255,7 @@ public final class StateDatabase: Sendable {
             try db.cachedStatement(
                 sql: "INSERT INTO cleaning VALUES (1, ?, 1) ON CONFLICT DO UPDATE SET passes = passes + 1"
             )
-            .execute(arguments: [HistoryTimestamp.now.milliseconds])
+            .execute(arguments: [clock.wall().milliseconds])
         }
     }
 
@@ -204,4 +284,91 @@ public final class StateDatabase: Sendable {
     }
 
     public func close() throws { try queue.close() }
+}
+
+// MARK: Beginning anew
+
+extension StateDatabase {
+    /// Lets a consumer go on at another place, and keeps until it was told that it has lost history.
+    /// Its replicas are to be filled anew.
+    ///
+    /// - Parameter expiry: Nil where nothing is lost.
+    public func beginAnew(_ consumer: String, _ expiry: Expiry?, at number: Int64) throws {
+        try access { db in
+            try db.inTransaction {
+                try save(Cursor(number: number, movedAt: clock.wall()), of: consumer, db)
+                try db.execute(sql: "DELETE FROM fetched WHERE consumer = ?", arguments: [consumer])
+                try db.execute(sql: "UPDATE replica SET refill = 1 WHERE consumer = ?", arguments: [consumer])
+                guard let expiry else { return .commit }
+                // Who has not been told yet of an earlier loss is told of all of it at once.
+                try db.execute(
+                    sql: """
+                        INSERT INTO expiry VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE
+                        SET reason = excluded.reason, begins_after = excluded.begins_after
+                        """,
+                    arguments: [
+                        consumer, expiry.reason.rawValue, expiry.lost?.number, expiry.after.number,
+                    ])
+                return .commit
+            }
+        }
+    }
+
+    /// What a consumer's hooks have yet to be told.
+    public func expiry(of consumer: String, store: StoreID) throws -> Expiry? {
+        try access { db in
+            try Row.fetchOne(
+                db, sql: "SELECT reason, lost, begins_after FROM expiry WHERE consumer = ?",
+                arguments: [consumer]
+            )
+            .map { row in
+                Expiry(
+                    reason: Expiry.Reason(rawValue: row["reason"]) ?? .expired,
+                    lost: (row["lost"] as Int64?).map { HistoryToken(store: store, number: $0) },
+                    after: HistoryToken(store: store, number: row["begins_after"]))
+            }
+        }
+    }
+
+    /// All of a consumer's hooks have been told.
+    public func removeExpiry(of consumer: String) throws {
+        try access { db in
+            try db.execute(sql: "DELETE FROM expiry WHERE consumer = ?", arguments: [consumer])
+        }
+    }
+
+    /// Whether a consumer's replica has been at a path before, and whether it is to be filled anew.
+    public func replica(_ context: String, of consumer: String, at path: String) throws
+        -> (isKnown: Bool, isToBeFilled: Bool)
+    {
+        try access { db in
+            let row = try Row.fetchOne(
+                db, sql: "SELECT refill FROM replica WHERE consumer = ? AND context = ? AND path = ?",
+                arguments: [consumer, context, path])
+            return (row != nil, row?["refill"] ?? false)
+        }
+    }
+
+    /// A consumer's replica is to be filled anew.
+    public func refillReplica(_ context: String, of consumer: String) throws {
+        try access { db in
+            try db.execute(
+                sql: "UPDATE replica SET refill = 1 WHERE consumer = ? AND context = ?",
+                arguments: [consumer, context])
+        }
+    }
+
+    /// A consumer's replica is at a path, and is filled.
+    public func noteReplica(_ context: String, of consumer: String, at path: String) throws {
+        try access { db in
+            try db.execute(
+                sql: "INSERT OR REPLACE INTO replica VALUES (?, ?, ?, 0)", arguments: [consumer, context, path])
+        }
+    }
+}
+
+extension Duration {
+    var milliseconds: Int64 {
+        components.seconds * 1000 + components.attoseconds / 1_000_000_000_000_000
+    }
 }

@@ -8,6 +8,11 @@ public struct HistoryBatch: Sendable {
     public let end: Int64
     /// Whether it is known that there was nothing more when the batch was read.
     public let isLast: Bool
+
+    /// With one that was read behind it.
+    func extended(by next: HistoryBatch) -> HistoryBatch {
+        HistoryBatch(transactions: transactions + next.transactions, end: next.end, isLast: next.isLast)
+    }
 }
 
 /// Reads a store's history after a token: exactly, in bounded memory, without disturbing writers.
@@ -120,6 +125,11 @@ public final class HistoryReader: Sendable {
             try Self.check(number, header, isPlace: isPlace)
             return try rows(db, filter).batch(after: number, through: last, limit: limit)
         }
+    }
+
+    /// Reads the next transactions on another connection to the same store, within its transaction.
+    func batch(_ db: Database, after number: Int64) throws -> HistoryBatch {
+        try rows(db, HistoryFilter()).batch(after: number, through: .max, limit: Self.batchSize)
     }
 
     /// Reads backwards from a token.

@@ -63,6 +63,20 @@ extension MergeCall: HookCallJSON {
     }
 }
 
+extension ExpiredCall: HookCallJSON {
+    public func write(to json: inout JSONBytes) {
+        json.object { json in
+            header.write(to: &json)
+            json.name("reason")
+            json.string(expiry.reason.rawValue)
+            json.name("lost")
+            json.string(expiry.lost.map { "\($0)" })
+            json.name("after")
+            json.string("\(expiry.after)")
+        }
+    }
+}
+
 extension HookCallHeader {
     fileprivate func write(to json: inout JSONBytes) {
         json.name("store")

@@ -16,6 +16,15 @@ public protocol HookEndpoint: AnyObject, Sendable {
     ///
     /// - Throws: `HookFailure`.
     func merge(_ call: MergeCall) async throws(HookFailure) -> MergeResult
+
+    /// Tells that a consumer has lost history. Whoever does not know of such calls counts as told.
+    ///
+    /// - Throws: `HookFailure`.
+    func expired(_ call: ExpiredCall) async throws(HookFailure)
+}
+
+extension HookEndpoint {
+    public func expired(_ call: ExpiredCall) async throws(HookFailure) {}
 }
 
 /// How far a list of calls got.

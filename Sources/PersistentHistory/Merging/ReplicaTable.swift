@@ -3,30 +3,32 @@ import GRDBSQLite
 
 /// Copies rows of one entity from a store to a replica, with SQLite's own values: nothing is
 /// converted on the way.
+///
+/// Rows are first read into a temporary table of the replica's connection, in one snapshot of the
+/// store, and put into the replica later, when the hooks have had their say.
 struct ReplicaTable {
     let table: TableSchema
+    private let storePath: String
+    /// The name of the temporary table.
+    private let staging: String
+    private let columns: [String]
     private let select: String
     private let selectOne: String
     private let selectByRowid: String
     private let insert: String
     private let delete: String
     private let deleteByRowid: String
-    /// The CREATE INDEX statements of the entity's own indexes.
-    let indexes: [String]
 
-    init(_ name: String, in store: Database) throws {
+    /// - Parameter number: Another one for each entity.
+    init(_ name: String, number: Int, in store: Database, at storePath: String) throws {
         table = try TableSchema(name, in: store)
-        indexes = try String.fetchAll(
-            store,
-            sql: """
-                SELECT sql FROM main.sqlite_schema WHERE type = 'index' AND tbl_name = ? AND sql IS NOT NULL
-                AND name NOT LIKE 'historyd\\_%' ESCAPE '\\'
-                """,
-            arguments: [table.name])
+        self.storePath = storePath
+        staging = "temp.historyd_staged_\(number)"
 
         var columns = table.columns.filter { !$0.isGenerated }.map { SQLText.name($0.name) }
         // Rows that are known by their rowid keep it.
         if let rowid = table.rowid, !table.keyIsRowid { columns.insert(rowid, at: 0) }
+        self.columns = columns
         let name = SQLText.name(table.name)
         let key =
             table.key == .rowid
@@ -34,55 +36,66 @@ struct ReplicaTable {
             : table.primaryKey.map { "\(SQLText.name($0)) IS ?" }.joined(separator: " AND ")
         let byRowid = "\(table.rowid ?? "NULL") = ?"
         let list = columns.joined(separator: ", ")
-        select = "SELECT \(list) FROM \(name)"
+        select = "SELECT \(list) FROM main.\(name)"
         selectOne = "\(select) WHERE \(key)"
         selectByRowid = "\(select) WHERE \(byRowid)"
-        let places = columns.map { _ in "?" }.joined(separator: ", ")
-        insert = "INSERT OR REPLACE INTO \(name) (\(list)) VALUES (\(places))"
-        delete = "DELETE FROM \(name) WHERE \(key)"
-        deleteByRowid = "DELETE FROM \(name) WHERE \(byRowid)"
+        insert = "INSERT OR REPLACE INTO main.\(name) (\(list))"
+        delete = "DELETE FROM main.\(name) WHERE \(key)"
+        deleteByRowid = "DELETE FROM main.\(name) WHERE \(byRowid)"
     }
 
-    /// Whether the replica has the entity as the store has it now.
-    func isCurrent(in replica: Database) throws -> Bool {
-        try String.fetchOne(
-            replica, sql: "SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = ?",
-            arguments: [table.name]) == table.sql
+    // MARK: From the store
+
+    /// Makes the temporary table, or empties it.
+    func beginStaging(_ replica: Database) throws {
+        let list = columns.indices.map { "c\($0)" }.joined(separator: ", ")
+        try replica.execute(sql: "DROP TABLE IF EXISTS \(staging)")
+        try replica.execute(sql: "CREATE TABLE \(staging) (object TEXT UNIQUE, \(list))")
     }
 
-    /// Makes the entity's table anew and fills it.
+    func emptyStaging(_ replica: Database) throws {
+        try replica.cachedStatement(sql: "DELETE FROM \(staging)").execute()
+    }
+
+    /// Reads an object's row, if the store has it.
+    func stage(_ object: ObjectID, _ replica: Database, from store: Database) throws {
+        let target = try stagingInsert(replica)
+        let rows = try StoreRows(isByRowid(object) ? selectByRowid : selectOne, store, storePath)
+        defer { rows.end() }
+        Self.bind(object, to: rows.statement)
+        while try rows.next() {
+            Self.bind(.text(object.keyText), to: target, 1)
+            try Self.copyRow(rows, into: target, from: 2, replica)
+        }
+    }
+
+    /// Reads all rows.
+    func stageAll(_ replica: Database, from store: Database) throws {
+        let target = try stagingInsert(replica)
+        sqlite3_bind_null(target, 1)
+        try copyAll(into: target, from: 2, replica, store)
+    }
+
+    private func stagingInsert(_ replica: Database) throws -> OpaquePointer {
+        let places = columns.map { _ in ", ?" }.joined()
+        return try replica.cachedStatement(sql: "INSERT OR IGNORE INTO \(staging) VALUES (?\(places))")
+            .sqliteStatement
+    }
+
+    /// Reads all rows into the replica's own table at once.
     func fill(_ replica: Database, from store: Database) throws {
-        try replica.execute(sql: "DROP TABLE IF EXISTS \(SQLText.name(table.name))")
-        try replica.execute(sql: table.sql)
-        let source = try store.cachedStatement(sql: select).sqliteStatement
-        sqlite3_reset(source)
-        defer { sqlite3_reset(source) }
-        let target = try replica.cachedStatement(sql: insert).sqliteStatement
-        while try source.step(store) { try Self.copyRow(source, into: target, replica) }
-        for index in indexes { try replica.execute(sql: index) }
+        let places = columns.map { _ in "?" }.joined(separator: ", ")
+        let target = try replica.cachedStatement(sql: "\(insert) VALUES (\(places))").sqliteStatement
+        try copyAll(into: target, from: 1, replica, store)
     }
 
-    /// Brings objects up to date: first all are deleted, then those that the store has are put in,
-    /// so that values of a unique index may change places.
-    func merge(_ objects: [ObjectID], _ replica: Database, from store: Database) throws {
-        for object in objects {
-            let statement = try replica.cachedStatement(sql: isByRowid(object) ? deleteByRowid : delete)
-                .sqliteStatement
-            try Self.bind(object, to: statement)
-            _ = try statement.step(replica)
-            sqlite3_reset(statement)
-        }
-        let target = try replica.cachedStatement(sql: insert).sqliteStatement
-        for object in objects {
-            let source = try store.cachedStatement(sql: isByRowid(object) ? selectByRowid : selectOne)
-                .sqliteStatement
-            try Self.bind(object, to: source)
-            defer { sqlite3_reset(source) }
-            while try source.step(store) { try Self.copyRow(source, into: target, replica) }
-        }
+    private func copyAll(
+        into target: OpaquePointer, from first: Int32, _ replica: Database, _ store: Database
+    ) throws {
+        let rows = try StoreRows(select, store, storePath)
+        defer { rows.end() }
+        while try rows.next() { try Self.copyRow(rows, into: target, from: first, replica) }
     }
-
-    private func isByRowid(_ object: ObjectID) -> Bool { object.isRowID && table.key != .rowid }
 
     /// Whether an object recorded under an older shape can still be looked up by its key.
     func knows(_ object: ObjectID) -> Bool {
@@ -90,33 +103,95 @@ struct ReplicaTable {
         return table.key != .rowid && object.values.count == table.primaryKey.count
     }
 
-    private static func copyRow(_ source: OpaquePointer, into target: OpaquePointer, _ replica: Database) throws
-    {
-        for column in 0..<sqlite3_column_count(source) {
-            sqlite3_bind_value(target, column + 1, sqlite3_column_value(source, column))
+    /// Reads the key of an object that was noted; nil where keys are of another kind by now.
+    func object(_ keyText: String) -> ObjectID? {
+        guard let object = ObjectID(keyText: keyText, keyedBy: table.key), knows(object) else { return nil }
+        return object
+    }
+
+    // MARK: Into the replica
+
+    /// Takes an object away.
+    func remove(_ object: ObjectID, _ replica: Database) throws {
+        let statement = try replica.cachedStatement(sql: isByRowid(object) ? deleteByRowid : delete)
+            .sqliteStatement
+        Self.bind(object, to: statement)
+        defer { sqlite3_reset(statement) }
+        _ = try statement.step(replica)
+    }
+
+    func removeAll(_ replica: Database) throws {
+        try replica.execute(sql: "DELETE FROM main.\(SQLText.name(table.name))")
+    }
+
+    /// Puts in what was read of an object, if there was something.
+    func put(_ object: ObjectID, _ replica: Database) throws {
+        let statement = try replica.cachedStatement(
+            sql: "\(insert) SELECT \(stagedColumns) FROM \(staging) WHERE object = ?"
+        ).sqliteStatement
+        sqlite3_reset(statement)
+        Self.bind(.text(object.keyText), to: statement, 1)
+        defer { sqlite3_reset(statement) }
+        _ = try statement.step(replica)
+    }
+
+    /// Puts in all that was read.
+    func putAll(_ replica: Database) throws {
+        try replica.execute(sql: "\(insert) SELECT \(stagedColumns) FROM \(staging)")
+    }
+
+    private var stagedColumns: String { columns.indices.map { "c\($0)" }.joined(separator: ", ") }
+
+    // MARK: Values
+
+    private func isByRowid(_ object: ObjectID) -> Bool { object.isRowID && table.key != .rowid }
+
+    private static func copyRow(
+        _ rows: StoreRows, into target: OpaquePointer, from first: Int32, _ replica: Database
+    ) throws {
+        for column in 0..<sqlite3_column_count(rows.statement) {
+            sqlite3_bind_value(target, column + first, sqlite3_column_value(rows.statement, column))
         }
         defer { sqlite3_reset(target) }
         _ = try target.step(replica)
     }
 
-    private static func bind(_ object: ObjectID, to statement: OpaquePointer) throws {
+    private static func bind(_ object: ObjectID, to statement: OpaquePointer) {
         sqlite3_reset(statement)
-        for (index, value) in object.values.enumerated() {
-            let place = Int32(index + 1)
-            switch value {
-            case .null: sqlite3_bind_null(statement, place)
-            case .integer(let value): sqlite3_bind_int64(statement, place, value)
-            case .real(let value): sqlite3_bind_double(statement, place, value)
-            case .text(let value):
-                let bytes = Array(value.utf8)
-                sqlite3_bind_text64(
-                    statement, place, bytes.map { CChar(bitPattern: $0) }, UInt64(bytes.count),
-                    copied, UInt8(SQLITE_UTF8))
-            case .blob(let bytes):
-                sqlite3_bind_blob64(statement, place, bytes, UInt64(bytes.count), copied)
-            }
+        for (index, value) in object.values.enumerated() { bind(value, to: statement, Int32(index + 1)) }
+    }
+
+    private static func bind(_ value: HistoryValue, to statement: OpaquePointer, _ place: Int32) {
+        switch value {
+        case .null: sqlite3_bind_null(statement, place)
+        case .integer(let value): sqlite3_bind_int64(statement, place, value)
+        case .real(let value): sqlite3_bind_double(statement, place, value)
+        case .text(let value):
+            let bytes = Array(value.utf8)
+            sqlite3_bind_text64(
+                statement, place, bytes.map { CChar(bitPattern: $0) }, UInt64(bytes.count),
+                copied, UInt8(SQLITE_UTF8))
+        case .blob(let bytes):
+            sqlite3_bind_blob64(statement, place, bytes, UInt64(bytes.count), copied)
         }
     }
+}
+
+/// Rows of a store, read while a replica is written: what fails here is told as the store's.
+private struct StoreRows {
+    let statement: OpaquePointer
+    private let store: Database
+    private let path: String
+
+    init(_ sql: String, _ store: Database, _ path: String) throws {
+        statement = try HistoryError.translating(path) { try store.cachedStatement(sql: sql).sqliteStatement }
+        self.store = store
+        self.path = path
+        sqlite3_reset(statement)
+    }
+
+    func next() throws -> Bool { try HistoryError.translating(path) { try statement.step(store) } }
+    func end() { sqlite3_reset(statement) }
 }
 
 /// "The application must not modify or free the memory until SQLite is done with it"; this value

@@ -36,6 +36,8 @@ public struct HistoryError: Error, Sendable, CustomStringConvertible {
         public static let tokenAhead = Code("tokenAhead")
         /// A replica could not be written.
         public static let replicaUnwritable = Code("replicaUnwritable")
+        /// A replica's file is damaged.
+        public static let replicaDamaged = Code("replicaDamaged")
         /// The state database could not be used.
         public static let stateUnusable = Code("stateUnusable")
         /// Another daemon holds the state folder.

@@ -25,8 +25,10 @@ public struct ObjectIDURL: Hashable, Sendable {
     }
 
     /// The row's id in one shape of its entity; nil where that has another kind of key.
-    public func objectID(in entity: Entity) -> ObjectID? {
-        switch (key, entity.key) {
+    public func objectID(in entity: Entity) -> ObjectID? { objectID(keyedBy: entity.key) }
+
+    func objectID(keyedBy entityKey: Entity.Key) -> ObjectID? {
+        switch (key, entityKey) {
         case (.values(let values), .rowid) where values.count == 1:
             ObjectID(columns: ["rowid"], values: values, isRowID: true)
         case (.values(let values), .column(let name)) where values.count == 1:

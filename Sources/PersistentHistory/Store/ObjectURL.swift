@@ -19,7 +19,11 @@ enum ObjectURL {
             url.append(contentsOf: "rowid\(rowid)".utf8)
             return
         }
-        for (index, value) in objectID.values.enumerated() {
+        appendKey(objectID.values, to: &url)
+    }
+
+    static func appendKey(_ values: [HistoryValue], to url: inout [UInt8]) {
+        for (index, value) in values.enumerated() {
             if index > 0 { url.append(UInt8(ascii: ",")) }
             append(value, to: &url)
         }

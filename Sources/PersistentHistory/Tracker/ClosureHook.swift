@@ -2,7 +2,7 @@
 final class ClosureHook: HookEndpoint {
     enum Callback: Sendable {
         case observer(HookCallback)
-        case merge(MergeHookCallback, contexts: [ReplicaContext])
+        case merge(MergeHookCallback, contexts: [ReplicaMerger])
     }
 
     private let callback: Callback

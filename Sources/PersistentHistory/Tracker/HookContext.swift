@@ -48,7 +48,7 @@ public struct MergeHookInput: Sendable {
     /// In the order of their commits, without those that an earlier hook rejected.
     public let transactions: [HistoryTransaction]
     /// What the default merge merges into.
-    public let contexts: [ReplicaContext]
+    public let contexts: [ReplicaMerger]
 }
 
 /// A merge hook's answer: `.goOn`, `.finish`, `.rejecting(tokens)`.

@@ -26,7 +26,7 @@ public actor PersistentHistoryTracker {
     private let reporter: any PipelineReporter
     private let registry = HookRegistry()
     private let power: PowerSwitch
-    private let contexts: [ReplicaContext]
+    private let contexts: [ReplicaMerger]
 
     private var observers: [UUID: (entityName: String, operation: HookOperation)] = [:]
     /// The full names of merge hooks, by which `before` finds its place.
@@ -71,7 +71,7 @@ public actor PersistentHistoryTracker {
         self.store = store
         self.stateFolder = stateFolder
         self.reporter = reporter
-        self.contexts = contexts
+        self.contexts = contexts.map { ReplicaMerger($0, storePath: path) }
         power = PowerSwitch(isOn: autoStart)
     }
 

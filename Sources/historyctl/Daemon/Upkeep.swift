@@ -21,8 +21,9 @@ struct Clean: AsyncParsableCommand {
             try table.write(
                 report.stores.map { store in
                     [
-                        store.name, store.through ?? "", store.changes.map { String($0) } ?? "",
-                        store.keptFor.joined(separator: ", "), store.passedBy.joined(separator: ", "),
+                        store.name, store.through, String(store.changes),
+                        store.keptFor.map { "\($0.consumer) (\($0.changes))" }.joined(separator: ", "),
+                        store.passedBy.joined(separator: ", "),
                     ]
                 }, to: &output)
         }

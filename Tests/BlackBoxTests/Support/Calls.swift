@@ -15,8 +15,33 @@ struct Call: Sendable {
         let hook: String
         let delivery: String
         let transaction: Transaction?
+        /// None in a call that tells of expiry.
         let contexts: [Context]
         let transactions: [Transaction]?
+        let reason: String?
+        let lost: String?
+        let after: String?
+
+        private enum CodingKeys: CodingKey {
+            case store, consumer, hook, delivery, transaction, contexts, transactions, reason, lost, after
+        }
+
+        init(from decoder: any Decoder) throws {
+            let container = try decoder.container(keyedBy: CodingKeys.self)
+            store = try container.decode(String.self, forKey: .store)
+            consumer = try container.decode(String.self, forKey: .consumer)
+            hook = try container.decode(String.self, forKey: .hook)
+            delivery = try container.decode(String.self, forKey: .delivery)
+            transaction = try container.decodeIfPresent(Transaction.self, forKey: .transaction)
+            transactions = try container.decodeIfPresent([Transaction].self, forKey: .transactions)
+            reason = try container.decodeIfPresent(String.self, forKey: .reason)
+            lost = try container.decodeIfPresent(String.self, forKey: .lost)
+            after = try container.decodeIfPresent(String.self, forKey: .after)
+            contexts =
+                reason == nil
+                ? try container.decode([Context].self, forKey: .contexts)
+                : try container.decodeIfPresent([Context].self, forKey: .contexts) ?? []
+        }
     }
 
     struct Transaction: Decodable, Sendable {
@@ -59,9 +84,16 @@ struct Call: Sendable {
     }
 
     /// `audit/all MainApp 3 Widget person insert p1 p2`, or for a merge hook
-    /// `audit/merge MainApp [3 Widget person insert p1, …]`.
+    /// `audit/merge MainApp [3 Widget person insert p1, …]`, or where history was lost
+    /// `audit/all MainApp expired 3 > 9`.
     var summary: String {
         let head = "\(params.hook) \(params.consumer)"
+        if let reason = params.reason {
+            let numbers = [params.lost, params.after].map {
+                $0?.split(separator: ":").last.map(String.init) ?? "-"
+            }
+            return "\(head) \(reason) \(numbers[0]) > \(numbers[1])"
+        }
         if let transaction = params.transaction {
             let first = params.contexts.first
             let keys = params.contexts.map(\.key).joined(separator: " ")

@@ -1,0 +1,64 @@
+import GRDB
+
+/// One transaction of the cleaner.
+struct CleaningStep {
+    private(set) var deleted = 0
+    private(set) var isLast = true
+
+    /// - Parameters:
+    ///   - limit: Nothing after this is deleted.
+    ///   - size: How many changes are looked at.
+    init(_ db: Database, limit: Int64, rule: DeliveryRule, size: Int) throws {
+        let header = try HistoryHeader(db)
+        let goal = min(limit, header.newest)
+        let position = try Self.position(db, rule)
+        guard goal > position else { return }
+
+        var end = position
+        var going: [Int64] = []
+        var known: (origin: DatabaseValue, goes: Bool)?
+        var count = 0
+        let rows = try Row.fetchCursor(
+            try db.cachedStatement(
+                sql: """
+                    SELECT id, origin, kind & 3 = 3 AS void FROM historyd_change
+                    WHERE id > ? AND id <= ? ORDER BY id LIMIT ?
+                    """),
+            arguments: [position, goal, size])
+        while let row = try rows.next() {
+            end = row["id"]
+            count += 1
+            let origin: DatabaseValue = row["origin"]
+            if known?.origin != origin { known = (origin, rule.covers(Origin(origin).author)) }
+            if known?.goes == true || row["void"] { going.append(end) }
+        }
+        isLast = count < size
+        for id in going {
+            // The newest change is only emptied: its number must not be given again.
+            let sql =
+                id == header.newest
+                ? "UPDATE historyd_change SET origin = 0, kind = 3, object = NULL, detail = NULL WHERE id = ?"
+                : "DELETE FROM historyd_change WHERE id = ?"
+            try db.cachedStatement(sql: sql).execute(arguments: [id])
+        }
+        deleted = going.count
+        // An emptied change is deleted when it is the newest no longer.
+        let cleaned = isLast ? min(goal, header.newest - 1) : end
+        try db.cachedStatement(
+            sql: "INSERT OR REPLACE INTO historyd_store VALUES ('floor', ?), ('cleaned', ?), ('cleaned for', ?)"
+        )
+        .execute(arguments: [max(goal, header.floor), max(cleaned, position), rule.keeping])
+    }
+
+    /// How far was cleaned before; from the start again where a rule kept what this one does not.
+    private static func position(_ db: Database, _ rule: DeliveryRule) throws -> Int64 {
+        let row = try Row.fetchOne(
+            try db.cachedStatement(
+                sql: """
+                    SELECT (SELECT value FROM historyd_store WHERE key = 'cleaned'),
+                        (SELECT value FROM historyd_store WHERE key = 'cleaned for')
+                    """))
+        guard row?[1] == rule.keeping else { return 0 }
+        return row?[0] ?? 0
+    }
+}

@@ -1,0 +1,75 @@
+/// Cleaning by hand, under the same rule as the daemon's own, whether one runs or not.
+///
+/// It works on the store and the state database as they are. Cursors only move forward, so that a
+/// daemon that works meanwhile makes no plan wrong; neither do two cleanups at a time.
+public struct ManualCleaning: Sendable {
+    private let store: ServedStore
+    private let stateFolder: String
+
+    public init(_ store: ServedStore, stateFolder: String) {
+        self.store = store
+        self.stateFolder = stateFolder
+    }
+
+    /// What would go, and who holds back what. Nothing is deleted, and nothing else written.
+    ///
+    /// - Parameter force: Whether nobody is waited for; `passedBy` names those who lose history.
+    /// - Throws: `HistoryError`.
+    public func report(force: Bool = false) throws -> CleaningReport {
+        let reader = try HistoryReader(path: store.path)
+        let plan = try plan(reader, force: force)
+        let report = try reader.read { db in try CleaningReport(plan, rule: store.rule, db) }
+        try reader.close()
+        return report
+    }
+
+    /// Deletes what the report says.
+    ///
+    /// - Parameter shouldStop: Asked between steps.
+    /// - Returns: What was planned, and what came of it.
+    /// - Throws: `HistoryError`.
+    public func clean(force: Bool = false, shouldStop: @Sendable () -> Bool = { false }) async throws
+        -> (report: CleaningReport, outcome: HistoryCleaner.Outcome)
+    {
+        let report = try report(force: force)
+        let outcome = try await HistoryCleaner(path: store.path, rule: store.rule)
+            .clean(through: report.floorAfter.number, shouldStop: shouldStop)
+        return (report, outcome)
+    }
+
+    private func plan(_ reader: HistoryReader, force: Bool) throws -> CleaningPlan {
+        // Without a state nobody has had anything; it is not made for that.
+        guard FileID(of: StateDatabase.path(folder: stateFolder, store: reader.storeID)) != nil else {
+            let holders = store.mustHaveHad.map {
+                CleaningPlan.Holder(consumer: $0, number: nil, standing: .zero)
+            }
+            return CleaningPlan(
+                holders, newest: try reader.newestToken().number, maximumDuration: store.maximumDuration,
+                force: force)
+        }
+        let state = try StateDatabase(folder: stateFolder, store: reader.storeID, clock: store.clock)
+        let plan = try CleaningPlan(store, reader: reader, state: state, force: force)
+        try state.close()
+        return plan
+    }
+}
+
+extension CleaningPlan {
+    /// The plan for a store as it stands.
+    ///
+    /// - Throws: `HistoryError`.
+    init(_ store: ServedStore, reader: HistoryReader, state: StateDatabase, force: Bool = false) throws {
+        let cursors = try state.cursors()
+        let newest = try reader.newestToken().number
+        let holders = try store.mustHaveHad.map { consumer in
+            guard let cursor = cursors[consumer] else {
+                return Holder(consumer: consumer, number: nil, standing: .zero)
+            }
+            let standing = Standstill.duration(
+                of: cursor, newest: newest, firstMissing: try reader.time(after: cursor.number),
+                now: store.clock.wall(), served: state.served)
+            return Holder(consumer: consumer, number: cursor.number, standing: standing)
+        }
+        self.init(holders, newest: newest, maximumDuration: store.maximumDuration, force: force)
+    }
+}

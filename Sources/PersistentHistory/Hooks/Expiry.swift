@@ -1,0 +1,43 @@
+/// Why a consumer does not go on where it was, and where it goes on instead.
+public struct Expiry: Sendable, Hashable {
+    public enum Reason: String, Sendable, Hashable {
+        /// The history after its place has been deleted.
+        case expired
+        /// Its place is ahead of the store, which was replaced or restored from a backup.
+        case restored
+        /// It is new, and history has been deleted before it came.
+        case late
+    }
+
+    public let reason: Reason
+    /// The place that was lost; nil for a consumer that is new.
+    public let lost: HistoryToken?
+    /// It is told of everything after this.
+    public let after: HistoryToken
+
+    public init(reason: Reason, lost: HistoryToken?, after: HistoryToken) {
+        self.reason = reason
+        self.lost = lost
+        self.after = after
+    }
+}
+
+/// Tells a hook, once, that its consumer has lost history: what the plugin has made of it so far
+/// has to be made anew from the store as it is.
+public struct ExpiredCall: Sendable {
+    public let header: HookCallHeader
+    public let expiry: Expiry
+
+    public init(header: HookCallHeader, expiry: Expiry) {
+        self.header = header
+        self.expiry = expiry
+    }
+
+    init(_ expiry: Expiry, hook: Hook, store: String, consumer: String) {
+        let lost = expiry.lost.map { "\($0)" } ?? "\(expiry.after.store):-"
+        header = HookCallHeader(
+            store: store, consumer: consumer, hook: hook.name, hookID: hook.id,
+            delivery: "\(lost)>\(expiry.after.number)/\(consumer)/\(hook.name)")
+        self.expiry = expiry
+    }
+}

@@ -1,0 +1,179 @@
+import GRDB
+internal import Glibc
+
+/// A replica's file: its connection, and what stands in it beside the rows.
+///
+/// - `historyd_replica`: the place in the history that the rows show (`number`), and how far changes
+///   have been taken in (`taken`), which is further while the consumer catches up.
+/// - `historyd_pending`: the objects of the changes between the two.
+/// - `historyd_object`: the tables and indexes that were made, with the store's words for them.
+struct ReplicaFile {
+    let path: String
+    let queue: DatabaseQueue
+    private let file: FileID?
+
+    struct Place: Equatable {
+        let store: StoreID
+        var number: Int64
+        var taken: Int64
+    }
+
+    /// Opens a replica, and makes it where there is none.
+    ///
+    /// - Throws: `HistoryError` with `.replicaUnwritable` or `.replicaDamaged`.
+    init(_ path: String) throws {
+        self.path = path
+        queue = try Self.translating(path) {
+            var configuration = Configuration()
+            configuration.busyMode = .timeout(1)
+            configuration.foreignKeysEnabled = false
+            let queue = try DatabaseQueue(path: path, configuration: configuration)
+            try queue.writeWithoutTransaction { db in
+                try Self.refuseOthers(db, path)
+                try db.execute(
+                    sql: """
+                        PRAGMA journal_mode = WAL; -- Readers go on with what they see while a merge is written.
+                        PRAGMA synchronous = NORMAL;
+                        PRAGMA journal_size_limit = 67108864;
+                        PRAGMA ignore_check_constraints = ON; -- What the store holds is right.
+                        CREATE TABLE IF NOT EXISTS historyd_replica (
+                            store TEXT NOT NULL, number INTEGER NOT NULL, taken INTEGER NOT NULL);
+                        CREATE TABLE IF NOT EXISTS historyd_pending (
+                            entity TEXT, object TEXT, PRIMARY KEY (entity, object)) WITHOUT ROWID;
+                        CREATE TABLE IF NOT EXISTS historyd_object (
+                            name TEXT PRIMARY KEY, type TEXT NOT NULL, entity TEXT NOT NULL, sql TEXT NOT NULL) WITHOUT ROWID;
+                        """)
+            }
+            return queue
+        }
+        file = FileID(of: path)
+    }
+
+    /// A path that was mistyped must not cost anybody a table.
+    private static func refuseOthers(_ db: Database, _ path: String) throws {
+        let names = Set(try String.fetchAll(db, sql: "SELECT name FROM sqlite_schema WHERE type = 'table'"))
+        guard !names.isEmpty, !names.contains("historyd_replica") else { return }
+        throw HistoryError(
+            .replicaUnwritable,
+            "The replica can not be made at \"\(path)\": that is a database of something else.",
+            hint: "Name a path of its own in the configuration.")
+    }
+
+    /// Whether the path still leads to this file: a file that was deleted could be written for ever.
+    var isThere: Bool { file != nil && FileID(of: path) == file }
+
+    /// The bytes of the write-ahead log, which can not be shortened while a reader is in it.
+    var logSize: Int64 {
+        var status = stat()
+        return stat(path + "-wal", &status) == 0 ? Int64(status.st_size) : 0
+    }
+
+    /// Puts a damaged file out of the way.
+    ///
+    /// - Returns: Where it is now.
+    /// - Throws: `HistoryError` with `.replicaDamaged`.
+    static func moveAside(_ path: String) throws -> String {
+        let place = path + ".damaged"
+        for suffix in ["", "-wal", "-shm"] where rename(path + suffix, place + suffix) != 0 && errno != ENOENT {
+            throw HistoryError(
+                .replicaDamaged,
+                "The replica \"\(path)\" is damaged, and can not be moved away: \(String(cString: strerror(errno))).",
+                hint: "Delete it; it is made anew.")
+        }
+        return place
+    }
+
+    // MARK: Access
+
+    /// Runs a body outside a transaction.
+    ///
+    /// - Throws: `HistoryError` with `.replicaUnwritable` or `.replicaDamaged`; what else the body throws.
+    func access<T>(_ body: (Database) throws -> T) throws -> T {
+        try Self.translating(path) { try queue.writeWithoutTransaction(body) }
+    }
+
+    /// Runs a body in one transaction, which takes the replica's write lock.
+    func write<T>(_ body: (Database) throws -> T) throws -> T {
+        try Self.translating(path) { try queue.inTransaction(.immediate, body) }
+    }
+
+    func close() throws { try queue.close() }
+
+    static func translating<T>(_ path: String, _ body: () throws -> T) throws -> T {
+        do {
+            return try body()
+        } catch let error as DatabaseError {
+            let said = error.message ?? "SQLite result \(error.resultCode.rawValue)"
+            switch error.resultCode {
+            case .SQLITE_CORRUPT, .SQLITE_NOTADB:
+                throw HistoryError(
+                    .replicaDamaged, "The replica \"\(path)\" is damaged: \(said).",
+                    hint: "Delete it; it is made anew.", cause: error)
+            case .SQLITE_BUSY, .SQLITE_LOCKED:
+                throw HistoryError(
+                    .replicaUnwritable, "The replica \"\(path)\" is locked by another process.",
+                    hint: "A replica is for reading.", cause: error)
+            default:
+                throw HistoryError(
+                    .replicaUnwritable, "The replica \"\(path)\" can not be written: \(said).",
+                    hint: "Check the permissions and space of its folder.", cause: error)
+            }
+        }
+    }
+
+    // MARK: Place
+
+    func place(_ db: Database) throws -> Place? {
+        let row = try Row.fetchOne(
+            try db.cachedStatement(sql: "SELECT store, number, taken FROM historyd_replica WHERE rowid = 1"))
+        return row.map { Place(store: StoreID($0["store"]), number: $0["number"], taken: $0["taken"]) }
+    }
+
+    func setPlace(_ place: Place, _ db: Database) throws {
+        try db.cachedStatement(
+            sql: "INSERT OR REPLACE INTO historyd_replica (rowid, store, number, taken) VALUES (1, ?, ?, ?)"
+        )
+        .execute(arguments: [place.store.text, place.number, place.taken])
+    }
+
+    // MARK: Pending
+
+    func addPending(_ objects: [String: Set<ObjectID>], _ db: Database) throws {
+        let insert = try db.cachedStatement(sql: "INSERT OR IGNORE INTO historyd_pending VALUES (?, ?)")
+        for (entity, objects) in objects {
+            for object in objects { try insert.execute(arguments: [entity, object.keyText]) }
+        }
+    }
+
+    /// The keys of the pending objects of an entity.
+    func pending(_ entity: String, _ db: Database) throws -> RowCursor {
+        try Row.fetchCursor(
+            try db.cachedStatement(sql: "SELECT object FROM historyd_pending WHERE entity = ?"),
+            arguments: [entity])
+    }
+
+    func hasPending(_ db: Database) throws -> Bool {
+        try Row.fetchOne(try db.cachedStatement(sql: "SELECT 1 FROM historyd_pending LIMIT 1")) != nil
+    }
+}
+
+extension ObjectID {
+    /// As in the object's URL: what tells it apart within its entity.
+    var keyText: String {
+        if isRowID, case .integer(let rowid)? = values.first { return "rowid\(rowid)" }
+        var text: [UInt8] = []
+        ObjectURL.appendKey(values, to: &text)
+        return String(decoding: text, as: UTF8.self)
+    }
+
+    /// Reads the text back; nil where the entity has another kind of key by now.
+    init?(keyText: String, keyedBy key: Entity.Key) {
+        if key == .rowid, keyText.hasPrefix("rowid"), let rowid = Int64(keyText.dropFirst(5)) {
+            self.init(columns: ["rowid"], values: [.integer(rowid)], isRowID: true)
+        } else if let object = ObjectIDURL("x-history://-/-/\(keyText)")?.objectID(keyedBy: key) {
+            self = object
+        } else {
+            return nil
+        }
+    }
+}

@@ -1,0 +1,51 @@
+/// The default merge as a part of its own: keeps one replica of one store.
+///
+/// A merge hook may merge with it in its own way, beside the daemon's or the tracker's own merging.
+public actor ReplicaMerger {
+    public nonisolated let context: ReplicaContext
+    public nonisolated var name: String { context.name }
+    private let replica: Replica
+    private let snapshots: StoreSnapshots
+
+    /// - Parameter storePath: Where the rows are read from.
+    public init(_ context: ReplicaContext, storePath: String) {
+        self.context = context
+        replica = Replica(context, storePath: storePath)
+        snapshots = StoreSnapshots(storePath)
+    }
+
+    /// Opens the replica, and fills it from a snapshot of the store where it is new, another store's, or
+    /// its place has expired.
+    ///
+    /// - Returns: How far in the history it has taken in changes, and whether it was just filled.
+    /// - Throws: `HistoryError`.
+    @discardableResult
+    public func prepare() throws -> (number: Int64, isFilled: Bool) {
+        let preparation = try replica.prepare(snapshots)
+        return (preparation.number, preparation.isFilled)
+    }
+
+    /// Brings the rows of changed objects to the replica, in one transaction with its place.
+    ///
+    /// It shows them as soon as there is nothing newer in the store than `end`: before that its rows
+    /// might be half of a later transaction's.
+    ///
+    /// - Parameter end: The place that the replica has afterwards.
+    /// - Returns: How many of the transactions it had not merged before.
+    /// - Throws: `HistoryError`.
+    @discardableResult
+    public func merge(_ transactions: [HistoryTransaction], through end: Int64) throws -> Int {
+        try prepare()
+        try snapshots.read { store in
+            guard try HistoryHeader(store).newest == end else { return }
+            try replica.stage(transactions, of: transactions, through: end, from: store)
+        }
+        return try replica.merge(transactions, through: end).transactions
+    }
+
+    /// Ends the connections; the next use opens them anew.
+    public func close() {
+        replica.close()
+        snapshots.close()
+    }
+}

@@ -1,0 +1,27 @@
+import GRDB
+
+/// A connection to the store for reading its rows, beside the one that reads its history: a large
+/// copy keeps nobody else waiting.
+final class StoreSnapshots {
+    private let path: String
+    private var queue: DatabaseQueue?
+
+    init(_ path: String) { self.path = path }
+
+    /// Runs a body in one read transaction.
+    ///
+    /// - Throws: `HistoryError`.
+    func read<T>(_ body: (Database) throws -> T) throws -> T {
+        let queue = try self.queue ?? StoreConnection.open(path, .read, patience: 1)
+        self.queue = queue
+        return try HistoryError.translating(path) {
+            try StoreConnection.rollingBack(path) { try queue.read(body) }
+        }
+    }
+
+    func close() {
+        // Nothing is written here: a failure to close loses nothing.
+        try? queue?.close()
+        queue = nil
+    }
+}

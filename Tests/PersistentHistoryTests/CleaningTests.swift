@@ -1,0 +1,170 @@
+import Foundation
+import GRDB
+import TestSupport
+import Testing
+
+@testable import PersistentHistory
+
+/// What a cleanup deletes, keeps, tells, and gives back.
+@Suite(.timeLimit(.minutes(5))) struct HistoryCleaningTests {
+    @Test("The report says what would go and who holds back what; nothing is deleted for it")
+    func report() async throws {
+        let store = try GatekeeperStore()
+        let served = store.served(["Fast", "Slow", "New"])
+        try store.write("A", "INSERT INTO t VALUES (1, 1), (2, 2)")
+        try await store.serve(store.served(["Fast", "Slow"]), [Listener().observer()])
+        try store.write("NSCloudKitMirroringDelegate.export", "INSERT INTO t VALUES (3, 3)")
+        try store.write("A", "INSERT INTO t VALUES (4, 4)")
+        try await store.serve(store.served(["Fast", "Slow"]), [Listener().observer()])
+        let state = try store.state()
+        try state.save(Cursor(number: 2, movedAt: .now), of: "Slow")
+        try state.close()
+
+        let cleaning = ManualCleaning(store.served(["Fast", "Slow"]), stateFolder: store.folder.path)
+        let report = try cleaning.report()
+        #expect(report.deleting == 2)
+        #expect(report.keepingByRule == 0)
+        #expect(report.blockers.map(\.holder.name) == ["Slow"])
+        #expect(report.blockers.map(\.changes) == [2])
+        #expect([report.floor.number, report.floorAfter.number, report.newest.number] == [0, 2, 4])
+        let forced = try cleaning.report(force: true)
+        #expect(forced.deleting == 3)
+        #expect(forced.keepingByRule == 1)
+        #expect(forced.passedBy.map(\.name) == ["Slow"])
+        #expect(forced.floorAfter.number == 4)
+        // Who has had nothing yet blocks it altogether.
+        let all = try ManualCleaning(served, stateFolder: store.folder.path).report()
+        #expect(all.deleting == 0)
+        #expect(all.blockers.map(\.holder.name) == ["New", "Slow"])
+        #expect(try store.history() == [1, 2, 3, 4])
+
+        #expect(try await cleaning.clean(force: true).outcome.deleted == 3)
+        #expect(try store.history() == [3])
+    }
+
+    @Test("Where there is no state, none is made, and nothing goes")
+    func noState() async throws {
+        let store = try GatekeeperStore()
+        try store.write("A", "INSERT INTO t VALUES (1, 1)")
+        let folder = store.folder.file("nowhere")
+        let report = try await ManualCleaning(store.served(["Main"]), stateFolder: folder).clean().report
+        #expect(report.blockers.map(\.holder.name) == ["Main"])
+        #expect(!FileManager.default.fileExists(atPath: folder))
+        #expect(try store.history() == [1])
+    }
+
+    @Test("A consumer that was taken out of the configuration holds back nothing")
+    func removed() async throws {
+        let store = try GatekeeperStore()
+        try store.write("A", "INSERT INTO t VALUES (1, 1)", "INSERT INTO t VALUES (2, 2)")
+        try await store.serve(store.served(["Main", "Gone"]))
+        let state = try store.state()
+        try state.save(Cursor(number: 0, movedAt: .now), of: "Gone")
+        try state.close()
+        let turns = { (consumers: [String]) in
+            try await store.serve(
+                store.served(consumers, cleaning: .byNotification(times: 1)), [Listener().observer()])
+        }
+        try store.write("A", "INSERT INTO t VALUES (3, 3)")
+        _ = try await turns(["Main"])
+        #expect(try store.history().isEmpty)
+        #expect(try store.cursor("Gone") == nil)
+    }
+
+    @Test("Two transactions of one millisecond, of which a consumer has had one")
+    func oneMillisecond() async throws {
+        let store = try GatekeeperStore()
+        try store.write("A", "INSERT INTO t VALUES (1, 1)", "INSERT INTO t VALUES (2, 2)")
+        try store.write(
+            nil,
+            "UPDATE historyd_change SET origin = 'k' || id || char(9) || '1' || char(9) || '5' || char(9) || 'A'"
+        )
+        let stop = StopSignal()
+        let second = Listener { line, _ in line == "insert t 2" }
+        let events = EventLog { if case .hookHeld = $0 { stop.request() } }
+        let served = store.served(["Main"])
+        try await store.runner(served, [second.observer()], events, stop: stop).runOnce()
+        _ = try await ManualCleaning(served, stateFolder: store.folder.path).clean()
+        #expect(try store.history() == [2])
+        let listener = Listener()
+        try await store.serve(served, [listener.observer()])
+        #expect(listener.all() == ["insert t 2"])
+    }
+
+    @Test("A rule that covers more takes away what an earlier one kept")
+    func widerRule() async throws {
+        let store = try GatekeeperStore()
+        try store.write("NSCloudKitMirroringDelegate.import", "INSERT INTO t VALUES (1, 1)")
+        try store.write("Stranger", "INSERT INTO t VALUES (2, 2)")
+        try store.write("Batch", "INSERT INTO t VALUES (3, 3)", "INSERT INTO t VALUES (4, 4)")
+        let rules = [
+            DeliveryRule(authors: ["Batch"], deliversUnlisted: false), DeliveryRule(authors: ["Batch"]),
+            DeliveryRule(authors: ["Batch"], deliversUnlisted: false, includingMirroring: true),
+        ]
+        var left: [[Int64]] = []
+        for rule in rules {
+            _ = try await HistoryCleaner(path: store.path, rule: rule).clean(through: 4)
+            left.append(try store.history())
+        }
+        #expect(left == [[1, 2], [1], []])
+    }
+
+    @Test("Space is given back where the store allows it, and otherwise free for reuse")
+    func space() async throws {
+        let many = """
+            WITH RECURSIVE c (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 20000)
+            INSERT INTO t SELECT i, i FROM c
+            """
+        let served = DeliveryRule(authors: [])
+        let giving = try GatekeeperStore(pragmas: "PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL")
+        try giving.write("A", many)
+        let before = try GatekeeperStore.read(giving.path) {
+            try Int64.fetchOne($0, sql: "PRAGMA page_count") ?? 0
+        }
+        let given = try await HistoryCleaner(path: giving.path, rule: served).clean(through: .max)
+        let after = try GatekeeperStore.read(giving.path) {
+            try Int64.fetchOne($0, sql: "PRAGMA page_count") ?? 0
+        }
+        #expect(given.givenBack == (before - after) * 4096)
+        #expect(given.givenBack > 500_000)
+        #expect(given.free == 0)
+
+        let keeping = try GatekeeperStore()
+        try keeping.write("A", many)
+        let kept = try await HistoryCleaner(path: keeping.path, rule: served).clean(through: .max)
+        #expect(kept.givenBack == 0)
+        #expect(kept.free > 500_000)
+        #expect(kept.deleted == 20_000)
+    }
+
+    @Test("A turn is not used up by not being ready, and the timer survives a restart")
+    func turns() async throws {
+        let store = try GatekeeperStore()
+        let served = store.served(["Main"], cleaning: .byDuration(.seconds(100)))
+        try store.write("A", "INSERT INTO t VALUES (1, 1)", "INSERT INTO t VALUES (2, 2)")
+        let reader = try HistoryReader(path: store.path)
+        let state = try store.state()
+        let turns = CleaningTurns(
+            served, reader: reader, state: state, reporter: SilentReporter(), stop: StopSignal())
+        // Nobody has a place yet.
+        #expect(await !turns.cleanIfDue())
+        #expect(try state.cleaning().at == nil)
+        try state.close()
+        try reader.close()
+        try await store.serve(served)
+        #expect(try store.history().isEmpty)
+
+        try store.write("A", "INSERT INTO t VALUES (3, 3)", "INSERT INTO t VALUES (4, 4)")
+        store.clock.advance(99_000)
+        try await store.serve(served)
+        #expect(try store.history() == [3, 4])
+        store.clock.advance(1000)
+        try await store.serve(served)
+        #expect(try store.history().isEmpty)
+        // Set back, the clock does not put it off.
+        try store.write("A", "INSERT INTO t VALUES (5, 5)", "INSERT INTO t VALUES (6, 6)")
+        store.clock.set(by: -1_000_000)
+        try await store.serve(served)
+        #expect(try store.history().isEmpty)
+    }
+}

@@ -1,0 +1,216 @@
+import Foundation
+import GRDB
+import TestSupport
+
+@testable import PersistentHistory
+
+/// Clocks that stand still until they are moved.
+final class ManualClock: Sendable {
+    private let times = Locked((wall: Int64(1_700_000_000_000), elapsed: Int64(0)))
+
+    var clock: HistoryClock {
+        HistoryClock(
+            wall: { HistoryTimestamp(milliseconds: self.times.withLock { $0.wall }) },
+            elapsed: { .milliseconds(self.times.withLock { $0.elapsed }) })
+    }
+
+    func advance(_ milliseconds: Int64) {
+        times.withLock {
+            $0.wall += milliseconds
+            $0.elapsed += milliseconds
+        }
+    }
+
+    /// Somebody sets the wall clock.
+    func set(by milliseconds: Int64) { times.withLock { $0.wall += milliseconds } }
+}
+
+/// A store with two tables, in a folder of its own.
+final class GatekeeperStore: Sendable {
+    let folder: TemporaryFolder
+    let path: String
+    let clock = ManualClock()
+
+    init(
+        _ schema: String =
+            "CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER); CREATE TABLE u (id INTEGER PRIMARY KEY, n INTEGER)",
+        pragmas: String = "PRAGMA journal_mode = WAL"
+    ) throws {
+        folder = try TemporaryFolder()
+        path = folder.file("s.sqlite")
+        let queue = try DatabaseQueue(path: path)
+        try queue.writeWithoutTransaction { db in
+            try db.execute(sql: pragmas)
+            try db.execute(sql: schema)
+        }
+        try queue.close()
+        let tables = try Self.read(path) {
+            try String.fetchAll($0, sql: "SELECT name FROM sqlite_schema WHERE type = 'table'")
+        }
+        try Tracking.track(path, Dictionary(uniqueKeysWithValues: tables.map { ($0, nil) }))
+    }
+
+    /// A connection that writes as an author.
+    func writer(_ author: String?) throws -> DatabaseQueue {
+        var configuration = Configuration()
+        configuration.busyMode = .timeout(60)
+        configuration.prepareDatabase { db in
+            try db.execute(sql: "PRAGMA synchronous = OFF")
+            if let author {
+                try db.installHistory()
+                try db.declareAuthor(author)
+            }
+        }
+        return try DatabaseQueue(path: path, configuration: configuration)
+    }
+
+    /// Each script is one transaction.
+    func write(_ author: String?, _ scripts: String...) throws {
+        let queue = try writer(author)
+        for script in scripts { try queue.write { db in try db.execute(sql: script) } }
+        try queue.close()
+    }
+
+    static func read<T>(_ path: String, _ body: (Database) throws -> T) throws -> T {
+        var configuration = Configuration()
+        configuration.busyMode = .timeout(60)
+        let queue = try DatabaseQueue(path: path, configuration: configuration)
+        defer { try? queue.close() }
+        return try queue.read(body)
+    }
+
+    /// The rows of both tables, as text.
+    func rows(of file: String? = nil, _ tables: [String] = ["t", "u"]) throws -> [String] {
+        try Self.read(file ?? path) { db in
+            try tables.flatMap { table in
+                try Row.fetchAll(db, sql: "SELECT * FROM \(table) ORDER BY 1").map { "\(table) \($0)" }
+            }
+        }
+    }
+
+    /// The numbers of the changes that are there, without one that is only a number.
+    func history() throws -> [Int64] {
+        try Self.read(path) {
+            try Int64.fetchAll($0, sql: "SELECT id FROM historyd_change WHERE kind & 3 <> 3 ORDER BY id")
+        }
+    }
+
+    func replica(_ name: String = "view", entities: Set<String>? = nil) -> ReplicaContext {
+        ReplicaContext(name: name, path: folder.file("\(name).sqlite"), entities: entities)
+    }
+
+    func served(
+        _ consumers: [String], contexts: [String: [ReplicaContext]] = [:], rule: DeliveryRule? = nil,
+        cleaning: CleaningStrategy = .none, maximumDuration: Duration? = nil
+    ) -> ServedStore {
+        let rule = rule ?? DeliveryRule(authors: Set(consumers))
+        return ServedStore(
+            name: "s", path: path, entities: nil, rule: rule,
+            consumers: consumers.map {
+                Consumer(store: "s", author: $0, rule: rule, contexts: contexts[$0] ?? [])
+            }, cleaning: cleaning, maximumDuration: maximumDuration, clock: clock.clock)
+    }
+
+    func runner(
+        _ store: ServedStore, _ hooks: [Hook] = [], _ reporter: any PipelineReporter,
+        stop: StopSignal = StopSignal()
+    ) -> StoreRunner {
+        StoreRunner(store, hooks: HookRegistry(hooks), stateFolder: folder.path, reporter: reporter, stop: stop)
+    }
+
+    /// Works off everything there is, and tells what happened.
+    @discardableResult
+    func serve(_ store: ServedStore, _ hooks: [Hook] = []) async throws -> EventLog {
+        let events = EventLog()
+        try await runner(store, hooks, events).runOnce()
+        return events
+    }
+
+    func state() throws -> StateDatabase {
+        try StateDatabase(folder: folder.path, store: HistoryReader(path: path).storeID, clock: clock.clock)
+    }
+
+    func cursor(_ consumer: String) throws -> Int64? {
+        let state = try state()
+        defer { try? state.close() }
+        return try state.cursor(of: consumer)?.number
+    }
+}
+
+/// Runs what blocks on a thread of its own: the tests' own threads are few.
+func onThread<T: Sendable>(_ body: @escaping @Sendable () throws -> T) async throws -> T {
+    try await withCheckedThrowingContinuation { continuation in
+        Thread { continuation.resume(with: Result { try body() }) }.start()
+    }
+}
+
+/// Remembers what happened.
+final class EventLog: PipelineReporter {
+    private let events = Locked<[PipelineEvent]>([])
+    private let onReport: @Sendable (PipelineEvent) -> Void
+
+    init(_ onReport: @escaping @Sendable (PipelineEvent) -> Void = { _ in }) { self.onReport = onReport }
+
+    func report(_ event: PipelineEvent) {
+        events.withLock { $0.append(event) }
+        onReport(event)
+    }
+
+    func all() -> [PipelineEvent] { events.withLock { $0 } }
+    func names() -> [String] { all().map { String("\($0)".prefix { $0 != "(" }) } }
+    func count(_ name: String) -> Int { names().count { $0 == name } }
+}
+
+/// A hook that remembers what it was told: `insert t 5`, or `expired 3 > 9`.
+final class Listener: HookEndpoint {
+    private let told = Locked<[String]>([])
+    private let failing: @Sendable (String, _ attempt: Int) -> Bool
+
+    init(failing: @escaping @Sendable (String, Int) -> Bool = { _, _ in false }) { self.failing = failing }
+
+    func all() -> [String] { told.withLock { $0 } }
+
+    private func tell(_ line: String) throws(HookFailure) {
+        let attempt = told.withLock { told in
+            told.append(line)
+            return told.count { $0 == line }
+        }
+        if failing(line, attempt) { throw HookFailure(.refused, "not now") }
+    }
+
+    func observe(_ calls: [ObserverCall]) async -> ObserverOutcome {
+        for (index, call) in calls.enumerated() {
+            let objects = call.changes.map { change in
+                change.objectID.values.map { if case .integer(let id) = $0 { String(id) } else { "?" } }
+                    .joined(separator: ",")
+            }
+            let first = call.changes.first
+            let line =
+                "\(first?.operation.rawValue ?? "") \(first?.entity.name ?? "") \(objects.joined(separator: " "))"
+            do throws(HookFailure) {
+                try tell(line)
+            } catch {
+                return ObserverOutcome(succeeded: index, failure: error)
+            }
+        }
+        return ObserverOutcome(succeeded: calls.count)
+    }
+
+    func merge(_ call: MergeCall) async throws(HookFailure) -> MergeResult { MergeResult(.goOn) }
+
+    func expired(_ call: ExpiredCall) async throws(HookFailure) {
+        let lost = call.expiry.lost.map { "\($0.number)" } ?? "-"
+        try tell("\(call.expiry.reason.rawValue) \(lost) > \(call.expiry.after.number)")
+    }
+
+    func observer(
+        _ name: String = "p/o", for consumer: String? = nil, attempts: Int = 1,
+        then: FailurePolicy.AfterLastAttempt = .hold
+    ) -> Hook {
+        Hook(
+            id: UUID(), name: name, kind: .observer, consumer: consumer, endpoint: self,
+            policy: FailurePolicy(
+                attempts: attempts, initialDelay: .milliseconds(1), maximumDelay: .milliseconds(1),
+                afterLastAttempt: then))
+    }
+}
