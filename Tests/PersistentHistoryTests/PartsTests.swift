@@ -1,3 +1,4 @@
+import Foundation
 import PersistentHistory
 import Testing
 
@@ -18,6 +19,30 @@ import Testing
             try store.write("INSERT INTO person (id) VALUES (21)")
             let last = try store.write("DELETE FROM person")
             #expect(try await changes.next() == last)
+            observer.stop()
+            #expect(try await changes.next() == nil)
+        }
+    }
+
+    /// One store moves into the place of another that was not there at first.
+    @Test func observerOfAStoreThatComesAndIsReplaced() async throws {
+        let first = try TrackedStore()
+        let second = try TrackedStore()
+        let path = first.path + ".link"
+        let observer = try StoreObserver()
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { try await observer.run() }
+            var changes = try observer.remoteChanges(of: path).makeAsyncIterator()
+            let new = try first.write("INSERT INTO person (id) VALUES (1)")
+            for (store, token) in [
+                (first, new), (second, try second.write("INSERT INTO person (id) VALUES (1)")),
+            ] {
+                #expect(symlink(store.path, path + ".new") == 0)
+                #expect(rename(path + ".new", path) == 0)
+                #expect(try await changes.next() == token)
+                let next = try store.write("INSERT INTO person (id) VALUES (2)")
+                #expect(try await changes.next() == next)
+            }
             observer.stop()
             #expect(try await changes.next() == nil)
         }

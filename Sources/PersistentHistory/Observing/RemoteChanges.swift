@@ -7,7 +7,8 @@
 /// ```
 ///
 /// Commits that come while nobody waits are one element. Whoever made them is told of, this
-/// process included. A store may come, go and be replaced meanwhile; for one consumer only.
+/// process included. The store may come, go and be replaced meanwhile; while it is not there, or
+/// not tracked, nothing changes. For one consumer: each iterator begins anew.
 public struct RemoteChanges: AsyncSequence, Sendable {
     public typealias Element = HistoryToken
 
@@ -35,8 +36,8 @@ public struct RemoteChanges: AsyncSequence, Sendable {
         /// Waits for a commit.
         ///
         /// - Returns: Nil when the observer has ended, or the task is cancelled.
-        /// - Throws: `ObserverError` where the store can not be watched any longer; `HistoryError`
-        ///   where it is not tracked, or can not be read.
+        /// - Throws: `ObserverError` where the store can not be watched any longer, `HistoryError`
+        ///   where it can not be read.
         public mutating func next(isolation actor: isolated (any Actor)?) async throws -> HistoryToken? {
             while true {
                 switch step {
@@ -62,23 +63,35 @@ extension StoreObserver {
     /// Begins to watch a store for commits.
     ///
     /// - Parameter last: Tell of everything after this; nil for what comes from now on.
-    /// - Throws: `ObserverError`, as `watch` does.
-    public func remoteChanges(of path: String, after last: HistoryToken? = nil) throws(ObserverError)
-        -> RemoteChanges
-    {
-        RemoteChanges(signals: try watch(path), path: path, last: last)
+    /// - Throws: `ObserverError`, as `watch` does, and `HistoryError` where the store can not be read.
+    public func remoteChanges(of path: String, after last: HistoryToken? = nil) throws -> RemoteChanges {
+        let signals = try watch(path)
+        return RemoteChanges(signals: signals, path: path, last: try last ?? Lookout.newest(of: path))
     }
 }
 
 /// The connection by which one iterator looks for what is new.
 private final class Lookout {
     private let path: String
+    /// Nil while there was no history: all of it is new.
     private var last: HistoryToken?
     private var opened: (reader: HistoryReader, probe: WriterProbe)?
 
     init(path: String, last: HistoryToken?) {
         self.path = path
         self.last = last
+    }
+
+    /// Nil where there is no history.
+    static func newest(of path: String) throws -> HistoryToken? {
+        do {
+            let reader = try HistoryReader(path: path)
+            let newest = try reader.newestToken()
+            try reader.close()
+            return newest
+        } catch let error as HistoryError where error.code == .storeMissing || error.code == .notTracked {
+            return nil
+        }
     }
 
     deinit {
@@ -105,7 +118,11 @@ private final class Lookout {
             let new = (reader, try WriterProbes.shared.take(path))
             opened = new
             return new
-        } catch let error as HistoryError where error.code == .storeMissing || error.code == .storeBusy {
+        } catch let error as HistoryError where error.code == .storeMissing || error.code == .notTracked {
+            return nil
+        } catch let error as ObserverError where error.code == .missing {
+            return nil
+        } catch let error as HistoryError where error.code == .storeBusy {
             return nil
         }
     }
@@ -118,7 +135,7 @@ private final class Lookout {
         do {
             let newest = try reader.newestToken()
             defer { last = newest }
-            guard let last else { return nil }
+            guard let last else { return newest.number > 0 ? newest : nil }
             return newest.store != last.store || newest.number > last.number ? newest : nil
         } catch let error as HistoryError where error.code == .storeBusy {
             return nil

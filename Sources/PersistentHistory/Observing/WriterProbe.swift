@@ -98,6 +98,14 @@ public final class WriterProbe: Sendable {
         }
     }
 
+    /// Whether the file has no name any more.
+    var isOfDeletedFile: Bool {
+        descriptors.withLock { descriptors in
+            var status = stat()
+            return fstat(descriptors.store, &status) == 0 && status.st_nlink == 0
+        }
+    }
+
     /// The `-shm` that a writer uses now. It comes with the first connection in WAL mode and goes with the last one.
     private func currentShm(_ descriptors: inout Descriptors) throws(ObserverError) -> Int32? {
         if let shm = descriptors.shm {

@@ -19,6 +19,24 @@ final class WriterProbes: Sendable {
 
     func keep(_ probe: WriterProbe) {
         guard let file = probe.file else { return }
-        idle.withLock { $0[file, default: []].append(probe) }
+        idle.withLock { idle in
+            idle[file, default: []].append(probe)
+            // A file that was deleted would keep its space, and nobody asks for its locks again.
+            for (file, probes) in idle where probes.contains(where: \.isOfDeletedFile) {
+                idle[file] = probes.filter { !$0.isClosedNow() }
+            }
+        }
+    }
+}
+
+extension WriterProbe {
+    /// Closes it, unless this process is seen to hold locks.
+    fileprivate func isClosedNow() -> Bool {
+        do throws(ObserverError) {
+            try close()
+            return true
+        } catch {
+            return false
+        }
     }
 }

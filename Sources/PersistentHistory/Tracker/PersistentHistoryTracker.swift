@@ -87,10 +87,15 @@ public actor PersistentHistoryTracker {
         let observer = try StoreObserver()
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await observer.run() }
-            defer { group.cancelAll() }
-            while let stop = await power.waitUntilOn() {
-                try await runner(stop).run(watching: observer.watch(store.path))
+            group.addTask {
+                while let stop = await self.power.waitUntilOn() {
+                    try await self.runner(stop).run(watching: observer.watch(self.store.path))
+                }
             }
+            // Neither is of use without the other.
+            try await group.next()
+            group.cancelAll()
+            try await group.waitForAll()
         }
     }
 
