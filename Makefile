@@ -20,7 +20,7 @@ install-text = install -D -m 644 $(1) $(2) && \
 sanitized-test = $(SWIFT) test --sanitize=$(1) --disable-xctest --scratch-path $(2) --skip SystemdTests $(TESTFLAGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help dependencies build debug test run bench install uninstall tsan asan lint format security clean
+.PHONY: help dependencies build debug test torture run bench bench-cleaning install uninstall tsan asan lint format security clean
 
 help: ## List what can be made.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -61,6 +61,10 @@ else
 	[ -z "$$failed" ]
 endif
 
+MINUTES ?= 10
+torture: debug ## Torment the daemon for MINUTES (10), and print what became of it. As root also with a full disk.
+	/usr/bin/python3 Tests/Torture/torture.py .build/debug/historyd .build/debug/libhistory.so $$(( $(MINUTES) * 60 ))
+
 run: debug ## Run the daemon on a small store of its own in .run, ready to be tried.
 	@config/sample/run .build/debug .run
 
@@ -68,6 +72,9 @@ bench: dependencies ## Run the benchmarks, built for use.
 	$(SWIFT) build -c release --static-swift-stdlib --product historyd
 	$(SWIFT) build -c release --static-swift-stdlib --product historyd-bench
 	.build/release/historyd-bench $(BENCHFLAGS)
+
+bench-cleaning: ## Measure what a writer feels of a cleanup of 5,000,000 changes.
+	$(MAKE) bench BENCHFLAGS="--only cleaning"
 
 install: ## Install what was built. DESTDIR=, PREFIX=, UNITDIR=, BINDIR= (where the programs are).
 	@for file in historyd historyctl libhistory.so; do [ -e $(BINDIR)/$$file ] || \

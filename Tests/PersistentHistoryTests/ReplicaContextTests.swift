@@ -34,7 +34,9 @@ import Testing
                 if isLive {
                     group.addTask {
                         // However busy the writer is, the replica moves.
-                        try await onThread { try Self.write(store, 20_000, every: 1) { states.withLock { $0 } >= 10 } }
+                        try await onThread {
+                            try Self.write(store, 20_000, every: 1) { states.withLock { $0 } >= 10 }
+                        }
                         isWritten.withLock { $0 = true }
                     }
                 }
@@ -82,7 +84,10 @@ import Testing
         }
     }
 
-    private static func write(_ store: GatekeeperStore, _ count: Int, every milliseconds: UInt32, until isEnough: () -> Bool = { false }) throws {
+    private static func write(
+        _ store: GatekeeperStore, _ count: Int, every milliseconds: UInt32,
+        until isEnough: () -> Bool = { false }
+    ) throws {
         let queue = try store.writer("Writer")
         for _ in 0..<count where !isEnough() {
             try queue.write { db in try db.execute(sql: move) }

@@ -156,7 +156,7 @@ public final class StateDatabase: Sendable {
             cause: error)
     }
 
-    fileprivate func access<T>(_ body: (Database) throws -> T) throws -> T {
+    func access<T>(_ body: (Database) throws -> T) throws -> T {
         do {
             return try queue.writeWithoutTransaction(body)
         } catch let error as DatabaseError {
