@@ -28,7 +28,8 @@ run-tests = $(if $(TESTFLAGS),$(test-command) $(1) $(TESTFLAGS),@failed=; \
 	$(test-command) --filter "$$group" $(1) || failed=1; done; [ -z "$$failed" ])
 
 .DEFAULT_GOAL := help
-.PHONY: help dependencies build debug test test-differential run bench install uninstall tsan asan lint format security clean
+.PHONY: help dependencies build debug test test-differential torture run bench bench-cleaning install uninstall \
+	tsan asan lint format security clean
 
 help: ## List what can be made.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -66,6 +67,10 @@ test-differential: debug ## Compare histories with what the tables say, for CASE
 	HISTORYD_DIFFERENTIAL_SEED=$(SEED) HISTORYD_DIFFERENTIAL_CASES=$(CASES) \
 		$(SWIFT) test --skip-build --disable-xctest --filter DifferentialTests.DifferentialTests
 
+MINUTES ?= 10
+torture: debug ## Torment the daemon for MINUTES (10), and print what became of it. As root also with a full disk.
+	/usr/bin/python3 Tests/Torture/torture.py .build/debug/historyd .build/debug/libhistory.so $$(( $(MINUTES) * 60 ))
+
 run: debug ## Run the daemon on a small store of its own in .run, ready to be tried.
 	@config/sample/run .build/debug .run
 
@@ -73,6 +78,9 @@ bench: dependencies ## Run the benchmarks, built for use.
 	$(SWIFT) build -c release --static-swift-stdlib --product historyd
 	$(SWIFT) build -c release --static-swift-stdlib --product historyd-bench
 	.build/release/historyd-bench $(BENCHFLAGS)
+
+bench-cleaning: ## Measure what a writer feels of a cleanup of 5,000,000 changes.
+	$(MAKE) bench BENCHFLAGS="--only cleaning"
 
 install: ## Install what was built. DESTDIR=, PREFIX=, UNITDIR=, BINDIR= (where the programs are).
 	@for file in historyd historyctl libhistory.so; do [ -e $(BINDIR)/$$file ] || \

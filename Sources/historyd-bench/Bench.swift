@@ -6,13 +6,13 @@ struct Bench: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "historyd-bench",
         abstract: "Measures historyd, each figure against a baseline in the same run.",
-        subcommands: [Run.self, WatchCommand.self, PluginCommand.self, IdleCommand.self],
+        subcommands: [Run.self, WatchCommand.self, PluginCommand.self, IdleCommand.self, CleanCommand.self],
         defaultSubcommand: Run.self)
 }
 
 /// The parts of a run.
 enum Part: String, CaseIterable, ExpressibleByArgument {
-    case latency, backlog, recording, rest
+    case latency, backlog, recording, rest, cleaning
 }
 
 struct Run: ParsableCommand {
@@ -21,7 +21,8 @@ struct Run: ParsableCommand {
         discussion: """
             latency: from a commit to its observer. backlog: transactions worked off in a second, and the \
             memory afterwards. recording: what the triggers cost a writer. rest: memory, threads and \
-            wake-ups of an idle daemon.
+            wake-ups of an idle daemon. cleaning (not unless asked for: it takes long): what a writer feels of a \
+            cleanup.
 
             Stores are made in a folder of their own under $TMPDIR, or /tmp. Where that is a memory file \
             system, what synchronous=FULL costs is not seen.
@@ -50,7 +51,7 @@ struct Run: ParsableCommand {
         let machine = Machine()
         print(machine.text)
         var figures: [Figure] = []
-        for part in Part.allCases where only.isEmpty || only.contains(part) {
+        for part in Part.allCases where only.isEmpty ? part != .cleaning : only.contains(part) {
             Progress.note("measuring: \(part.rawValue)")
             switch part {
             case .latency: figures += try LatencyBenchmark(workplace, commits: transactions ?? 2000).run()
@@ -58,6 +59,9 @@ struct Run: ParsableCommand {
                 figures += try BacklogBenchmark(workplace, transactions: transactions ?? 200_000).run()
             case .recording: figures += try RecordingBenchmark(workplace).run()
             case .rest: figures += try RestBenchmark(workplace).run()
+            case .cleaning:
+                figures += try CleaningBenchmark(workplace, changes: 5_000_000, commits: transactions ?? 2000)
+                    .run()
             }
         }
         print(FigureTable(figures).text)

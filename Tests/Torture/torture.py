@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 """Torments a daemon for a while, and ends with one table of what became of it.
 
-    torture.py PROGRAMS SECONDS [SEED]
+    torture.py HISTORYD LIBHISTORY SECONDS [SEED]
 
-PROGRAMS is the folder of historyd and libhistory.so. Three writers commit all the time, two consumers
+Three writers commit all the time, two consumers
 are told of it by a plugin, one of them keeps a replica that a reader watches, and history is cleaned
 every second. Meanwhile the daemon, its plugins and the writers are killed, the disk is filled, the
 store is locked, moved away, and restored from a backup. In the end all that is in the store must have
@@ -71,8 +71,9 @@ open(seen, 'w').write(f'{reads} {half}')
 
 
 class Torture:
-    def __init__(self, programs, seed):
-        self.programs, self.dice = os.path.abspath(programs), random.Random(seed)
+    def __init__(self, historyd, extension, seed):
+        self.historyd, self.extension = os.path.abspath(historyd), os.path.abspath(extension)
+        self.dice = random.Random(seed)
         self.folder = tempfile.mkdtemp(prefix='historyd-torture-')
         self.disk, self.mounted = self.folder + '/disk', False
         os.mkdir(self.disk)
@@ -129,7 +130,7 @@ class Torture:
         environment = dict(os.environ, STATE_DIRECTORY=self.disk + '/state', RUNTIME_DIRECTORY=self.folder)
         os.makedirs(self.disk + '/state', exist_ok=True)
         self.daemon = subprocess.Popen(
-            [self.programs + '/historyd', '--config', self.folder + '/historyd.json'],
+            [self.historyd, '--config', self.folder + '/historyd.json'],
             stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, env=environment)
 
     def start_writers(self, names):
@@ -137,7 +138,7 @@ class Torture:
         for name in names:
             self.number += 1
             self.writers[name] = subprocess.Popen(
-                [sys.executable, '-c', WRITER, self.store, self.programs + '/libhistory.so', name, str(self.number), self.writing])
+                [sys.executable, '-c', WRITER, self.store, self.extension, name, str(self.number), self.writing])
 
     def stop_writers(self):
         os.unlink(self.writing)
@@ -319,12 +320,15 @@ class Torture:
 
 
 if __name__ == '__main__':
-    seed = int(sys.argv[3]) if len(sys.argv) > 3 else random.randrange(1_000_000)
-    print(f'torture: {sys.argv[2]} s, seed {seed}', flush=True)
-    torture = Torture(sys.argv[1], seed)
+    historyd, extension, seconds = sys.argv[1:4]
+    seed = int(sys.argv[4]) if len(sys.argv) > 4 else random.randrange(1_000_000)
+    print(f'torture: {seconds} s, seed {seed}', flush=True)
+    # Told to end, it still leaves nothing behind.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit('torture: told to end'))
+    torture = Torture(historyd, extension, seed)
     try:
         torture.prepare()
-        torture.run(float(sys.argv[2]))
+        torture.run(float(seconds))
         good = torture.table()
     finally:
         torture.end()

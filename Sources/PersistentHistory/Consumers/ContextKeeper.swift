@@ -114,19 +114,40 @@ actor ContextKeeper {
         if preparation.isFilled || !known.isKnown {
             try state.noteReplica(context.name, of: consumer.author, at: context.path)
         }
-        var place = preparation.number
-        while place < cursor {
-            let batch = try reader.batch(after: place, isPlace: true)
-            guard batch.end > place else { break }
-            let end = min(batch.end, cursor)
-            let missed = batch.transactions.filter {
-                $0.token.number <= end && consumer.rule.delivers($0.author, to: consumer.author)
-            }
-            try replica.merge(missed, through: end)
-            place = end
+        do {
+            try catchUp(replica, from: preparation.number, to: cursor)
+        } catch let error as HistoryError where error.code == .tokenExpired {
+            // A cleanup came in between. That is the replica's loss, not its consumer's.
+            try replica.resync()
+            tell(context, try replica.prepare(snapshots))
         }
         ready.insert(context.name)
         unsettled.insert(context.name)
+    }
+
+    private func catchUp(_ replica: Replica, from start: Int64, to cursor: Int64) throws {
+        var place = start
+        while place < cursor {
+            let batch = try reader.batch(after: place, isPlace: true)
+            guard batch.end > place else { return }
+            let end = min(batch.end, cursor)
+            let missed = relevant(batch, after: place).filter { $0.token.number <= end }
+            try replica.merge(missed, through: end)
+            place = end
+        }
+    }
+
+    /// Fills a replica anew.
+    ///
+    /// - Returns: The place in the history that it shows; nil where there is no such replica.
+    /// - Throws: `HistoryError`, also for what is wrong with the replica alone.
+    func resync(_ name: String, cursor: Int64) throws -> Int64? {
+        guard let replica = replicas.first(where: { $0.context.name == name }) else { return nil }
+        try replica.resync()
+        ready.remove(name)
+        troubles[name] = nil
+        try open(replica, cursor: cursor)
+        return try replica.prepare(snapshots).number
     }
 
     private func tell(_ context: ReplicaContext, _ preparation: Replica.Preparation) {
