@@ -32,7 +32,12 @@ struct Assembly: Sendable {
         }
         self.coprocesses = coprocesses
         hooks = observers + loaded.mergePipeline.compactMap { byName[$0.fullName] }
-        stores = loaded.configuration.stores.map { ServedStore($0) }
+        let paths = Set(loaded.configuration.stores.map(\.path))
+        stores = loaded.configuration.stores.map { store in
+            var served = ServedStore(store)
+            served.siblings = paths
+            return served
+        }
         polled = Dictionary(
             loaded.configuration.stores.compactMap { store in store.poll.map { (store.name, $0) } }
         ) { first, _ in first }

@@ -10,6 +10,8 @@ public struct ServedStore: Sendable {
     public let consumers: [Consumer]
     public let cleaning: CleaningStrategy
     public let maximumDuration: Duration?
+    /// The paths of all stores that are served.
+    public var siblings: Set<String> = []
 
     public init(
         name: String, path: String, entities: [String: [String]?]?, rule: DeliveryRule, consumers: [Consumer],

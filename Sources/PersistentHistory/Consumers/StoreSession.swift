@@ -6,8 +6,6 @@ final class StoreSession: Sendable {
     private let reader: HistoryReader
     private let probe: WriterProbe
     private let fetcher: SharedFetcher
-    /// Let go of with the session.
-    private let claim: StateClaim
     private let state: StateDatabase
     private let reporter: any PipelineReporter
     private let stop: StopSignal
@@ -37,7 +35,7 @@ final class StoreSession: Sendable {
         }
         if let problem { reporter.report(.trackingFailed(problem)) }
         schemaVersion = Locked(try reader.schemaVersion())
-        claim = try StateClaim.make(folder: stateFolder, store: reader.storeID, path: store.path)
+        try StateOwner.take(reader.storeID, in: stateFolder, for: store.path, others: store.siblings)
         fetcher = try SharedFetcher(reader)
         state = try StateDatabase(folder: stateFolder, store: reader.storeID)
         cleaning = CleaningTurns(store, reader: reader, state: state, reporter: reporter, stop: ending)
