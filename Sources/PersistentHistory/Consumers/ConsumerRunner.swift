@@ -96,14 +96,6 @@ actor ConsumerRunner {
     /// What is wrong with a context that has failed several times.
     var lastingTrouble: HistoryError? { get async { await contexts.lasting } }
 
-    /// Fills a context anew from the store.
-    ///
-    /// - Returns: The place in the history that it shows; nil where there is no such context.
-    /// - Throws: `HistoryError`.
-    func resync(_ context: String) async throws -> Int64? {
-        try await contexts.resync(context, cursor: cursor)
-    }
-
     /// Ends the contexts' connections.
     func close() async { await contexts.close() }
 

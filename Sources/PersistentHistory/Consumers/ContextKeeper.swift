@@ -137,19 +137,6 @@ actor ContextKeeper {
         }
     }
 
-    /// Fills a replica anew.
-    ///
-    /// - Returns: The place in the history that it shows; nil where there is no such replica.
-    /// - Throws: `HistoryError`, also for what is wrong with the replica alone.
-    func resync(_ name: String, cursor: Int64) throws -> Int64? {
-        guard let replica = replicas.first(where: { $0.context.name == name }) else { return nil }
-        try replica.resync()
-        ready.remove(name)
-        troubles[name] = nil
-        try open(replica, cursor: cursor)
-        return try replica.prepare(snapshots).number
-    }
-
     private func tell(_ context: ReplicaContext, _ preparation: Replica.Preparation) {
         let (author, name) = (consumer.author, context.name)
         if let place = preparation.movedAside {

@@ -5,11 +5,17 @@ final class StoreSession: Sendable {
     let store: ServedStore
     let reader: HistoryReader
     private let probe: WriterProbe
+<<<<<<< HEAD
     let fetcher: SharedFetcher
     /// Let go of with the session.
     private let claim: StateClaim
     let state: StateDatabase
     let reporter: any PipelineReporter
+=======
+    private let fetcher: SharedFetcher
+    private let state: StateDatabase
+    private let reporter: any PipelineReporter
+>>>>>>> clients/clients
     private let stop: StopSignal
     /// Asks everybody in this session to come to an end: at a stop, and when the store is gone.
     let ending = StopSignal()
@@ -41,7 +47,7 @@ final class StoreSession: Sendable {
         }
         if let problem { reporter.report(.trackingFailed(problem)) }
         schemaVersion = Locked(try reader.schemaVersion())
-        claim = try StateClaim.make(folder: stateFolder, store: reader.storeID, path: store.path)
+        try StateOwner.take(reader.storeID, in: stateFolder, for: store.path, others: store.siblings)
         fetcher = try SharedFetcher(reader)
         state = try StateDatabase(folder: stateFolder, store: reader.storeID, clock: store.clock)
         cleaning = CleaningTurns(store, reader: reader, state: state, reporter: reporter, stop: ending)
