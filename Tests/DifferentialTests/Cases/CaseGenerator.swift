@@ -2,6 +2,8 @@
 struct CaseGenerator {
     private var dice: Dice
     private let seed: UInt64
+    /// Writers whose transaction goes on when it is their turn again.
+    private var isOpen: Set<Case.Writer> = []
 
     init(_ seed: UInt64) {
         self.seed = seed
@@ -25,34 +27,47 @@ struct CaseGenerator {
         // Statements of several writers in turn: transactions overlap as far as locks allow.
         for _ in 0..<40 {
             let writer = statements.dice.one(of: Case.Writer.allCases)
-            steps += turn(of: writer, &statements, inMemory: generator.tables)
+            steps += turn(of: writer, &statements)
         }
         return Case(seed: seed, settings: settings, schema: schema, later: later, steps: steps)
     }
 
     /// What one writer does before it is another's turn.
     private mutating func turn(
-        of writer: Case.Writer, _ statements: inout StatementGenerator, inMemory tables: [TableModel]
+        of writer: Case.Writer, _ statements: inout StatementGenerator
     ) -> [Case.Step] {
         func sql(_ text: String) -> Case.Step { .sql(writer, SQL(text)) }
+        if isOpen.contains(writer) {
+            switch statements.dice.number(0...9) {
+            case 0...2:
+                isOpen.remove(writer)
+                return [sql(statements.dice.one(of: ["COMMIT", "COMMIT", "COMMIT", "ROLLBACK"]))]
+            case 3...4:
+                return [
+                    sql(
+                        statements.dice.one(of: [
+                            "SAVEPOINT s", "SAVEPOINT s", "SAVEPOINT \"t u\"", "RELEASE s", "ROLLBACK TO s",
+                            "ROLLBACK TO \"t u\"", "RELEASE \"t u\"",
+                        ]))
+                ]
+            default: return [.sql(writer, statements.statement())]
+            }
+        }
         switch statements.dice.number(0...19) {
-        case 0...2:
-            return [sql(statements.dice.one(of: ["BEGIN", "BEGIN", "BEGIN IMMEDIATE", "BEGIN EXCLUSIVE"]))]
-        case 3...6: return [sql(statements.dice.one(of: ["COMMIT", "COMMIT", "COMMIT", "ROLLBACK"]))]
-        case 7...8:
+        case 0:
+            isOpen.insert(writer)
             return [
                 sql(
                     statements.dice.one(of: [
-                        "SAVEPOINT s", "SAVEPOINT s", "SAVEPOINT \"t u\"", "RELEASE s", "ROLLBACK TO s",
-                        "ROLLBACK TO \"t u\"", "RELEASE \"t u\"",
+                        "BEGIN", "BEGIN", "BEGIN IMMEDIATE", "BEGIN EXCLUSIVE", "SAVEPOINT s",
                     ]))
             ]
-        case 9 where statements.dice.once(in: 3): return [sql(writer == .attaching ? "VACUUM store" : "VACUUM")]
-        case 10 where statements.dice.once(in: 2):
+        case 1 where statements.dice.once(in: 3): return [sql(writer == .attaching ? "VACUUM store" : "VACUUM")]
+        case 2:
             let author = statements.dice.one(of: [nil, "Other", "Für \"Alle\"", "Other"])
             return [.declare(writer, author: author, context: statements.dice.one(of: [nil, "sync"]))]
-        case 11 where writer == .attaching: return [sql("INSERT INTO own VALUES (1)")]
-        case 12...14:
+        case 3 where writer == .attaching: return [sql("INSERT INTO own VALUES (1)")]
+        case 4...9:
             // A whole transaction, since those that are open keep others out.
             let body = (0...statements.dice.number(0...3)).map { _ in
                 Case.Step.sql(writer, statements.statement())

@@ -12,6 +12,13 @@ struct SQL: Hashable {
 
     var text: String { head + list.joined(separator: ", ") + tail }
 
+    /// Whether this makes a table with a foreign key to itself.
+    var refersToItself: Bool {
+        guard head.hasPrefix("CREATE TABLE ") else { return false }
+        let name = head.dropFirst("CREATE TABLE ".count).dropLast(" (".count)
+        return list.contains { $0.contains("REFERENCES \(name) (") }
+    }
+
     /// A name in double quotes: independent of how the library quotes.
     static func quoted(_ name: String) -> String {
         "\"" + name.split(separator: "\"", omittingEmptySubsequences: false).joined(separator: "\"\"") + "\""

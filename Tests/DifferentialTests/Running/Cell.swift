@@ -25,7 +25,7 @@ enum Cell: Hashable, CustomStringConvertible {
         case .null: "NULL"
         case .integer(let integer): "\(integer)"
         case .real(let real): "\(real)"
-        case .text(let bytes): "'\(String(decoding: bytes, as: UTF8.self))'"
+        case .text(let bytes): "'\(String(decoding: bytes.map { $0 == 0 ? 0x24 : $0 }, as: UTF8.self))'"
         case .blob(let bytes): "x'\(bytes.map { String($0, radix: 16) }.joined(separator: "."))'"
         }
     }
