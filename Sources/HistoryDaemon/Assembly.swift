@@ -10,47 +10,15 @@ struct Assembly: Sendable {
     let hooks: [Hook]
     let stores: [ServedStore]
 
-<<<<<<< HEAD
     init(_ loaded: LoadedConfiguration, persisted: [PluginConfiguration], logger: Logger) {
         let roster = HookRoster(
             manifests: loaded.plugins, added: persisted.map { .init(plugin: $0, origin: .persisted) })
         let plugins = Dictionary(
             roster.needed.map { ($0.name, RunningPlugin($0, logger: logger)) }
-=======
-    init(_ loaded: LoadedConfiguration, logger: Logger) {
-        var coprocesses: [CoprocessPlugin] = []
-        var byName: [String: Hook] = [:]
-        var observers: [Hook] = []
-        for plugin in loaded.plugins {
-            let endpoint: any HookEndpoint
-            switch plugin.mode {
-            case .coprocess:
-                let coprocess = CoprocessPlugin(PluginDescription(plugin), logger: logger)
-                coprocesses.append(coprocess)
-                endpoint = coprocess
-            case .oneshot: endpoint = OneshotPlugin(PluginDescription(plugin), logger: logger)
-            }
-            for configured in plugin.hooks {
-                let hook = configured.hook(calling: endpoint, policy: plugin.policy)
-                byName[hook.name] = hook
-                if hook.kind == .observer { observers.append(hook) }
-            }
-        }
-        self.coprocesses = coprocesses
-        hooks = observers + loaded.mergePipeline.compactMap { byName[$0.fullName] }
-        let paths = Set(loaded.configuration.stores.map(\.path))
-        stores = loaded.configuration.stores.map { store in
-            var served = ServedStore(store)
-            served.siblings = paths
-            return served
-        }
-        polled = Dictionary(
-            loaded.configuration.stores.compactMap { store in store.poll.map { (store.name, $0) } }
->>>>>>> clients/clients
         ) { first, _ in first }
         coprocesses = roster.needed.compactMap { plugins[$0.name]?.coprocess }
         hooks = roster.hooks(calling: plugins)
-        stores = loaded.configuration.stores.map { ServedStore($0) }
+        stores = loaded.configuration.stores.map { ServedStore($0, in: loaded.configuration) }
     }
 }
 
@@ -63,7 +31,7 @@ extension PluginDescription {
 }
 
 extension ServedStore {
-    init(_ store: StoreConfiguration) {
+    init(_ store: StoreConfiguration, in configuration: DaemonConfiguration) {
         let rule = DeliveryRule(
             authors: Set(store.authors.map(\.name)), deliversUnlisted: store.unlistedAuthors == .deliver,
             mirroringAuthors: Set(store.mirroringAuthors), includingMirroring: store.includingMirroring)
@@ -79,6 +47,7 @@ extension ServedStore {
             },
             rule: rule, consumers: consumers, cleaning: store.clean.strategy,
             maximumDuration: store.clean.maximumDuration)
+        siblings = Set(configuration.stores.map(\.path))
     }
 }
 

@@ -8,7 +8,7 @@ struct TortureTests {
     @Test("Killed, filled up, locked, moved, and restored: nothing is lost, and the replica is equal")
     func torture() async throws {
         try await withWorkbench { bench in
-            let library = try await Products.historyExtension()
+            let library = try await BuiltProducts.libhistory()
             let script = URL(filePath: #filePath).deletingLastPathComponent()
                 .appending(path: "../Torture/torture.py").standardized.path
             let seed = Int.random(in: 0..<1_000_000)

@@ -10,17 +10,14 @@ public struct ServedStore: Sendable {
     public let consumers: [Consumer]
     public let cleaning: CleaningStrategy
     public let maximumDuration: Duration?
-<<<<<<< HEAD
     /// Who is served by other processes with the same state: their cursors are kept, and the
     /// cleaning waits for them, too.
     public var consumersElsewhere: Set<String> = []
     /// Whether this process may have other connections to the store.
     public var isUsedInProcess = false
-    public let clock: HistoryClock
-=======
     /// The paths of all stores that are served.
     public var siblings: Set<String> = []
->>>>>>> clients/clients
+    public let clock: HistoryClock
 
     public init(
         name: String, path: String, entities: [String: [String]?]?, rule: DeliveryRule, consumers: [Consumer],

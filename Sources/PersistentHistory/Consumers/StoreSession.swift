@@ -5,17 +5,9 @@ final class StoreSession: Sendable {
     let store: ServedStore
     let reader: HistoryReader
     private let probe: WriterProbe
-<<<<<<< HEAD
     let fetcher: SharedFetcher
-    /// Let go of with the session.
-    private let claim: StateClaim
     let state: StateDatabase
     let reporter: any PipelineReporter
-=======
-    private let fetcher: SharedFetcher
-    private let state: StateDatabase
-    private let reporter: any PipelineReporter
->>>>>>> clients/clients
     private let stop: StopSignal
     /// Asks everybody in this session to come to an end: at a stop, and when the store is gone.
     let ending = StopSignal()
