@@ -166,7 +166,9 @@ struct ReloadTests {
         }
     }
 
-    @Test("A hook that hangs does not hold up a reload for longer than a few seconds", arguments: ["observer", "merge"])
+    @Test(
+        "A hook that hangs does not hold up a reload for longer than a few seconds",
+        arguments: ["observer", "merge"])
     func hanging(_ kind: String) async throws {
         try await withWorkbench { bench in
             func configure(_ authors: String, changed: String) throws {
@@ -191,10 +193,13 @@ struct ReloadTests {
             try configure(StoreSetup.named("MainApp", "Second"), changed: "1")
             try await bench.steer("reload")
             try await eventually("the calls of both", state: { daemon.log.joined(separator: "\n") }) {
-                try Set(bench.calls().filter { $0.manner == "ok" }.map(\.params.consumer)) == ["MainApp", "Second"]
+                try Set(bench.calls().filter { $0.manner == "ok" }.map(\.params.consumer)) == [
+                    "MainApp", "Second",
+                ]
             }
             // Its end was nobody's failure.
-            #expect(daemon.log.filter { $0.contains("event=hookFailed") || $0.contains("event=hookHeld") } == [])
+            #expect(
+                daemon.log.filter { $0.contains("event=hookFailed") || $0.contains("event=hookHeld") } == [])
             try await daemon.stop()
         }
     }

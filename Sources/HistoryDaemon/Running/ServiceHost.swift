@@ -23,7 +23,7 @@ final class ServiceHost: Service {
             defer { hasEnded() }
             do {
                 try await cancellation.cancelling { try await service.run() }
-            } catch where cancellation.isRequested {
+            } catch  where cancellation.isRequested {
                 // That is how it ends then.
             }
         }

@@ -93,10 +93,3 @@ public final class StoreControl: Sendable {
         return try await body(bell)
     }
 }
-
-extension HistoryError.Code {
-    /// A store that is served is not open at the moment.
-    public static let storeNotOpen = HistoryError.Code("storeNotOpen")
-    /// A consumer or a context that is not served.
-    public static let unknownName = HistoryError.Code("unknownName")
-}

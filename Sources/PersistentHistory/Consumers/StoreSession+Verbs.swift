@@ -21,7 +21,7 @@ extension StoreSession {
                 return token
             }
         }
-        throw HistoryError(.unknownName, "Consumer \"\(author)\" has no context \"\(name)\".")
+        throw HistoryError(.unknownContext, "Consumer \"\(author)\" has no context \"\(name)\".")
     }
 
     func clean(dryRun: Bool, force: Bool) async throws -> CleaningReport {
