@@ -118,21 +118,6 @@ extension StoreControl {
     }
 }
 
-extension StoreControl {
-    /// Tries again, for some seconds, what another process's lock stands in the way of.
-    private func patiently<T>(_ body: () async throws -> T) async throws -> T {
-        var failures = 0
-        while true {
-            do {
-                return try await body()
-            } catch let error as HistoryError where error.code == .storeBusy && failures < 8 {
-                failures += 1
-                try await Task.sleep(for: Backoff.delay(afterFailures: failures))
-            }
-        }
-    }
-}
-
 /// What a cleaning by hand did, or would do.
 public struct CleaningReport: Sendable, Equatable {
     /// How far history may go; nil where nothing may be deleted.

@@ -74,6 +74,19 @@ public final class StoreControl: Sendable {
         unused?.request()
     }
 
+    /// Tries again, for some seconds, what another process's lock stands in the way of.
+    func patiently<T>(_ body: () async throws -> T) async throws -> T {
+        var failures = 0
+        while true {
+            do {
+                return try await body()
+            } catch let error as HistoryError where error.code == .storeBusy && failures < 8 {
+                failures += 1
+                try await Task.sleep(for: Backoff.delay(afterFailures: failures))
+            }
+        }
+    }
+
     // MARK: Followers
 
     /// Tells those who follow the history that there may be more of it.
