@@ -36,7 +36,7 @@ public enum ExitStatus: Int32, Error, Sendable {
         case .storeBusy: self = .temporary
         case .notTracked, .tokenExpired: self = .unavailable
         case .stateInUse: self = .temporary
-        case .replicaUnwritable, .stateUnusable, HistoryError.Code("controlSocket"): self = .inputOutput
+        case .replicaUnwritable, .stateUnusable, .controlSocket: self = .inputOutput
         default: self = .internalError
         }
     }

@@ -83,9 +83,10 @@ public struct ControlClient: Sendable {
                 headers: [
                     "Host": "localhost", "Connection": "close", "Content-Length": String(body.count),
                 ])
-            try await outbound.write(.head(head))
-            if !body.isEmpty { try await outbound.write(.body(.byteBuffer(ByteBuffer(bytes: body)))) }
-            try await outbound.write(.end(nil))
+            var parts: [HTTPClientRequestPart] = [.head(head)]
+            if !body.isEmpty { parts.append(.body(.byteBuffer(ByteBuffer(bytes: body)))) }
+            // All at once: after the last byte the daemon may answer and close, and nothing can be written then.
+            try await outbound.write(contentsOf: parts + [.end(nil)])
 
             var status: HTTPResponseStatus?
             var refusal: [UInt8] = []

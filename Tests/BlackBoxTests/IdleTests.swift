@@ -36,6 +36,32 @@ struct IdleTests {
         }
     }
 
+    @Test("Who waits and follows costs nothing while nothing happens, and is told when something does")
+    func waiting() async throws {
+        try await withWorkbench { bench in
+            try bench.configure(StoreSetup())
+            let daemon = try await bench.startDaemon()
+            try await bench.steer("pause")
+            let token = try await bench.commit("INSERT INTO person (id) VALUES (1)")
+            let waiting = try bench.startCtl([
+                "wait", "--consumer", "MainApp", "--token", token, "--timeout", "1h",
+            ])
+            let following = try bench.startCtl(["follow", "--after", token])
+            try await eventually("both connections") {
+                Processes.sockets(daemon.processID, bench.controlSocket) >= 2
+            }
+            try await daemon.quiet()
+            let switches = Processes.switches(daemon.processID)
+            try await observe(for: .seconds(3))
+            #expect(Processes.switches(daemon.processID) - switches <= 8)
+            try await bench.steer("resume")
+            #expect(try await waiting.succeed() == "\(token)\n")
+            _ = try await bench.commit("INSERT INTO person (id) VALUES (2)")
+            try await eventually("the transaction") { following.output.wholeLines.count == 1 }
+            try await daemon.stop()
+        }
+    }
+
     @Test("Many commits leave no descriptor and no process behind")
     func descriptors() async throws {
         try await withWorkbench { bench in

@@ -98,8 +98,3 @@ public struct ControlListener: Sendable {
         if isOurs { unlink(path) }
     }
 }
-
-extension HistoryError.Code {
-    /// The control socket could not be bound.
-    public static let controlSocket = HistoryError.Code("controlSocket")
-}

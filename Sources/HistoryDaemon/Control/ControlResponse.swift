@@ -7,9 +7,13 @@ final class ControlResponse {
     typealias Writer = NIOAsyncChannelOutboundWriter<HTTPServerResponsePart>
 
     private let writer: Writer
+    private let channel: any Channel
     private(set) var hasBegun = false
 
-    init(_ writer: Writer) { self.writer = writer }
+    init(_ writer: Writer, of channel: any Channel) {
+        self.writer = writer
+        self.channel = channel
+    }
 
     func send(_ message: some Encodable, status: HTTPResponseStatus = .ok) async throws {
         let bytes = try ControlJSON.bytes(message)
@@ -33,7 +37,18 @@ final class ControlResponse {
         try await writer.write(.body(.byteBuffer(ByteBuffer(bytes: bytes))))
     }
 
-    func end() async throws { try await writer.write(.end(nil)) }
+    /// Returns when the whole answer has been written, so that the connection may be closed: the
+    /// writer alone would return before. A cancelled answer is left without an end, so that nobody
+    /// takes it for the whole.
+    func end() async throws {
+        try Task.checkCancellation()
+        try await withTaskCancellationHandler { [channel] in
+            try await channel.writeAndFlush(HTTPServerResponsePart.end(nil)).get()
+        } onCancel: { [channel] in
+            // A client that does not read must not keep the daemon from stopping.
+            channel.close(promise: nil)
+        }
+    }
 
     private func begin(_ status: HTTPResponseStatus, type: String, length: Int?) async throws {
         hasBegun = true

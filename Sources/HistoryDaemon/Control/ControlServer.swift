@@ -14,8 +14,11 @@ import ServiceLifecycle
 struct ControlServer: Service {
     /// More bytes are no manifest.
     static let largestBody = 1 << 20
-    /// More at once are no people; each costs a descriptor, which plugins and stores need.
+    /// More at once are no people; each costs a descriptor, which plugins and stores need. Those who may
+    /// steer are let in all the same.
     static let mostConnections = 64
+    /// How long a request may take to come.
+    static let patience: Duration = .seconds(30)
 
     let listener: ControlListener
     let logger: Logger
@@ -49,17 +52,11 @@ struct ControlServer: Service {
         try await withThrowingDiscardingTaskGroup { group in
             try await server.executeThenClose { connections in
                 for try await connection in connections {
-                    guard
-                        count.withLock({
-                            $0 += 1; return $0 <= Self.mostConnections
-                        })
-                    else {
-                        count.withLock { $0 -= 1 }
-                        group.addTask { await close(connection) }
-                        continue
+                    let isCrowded = count.withLock {
+                        $0 += 1; return $0 > Self.mostConnections
                     }
                     group.addTask {
-                        await serve(connection)
+                        await quietly { try await serve(connection, isCrowded: isCrowded) }
                         count.withLock { $0 -= 1 }
                     }
                 }
@@ -68,29 +65,33 @@ struct ControlServer: Service {
         }
     }
 
-    private func close(_ connection: Connection) async {
-        logger.warning("A connection to the control socket was closed: \(Self.mostConnections) are open.")
-        await quietly { try await connection.executeThenClose { _, _ in } }
-    }
-
-    private func serve(_ connection: Connection) async {
-        await quietly {
-            let peer = try await peer(of: connection.channel)
-            try await connection.executeThenClose { inbound, outbound in
-                try await withThrowingTaskGroup(of: Void.self) { group in
-                    var request = RequestReader(limit: Self.largestBody)
-                    for try await part in inbound {
-                        guard let command = request.take(part) else { continue }
-                        group.addTask {
-                            let response = ControlResponse(outbound)
-                            await steward.answer(command, from: peer, response)
-                            try await response.end()
-                            try await connection.channel.close()
-                        }
-                    }
-                    // The client has gone, or has its answer.
-                    group.cancelAll()
+    private func serve(_ connection: Connection, isCrowded: Bool) async throws {
+        let peer = try await peer(of: connection.channel)
+        try await connection.executeThenClose { inbound, outbound in
+            if isCrowded, !peer.maySteer(daemon: geteuid()) {
+                logger.warning("\(peer) was not let in: \(Self.mostConnections) are at the control socket.")
+                return
+            }
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                let hasCome = StopSignal()
+                group.addTask {
+                    await hasCome.sleep(for: Self.patience)
+                    if !hasCome.isRequested { try await connection.channel.close() }
                 }
+                var request = RequestReader(limit: Self.largestBody)
+                for try await part in inbound {
+                    guard let command = request.take(part) else { continue }
+                    hasCome.request()
+                    group.addTask {
+                        let response = ControlResponse(outbound, of: connection.channel)
+                        await steward.answer(command, from: peer, response)
+                        try await response.end()
+                        try await connection.channel.close()
+                    }
+                }
+                // The client has gone, or has its answer.
+                hasCome.request()
+                group.cancelAll()
             }
         }
     }

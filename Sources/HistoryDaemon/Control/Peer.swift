@@ -12,12 +12,14 @@ struct Peer: Sendable, Hashable, CustomStringConvertible {
     ///
     /// - Throws: `ControlError` with `.notPermitted`.
     func check(_ command: ControlCommand, daemon: UInt32) throws(ControlError) {
-        guard command.steers, userID != 0, userID != daemon else { return }
+        guard command.steers, !maySteer(daemon: daemon) else { return }
         throw ControlError(
             .notPermitted,
             "Only root and the daemon's user (uid \(daemon)) may do that; this is uid \(userID). Asking for the status, the hooks or the history is open to all who can connect."
         )
     }
+
+    func maySteer(daemon: UInt32) -> Bool { userID == 0 || userID == daemon }
 
     var description: String { "process \(processID) of uid \(userID)" }
 }

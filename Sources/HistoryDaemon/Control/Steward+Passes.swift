@@ -90,7 +90,7 @@ extension Steward {
             }
             timeout = duration
         }
-        try store.control.check(token)
+        try await store.control.check(token)
         let place = Ledger.Place(store: store.name, consumer: request.consumer)
         let reached = try await within(timeout) { [ledger = engine.ledger] in
             await ledger.wait(at: place) { state -> HistoryToken? in

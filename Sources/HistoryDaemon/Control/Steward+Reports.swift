@@ -25,23 +25,30 @@ extension Steward {
     func report(_ store: RunningStore) -> StoreReport {
         let isPaused = store.control.passes.isHeld(by: .operatorOrder)
         var places: StoreControl.Places?
-        var problem = engine.ledger.problem(of: store.name)
+        var problem: String?
+        var isOpen = true
         do {
             places = try store.control.places()
+        } catch let error as HistoryError where error.code == .storeNotOpen {
+            isOpen = false
+            problem = engine.ledger.problem(of: store.name) ?? "It is being opened."
         } catch {
-            // Why it is not open is known already, as a rule.
-            problem = problem ?? "\(error)"
+            // Locked, for the moment, as a rule.
+            problem = "\(error)"
         }
         return StoreReport(
             name: store.name, path: store.configuration.path,
-            state: isPaused ? .paused : places == nil ? .waiting : .open,
-            problem: places == nil ? problem : nil, newest: places?.newest.description,
+            state: isPaused ? .paused : isOpen ? .open : .waiting,
+            problem: problem, newest: places?.newest.description,
             oldest: places?.oldest.description,
-            consumers: store.served.consumers.map { report($0, store, places, isPaused: isPaused) })
+            consumers: store.served.consumers.map {
+                report($0, store, places, isPaused: isPaused, isOpen: isOpen)
+            })
     }
 
     private func report(
-        _ consumer: Consumer, _ store: RunningStore, _ places: StoreControl.Places?, isPaused: Bool
+        _ consumer: Consumer, _ store: RunningStore, _ places: StoreControl.Places?, isPaused: Bool,
+        isOpen: Bool
     ) -> ConsumerReport {
         let known = engine.ledger.consumer(.init(store: store.name, consumer: consumer.author))
         let saved = places?.cursors[consumer.author]
@@ -49,12 +56,12 @@ extension Steward {
         let state: ConsumerReport.State =
             if isPaused {
                 .paused
-            } else if places == nil {
+            } else if !isOpen {
                 .waiting
             } else if let failure = known.failure {
                 failure.isHeld ? .held : .retrying
             } else {
-                behind == 0 ? .level : .behind
+                behind ?? 0 == 0 ? .level : .behind
             }
         let cursor = saved.flatMap { saved in
             places.map { HistoryToken(store: $0.newest.store, number: saved.number) }

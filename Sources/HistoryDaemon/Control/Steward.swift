@@ -151,7 +151,7 @@ extension ControlError.Code {
         case .tokenForeign: self = .tokenForeign
         case .tokenAhead: self = .tokenAhead
         case .tokenExpired: self = .tokenExpired
-        case .unknownName: self = .unknownContext
+        case .unknownContext: self = .unknownContext
         case .storeNotOpen, .storeMissing, .storeBusy, .storeCorrupt, .storeUnreadable, .notTracked:
             self = .storeNotOpen
         default: self = .failed

@@ -100,8 +100,8 @@ extension Engine {
 
     private func putInForce(_ next: HookRoster) async throws(ControlError) {
         do {
-            _ = try await apply(loaded, next)
-            await waitUntilUp()
+            let difference = try await apply(loaded, next)
+            await waitUntilUp(difference.plugins.begun + difference.plugins.changed)
             let line = surroundings.status.withLock(\.line)
             surroundings.notifier.notify(.status(line))
         } catch {

@@ -15,7 +15,7 @@ extension Engine {
         notifier.notify(.reloading)
         do {
             let difference = try await takeConfiguration()
-            await waitUntilUp()
+            await waitUntilUp(difference.plugins.begun + difference.plugins.changed)
             let line = surroundings.status.withLock { status in
                 status.refusal = nil
                 return status.line

@@ -49,9 +49,11 @@ actor Engine {
     func begin() async throws { _ = try await apply(loaded, roster) }
 
     /// Waits until stores are open and plugins' processes run, or have failed to.
-    func waitUntilUp() async {
-        for plugin in plugins.values.sorted(by: { $0.making.name < $1.making.name }) {
-            guard let coprocess = plugin.coprocess else { continue }
+    ///
+    /// - Parameter names: The plugins that are waited for; nil for all.
+    func waitUntilUp(_ names: [String]? = nil) async {
+        for name in names ?? plugins.keys.sorted() {
+            guard let coprocess = plugins[name]?.coprocess else { continue }
             do throws(HookFailure) {
                 try await coprocess.waitUntilStarted()
             } catch  where error.reason == .cancelled {
@@ -59,7 +61,7 @@ actor Engine {
             } catch {
                 surroundings.logger.report(
                     .pluginUnstartable,
-                    "Plugin \"\(plugin.making.name)\" can not be started: \(error) It is tried again.")
+                    "Plugin \"\(name)\" can not be started: \(error) It is tried again.")
             }
         }
         for store in stores { await store.up.wait() }

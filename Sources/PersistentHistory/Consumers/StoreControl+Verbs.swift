@@ -14,7 +14,7 @@ extension StoreControl {
     ///
     /// - Returns: The newest token there is now: those whose cursor is there are level.
     public func passNow() async throws -> HistoryToken {
-        let newest = try await withSession { try await $0.lookNow() }
+        let newest = try await patiently { try await withSession { try await $0.lookNow() } }
         passes.tryNow()
         return newest
     }
@@ -22,8 +22,8 @@ extension StoreControl {
     /// Checks that a token is of this store, and not from its future.
     ///
     /// - Throws: `HistoryError` with `.tokenForeign` or `.tokenAhead`.
-    public func check(_ token: HistoryToken) throws {
-        let places = try places()
+    public func check(_ token: HistoryToken) async throws {
+        let places = try await patiently { () throws -> Places in try self.places() }
         guard token.store == places.newest.store else {
             throw HistoryError(
                 .tokenForeign,
@@ -89,15 +89,17 @@ extension StoreControl {
         deliver: ([HistoryTransaction]) async throws -> Void
     ) async throws {
         try await following { bell in
-            var place = try withSession { session in
-                let place = try after ?? session.reader.newestToken()
-                try session.reader.check(after: place)
-                return place
+            var place = try await patiently {
+                try withSession { session in
+                    let place = try after ?? session.reader.newestToken()
+                    try session.reader.check(after: place)
+                    return place
+                }
             }
             try await begun()
             bell.ring()
             for await _ in bell {
-                while !Task.isCancelled, let batch = try next(after: place) {
+                while !Task.isCancelled, let batch = try await patiently({ try next(after: place) }) {
                     let transactions = batch.transactions.filter { wanted($0.author) }
                     if !transactions.isEmpty { try await deliver(transactions) }
                     place = HistoryToken(store: place.store, number: max(batch.end, place.number))

@@ -74,6 +74,19 @@ public final class StoreControl: Sendable {
         unused?.request()
     }
 
+    /// Tries again, for some seconds, what another process's lock stands in the way of.
+    func patiently<T>(_ body: () async throws -> T) async throws -> T {
+        var failures = 0
+        while true {
+            do {
+                return try await body()
+            } catch let error as HistoryError where error.code == .storeBusy && failures < 8 {
+                failures += 1
+                try await Task.sleep(for: Backoff.delay(afterFailures: failures))
+            }
+        }
+    }
+
     // MARK: Followers
 
     /// Tells those who follow the history that there may be more of it.
@@ -92,11 +105,4 @@ public final class StoreControl: Sendable {
         defer { state.withLock { _ = $0.followers.removeValue(forKey: number) } }
         return try await body(bell)
     }
-}
-
-extension HistoryError.Code {
-    /// A store that is served is not open at the moment.
-    public static let storeNotOpen = HistoryError.Code("storeNotOpen")
-    /// A consumer or a context that is not served.
-    public static let unknownName = HistoryError.Code("unknownName")
 }

@@ -42,6 +42,12 @@ public struct HistoryError: Error, Sendable, CustomStringConvertible {
         public static let stateUnusable = Code("stateUnusable")
         /// Another daemon holds the state folder.
         public static let stateInUse = Code("stateInUse")
+        /// The control socket could not be bound.
+        public static let controlSocket = Code("controlSocket")
+        /// A store that is served is not open at the moment.
+        public static let storeNotOpen = Code("storeNotOpen")
+        /// A context that is not served.
+        public static let unknownContext = Code("unknownContext")
         /// An author's or a context's name that can not be recorded.
         public static let authorInvalid = Code("authorInvalid")
         /// A statement that the caller gave failed.

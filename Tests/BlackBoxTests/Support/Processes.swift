@@ -45,6 +45,15 @@ enum Processes {
         return (line?.split(whereSeparator: \.isWhitespace).dropFirst().first.flatMap { Int($0) } ?? 0) << 10
     }
 
+    /// How many connections there are to a socket of a process, seen from its side (proc_net(5)).
+    static func sockets(_ process: pid_t, _ path: String) -> Int {
+        // The state, third from the end, is 3 for what is connected.
+        file(process, "net/unix").split(separator: "\n").filter { line in
+            let fields = line.split(separator: " ")
+            return fields.last.map(String.init) == path && fields.count > 6 && fields[5] == "03"
+        }.count
+    }
+
     static func descriptors(_ process: pid_t) -> Int {
         ((try? FileManager.default.contentsOfDirectory(atPath: "/proc/\(process)/fd")) ?? []).count
     }
