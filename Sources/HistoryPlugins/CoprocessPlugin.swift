@@ -51,7 +51,7 @@ public actor CoprocessPlugin: HookEndpoint, Service {
     private var pause: AsyncStream<Never>.Continuation?
 
     public init(_ plugin: PluginDescription, logger: Logger) {
-        self.init(plugin, logger: logger, grace: Self.grace, window: .init())
+        self.init(plugin, logger: logger, grace: Self.grace, window: .init(calls: plugin.window))
     }
 
     init(_ plugin: PluginDescription, logger: Logger, grace: Duration, window: CoprocessProtocol.Window) {

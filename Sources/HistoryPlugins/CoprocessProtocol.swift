@@ -28,6 +28,9 @@ struct CoprocessProtocol: Sendable {
     private var lastID: Int64 = 0
     /// When the oldest became the oldest, or was sent, whichever was later.
     private var oldestSince: Instant?
+    /// The last call that had been sent when one failed; nil once a later one has succeeded. So not
+    /// a whole window of calls is made in vain each time where, say, the plugin's server is away.
+    private var lastBeforeFailure: Int64?
     /// Whether the process has answered anything that was asked.
     private(set) var hasAnswered = false
 
@@ -41,8 +44,10 @@ struct CoprocessProtocol: Sendable {
     /// Whether anybody waits for an answer.
     var isAwaited: Bool { underWay.contains { !$0.isAbandoned } }
 
-    /// Whether one more call may be sent.
-    var hasRoom: Bool { isIdle || (underWay.count < window.calls && bytesUnderWay < window.bytes) }
+    /// Whether one more call may be sent: after a failure a single one, until it succeeds.
+    var hasRoom: Bool {
+        isIdle || (lastBeforeFailure == nil && underWay.count < window.calls && bytesUnderWay < window.bytes)
+    }
 
     /// When the oldest call has waited for too long.
     var deadline: Instant? { oldestSince.map { $0.advanced(by: timeout) } }
@@ -89,7 +94,13 @@ struct CoprocessProtocol: Sendable {
         bytesUnderWay -= oldest.size
         oldestSince = isIdle ? nil : now
         hasAnswered = true
-        return oldest.isAbandoned ? .drop : .deliver(answer.outcome)
+        if oldest.isAbandoned { return .drop }
+        if case .refused = answer.outcome {
+            lastBeforeFailure = lastID
+        } else if let last = lastBeforeFailure, oldest.id > last {
+            lastBeforeFailure = nil
+        }
+        return .deliver(answer.outcome)
     }
 
     func isOverdue(at now: Instant) -> Bool {
@@ -98,6 +109,7 @@ struct CoprocessProtocol: Sendable {
 
     /// The process is gone, and with it all that was under way.
     mutating func reset() {
+        if isAwaited { lastBeforeFailure = lastID }
         underWay.removeAll()
         bytesUnderWay = 0
         oldestSince = nil

@@ -15,18 +15,21 @@ public struct PluginDescription: Sendable, Hashable {
     public let environment: [String: String]
     /// How long one call may take; then the plugin's process group is killed.
     public let timeout: Duration
+    /// Requests that a coprocess may have left unanswered.
+    public let window: Int
     /// Nil is the daemon's own.
     public let workingDirectory: String?
 
     public init(
         name: String, command: [String], mode: Mode = .oneshot, environment: [String: String] = [:],
-        timeout: Duration = .seconds(5), workingDirectory: String? = nil
+        timeout: Duration = .seconds(5), window: Int = 64, workingDirectory: String? = nil
     ) {
         self.name = name
         self.command = command
         self.mode = mode
         self.environment = environment
         self.timeout = timeout
+        self.window = window
         self.workingDirectory = workingDirectory
     }
 }

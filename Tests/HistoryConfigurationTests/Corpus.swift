@@ -353,7 +353,7 @@ let manifestCorpus: [CorpusCase] = [
         "every key of a plugin",
         plugin(
             """
-            "mode": "coprocess", "environment": {"A": "1", "b": ""}, "timeout": 0.5, "onFailure": "skip",\
+            "mode": "coprocess", "environment": {"A": "1", "b": ""}, "timeout": 0.5, "window": 1, "onFailure": "skip",\
             "retry": {"attempts": 1, "initialDelay": "1ms", "maximumDelay": 604800}
             """)),
     .good("relative command", command("[\"./p\", \"\", \"--x\\ny\"]")),
@@ -401,7 +401,7 @@ let manifestCorpus: [CorpusCase] = [
         "2:10: plugins[1].name: plugin \"p\" is already given at FILE:1:37"),
     .bad(
         "unknown key of a plugin", plugin("\"enviroment\": {}"),
-        "2:1: plugins[0].enviroment: unknown key; did you mean \"environment\"? Allowed: name, command, mode, environment, timeout, retry, onFailure, hooks"
+        "2:1: plugins[0].enviroment: unknown key; did you mean \"environment\"? Allowed: name, command, mode, environment, timeout, window, retry, onFailure, hooks"
     ),
 
     .bad(
@@ -439,6 +439,9 @@ let manifestCorpus: [CorpusCase] = [
     .bad(
         "timeout", plugin("\"timeout\": \"soon\""),
         "2:12: plugins[0].timeout: expected \(duration), found \"soon\""),
+    .bad(
+        "no window", plugin("\"window\": 0"),
+        "2:11: plugins[0].window: expected a whole number from 1 through 64, found 0"),
     .bad("retry number", plugin("\"retry\": 5"), "2:10: plugins[0].retry: expected an object, found 5"),
     .bad(
         "no attempts", plugin("\"retry\": {\"attempts\": 0}"),

@@ -50,7 +50,7 @@ private let oneStore = #"{"version": 1, "stores": [{"name": "s", "path": "s.db",
             #"""
             { "version": 1, "plugins": [
               { "name": "all", "command": ["bin/all", "--x"], "mode": "coprocess", "environment": { "A": "1" },
-                "timeout": "5s", "retry": { "attempts": 2, "initialDelay": 0.2, "maximumDelay": "1m" }, "onFailure": "skip",
+                "timeout": "5s", "window": 8, "retry": { "attempts": 2, "initialDelay": 0.2, "maximumDelay": "1m" }, "onFailure": "skip",
                 "hooks": [
                   { "name": "people", "kind": "observer", "entity": "person", "operation": ["insert", "delete"],
                     "store": "contacts", "consumer": "MainApp" },
@@ -93,7 +93,7 @@ private let oneStore = #"{"version": 1, "stores": [{"name": "s", "path": "s.db",
         let all = PluginConfiguration(
             name: "all", command: [folder.file("plugins/bin/all"), "--x"], mode: .coprocess,
             environment: ["A": "1"],
-            timeout: .seconds(5),
+            timeout: .seconds(5), window: 8,
             policy: FailurePolicy(
                 attempts: 2, initialDelay: .milliseconds(200), maximumDelay: .seconds(60),
                 afterLastAttempt: .skip),

@@ -211,6 +211,41 @@ func isGone(_ process: pid_t) -> Bool {
         }
     }
 
+    /// Refuses the second call, once or for good.
+    private static let refusing = """
+        times = int(sys.argv[1])
+        for r in requests():
+            token = r["params"]["transaction"]["token"]
+            open(sys.argv[0] + ".log", "a").write(token[2:] + " ")
+            if token == "S:2" and times > 0:
+                times -= 1
+                print(json.dumps({"jsonrpc": "2.0", "id": r["id"], "error": {"message": "no"}}), flush=True)
+            else: answer(r)
+        """
+
+    @Test func aWindowOfOneShowsNothingBeforeItsTime() async throws {
+        let scripts = try Scripts()
+        let command = try scripts.python(Self.refusing) + ["2"]
+        try await withCoprocess(command, window: .init(calls: 1)) { plugin in
+            var calls = Calls.observes(4)
+            while !calls.isEmpty { calls.removeFirst(await plugin.observe(calls).succeeded) }
+        }
+        #expect(try scripts.contents(of: "plugin.py.log") == "1 2 2 2 3 4 ")
+    }
+
+    @Test func afterAFailureASingleCallIsTried() async throws {
+        let scripts = try Scripts()
+        let command = try scripts.python(Self.refusing) + ["3"]
+        try await withCoprocess(command) { plugin in
+            #expect(await plugin.observe(Calls.observes(5)).succeeded == 1)
+            let rest = Array(Calls.observes(5).dropFirst())
+            #expect(await plugin.observe(rest).succeeded == 0)
+            #expect(await plugin.observe(rest).succeeded == 0)
+            #expect(await plugin.observe(rest).succeeded == 4)
+        }
+        #expect(try scripts.contents(of: "plugin.py.log") == "1 2 3 4 5 2 2 2 3 4 5 ")
+    }
+
     @Test func aMergeResultThatIsNone() async throws {
         let scripts = try Scripts()
         let command = try scripts.python("for r in requests(): answer(r, 'perhaps')")

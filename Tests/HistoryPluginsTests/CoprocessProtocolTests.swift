@@ -104,15 +104,20 @@ import Testing
         for _ in 0..<20 {
             var exchange = Self.exchange(calls: 4, bytes: 40)
             var model: [(id: Int64, size: Int, isAbandoned: Bool)] = []
+            var sent: Int64 = 0
+            var doubtful: Int64?
             for _ in 0..<100 {
                 switch Int.random(in: 0..<5, using: &generator) {
                 case 0, 1:
-                    let room = model.isEmpty || (model.count < 4 && model.reduce(0) { $0 + $1.size } < 40)
+                    let room =
+                        model.isEmpty
+                        || (doubtful == nil && model.count < 4 && model.reduce(0) { $0 + $1.size } < 40)
                     #expect(exchange.hasRoom == room, "seed \(seed)")
                     guard room else { continue }
                     let size = Int.random(in: 1..<30, using: &generator)
                     exchange.send(at: Self.at(0)) { id in
                         model.append((id, size, false))
+                        sent = id
                         return size
                     }
                 case 2:
@@ -121,9 +126,14 @@ import Testing
                 default:
                     guard !model.isEmpty else { continue }
                     let call = model.removeFirst()
+                    let error = Int.random(in: 0..<4, using: &generator) == 0 ? "no" : nil
                     #expect(
-                        exchange.receive(Self.answer(call.id), at: Self.at(0))
-                            == (call.isAbandoned ? .drop : .deliver(.null)), "seed \(seed)")
+                        exchange.receive(Self.answer(call.id, error: error), at: Self.at(0))
+                            == (call.isAbandoned ? .drop : .deliver(error.map { .refused($0) } ?? .null)),
+                        "seed \(seed)")
+                    if !call.isAbandoned {
+                        if error != nil { doubtful = sent } else if call.id > doubtful ?? 0 { doubtful = nil }
+                    }
                 }
                 #expect(exchange.isIdle == model.isEmpty, "seed \(seed)")
                 #expect(exchange.isAwaited == model.contains { !$0.isAbandoned }, "seed \(seed)")

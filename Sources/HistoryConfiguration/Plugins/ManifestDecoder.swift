@@ -35,7 +35,7 @@ struct ManifestDecoder {
     }
 
     private static let keys = [
-        "name", "command", "mode", "environment", "timeout", "retry", "onFailure", "hooks",
+        "name", "command", "mode", "environment", "timeout", "window", "retry", "onFailure", "hooks",
     ]
 
     private mutating func plugin(_ node: DocumentNode) -> PluginConfiguration? {
@@ -56,6 +56,8 @@ struct ManifestDecoder {
             mode: fields["mode"]?.choice(PluginConfiguration.Mode.allCases) ?? .oneshot,
             environment: fields["environment"].flatMap(Self.environment) ?? [:],
             timeout: fields["timeout"]?.duration() ?? PluginConfiguration.defaultTimeout,
+            window: fields["window"]?.integer(in: 1...PluginConfiguration.largestWindow)
+                ?? PluginConfiguration.largestWindow,
             policy: Self.policy(fields),
             hooks: fields.required("hooks", "a list of hooks").map { hooks($0, plugin: name) } ?? [])
         return name == nil ? nil : plugin

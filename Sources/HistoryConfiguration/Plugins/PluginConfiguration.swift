@@ -12,6 +12,9 @@ public struct PluginConfiguration: Sendable, Hashable {
 
     /// What `timeout` is where a manifest does not say: long enough for a script on a busy machine.
     public static let defaultTimeout = Duration.seconds(30)
+    /// The most requests that a coprocess may have left unanswered, and how many it may where a
+    /// manifest does not say.
+    public static let largestWindow = 64
 
     /// Unique over all manifests.
     public var name: String
@@ -22,20 +25,23 @@ public struct PluginConfiguration: Sendable, Hashable {
     public var environment: [String: String]
     /// For one call; then the program's process group is killed.
     public var timeout: Duration
+    /// Requests that may be unanswered at once, for a coprocess.
+    public var window: Int
     public var policy: FailurePolicy
     /// In the manifest's order.
     public var hooks: [HookConfiguration]
 
     public init(
         name: String, command: [String], mode: Mode = .oneshot, environment: [String: String] = [:],
-        timeout: Duration = Self.defaultTimeout, policy: FailurePolicy = FailurePolicy(),
-        hooks: [HookConfiguration] = []
+        timeout: Duration = Self.defaultTimeout, window: Int = Self.largestWindow,
+        policy: FailurePolicy = FailurePolicy(), hooks: [HookConfiguration] = []
     ) {
         self.name = name
         self.command = command
         self.mode = mode
         self.environment = environment
         self.timeout = timeout
+        self.window = window
         self.policy = policy
         self.hooks = hooks
     }
