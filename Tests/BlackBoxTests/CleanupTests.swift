@@ -105,9 +105,16 @@ struct CleanupTests {
                     == [#"warning: History of store "contacts" is kept for "Slow""#])
             #expect(try await history(bench).suffix(7) == (2...8).map { "\($0) Widget" })
             try bench.behave("refuse", "slow")
-            try await eventually("all that it missed") {
-                try bench.calls().filter { $0.params.hook == "audit/slow" && $0.manner == "ok" }.count == 8
+            // Calls that were under way behind a refused one are made again: the last time counts.
+            func had() throws -> [String] {
+                var had: [String] = []
+                for call in try bench.calls() where call.params.hook == "audit/slow" && call.manner == "ok" {
+                    had.removeAll { $0 == call.summary }
+                    had.append(call.summary)
+                }
+                return had
             }
+            try await eventually("all that it missed") { try had().count == 8 }
             try await bench.write("INSERT INTO person (id) VALUES (9)", as: "Widget")
             try await bench.write("INSERT INTO person (id) VALUES (10)", as: "Widget")
             try await eventually("the cleanup", state: { daemon.log.joined(separator: "\n") }) {
@@ -115,7 +122,7 @@ struct CleanupTests {
             }
             try await daemon.stop()
             #expect(
-                try bench.calls().filter { $0.params.hook == "audit/slow" && $0.manner == "ok" }.map(\.summary)
+                try had()
                     == (1...10).map { "audit/slow Slow \($0) Widget person insert p\($0)" })
         }
     }

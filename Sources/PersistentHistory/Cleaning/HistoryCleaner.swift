@@ -6,8 +6,8 @@ import GRDB
 /// nobody reads a transaction that is half deleted. How far the deleting itself got stands beside
 /// it, so that a cleanup that was interrupted is taken up again.
 public struct HistoryCleaner: Sendable {
-    /// How often a lock is asked for in vain, at growing intervals, before a turn is given up.
-    static let mostRefusals = 6
+    /// For how long a lock is asked for in vain before a turn is given up.
+    static let patience: Duration = .seconds(5)
 
     let path: String
     let rule: DeliveryRule
@@ -95,6 +95,7 @@ public struct HistoryCleaner: Sendable {
         var pace = CleaningPace(size: size, in: sizes)
         var done = 0
         var refusals = 0
+        var refusedSince = ContinuousClock.now
         var version: Int64 = 0
         while !shouldStop() {
             do {
@@ -115,9 +116,12 @@ public struct HistoryCleaner: Sendable {
                 let pause = pace.pause(after: duration, othersWrote: version != 0 && seen != version)
                 version = seen
                 try await Task.sleep(for: pause)
-            } catch let error as HistoryError where error.code == .storeBusy && refusals < Self.mostRefusals {
+            } catch let error as HistoryError where error.code == .storeBusy {
+                if refusals == 0 { refusedSince = .now }
+                guard ContinuousClock.now - refusedSince < Self.patience else { throw error }
+                // Where writers take turns, the moment between two of them is short.
+                try await Task.sleep(for: min(.milliseconds(1) * (1 << min(refusals, 6)), .milliseconds(50)))
                 refusals += 1
-                try await Task.sleep(for: Backoff.delay(afterFailures: refusals))
             }
         }
         return done

@@ -361,7 +361,8 @@ actor ConsumerRunner {
     }
 
     private func move(to number: Int64) async throws {
-        let cursor = Cursor(number: number, movedAt: state.clock.wall(), mark: try reader.mark(at: number))
+        let mark = batch?.end == number ? batch?.mark : nil
+        let cursor = Cursor(number: number, movedAt: state.clock.wall(), mark: mark)
         try state.save(cursor, of: consumer.author)
         wasLevel = false
         self.cursor = number

@@ -8,10 +8,13 @@ public struct HistoryBatch: Sendable {
     public let end: Int64
     /// Whether it is known that there was nothing more when the batch was read.
     public let isLast: Bool
+    /// Who made the change at the end, when; see `HistoryReader.mark(at:)`.
+    let mark: String?
 
     /// With one that was read behind it.
     func extended(by next: HistoryBatch) -> HistoryBatch {
-        HistoryBatch(transactions: transactions + next.transactions, end: next.end, isLast: next.isLast)
+        HistoryBatch(
+            transactions: transactions + next.transactions, end: next.end, isLast: next.isLast, mark: next.mark)
     }
 }
 
@@ -221,13 +224,13 @@ private struct RowReader {
                 // A batch ends between transactions.
                 if count >= limit {
                     if let last = assembler.finish() { transactions.append(last) }
-                    return HistoryBatch(transactions: transactions, end: end, isLast: false)
+                    return HistoryBatch(transactions: transactions, end: end, isLast: false, mark: run.mark)
                 }
                 run = Run(rows)
                 if let finished = assembler.begin(run.origin, at: id) { transactions.append(finished) }
             } else if run.isUndeclared, assembler.runLength >= limit {
                 if let part = assembler.begin(run.origin, at: id) { transactions.append(part) }
-                return HistoryBatch(transactions: transactions, end: end, isLast: false)
+                return HistoryBatch(transactions: transactions, end: end, isLast: false, mark: run.mark)
             }
             assembler.count(id)
             end = id
@@ -240,7 +243,7 @@ private struct RowReader {
             }
         }
         if let last = assembler.finish() { transactions.append(last) }
-        return HistoryBatch(transactions: transactions, end: end, isLast: last == .max)
+        return HistoryBatch(transactions: transactions, end: end, isLast: last == .max, mark: run.mark)
     }
 }
 
@@ -253,6 +256,12 @@ private struct Run {
     static let none = Run(text: nil, milliseconds: .min, origin: .undeclared(milliseconds: 0))
 
     var isUndeclared: Bool { text == nil }
+
+    /// Nil for a row that is void.
+    var mark: String? {
+        if let text { return String(decoding: text, as: UTF8.self) }
+        return milliseconds > 0 ? String(milliseconds) : nil
+    }
 
     private init(text: [UInt8]?, milliseconds: Int64, origin: Origin) {
         self.text = text

@@ -35,6 +35,7 @@ struct CleaningBenchmark {
                 let isCleaning = round.isMultiple(of: 2)
                 let cleaner =
                     isCleaning ? try Child([CommandLine.arguments[0], "clean", store]) : nil
+                let cleaned = try Self.cleaned(store)
                 if isCleaning { Clock.pause(microseconds: 200_000) }
                 for _ in 0..<commits {
                     let start = Clock.now
@@ -43,6 +44,9 @@ struct CleaningBenchmark {
                     Clock.pause(microseconds: Self.pace)
                 }
                 cleaner?.end()
+                if isCleaning, try Self.cleaned(store) == cleaned {
+                    throw BenchError("Nothing was cleaned meanwhile.")
+                }
             }
             let group =
                 "a writer's commit while \(NumberText.text(Double(changes))) changes are cleaned, WAL, synchronous=\(synchronous), µs"
@@ -55,6 +59,12 @@ struct CleaningBenchmark {
             }
         }
         return figures + [try rest(store)]
+    }
+
+    /// How far the cleaning got.
+    private static func cleaned(_ store: String) throws -> Int64 {
+        try Connection(store).number(
+            "SELECT coalesce((SELECT value FROM historyd_store WHERE key = 'cleaned'), 0)")
     }
 
     /// Changes that cost little space otherwise: a few rows, updated over and over.
