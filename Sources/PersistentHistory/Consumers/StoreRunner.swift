@@ -4,14 +4,14 @@ internal import FoundationEssentials
 public struct ServedStore: Sendable {
     public let name: String
     public let path: String
+    /// The paths of all stores that are served.
+    public var siblings: Set<String> = []
     /// What to track, with the columns to preserve; nil leaves the tracking to others.
     public let entities: [String: [String]?]?
     public let rule: DeliveryRule
     public let consumers: [Consumer]
     public let cleaning: CleaningStrategy
     public let maximumDuration: Duration?
-    /// The paths of all stores that are served.
-    public var siblings: Set<String> = []
 
     public init(
         name: String, path: String, entities: [String: [String]?]?, rule: DeliveryRule, consumers: [Consumer],
