@@ -32,12 +32,7 @@ struct Assembly: Sendable {
         }
         self.coprocesses = coprocesses
         hooks = observers + loaded.mergePipeline.compactMap { byName[$0.fullName] }
-        let paths = Set(loaded.configuration.stores.map(\.path))
-        stores = loaded.configuration.stores.map { store in
-            var served = ServedStore(store)
-            served.siblings = paths
-            return served
-        }
+        stores = loaded.configuration.stores.map { ServedStore($0) }
         polled = Dictionary(
             loaded.configuration.stores.compactMap { store in store.poll.map { (store.name, $0) } }
         ) { first, _ in first }

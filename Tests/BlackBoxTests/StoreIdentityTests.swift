@@ -184,7 +184,7 @@ struct StoreIdentityTests {
             try await bench.calls(2, of: first)
             #expect(
                 first.problems(bench) == [
-                    "error: Store \"copy\" can not be used. The store \"copy.sqlite\" is a copy of \"contacts.sqlite\", which is configured, too: both have the id \(try await bench.id()). Serve one of them; `historyctl untrack` and `track` make a store of its own of a copy. event=storeLost store=copy"
+                    "error: Store \"copy\" can not be used. The store \"copy.sqlite\" is a copy of \"contacts.sqlite\", which is still there: both have the id \(try await bench.id()). Where the store was moved, remove the old file; `historyctl untrack` and `track` make a store of its own of a copy. event=storeLost store=copy"
                 ])
             try Tracking.untrack(bench.path("copy.sqlite"))
             try Tracking.track(bench.path("copy.sqlite"), ["person": nil])

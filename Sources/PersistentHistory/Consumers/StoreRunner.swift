@@ -4,8 +4,6 @@ internal import FoundationEssentials
 public struct ServedStore: Sendable {
     public let name: String
     public let path: String
-    /// The paths of all stores that are served.
-    public var siblings: Set<String> = []
     /// What to track, with the columns to preserve; nil leaves the tracking to others.
     public let entities: [String: [String]?]?
     public let rule: DeliveryRule
