@@ -18,7 +18,7 @@ struct Assembly: Sendable {
         ) { first, _ in first }
         coprocesses = roster.needed.compactMap { plugins[$0.name]?.coprocess }
         hooks = roster.hooks(calling: plugins)
-        stores = loaded.configuration.stores.map { ServedStore($0, in: loaded.configuration) }
+        stores = loaded.configuration.stores.map { ServedStore($0) }
     }
 }
 
@@ -31,7 +31,7 @@ extension PluginDescription {
 }
 
 extension ServedStore {
-    init(_ store: StoreConfiguration, in configuration: DaemonConfiguration) {
+    init(_ store: StoreConfiguration) {
         let rule = DeliveryRule(
             authors: Set(store.authors.map(\.name)), deliversUnlisted: store.unlistedAuthors == .deliver,
             mirroringAuthors: Set(store.mirroringAuthors), includingMirroring: store.includingMirroring)
@@ -47,7 +47,6 @@ extension ServedStore {
             },
             rule: rule, consumers: consumers, cleaning: store.clean.strategy,
             maximumDuration: store.clean.maximumDuration)
-        siblings = Set(configuration.stores.map(\.path))
     }
 }
 

@@ -137,6 +137,19 @@ struct CtlExtensionTests {
         #expect(try await store.history().map(\.short) == ["-: insert t id=1", "A: insert t id=2"])
     }
 
+    /// Python says of no function that it is harmless: such a writer is told, and nothing is lost.
+    @Test func aRegisteredFunctionIsRefusedByAnUntrustedSchema() async throws {
+        let store = try await CtlStore(Self.schema)
+        let output = try await store.succeed(
+            python: """
+                app = Author(plain(), "A")
+                app.connection.execute("PRAGMA trusted_schema = OFF")
+                print(fails(app.connection, "INSERT INTO t VALUES (1, 1)"))
+                """)
+        #expect(output == "unsafe use of sqlite_compileoption_get()\n")
+        #expect(try await store.sql("SELECT count(*) FROM t;") == "0\n")
+    }
+
     /// A store that somebody else made must not make a connection declare an author.
     @Test func theFunctionsAreNotForTheSchema() async throws {
         let store = try await CtlStore(Self.schema + "CREATE VIEW v AS SELECT history_author('Evil') AS a;")

@@ -209,7 +209,7 @@ struct ReplicaTests {
             let first = try await bench.startDaemon()
             try await bench.write(
                 "INSERT INTO person (id) VALUES (1); INSERT INTO item VALUES ('x', 1)", as: "Widget")
-            try await bench.calls(2, of: first)
+            try await bench.waitForCursor(at: 2, first)
             try await first.stop()
             try bench.configure(StoreSetup(authors: StoreSetup.mirrored(entities: #"["person"]"#)))
             let second = try await bench.startDaemon()

@@ -112,7 +112,7 @@ struct StoreChangeTests {
             try bench.configure(StoreSetup(more: #""clean": {"strategy": "byDuration", "seconds": "7d"}"#))
             let daemon = try await bench.startDaemon()
             try await bench.write("INSERT INTO person (id) VALUES (1)", as: "Widget")
-            try await bench.calls(1, of: daemon)
+            try await bench.waitForCursor(at: 1, daemon)
             try FileManager.default.createDirectory(
                 atPath: bench.path("away"), withIntermediateDirectories: false)
             func move(_ from: String, _ to: String) {
@@ -126,7 +126,7 @@ struct StoreChangeTests {
             try await daemon.sparing()
             try await bench.write("INSERT INTO person (id) VALUES (2)", as: "Widget", to: away)
             move(away, bench.store)
-            try await bench.calls(2, of: daemon)
+            try await bench.waitForCursor(at: 2, daemon)
             try await bench.write("INSERT INTO person (id) VALUES (3)", as: "Widget")
             try await bench.calls(3, of: daemon)
             try await daemon.stop()

@@ -184,7 +184,7 @@ struct StoreIdentityTests {
             try await bench.calls(2, of: first)
             #expect(
                 first.problems(bench) == [
-                    "error: Store \"copy\" can not be used. The store \"copy.sqlite\" is a copy of \"contacts.sqlite\", which is configured, too: both have the id \(try await bench.id()). Serve one of them; `historyctl untrack` and `track` make a store of its own of a copy. event=storeLost store=copy"
+                    "error: Store \"copy\" can not be used. The store \"copy.sqlite\" is a copy of \"contacts.sqlite\", which is still there: both have the id \(try await bench.id()). Where the store was moved, remove the old file; `historyctl untrack` and `track` make a store of its own of a copy. event=storeLost store=copy"
                 ])
             try Tracking.untrack(bench.path("copy.sqlite"))
             try Tracking.track(bench.path("copy.sqlite"), ["person": nil])
@@ -208,18 +208,5 @@ extension Workbench {
         try await start(
             ["/bin/sh", "-ec", "cd '\(folder.path)'; \(commands)"], "shell-\(UUID().uuidString)"
         ).succeed()
-    }
-
-    /// Waits until the daemon's only consumer is done with a transaction: one that is stopped or
-    /// replaced in a call is called again.
-    fileprivate func waitForCursor(at number: Int, _ daemon: DaemonUnderTest) async throws {
-        let state = path("state/\(try await id()).sqlite")
-        try await eventually("the cursor at \(number)", state: { daemon.log.joined(separator: "\n") }) {
-            try await self.sql("SELECT number FROM cursor", of: state) == "\(number)\n"
-        }
-    }
-
-    fileprivate func id() async throws -> String {
-        try await sql("SELECT value FROM historyd_store WHERE key = 'id'").trimmingCharacters(in: .newlines)
     }
 }

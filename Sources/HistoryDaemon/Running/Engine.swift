@@ -137,9 +137,7 @@ actor Engine {
         let controls = Dictionary(stores.map { ($0.name, $0.control) }) { first, _ in first }
         stores = loaded.configuration.stores.compactMap { store in
             if let old = kept[store.name] { return old }
-            return signals[store.name].map {
-                start(ServedStore(store, in: loaded.configuration), store, $0, controls[store.name])
-            }
+            return signals[store.name].map { start(store, $0, controls[store.name] ?? StoreControl()) }
         }
         plugins = nextPlugins
         self.loaded = loaded
@@ -163,11 +161,10 @@ actor Engine {
         }
     }
 
-    private func start(
-        _ served: ServedStore, _ configuration: StoreConfiguration, _ signals: StoreSignals,
-        _ formerControl: StoreControl?
-    ) -> RunningStore {
-        let control = formerControl ?? StoreControl()
+    private func start(_ configuration: StoreConfiguration, _ signals: StoreSignals, _ control: StoreControl)
+        -> RunningStore
+    {
+        let served = ServedStore(configuration)
         let log = PipelineLog(
             store: configuration.name, logger: surroundings.logger, status: surroundings.status,
             notifier: surroundings.notifier)

@@ -15,8 +15,6 @@ public struct ServedStore: Sendable {
     public var consumersElsewhere: Set<String> = []
     /// Whether this process may have other connections to the store.
     public var isUsedInProcess = false
-    /// The paths of all stores that are served.
-    public var siblings: Set<String> = []
     public let clock: HistoryClock
 
     public init(

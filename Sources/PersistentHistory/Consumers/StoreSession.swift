@@ -39,7 +39,7 @@ final class StoreSession: Sendable {
         }
         if let problem { reporter.report(.trackingFailed(problem)) }
         schemaVersion = Locked(try reader.schemaVersion())
-        try StateOwner.take(reader.storeID, in: stateFolder, for: store.path, others: store.siblings)
+        try StateOwner.take(reader.storeID, in: stateFolder, for: store.path)
         fetcher = try SharedFetcher(reader)
         state = try StateDatabase(folder: stateFolder, store: reader.storeID, clock: store.clock)
         cleaning = CleaningTurns(store, reader: reader, state: state, reporter: reporter, stop: ending)

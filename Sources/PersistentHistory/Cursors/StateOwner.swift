@@ -3,30 +3,27 @@ internal import FoundationEssentials
 /// Whose the state of a store id is.
 ///
 /// The id lies in the store, so that a store that is moved keeps its state, and that a copy has the
-/// same id. Two files with one state would move each other's cursors: where both are configured, the
+/// same id. Two files with one state would move each other's cursors: as long as both are there, the
 /// state stays with the one that had it. Its path lies beside the state, in `<store id>.store`.
 enum StateOwner {
     private static let turn = Locked<Void>(())
 
     /// Takes a state for a store.
     ///
-    /// - Parameters:
-    ///   - folder: The state folder.
-    ///   - others: The paths of all stores that are configured.
-    /// - Throws: `HistoryError` with `.storeCopied` where another store has it; what hinders looking.
-    static func take(_ store: StoreID, in folder: String, for path: String, others: Set<String>) throws {
+    /// - Parameter folder: The state folder.
+    /// - Throws: `HistoryError` with `.storeCopied` where another store has it, `.storeBusy` where that
+    ///   can not be seen now, `.stateUnusable`.
+    static func take(_ store: StoreID, in folder: String, for path: String) throws {
         try turn.withLock { _ in
             let note = "\(folder)/\(store).store"
             let owner = FileManager.default.contents(atPath: note).map { String(decoding: $0, as: UTF8.self) }
             guard owner != path else { return }
-            if let owner, others.contains(owner), FileID(of: owner) != FileID(of: path),
-                try id(of: owner) == store
-            {
+            if let owner, FileID(of: owner) != FileID(of: path), try id(of: owner) == store {
                 throw HistoryError(
                     .storeCopied,
-                    "The store \"\(path)\" is a copy of \"\(owner)\", which is configured, too: both have the id \(store).",
+                    "The store \"\(path)\" is a copy of \"\(owner)\", which is still there: both have the id \(store).",
                     hint:
-                        "Serve one of them; `historyctl untrack` and `track` make a store of its own of a copy."
+                        "Where the store was moved, remove the old file; `historyctl untrack` and `track` make a store of its own of a copy."
                 )
             }
             do {
@@ -39,13 +36,13 @@ enum StateOwner {
         }
     }
 
-    /// Nil where there is no tracked store.
+    /// Nil where there is no tracked store that could be served.
     private static func id(of path: String) throws -> StoreID? {
         do {
             let reader = try HistoryReader(path: path, patience: 0)
             defer { try? reader.close() }  // Nothing was written.
             return reader.storeID
-        } catch let error as HistoryError where error.code == .storeMissing || error.code == .notTracked {
+        } catch let error as HistoryError where error.code != .storeBusy {
             return nil
         }
     }

@@ -24,7 +24,7 @@ public struct HistoryError: Error, Sendable, CustomStringConvertible {
         public static let formatTooNew = Code("formatTooNew")
         /// A name that can not be tracked: a view, a virtual table, SQLite's own, one of ours, or nothing at all.
         public static let notAnEntity = Code("notAnEntity")
-        /// A copy of a store that is served as well.
+        /// A copy of a store that is still there, and has the cursors.
         public static let storeCopied = Code("storeCopied")
         /// The text is no token.
         public static let tokenInvalid = Code("tokenInvalid")

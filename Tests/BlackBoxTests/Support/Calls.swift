@@ -134,4 +134,18 @@ extension Workbench {
             return calls.count >= count ? calls : nil
         }
     }
+
+    /// Waits until the daemon's only consumer is done with a transaction: one that is stopped or
+    /// replaced in a call is called again.
+    func waitForCursor(at number: Int, _ daemon: DaemonUnderTest) async throws {
+        let state = path("state/\(try await id()).sqlite")
+        try await eventually("the cursor at \(number)", state: { daemon.log.joined(separator: "\n") }) {
+            try await self.sql("SELECT number FROM cursor", of: state) == "\(number)\n"
+        }
+    }
+
+    /// The store's id.
+    func id() async throws -> String {
+        try await sql("SELECT value FROM historyd_store WHERE key = 'id'").trimmingCharacters(in: .newlines)
+    }
 }
