@@ -134,7 +134,10 @@ struct SchemaGenerator {
         let parent = dice.one(of: parents)
         let key = parent.primaryKey.isEmpty ? parent.uniques.first ?? [] : parent.primaryKey
         let own = table.writable.map(\.name)
-        guard !key.isEmpty, key.count <= own.count else { return [] }
+        // Foreign keys on columns of type ANY change the old row that triggers see.
+        guard !key.isEmpty, key.count <= own.count,
+            !parent.columns.contains(where: { key.contains($0.name) && $0.type == "ANY" })
+        else { return [] }
         let columns = dice.shuffled(own).prefix(key.count).map(SQL.quoted).joined(separator: ", ")
         let actions = ["CASCADE", "CASCADE", "SET NULL", "SET DEFAULT", "RESTRICT", "NO ACTION"]
         let deferred = dice.once(in: 4) ? " DEFERRABLE INITIALLY DEFERRED" : ""
