@@ -284,7 +284,8 @@ struct TriggerWriter {
     /// one with NEW's own key is gone when NEW has just taken its place.
     ///
     /// - Parameter updated: Only what was noted for the update of this row.
-    private func settleConflicts(tookPlaceOfKey: Bool = true, whileUpdating updated: String? = nil) -> [String] {
+    private func settleConflicts(tookPlaceOfKey: Bool = true, whileUpdating updated: String? = nil) -> [String]
+    {
         guard !rivals.isEmpty else { return [] }
         let lookup =
             locators(of: row).enumerated().map { "\($1) IS historyd_conflict.k\($0)" }
@@ -292,8 +293,9 @@ struct TriggerWriter {
             + ["historyd_conflict.object IS \(key(row))"]
         let gone = "NOT EXISTS (SELECT 1 FROM \(tableAsRow) WHERE \(lookup.joined(separator: " AND ")))"
         let ownKey = "historyd_conflict.object IS \(key("NEW"))"
-        let replaced =
+        let isReplaced =
             hasOnlyOwnKey && !table.refersToItself ? ownKey : tookPlaceOfKey ? "(\(ownKey) OR \(gone))" : gone
+        let replaced = isReplaced + (updated.map { " AND updating IS \($0)" } ?? "")
         // Where older notes are kept, the newest of a row counts.
         let newest =
             mayNest
@@ -306,7 +308,8 @@ struct TriggerWriter {
         // What is left of a row with the same key is harmless: that row is there, until its delete is
         // recorded or it stands in the way again.
         if hasOnlyOwnKey, !mayNest { return [settled] }
-        let forgotten = "DELETE FROM historyd_conflict WHERE \(ofThisShape)" + (mayNest ? " AND \(replaced)" : "")
+        let forgotten =
+            "DELETE FROM historyd_conflict WHERE \(ofThisShape)" + (mayNest ? " AND \(replaced)" : "")
         return [settled, forgotten]
     }
 
