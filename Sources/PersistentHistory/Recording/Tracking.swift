@@ -126,7 +126,8 @@ struct Plan {
             if try db.tableExists(name) {
                 wanted.updateValue(nil, forKey: name)
             } else if let table = try Self.renamed(entity, db) {
-                steps.append(Step(table: table, current: entity, preserved: entity.preserved.map(\.name)))
+                steps.append(
+                    Step(table: table, current: entity, preserved: try Self.preserved(entity, in: table, db)))
             } else {
                 dropped.append(entity)
             }
@@ -134,10 +135,7 @@ struct Plan {
         for (name, preserved) in wanted.sorted(by: { $0.key < $1.key }) {
             let table = try TableSchema(name, in: db)
             let current = catalog?.tracked[name]
-            // A column that was preserved may have been dropped since.
-            let kept = (current?.preserved.map(\.name) ?? []).filter { kept in
-                table.columns.contains { $0.name == kept }
-            }
+            let kept = try current.map { try Self.preserved($0, in: table, db) } ?? []
             let step = Step(table: table, current: current, preserved: preserved ?? kept)
             if try !Self.isUpToDate(step, db) { steps.append(step) }
         }
@@ -181,6 +179,22 @@ struct Plan {
             db, sql: "SELECT tbl_name FROM main.sqlite_schema WHERE type = 'trigger' AND name = ?",
             arguments: ["\(RecordingFormat.prefix)\(entity.shape)_insert"])
         return try name.map { try TableSchema($0, in: db) }
+    }
+
+    /// The columns to preserve as they are named now.
+    ///
+    /// A table that still has the shape's triggers is the same one: its columns may have been renamed
+    /// or added to, but have their places (none that a trigger names can be dropped). Of another table
+    /// of that name, columns of the same names are preserved.
+    private static func preserved(_ entity: Entity, in table: TableSchema, _ db: Database) throws -> [String] {
+        let names = Set(entity.preserved.map(\.name))
+        let isSame =
+            try Bool.fetchOne(
+                db,
+                sql: "SELECT 1 FROM main.sqlite_schema WHERE type = 'trigger' AND name = ? AND tbl_name = ?",
+                arguments: ["\(RecordingFormat.prefix)\(entity.shape)_insert", table.name]) ?? false
+        guard isSame else { return table.columns.map(\.name).filter(names.contains) }
+        return zip(entity.columns, table.columns).filter { names.contains($0.0.name) }.map(\.1.name)
     }
 
     private static func isUpToDate(_ step: Step, _ db: Database) throws -> Bool {
