@@ -22,7 +22,7 @@ struct TriggerWriter {
                 [record(.update, key("NEW"), changedColumns)]),
             trigger(
                 "rekey", "AFTER UPDATE", when: "NOT \(sameKey)",
-                forget(key("OLD")) + settleConflicts() + [
+                forget(key("OLD")) + settleConflicts(whileUpdating: key("OLD")) + [
                     record(.delete, key("OLD"), tombstone("OLD")),
                     record(.insert, key("NEW"), "NULL"),
                 ]),
@@ -56,7 +56,7 @@ struct TriggerWriter {
                     trigger(
                         "replaced", "AFTER UPDATE",
                         when: "\(sameKey) AND EXISTS (SELECT 1 FROM historyd_conflict WHERE \(ofThisShape))",
-                        settleConflicts(tookPlaceOfKey: false)))
+                        settleConflicts(tookPlaceOfKey: false, whileUpdating: key("OLD"))))
             }
         }
         return triggers
