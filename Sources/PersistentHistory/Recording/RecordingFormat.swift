@@ -43,5 +43,5 @@ enum RecordingFormat {
 
     /// Has a row only while a statement runs, or what the last one left.
     static let conflicts =
-        "CREATE TABLE historyd_conflict (shape INTEGER, object, tombstone, at INTEGER, k0, k1, k2, k3)"
+        "CREATE TABLE historyd_conflict (shape INTEGER, object, tombstone, at INTEGER, updating, k0, k1, k2, k3)"
 }

@@ -22,15 +22,16 @@ struct TriggerWriter {
                 [record(.update, key("NEW"), changedColumns)]),
             trigger(
                 "rekey", "AFTER UPDATE", when: "NOT \(sameKey)",
-                forget(key("OLD")) + settleConflicts() + [
+                forget(key("OLD")) + settleConflicts(whileUpdating: key("OLD")) + [
                     record(.delete, key("OLD"), tombstone("OLD")),
                     record(.insert, key("NEW"), "NULL"),
                 ]),
             trigger(
                 "delete", "AFTER DELETE", when: nil,
                 forget(key("OLD"))
-                    // A row may go with one that it was to replace, before the update comes to its end.
-                    + (table.refersToItself ? settleConflicts(tookPlaceOfKey: false) : [])
+                    // A row may go with one that it was to replace, before its update comes to its end.
+                    + (table.refersToItself
+                        ? settleConflicts(tookPlaceOfKey: false, whileUpdating: key("OLD")) : [])
                     + [record(.delete, key("OLD"), tombstone("OLD"))]),
         ]
         let rivals = rivals
@@ -55,7 +56,7 @@ struct TriggerWriter {
                     trigger(
                         "replaced", "AFTER UPDATE",
                         when: "\(sameKey) AND EXISTS (SELECT 1 FROM historyd_conflict WHERE \(ofThisShape))",
-                        settleConflicts(tookPlaceOfKey: false)))
+                        settleConflicts(tookPlaceOfKey: false, whileUpdating: key("OLD"))))
             }
         }
         return triggers
@@ -246,7 +247,7 @@ struct TriggerWriter {
         let empty = Array(repeating: "NULL", count: 4 - locators.count)
         let at = mayNest ? now : "NULL"
         let rows = rivals.map { each in
-            "SELECT \(entity.shape), \(key(row)), \(tombstone(row)), \(at), "
+            "SELECT \(entity.shape), \(key(row)), \(tombstone(row)), \(at), \(own.map(key) ?? "NULL"), "
                 + "\((locators + empty).joined(separator: ", ")) FROM \(tableAsRow) WHERE \(each.condition)\(notSelf)"
         }
         let past = mayNest ? " AND at < \(now)" : ""
@@ -281,7 +282,10 @@ struct TriggerWriter {
     /// Both statements cost next to nothing where nothing was noted: they run for each row. A noted
     /// row whose delete was recorded is forgotten by that, so that one that is gone was replaced;
     /// one with NEW's own key is gone when NEW has just taken its place.
-    private func settleConflicts(tookPlaceOfKey: Bool = true) -> [String] {
+    ///
+    /// - Parameter updated: Only what was noted for the update of this row.
+    private func settleConflicts(tookPlaceOfKey: Bool = true, whileUpdating updated: String? = nil) -> [String]
+    {
         guard !rivals.isEmpty else { return [] }
         let lookup =
             locators(of: row).enumerated().map { "\($1) IS historyd_conflict.k\($0)" }
@@ -289,20 +293,24 @@ struct TriggerWriter {
             + ["historyd_conflict.object IS \(key(row))"]
         let gone = "NOT EXISTS (SELECT 1 FROM \(tableAsRow) WHERE \(lookup.joined(separator: " AND ")))"
         let ownKey = "historyd_conflict.object IS \(key("NEW"))"
-        let replaced =
+        let isReplaced =
             hasOnlyOwnKey && !table.refersToItself ? ownKey : tookPlaceOfKey ? "(\(ownKey) OR \(gone))" : gone
+        let replaced = isReplaced + (updated.map { " AND updating IS \($0)" } ?? "")
         // Where older notes are kept, the newest of a row counts.
         let newest =
             mayNest
             ? " AND NOT EXISTS (SELECT 1 FROM historyd_conflict AS historyd_newer WHERE historyd_newer.shape = historyd_conflict.shape"
                 + " AND historyd_newer.object IS historyd_conflict.object AND historyd_newer.rowid > historyd_conflict.rowid)"
             : ""
-        return [
+        let settled =
             "INSERT INTO historyd_change (origin, kind, object, detail) SELECT \(origin), \(kind(.delete)), object, tombstone "
-                + "FROM historyd_conflict WHERE \(ofThisShape) AND \(replaced)\(newest)",
-            "DELETE FROM historyd_conflict WHERE \(ofThisShape)"
-                + (mayNest ? " AND \(replaced)" : ""),
-        ]
+            + "FROM historyd_conflict WHERE \(ofThisShape) AND \(replaced)\(newest)"
+        // What is left of a row with the same key is harmless: that row is there, until its delete is
+        // recorded or it stands in the way again.
+        if hasOnlyOwnKey, !mayNest { return [settled] }
+        let forgotten =
+            "DELETE FROM historyd_conflict WHERE \(ofThisShape)" + (mayNest ? " AND \(replaced)" : "")
+        return [settled, forgotten]
     }
 
     /// A row whose delete is recorded must not be recorded again as replaced.

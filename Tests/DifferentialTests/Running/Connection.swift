@@ -1,8 +1,9 @@
 import CSQLiteHistory
 import GRDBSQLite
 
-// SQLITE_CONSTRAINT_FOREIGNKEY and _DATATYPE, macros that Swift does not see.
+// SQLITE_CONSTRAINT_FOREIGNKEY, _UNIQUE and _DATATYPE, macros that Swift does not see.
 private let foreignKeyViolation = SQLITE_CONSTRAINT | 3 << 8
+private let uniquenessViolation = SQLITE_CONSTRAINT | 8 << 8
 private let typeViolation = SQLITE_CONSTRAINT | 12 << 8
 
 /// A connection by SQLite's own interface: fast, and with nothing of the library in between.
@@ -18,6 +19,8 @@ final class Connection {
 
         var succeeded: Bool { code == SQLITE_OK }
         var violatesType: Bool { code == typeViolation || code == SQLITE_MISMATCH }
+        var wasTooMuch: Bool { code == SQLITE_INTERRUPT }
+        var violatesUniqueness: Bool { code == uniquenessViolation }
         var violatesForeignKey: Bool { code == foreignKeyViolation }
 
         var description: String {
@@ -43,6 +46,8 @@ final class Connection {
         }
         self.handle = handle
         sqlite3_extended_result_codes(handle, 1)
+        // Triggers that call each other may have a statement go on for hours.
+        sqlite3_progress_handler(handle, 500_000, { _ in 1 }, nil)
     }
 
     deinit {

@@ -19,6 +19,9 @@ struct Run {
         let description: String
     }
 
+    /// A statement took more steps than a case may: no finding, and the rest is left out.
+    private struct TooMuch: Error {}
+
     private let specimen: Case
     private let tracked: Subject
     private let twin: Subject
@@ -66,6 +69,8 @@ struct Run {
             return nil
         } catch let failure as Failure {
             return failure
+        } catch is TooMuch {
+            return nil
         } catch {
             return Failure(kind: .error, description: "\(error)")
         }
@@ -129,6 +134,7 @@ struct Run {
             for store in [tracked, twin] { try store.writer(writer).forgetLastInsert() }
             (outcome.lastInsertRowid, expected.lastInsertRowid) = (0, 0)
         }
+        guard !outcome.wasTooMuch, !expected.wasTooMuch else { throw TooMuch() }
         if dependsOnOrder(sql) { mayDiffer = true }
         if outcome != expected, mayDiffer || isAllowed(outcome, expected) { hasParted = true }
         // What the statement did before the error is not taken back without triggers.
@@ -157,8 +163,11 @@ struct Run {
     /// - A value of a type that the column refuses: in a STRICT table other constraints go first.
     /// - A foreign key of a table to itself: REPLACE overlooks without triggers that it is violated, or
     ///   says with any UPDATE trigger that it is where it is not.
+    /// - REPLACE with recursive triggers: a row that moves into the range of a partial index on
+    ///   expressions is in its own way.
     private func isAllowed(_ outcome: Connection.Outcome, _ expected: Connection.Outcome) -> Bool {
         outcome.violatesType
+            || outcome.violatesUniqueness && expected.succeeded && specimen.settings.recursiveTriggers
             || outcome.violatesForeignKey && expected.succeeded
                 && specimen.schema.contains(where: \.refersToItself)
     }

@@ -1,0 +1,107 @@
+import GRDB
+import PersistentHistory
+import TestSupport
+import Testing
+
+/// What tracking brings up to date when the schema has changed, or the program.
+@Suite struct TrackingUpdateTests {
+    private func store(_ folder: TemporaryFolder) throws -> DatabaseQueue {
+        var configuration = Configuration()
+        configuration.foreignKeysEnabled = false
+        let store = try DatabaseQueue(path: folder.file("s.sqlite"), configuration: configuration)
+        try store.write { try $0.execute(sql: "CREATE TABLE t (id INTEGER PRIMARY KEY, a UNIQUE, b)") }
+        try Tracking.track(store.path, ["t": ["a"]])
+        return store
+    }
+
+    private func changes(_ store: DatabaseQueue) throws -> [HistoryChange] {
+        let reader = try HistoryReader(path: store.path)
+        defer { #expect(throws: Never.self) { try reader.close() } }
+        return try reader.batch(after: 0).transactions.flatMap(\.changes)
+    }
+
+    @Test(arguments: [
+        "ALTER TABLE t RENAME COLUMN a TO z", "ALTER TABLE t RENAME COLUMN a TO z; ALTER TABLE t RENAME TO u",
+    ])
+    func aRenamedColumnIsStillPreserved(renaming: String) throws {
+        let folder = try TemporaryFolder()
+        let store = try store(folder)
+        try store.write { try $0.execute(sql: renaming) }
+        try Tracking.refresh(store.path)
+        let table = renaming.contains("TO u") ? "u" : "t"
+        try store.write { db in
+            try db.execute(sql: "INSERT INTO \(table) VALUES (1, 'x', 'y'); DELETE FROM \(table)")
+        }
+        let tombstone = try #require(try changes(store).last?.tombstone)
+        #expect(tombstone.values.map(\.column.name) == ["z"])
+        #expect(tombstone.values.map(\.value) == [.text("x")])
+    }
+
+    @Test func rowidsOutliveVacuumAfterAnUpdateOfTheTriggers() throws {
+        let folder = try TemporaryFolder()
+        let store = try DatabaseQueue(path: folder.file("s.sqlite"))
+        try store.write { try $0.execute(sql: "CREATE TABLE t (a)") }
+        try Tracking.track(store.path, ["t": nil])
+        try store.write { try $0.execute(sql: "ALTER TABLE t ADD COLUMN b") }
+        #expect(try Tracking.refresh(store.path).updated == ["t"])
+        try store.write { try $0.execute(sql: "INSERT INTO t (rowid, a) VALUES (7, 'x')") }
+        try store.vacuum()
+        #expect(try store.read { try Int64.fetchOne($0, sql: "SELECT rowid FROM t") } == 7)
+    }
+
+    @Test func triggersOfTheApplicationThatAreNewerRunAfterOurs() throws {
+        let folder = try TemporaryFolder()
+        let store = try store(folder)
+        try store.write { db in
+            try db.execute(
+                sql:
+                    "CREATE TRIGGER own AFTER INSERT ON t BEGIN UPDATE t SET b = 'stamped' WHERE id = NEW.id; END"
+            )
+        }
+        #expect(try Tracking.refresh(store.path).updated == ["t"])
+        #expect(try Tracking.refresh(store.path).isEmpty)
+        try store.write { try $0.execute(sql: "INSERT INTO t VALUES (1, 'x', 'y')") }
+        #expect(try changes(store).map(\.operation) == [.insert, .update])
+    }
+
+    @Test func anOlderFormatIsBroughtUpToDate() throws {
+        let folder = try TemporaryFolder()
+        let store = try store(folder)
+        try store.write { db in
+            try db.execute(
+                sql: """
+                    DROP TABLE historyd_conflict;
+                    CREATE TABLE historyd_conflict (shape INTEGER, rival, object, tombstone, at INTEGER, k0, k1, k2, k3);
+                    CREATE INDEX historyd_conflict_rival ON historyd_conflict (shape, rival);
+                    UPDATE historyd_store SET value = 1 WHERE key = 'format';
+                    """)
+        }
+        try Tracking.refresh(store.path)
+        try store.write { db in
+            try db.execute(sql: "INSERT INTO t VALUES (1, 'x', 'y'); REPLACE INTO t VALUES (2, 'x', 'z')")
+        }
+        #expect(try changes(store).map(\.operation) == [.insert, .delete, .insert])
+        try Tracking.untrack(store.path)
+        #expect(
+            try store.read {
+                try String.fetchAll($0, sql: "SELECT name FROM sqlite_schema WHERE name LIKE 'hist%'")
+            } == [])
+    }
+
+    /// A connection without an author has its transaction recorded so: a later author can not have it.
+    @Test func anAuthorComesTooLateForWhatIsRecordedWithNone() throws {
+        let folder = try TemporaryFolder()
+        let store = try store(folder)
+        try store.writeWithoutTransaction { db in
+            try db.installHistory()
+            try db.execute(sql: "BEGIN; INSERT INTO t VALUES (1, 'x', 'y')")
+            #expect(throws: DatabaseError.self) { try db.declareAuthor("Late") }
+            try db.execute(sql: "COMMIT; BEGIN; SAVEPOINT s; INSERT INTO t VALUES (2, 'z', 'y'); ROLLBACK TO s")
+            try db.declareAuthor("InTime")
+            try db.execute(sql: "INSERT INTO t VALUES (3, 'z', 'y'); COMMIT")
+        }
+        let reader = try HistoryReader(path: store.path)
+        #expect(try reader.batch(after: 0).transactions.map(\.author) == [nil, "InTime"])
+        try reader.close()
+    }
+}
