@@ -175,27 +175,26 @@ struct Plan {
 
     /// ALTER TABLE … RENAME takes the triggers along: they tell where an entity went.
     private static func renamed(_ entity: Entity, _ db: Database) throws -> TableSchema? {
-        try tableWithTriggers(of: entity, db).map { try TableSchema($0, in: db) }
-    }
-
-    private static func tableWithTriggers(of entity: Entity, _ db: Database) throws -> String? {
-        try String.fetchOne(
+        let name = try String.fetchOne(
             db, sql: "SELECT tbl_name FROM main.sqlite_schema WHERE type = 'trigger' AND name = ?",
             arguments: ["\(RecordingFormat.prefix)\(entity.shape)_insert"])
+        return try name.map { try TableSchema($0, in: db) }
     }
 
-    /// The columns that are preserved now, by the names that they have now.
+    /// The columns to preserve as they are named now.
     ///
-    /// While the triggers are there, columns can be renamed and come at the end, so that each
-    /// keeps its place. A table that was made anew, or freed of the triggers to drop a column,
-    /// has columns of the same name or has not.
+    /// A table that still has the shape's triggers is the same one: its columns may have been renamed
+    /// or added to, but have their places (none that a trigger names can be dropped). Of another table
+    /// of that name, columns of the same names are preserved.
     private static func preserved(_ entity: Entity, in table: TableSchema, _ db: Database) throws -> [String] {
-        let names = table.columns.map(\.name)
-        guard try tableWithTriggers(of: entity, db) == table.name else {
-            return entity.preserved.map(\.name).filter(names.contains)
-        }
-        let kept = Set(entity.preserved.map(\.name))
-        return zip(entity.columns, names).filter { kept.contains($0.0.name) }.map(\.1)
+        let names = Set(entity.preserved.map(\.name))
+        let isSame =
+            try Bool.fetchOne(
+                db,
+                sql: "SELECT 1 FROM main.sqlite_schema WHERE type = 'trigger' AND name = ? AND tbl_name = ?",
+                arguments: ["\(RecordingFormat.prefix)\(entity.shape)_insert", table.name]) ?? false
+        guard isSame else { return table.columns.map(\.name).filter(names.contains) }
+        return zip(entity.columns, table.columns).filter { names.contains($0.0.name) }.map(\.1.name)
     }
 
     /// The columns to preserve as they are named now.
