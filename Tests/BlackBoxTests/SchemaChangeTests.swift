@@ -140,6 +140,30 @@ struct SchemaChangeTests {
         }
     }
 
+    @Test("A table that was made anew is copied anew into replicas", arguments: [true, false])
+    func madeAnew(_ isRunning: Bool) async throws {
+        try await withWorkbench { bench in
+            try bench.configure(StoreSetup(authors: StoreSetup.mirrored()), plugins: [])
+            var daemon = try await bench.startDaemon()
+            try await bench.write(
+                "INSERT INTO person (id) VALUES (1), (2); INSERT INTO item VALUES ('a', 1)", as: "Widget")
+            try await bench.waitForReplica(daemon)
+            if !isRunning { try await daemon.stop() }
+            // Nobody records what goes with the table, nor what comes before it is tracked.
+            try await bench.sql(
+                """
+                BEGIN; DROP TABLE person; CREATE TABLE person (id INTEGER PRIMARY KEY, name TEXT, email TEXT UNIQUE, age INTEGER);
+                INSERT INTO person (id) VALUES (2), (3); COMMIT
+                """)
+            if !isRunning { daemon = try await bench.startDaemon() }
+            try await daemon.logged(#"brought up to date "person""#)
+            try await bench.write("INSERT INTO person (id) VALUES (4)", as: "Widget")
+            try await bench.waitForReplica(daemon)
+            try await daemon.stop()
+            try await bench.expectReplicaEqualsStore(["person": "id", "item": "code"])
+        }
+    }
+
     @Test(
         "While no daemon runs, a change of a column that is not known yet is a change",
         arguments: Journal.allCases)

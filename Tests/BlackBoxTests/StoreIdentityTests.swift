@@ -97,6 +97,8 @@ struct StoreIdentityTests {
     enum Since: Int, CaseIterable, Sendable {
         case none = 0
         case fewer = 2
+        case asMany = 3
+        case more = 5
     }
 
     @Test(

@@ -299,7 +299,7 @@ func isGone(_ process: pid_t) -> Bool {
             ("os.kill(os.getpid(), signal.SIGSEGV)", .died, "was killed by signal 11"),
             ("os.close(1); time.sleep(1000)", .died, "closed its standard output, and was killed by signal 15"),
             ("os.close(1); os.close(0); os.close(2); os._exit(4)", .died, "ended with status 4"),
-            ("time.sleep(1000)", .timedOut, "did not answer within 5.0 seconds"),
+            ("time.sleep(1000)", .timedOut, "did not answer within 15.0 seconds"),
             ("signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(1000)", .timedOut, "did not answer"),
             ("print('hello', flush=True); time.sleep(1000)", .badAnswer, "is no JSON-RPC response: hello"),
             (
@@ -340,7 +340,7 @@ func isGone(_ process: pid_t) -> Bool {
                     \(deed)
                 answer(r)
             """)
-        let timeout: Duration = reason == .timedOut ? .seconds(5) : .seconds(60)
+        let timeout: Duration = reason == .timedOut ? .seconds(15) : .seconds(60)
         try await withCoprocess(command, timeout: timeout, grace: .milliseconds(100)) { plugin in
             let outcome = await plugin.observe(Calls.observes(3))
             #expect(outcome.failure?.reason == reason)

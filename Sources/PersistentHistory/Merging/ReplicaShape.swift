@@ -7,7 +7,8 @@ struct ReplicaShape: Equatable {
         let sql: String
     }
 
-    /// The CREATE TABLE of each entity.
+    /// The CREATE TABLE of each entity, and behind it the number of its tracking: a table that was
+    /// made anew in the same words has other rows, of which nothing was recorded.
     private(set) var tables: [String: String] = [:]
     /// The CREATE INDEX of each index that has one; those of constraints come with their table.
     private(set) var indexes: [String: Index] = [:]
@@ -17,19 +18,18 @@ struct ReplicaShape: Equatable {
 
     /// What the store has of the entities that are wanted; nil wants all that are tracked.
     init(store db: Database, wanted: Set<String>?) throws {
-        let names = try EntityCatalog(db).tracked.keys.filter { wanted?.contains($0) ?? true }
+        let entities = try EntityCatalog(db).tracked.filter { wanted?.contains($0.key) ?? true }
         let rows = try Row.fetchAll(
             db,
             sql: """
                 SELECT type, name, tbl_name, sql FROM main.sqlite_schema
                 WHERE type IN ('table', 'index') AND sql IS NOT NULL AND name NOT LIKE 'historyd\\_%' ESCAPE '\\'
                 """)
-        let wanted = Set(names)
         for row in rows {
             let (name, entity, sql): (String, String, String) = (row["name"], row["tbl_name"], row["sql"])
-            guard wanted.contains(entity) else { continue }
+            guard let shape = entities[entity]?.shape else { continue }
             if row["type"] == "table" {
-                tables[name] = sql
+                tables[name] = "\(sql) -- \(shape)"
             } else {
                 indexes[name] = Index(entity: entity, sql: sql)
             }

@@ -197,22 +197,6 @@ struct Plan {
         return zip(entity.columns, table.columns).filter { names.contains($0.0.name) }.map(\.1.name)
     }
 
-    /// The columns to preserve as they are named now.
-    ///
-    /// A table that still has the shape's triggers is the same one: its columns may have been renamed
-    /// or added to, but have their places (none that a trigger names can be dropped). Of another table
-    /// of that name, columns of the same names are preserved.
-    private static func preserved(_ entity: Entity, in table: TableSchema, _ db: Database) throws -> [String] {
-        let names = Set(entity.preserved.map(\.name))
-        let isSame =
-            try Bool.fetchOne(
-                db,
-                sql: "SELECT 1 FROM main.sqlite_schema WHERE type = 'trigger' AND name = ? AND tbl_name = ?",
-                arguments: ["\(RecordingFormat.prefix)\(entity.shape)_insert", table.name]) ?? false
-        guard isSame else { return table.columns.map(\.name).filter(names.contains) }
-        return zip(entity.columns, table.columns).filter { names.contains($0.0.name) }.map(\.1.name)
-    }
-
     private static func isUpToDate(_ step: Step, _ db: Database) throws -> Bool {
         guard let current = step.current else { return false }
         let wanted = try step.table.entity(shape: current.shape, preserving: step.preserved)
