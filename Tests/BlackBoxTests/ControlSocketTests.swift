@@ -210,10 +210,10 @@ struct ControlSocketTests {
                 }
             }
             // More than fits into the pipe, so that it is stuck from here on.
-            try await commit(0..<5)
+            try await commit(0..<4)
             let before = Processes.memory(daemon.processID)
-            try await commit(5..<25)
-            #expect(Processes.memory(daemon.processID) - before < 10_000_000)
+            try await commit(4..<16)
+            #expect(Processes.memory(daemon.processID) - before < 8_000_000)
             try await daemon.stop()
         }
     }
