@@ -210,19 +210,29 @@ import Testing
 
     @Test func theMoreOthersWriteTheRarerTheStepsAre() {
         var pace = CleaningPace(size: 100, in: 10...800)
-        #expect(pace.pause(after: .microseconds(100), othersWrote: false) == .milliseconds(1))
-        #expect(pace.size == 200)
-        for _ in 0..<10 { _ = pace.pause(after: .microseconds(100), othersWrote: false) }
-        #expect(pace.size == 800)
-        #expect(pace.pause(after: .milliseconds(2), othersWrote: true) == .milliseconds(400))
-        #expect(pace.size == 400)
-        for _ in 1..<CleaningPace.stepsOfCare {
-            #expect(pace.pause(after: .milliseconds(1), othersWrote: false) == .milliseconds(200))
+        func pause(_ duration: Duration, _ wrote: Bool = false) -> Duration {
+            pace.pause(after: duration, done: 100, others: .init(wrote: wrote))
         }
-        #expect(pace.pause(after: .milliseconds(1), othersWrote: false) == .milliseconds(2))
-        for _ in 0..<10 { _ = pace.pause(after: .seconds(9), othersWrote: true) }
+        #expect(pause(.microseconds(100)) == .milliseconds(1))
+        #expect(pace.size == 200)
+        for _ in 0..<10 { _ = pause(.microseconds(100)) }
+        #expect(pace.size == 800)
+        #expect(pause(.milliseconds(2), true) == .milliseconds(400))
+        #expect(pace.size == 400)
+        for _ in 1..<CleaningPace.stepsOfCare { #expect(pause(.milliseconds(1)) == .milliseconds(200)) }
+        #expect(pause(.milliseconds(1)) == .milliseconds(2))
+        for _ in 0..<10 { _ = pause(.seconds(9), true) }
         #expect(pace.size == 10)
-        #expect(pace.pause(after: .seconds(9), othersWrote: true) == .seconds(1))
+        #expect(pause(.milliseconds(400), true) == .seconds(1))
+    }
+
+    @Test func theCleanerKeepsAheadOfThoseWhoWrite() {
+        var pace = CleaningPace(size: 250, in: 250...2000)
+        // 500 changes a second: in 250 ms half of what a step deletes.
+        let some = CleaningPace.Others(wrote: true, changes: 100, time: .milliseconds(200))
+        #expect(pace.pause(after: .milliseconds(2), done: 250, others: some) == .milliseconds(250))
+        let many = CleaningPace.Others(wrote: true, changes: 100_000, time: .milliseconds(200))
+        #expect(pace.pause(after: .milliseconds(2), done: 250, others: many) == .milliseconds(4))
     }
 
     @Test func comesRoundOnTime() {

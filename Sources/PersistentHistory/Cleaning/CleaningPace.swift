@@ -23,21 +23,34 @@ struct CleaningPace: Sendable {
         self.sizes = sizes
     }
 
+    /// What others have done between two steps.
+    struct Others {
+        /// Whether somebody has committed.
+        var wrote = false
+        /// How many changes they have recorded, and in what time.
+        var changes: Int64 = 0
+        var time: Duration = .zero
+    }
+
     /// Takes in a step.
     ///
     /// - Parameters:
     ///   - duration: How long it held the lock.
-    ///   - othersWrote: Whether somebody else has committed since the step before.
-    /// - Returns: How long to leave the store alone.
-    mutating func pause(after duration: Duration, othersWrote: Bool) -> Duration {
+    ///   - done: How much it did.
+    /// - Returns: How long to leave the store alone: never for so long that others record half as much
+    ///   as a step deletes, or the cleaning would not come to an end.
+    mutating func pause(after duration: Duration, done: Int, others: Others) -> Duration {
         if duration > Self.target {
             size = max(sizes.lowerBound, size / 2)
         } else if duration < Self.target / 2 {
             size = min(sizes.upperBound, size * 2)
         }
-        care = othersWrote ? Self.stepsOfCare : max(0, care - 1)
-        let pause = duration * (care > 0 ? Self.longPause : Self.usualPause)
+        care = others.wrote ? Self.stepsOfCare : max(0, care - 1)
+        var pause = duration * (care > 0 ? Self.longPause : Self.usualPause)
+        if others.changes > 0, done > 0 {
+            pause = min(pause, others.time * Double(done) / Double(2 * others.changes))
+        }
         // A disk that is slow for a moment is no reason to sleep for minutes.
-        return min(max(pause, .milliseconds(1)), .seconds(1))
+        return min(max(pause, duration * Self.usualPause, .milliseconds(1)), .seconds(1))
     }
 }

@@ -4,12 +4,15 @@ import GRDB
 struct CleaningStep {
     private(set) var deleted = 0
     private(set) var isLast = true
+    /// The store's newest change.
+    let newest: Int64
 
     /// - Parameters:
     ///   - limit: Nothing after this is deleted.
     ///   - size: How many changes are looked at.
     init(_ db: Database, limit: Int64, rule: DeliveryRule, size: Int) throws {
         let header = try HistoryHeader(db)
+        newest = header.newest
         let goal = min(limit, header.newest)
         let position = try Self.position(db, rule)
         guard goal > position else { return }

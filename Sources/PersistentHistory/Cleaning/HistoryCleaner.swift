@@ -39,17 +39,15 @@ public struct HistoryCleaner: Sendable {
         through limit: Int64, shouldStop: @Sendable () -> Bool = { false }
     ) async throws -> Outcome {
         let queue = try StoreConnection.open(path, .write, patience: 0)
-        let isLog = try access(queue) { db in
+        try access(queue) { db in
             let isLog = try String.fetchOne(db, sql: "PRAGMA journal_mode") == "wal"
             // In a write-ahead log, to lose the last steps in a power failure harms nothing; and the
             // checkpoints that the steps bring about are not left to the application's commits.
             if isLog { try db.execute(sql: "PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 500") }
-            return isLog
         }
-        let deleted = try await inSteps(queue, size: 100, in: isLog ? 10...2000 : 100...2000, shouldStop) {
-            db, size in
+        let deleted = try await inSteps(queue, size: 250, in: 250...2000, shouldStop) { db, size in
             let step = try CleaningStep(db, limit: limit, rule: rule, size: size)
-            return (step.deleted, step.isLast)
+            return Step(done: step.deleted, isLast: step.isLast, newest: step.newest)
         }
         let givenBack = deleted > 0 ? try await giveBack(queue, shouldStop) : 0
         let outcome = try access(queue) { db in
@@ -80,9 +78,16 @@ public struct HistoryCleaner: Sendable {
             let before = try Int.fetchOne(db, sql: "PRAGMA freelist_count") ?? 0
             if before > 0 { try db.execute(sql: "PRAGMA incremental_vacuum(\(size))") }
             let freed = before - (try Int.fetchOne(db, sql: "PRAGMA freelist_count") ?? 0)
-            return (max(0, freed), freed <= 0)
+            return Step(done: max(0, freed), isLast: freed <= 0)
         }
         return Int64(pages) * pageSize
+    }
+
+    private struct Step {
+        var done = 0
+        var isLast = true
+        /// The store's newest change, where that is known.
+        var newest: Int64?
     }
 
     /// Takes steps, each in a transaction of its own, until the last one, a stop, or too many refusals.
@@ -90,18 +95,18 @@ public struct HistoryCleaner: Sendable {
     /// - Returns: What they did in all.
     private func inSteps(
         _ queue: DatabaseQueue, size: Int, in sizes: ClosedRange<Int>, _ shouldStop: @Sendable () -> Bool,
-        step: (Database, _ size: Int) throws -> (done: Int, isLast: Bool)
+        step: (Database, _ size: Int) throws -> Step
     ) async throws -> Int {
         var pace = CleaningPace(size: size, in: sizes)
         var done = 0
         var refusals = 0
         var refusedSince = ContinuousClock.now
-        var version: Int64 = 0
+        var last: (version: Int64, newest: Int64?, at: ContinuousClock.Instant)?
         while !shouldStop() {
             do {
                 let (result, duration, seen) = try access(queue) { db in
                     let seen = try Int64.fetchOne(try db.cachedStatement(sql: "PRAGMA data_version")) ?? 0
-                    var result: (done: Int, isLast: Bool) = (0, true)
+                    var result = Step()
                     var start = ContinuousClock.now
                     try db.inTransaction(.immediate) {
                         start = .now
@@ -113,8 +118,14 @@ public struct HistoryCleaner: Sendable {
                 done += result.done
                 refusals = 0
                 if result.isLast { break }
-                let pause = pace.pause(after: duration, othersWrote: version != 0 && seen != version)
-                version = seen
+                var others = CleaningPace.Others()
+                if let last {
+                    others.wrote = last.version != seen
+                    others.changes = (result.newest ?? 0) - (last.newest ?? 0)
+                    others.time = .now - last.at
+                }
+                last = (seen, result.newest, .now)
+                let pause = pace.pause(after: duration, done: result.done, others: others)
                 try await Task.sleep(for: pause)
             } catch let error as HistoryError where error.code == .storeBusy {
                 if refusals == 0 { refusedSince = .now }
