@@ -32,14 +32,13 @@ struct StoreService: Service {
 
 /// Waits for something that happens once.
 struct StartGate: Sendable {
-    private let stream: AsyncStream<Never>
-    private let continuation: AsyncStream<Never>.Continuation
+    // An AsyncStream would end for all who wait when the task of one is cancelled.
+    private let signal = StopSignal()
 
-    init() { (stream, continuation) = AsyncStream.makeStream() }
+    func open() { signal.request() }
 
-    func open() { continuation.finish() }
-
-    func wait() async { for await _ in stream {} }
+    /// Returns when it is open, or the task is cancelled.
+    func wait() async { await signal.wait() }
 }
 
 /// Tells the service manager that the daemon is ready, once everything really is.

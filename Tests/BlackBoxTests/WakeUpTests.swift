@@ -12,6 +12,8 @@ struct WakeUpTests {
             let fifo = bench.path("told")
             #expect(mkfifo(fifo, 0o600) == 0)
             try bench.configure(StoreSetup(), plugins: [PluginSetup(environment: ["TELL": fifo])])
+            // What is written before the store is tracked is nobody's to tell.
+            let daemon = try await bench.startDaemon()
             let writer = try await bench.startPython(
                 """
                 told = os.open(bench + '/told', os.O_RDONLY)
@@ -21,7 +23,6 @@ struct WakeUpTests {
                     if not select.select([told], [], [], 30)[0]: sys.exit(f'Commit {number} was not delivered.')
                     os.read(told, 1)
                 """)
-            let daemon = try await bench.startDaemon()
             try await writer.succeed(within: .seconds(240))
             try await daemon.stop()
             let calls = try bench.calls()
