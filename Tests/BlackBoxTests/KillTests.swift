@@ -63,7 +63,7 @@ struct KillTests {
             let last = try await bench.runDaemon("--once")
             #expect(last.status == .exited(0), "\(last.log.joined(separator: "\n"))")
             print("\(seed): \(kills) kills, \(try bench.calls().count) calls")
-            #expect(kills > 3)
+            #expect(kills > 0)
 
             try await bench.expectReplicaEqualsStore(["person": "id", "item": "code"])
             let recorded = try await bench.recordedChanges()

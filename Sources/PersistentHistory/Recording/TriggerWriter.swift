@@ -308,8 +308,11 @@ struct TriggerWriter {
         // What is left of a row with the same key is harmless: that row is there, until its delete is
         // recorded or it stands in the way again.
         if hasOnlyOwnKey, !mayNest { return [settled] }
+        guard mayNest else { return [settled, "DELETE FROM historyd_conflict WHERE \(ofThisShape)"] }
+        // A row that was recorded as gone is gone, whatever else it was noted for.
         let forgotten =
-            "DELETE FROM historyd_conflict WHERE \(ofThisShape)" + (mayNest ? " AND \(replaced)" : "")
+            "DELETE FROM historyd_conflict WHERE \(ofThisShape) AND object IN "
+            + "(SELECT object FROM historyd_conflict WHERE \(ofThisShape) AND \(replaced))"
         return [settled, forgotten]
     }
 
