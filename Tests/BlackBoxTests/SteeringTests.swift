@@ -58,6 +58,8 @@ struct SteeringTests {
             try bench.configure(StoreSetup(authors: StoreSetup.mirrored("MainApp")))
             let daemon = try await bench.startDaemon()
             let before = try await bench.commit("INSERT INTO person (id) VALUES (1000)", as: "Widget")
+            // Who asks is refused while the store is not open.
+            try await bench.calls(1, of: daemon)
             let follower = try bench.startCtl(["follow", "--after", before])
             let writer = try await bench.startPython(
                 """

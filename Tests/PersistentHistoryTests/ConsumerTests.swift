@@ -176,7 +176,8 @@ private final class Fixture: Sendable {
         let rule = DeliveryRule(authors: ["Main", "Other"])
         let consumer = Consumer(store: "s", author: "Main", rule: rule, contexts: replica.map { [$0] } ?? [])
         let events = Events()
-        let store = ServedStore(name: "s", path: path, entities: nil, rule: rule, consumers: [consumer])
+        var store = ServedStore(name: "s", path: path, entities: nil, rule: rule, consumers: [consumer])
+        store.isUsedInProcess = true
         try await StoreRunner(
             store, hooks: HookRegistry(hooks), stateFolder: folder.path, reporter: events, stop: StopSignal()
         ).runOnce()

@@ -17,9 +17,10 @@ import Testing
         }
         let mergers = (0..<3).map { index in Self.hook("p/m\(index)", .merge, plugins, &seed) }
         let rule = DeliveryRule(authors: ["MainApp", "Widget"])
-        let served = ServedStore(
+        var served = ServedStore(
             name: "store", path: store.path, entities: nil, rule: rule,
             consumers: [Consumer(store: "store", author: "MainApp", rule: rule)])
+        served.isUsedInProcess = true
         try await StoreRunner(
             served, hooks: HookRegistry(observers + mergers), stateFolder: store.stateFolder,
             reporter: SilentReporter(), stop: StopSignal()

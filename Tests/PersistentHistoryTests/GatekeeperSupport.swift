@@ -104,11 +104,14 @@ final class GatekeeperStore: Sendable {
         cleaning: CleaningStrategy = .none, maximumDuration: Duration? = nil
     ) -> ServedStore {
         let rule = rule ?? DeliveryRule(authors: Set(consumers))
-        return ServedStore(
+        var served = ServedStore(
             name: "s", path: path, entities: nil, rule: rule,
             consumers: consumers.map {
                 Consumer(store: "s", author: $0, rule: rule, contexts: contexts[$0] ?? [])
             }, cleaning: cleaning, maximumDuration: maximumDuration, clock: clock.clock)
+        // The tests write in this process, too.
+        served.isUsedInProcess = true
+        return served
     }
 
     func runner(
