@@ -29,7 +29,8 @@ public actor SharedFetcher {
         }
         shared = (newest, batch)
         newest = batch.end
-        mark = try reader.mark(at: newest)
+        // Not by another read, which a lock might hinder.
+        mark = batch.mark
         return true
     }
 
