@@ -1,5 +1,9 @@
 # historyd: everything a developer or a packager runs. `make help` lists it.
 
+# For pipefail: the tests' output is also kept.
+SHELL = /bin/bash
+.SHELLFLAGS = -o pipefail -c
+
 SWIFT   ?= swift
 CC      ?= cc
 PREFIX  ?= /usr/local
@@ -23,9 +27,13 @@ TESTGROUPS = PersistentHistoryTests DifferentialTests \
 	HistoryConfigurationTests|HistoryControlTests|HistoryPluginsTests|HistoryDaemonTests \
 	BlackBoxTests|SystemdTests
 test-command = $(SWIFT) test --skip-build --disable-xctest
-run-tests = $(if $(TESTFLAGS),$(test-command) $(1) $(TESTFLAGS),@failed=; \
+# What failed is said once more at the end: much is printed after it.
+run-tests = $(if $(TESTFLAGS),$(test-command) $(1) $(TESTFLAGS),@failed=; log=$$(mktemp); all=$$(mktemp); \
+	trap 'rm -f "$$log" "$$all"' EXIT; \
 	for group in $(foreach group,$(TESTGROUPS),'$(group)'); do \
-	$(test-command) --filter "$$group" $(1) || failed=1; done; [ -z "$$failed" ])
+	$(test-command) --filter "$$group" $(1) 2>&1 | tee "$$log" || failed="$$failed $$group"; \
+	grep -E '^✘|^error:|[Ff]atal error' "$$log" >> "$$all"; done; \
+	[ -z "$$failed" ] || { echo "Failed, in:$$failed"; cat "$$all"; exit 1; })
 
 .DEFAULT_GOAL := help
 .PHONY: help dependencies build debug test test-differential torture run bench bench-cleaning install uninstall \

@@ -33,14 +33,12 @@ public struct CleaningReport: Sendable, Equatable {
 
         var deleting = 0
         var keeping = 0
-        var known: (origin: DatabaseValue, goes: Bool)?
+        var covered = CoveredOrigins(rule)
         let rows = try Row.fetchCursor(
             db, sql: "SELECT origin FROM historyd_change WHERE id <= ? AND kind & 3 <> 3 ORDER BY id",
             arguments: [limit])
         while let row = try rows.next() {
-            let origin: DatabaseValue = row["origin"]
-            if known?.origin != origin { known = (origin, rule.covers(Origin(origin).author)) }
-            if known?.goes == true { deleting += 1 } else { keeping += 1 }
+            if covered.contain(row["origin"]) { deleting += 1 } else { keeping += 1 }
         }
         self.deleting = deleting
         keepingByRule = keeping
@@ -49,16 +47,6 @@ public struct CleaningReport: Sendable, Equatable {
                 db, sql: "SELECT count(*) FROM historyd_change WHERE id > ? AND kind & 3 <> 3",
                 arguments: [holder.number ?? 0])
             return Blocker(holder: holder, changes: changes ?? 0)
-        }
-    }
-}
-
-extension Origin {
-    init(_ value: DatabaseValue) {
-        switch value.storage {
-        case .string(let text): self = .declared(text)
-        case .int64(let milliseconds): self = .undeclared(milliseconds: milliseconds)
-        default: self = .undeclared(milliseconds: 0)
         }
     }
 }

@@ -19,7 +19,7 @@ struct CleaningStep {
 
         var end = position
         var going: [Int64] = []
-        var known: (origin: DatabaseValue, goes: Bool)?
+        var covered = CoveredOrigins(rule)
         var count = 0
         let rows = try Row.fetchCursor(
             try db.cachedStatement(
@@ -31,9 +31,7 @@ struct CleaningStep {
         while let row = try rows.next() {
             end = row["id"]
             count += 1
-            let origin: DatabaseValue = row["origin"]
-            if known?.origin != origin { known = (origin, rule.covers(Origin(origin).author)) }
-            if known?.goes == true || row["void"] { going.append(end) }
+            if covered.contain(row["origin"]) || row["void"] { going.append(end) }
         }
         isLast = count < size
         for id in going {

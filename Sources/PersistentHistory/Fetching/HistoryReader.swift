@@ -69,13 +69,7 @@ public final class HistoryReader: Sendable {
                 try db.cachedStatement(
                     sql: "SELECT origin FROM historyd_change WHERE id > ? ORDER BY id LIMIT 1"),
                 arguments: [number])
-            return row.map { row in
-                switch (row[0] as DatabaseValue).storage {
-                case .string(let text): Origin.declared(text).timestamp
-                case .int64(let milliseconds): Origin.undeclared(milliseconds: milliseconds).timestamp
-                default: Origin.undeclared(milliseconds: 0).timestamp
-                }
-            }
+            return row.map { Origin($0[0] as DatabaseValue).timestamp }
         }
     }
 

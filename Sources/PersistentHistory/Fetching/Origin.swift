@@ -1,3 +1,5 @@
+import GRDB
+
 /// Who made a transaction, when: what stands in `historyd_change.origin`.
 struct Origin: Equatable, Sendable {
     var author: String?
@@ -26,5 +28,16 @@ struct Origin: Equatable, Sendable {
             author: String(fields[3]),
             context: fields.count > 4 && !fields[4].isEmpty ? String(fields[4]) : nil,
             processID: Int32(fields[1]), timestamp: HistoryTimestamp(milliseconds: time))
+    }
+}
+
+extension Origin {
+    /// What stands in the column.
+    init(_ value: DatabaseValue) {
+        switch value.storage {
+        case .string(let text): self = .declared(text)
+        case .int64(let milliseconds): self = .undeclared(milliseconds: milliseconds)
+        default: self = .undeclared(milliseconds: 0)
+        }
     }
 }

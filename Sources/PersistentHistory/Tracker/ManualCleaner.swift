@@ -30,8 +30,9 @@ public actor ManualCleaner {
         let state = try StateDatabase(folder: stateFolder, store: reader.storeID)
         let cursors = try state.cursors()
         try state.close()
-        let places = consumers.compactMap { cursors[$0]?.number }
-        guard places.count == consumers.count else { return nil }
-        return min(places.min() ?? newest, newest)
+        let holders = consumers.map {
+            CleaningPlan.Holder(consumer: $0, number: cursors[$0]?.number, standing: .zero)
+        }
+        return CleaningPlan(holders, newest: newest, maximumDuration: nil).number
     }
 }
