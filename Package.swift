@@ -48,9 +48,12 @@ let package = Package(
         .target(name: "CSpawn"),
         .systemLibrary(name: "CSystemd", pkgConfig: "libsystemd", providers: [.apt(["libsystemd-dev"])]),
 
+        // epoll and its kin, which Swift does not see either.
+        .systemLibrary(name: "CEpoll"),
+
         .target(
             name: "PersistentHistory",
-            dependencies: ["CSQLiteHistory", grdb, sqlite, logging, collections],
+            dependencies: ["CEpoll", "CSQLiteHistory", grdb, sqlite, logging, collections],
             swiftSettings: strict),
         .target(name: "HistoryConfiguration", dependencies: ["PersistentHistory"], swiftSettings: strict),
         .target(

@@ -121,7 +121,7 @@ extension ChildProcess {
         var pipes: [Pipe] = []
         defer { for pipe in pipes { close(pipe.theirs) } }
         do throws(SystemError) {
-            for end in [Poller.Interest.writing, .reading, .reading] { pipes.append(try Pipe(for: end)) }
+            for end in [HistoryLoop.Interest.writing, .reading, .reading] { pipes.append(try Pipe(for: end)) }
             var processID: pid_t = 0
             var pidfd: Int32 = -1
             let number = withCStrings(plugin.command) { arguments in
@@ -157,7 +157,7 @@ extension ChildProcess {
         let ours: Descriptor
         let theirs: Int32
 
-        init(for interest: Poller.Interest) throws(SystemError) {
+        init(for interest: HistoryLoop.Interest) throws(SystemError) {
             var ends: [Int32] = [-1, -1]
             let number = cspawn_pipe(&ends)
             guard number == 0 else { throw SystemError(call: "pipe2", number: number) }

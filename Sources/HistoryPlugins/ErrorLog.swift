@@ -1,3 +1,4 @@
+import PersistentHistory
 import Logging
 
 /// Passes on to the log what a plugin writes to standard error.

@@ -62,7 +62,9 @@ struct Historyd: AsyncParsableCommand {
                 let control = try ControlListener(
                     path: controlSocket ?? ControlSocket.server(environment: environment),
                     environment: environment)
-                try await daemon.run(control: control)
+                try await withTaskExecutorPreference(HistoryLoop.shared()) {
+                    try await daemon.run(control: control)
+                }
             }
         } catch let error as ConfigurationErrors {
             for problem in error.problems { logger.report(.configurationInvalid, "\(problem)") }

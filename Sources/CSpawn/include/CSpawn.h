@@ -3,7 +3,6 @@
 #ifndef CSPAWN_H
 #define CSPAWN_H
 
-#include <sys/epoll.h>
 #include <sys/types.h>
 
 /// A pipe whose ends are closed on exec and are none of the standard descriptors, even where the

@@ -82,10 +82,8 @@ actor ConsumerRunner {
     /// - Throws: `HistoryError`; with `.tokenAhead` where the store was restored from a backup and has
     ///   been written to since, so that its numbers mean something else.
     func prepare() async throws {
-        if let mark = try state.cursor(of: consumer.author)?.mark, let found = try reader.mark(at: cursor),
-            mark != found
-        {
-            throw HistoryReader.ahead(HistoryToken(store: storeID, number: cursor))
+        if try reader.isReplaced(state.cursor(of: consumer.author)?.mark, at: cursor) {
+            throw reader.ahead(cursor)
         }
         try await contexts.tend(cursor: cursor)
     }

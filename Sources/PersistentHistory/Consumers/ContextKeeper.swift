@@ -169,10 +169,8 @@ actor ContextKeeper {
         try tend(cursor: cursor)
         guard batch.isLast, !ready.isEmpty else { return batch }
         return try snapshots.read { store in
-            var batch = batch
-            let newest = try HistoryHeader(store).newest
-            if newest > batch.end { batch = try batch.extended(by: reader.batch(store, after: batch.end)) }
-            guard batch.end == newest else { return batch }
+            let batch = try reader.batch(store, after: cursor, beginningAs: batch)
+            guard batch.isLast else { return batch }
             let wanted = relevant(batch, after: cursor)
             if wanted.isEmpty { return batch }
             for replica in replicas where ready.contains(replica.context.name) {

@@ -176,7 +176,7 @@ final class StoreSession: Sendable {
             try await ending.cancelling {
                 while let signal = await signals.next() {
                     if self.isGone(signal) { return }
-                    try await self.probe.settle { try await self.look() }
+                    try await self.probe.settle(pause: HistoryLoop.shared().sleep) { try await self.look() }
                     try await self.refreshTracking()
                 }
             }
@@ -214,7 +214,7 @@ final class StoreSession: Sendable {
         var failures = 0
         while !ending.isRequested {
             do {
-                let version = try reader.schemaVersion()
+                let version = await fetcher.schemaVersion
                 guard schemaVersion.withLock({ $0 != version }) else { return }
                 if let problem = try Self.bringTrackingUpToDate(store, reporter) {
                     reporter.report(.trackingFailed(problem))

@@ -3,15 +3,17 @@
 public actor SharedFetcher {
     private let reader: HistoryReader
     private var newest: Int64
-    /// What tells the newest change from another of its number: see `HistoryReader.mark`.
+    /// What tells the newest change from another of its number: see `HistoryBatch.mark`.
     private var mark: String?
+    /// At the last look.
+    private(set) var schemaVersion: Int64
     private var shared: (after: Int64, batch: HistoryBatch)?
 
     /// - Throws: `HistoryError`.
     public init(_ reader: HistoryReader) throws {
         self.reader = reader
-        newest = try reader.newestToken().number
-        mark = try reader.mark(at: newest)
+        (newest, mark) = try reader.end()
+        schemaVersion = try reader.schemaVersion()
     }
 
     /// Looks whether something was committed since the last look, and fetches it.
@@ -19,18 +21,15 @@ public actor SharedFetcher {
     /// - Throws: `HistoryError`; with `.tokenAhead` where what was seen before is no longer there: a
     ///   backup was copied into the open file.
     public func look() throws -> Bool {
-        if let mark, let found = try reader.mark(at: newest), found != mark {
-            throw HistoryReader.ahead(HistoryToken(store: reader.storeID, number: newest))
-        }
-        let batch = try reader.batch(after: newest)
-        guard batch.end > newest else {
+        let look = try reader.look(after: newest, mark: mark)
+        schemaVersion = look.schemaVersion
+        guard look.batch.end > newest else {
             shared = nil
             return false
         }
-        shared = (newest, batch)
-        newest = batch.end
-        // Not by another read, which a lock might hinder.
-        mark = batch.mark
+        shared = (newest, look.batch)
+        newest = look.batch.end
+        mark = look.batch.mark
         return true
     }
 

@@ -49,4 +49,23 @@ extension HistoryReader {
         }
         return header
     }
+
+    static func expired(_ number: Int64, _ header: HistoryHeader) -> HistoryError {
+        let oldest = HistoryToken(store: header.storeID, number: header.floor)
+        return HistoryError(
+            .tokenExpired,
+            "The history after \(HistoryToken(store: header.storeID, number: number)) has been deleted; the oldest token that still works is \(oldest).",
+            hint: "Begin anew from a copy of the data and that token.")
+    }
+
+    /// The store's oldest history is at `floor`: from an older place something would be missing.
+    static func check(_ number: Int64, _ header: HistoryHeader, isPlace: Bool = false) throws {
+        if number > 0 || isPlace, number < header.floor { throw expired(number, header) }
+        if number > max(header.newest, header.floor) {
+            throw HistoryError(
+                .tokenAhead,
+                "The token \(HistoryToken(store: header.storeID, number: number)) is newer than the store's newest transaction, \(HistoryToken(store: header.storeID, number: header.newest)).",
+                hint: "The store was replaced or restored from a backup: begin anew from a copy of the data.")
+        }
+    }
 }

@@ -35,7 +35,7 @@ final class Inotify: Sendable {
     /// inotify_add_watch(2), or a test's stand-in.
     typealias AddWatch = @Sendable (_ descriptor: Int32, _ path: String, _ mask: UInt32) -> Int32
 
-    let descriptor: Int32
+    let descriptor: Descriptor
     private let addWatch: AddWatch
 
     /// - Throws: `ObserverError` with `tooManyInstances` or `system`.
@@ -43,8 +43,8 @@ final class Inotify: Sendable {
         addWatch: @escaping AddWatch = { inotify_add_watch($0, $1, $2) }
     ) throws(ObserverError) {
         self.addWatch = addWatch
-        descriptor = inotify_init1(Int32(IN_CLOEXEC) | Int32(IN_NONBLOCK))
-        if descriptor < 0 {
+        let number = inotify_init1(Int32(IN_CLOEXEC) | Int32(IN_NONBLOCK))
+        if number < 0 {
             let number = errno
             guard number != EMFILE else {
                 throw ObserverError(
@@ -55,17 +55,22 @@ final class Inotify: Sendable {
             }
             throw .failed(to: "use inotify", number)
         }
+        do throws(SystemError) {
+            descriptor = try Descriptor(adopting: number, for: .reading)
+        } catch {
+            throw .failed(to: "wait for inotify", error.number)
+        }
     }
 
     deinit {
-        close(descriptor)
+        descriptor.close()
     }
 
     /// Watches what is under `path`, or changes what is asked of a watch on it.
     ///
     /// - Returns: the watch, the same for the same inode; nil where nothing of that kind is there.
     func add(_ path: String, _ mask: UInt32) throws(ObserverError) -> Int32? {
-        let watch = addWatch(descriptor, path, mask)
+        let watch = addWatch(descriptor.number, path, mask)
         if watch >= 0 { return watch }
         let number = errno
         switch number {
@@ -76,12 +81,12 @@ final class Inotify: Sendable {
 
     func remove(_ watch: Int32) {
         // EINVAL: the kernel removed it already, with what it watched. That is what is wanted.
-        inotify_rm_watch(descriptor, watch)
+        inotify_rm_watch(descriptor.number, watch)
     }
 
     /// All events that are waiting, at most as many as fit in the buffer; none where there are none.
     func read(into buffer: UnsafeMutableRawBufferPointer) throws(ObserverError) -> [InotifyEvent] {
-        let count = Glibc.read(descriptor, buffer.baseAddress, buffer.count)
+        let count = Glibc.read(descriptor.number, buffer.baseAddress, buffer.count)
         guard count >= 0 else {
             let number = errno
             if number == EAGAIN || number == EINTR { return [] }

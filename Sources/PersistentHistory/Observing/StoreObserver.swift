@@ -2,8 +2,8 @@ internal import Glibc
 
 /// Hears of other processes' commits to stores, by inotify(7).
 ///
-/// One observer, with one inotify descriptor and one thread, is enough for all stores of a process. The thread
-/// sleeps until the kernel has something to tell; writers are not disturbed.
+/// One observer, with one inotify descriptor, is enough for all stores of a process. It sleeps until the kernel
+/// has something to tell; writers are not disturbed.
 ///
 /// A signal says that a commit may have happened. The last write of a commit comes before other processes can
 /// see it, so a consumer looks by `WriterProbe.settle(look:)`:
@@ -33,9 +33,9 @@ public final class StoreObserver: Sendable {
 
     private let inotify: Inotify
     private let state: Locked<State>
-    private let stopLine: StopLine
-    /// poll(2) on this tells that something was mounted or unmounted; -1 where there is no /proc.
-    private let mountsDescriptor: Int32
+    private let stopSignal = StopSignal()
+    /// Whether it heeds that something was mounted or unmounted.
+    private let heedsMounts: Bool
 
     /// - Throws: `ObserverError` with `tooManyInstances`, `tooManyDescriptors` or `system`.
     public convenience init() throws(ObserverError) {
@@ -46,14 +46,12 @@ public final class StoreObserver: Sendable {
     init(inotify: Inotify, heedsMounts: Bool = true) throws(ObserverError) {
         self.inotify = inotify
         state = Locked(State(watches: StoreWatches(inotify: inotify)))
-        stopLine = try StopLine()
-        mountsDescriptor = heedsMounts ? open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC) : -1
+        self.heedsMounts = heedsMounts
     }
 
     deinit {
         // Of an observer that was never run: nobody else would end them.
         for mailbox in state.withLock({ $0.watches.mailboxes }) { mailbox.finish() }
-        if mountsDescriptor >= 0 { close(mountsDescriptor) }
     }
 
     /// Begins to watch a store, which need not exist yet, nor its folder.
@@ -87,11 +85,7 @@ public final class StoreObserver: Sendable {
             }
             state.phase = .running
         }
-        let failure = await withTaskCancellationHandler {
-            await onThread { self.deliver() }
-        } onCancel: {
-            stop()
-        }
+        let failure = await deliver()
         let mailboxes = state.withLock { state in
             state.phase = .ended
             return state.watches.mailboxes
@@ -102,10 +96,10 @@ public final class StoreObserver: Sendable {
 
     /// Ends `run()`, also one that has not begun yet.
     public func stop() {
-        stopLine.hangUp()
+        stopSignal.request()
     }
 
-    /// How often the thread woke, and how many watches there are.
+    /// How often it woke, and how many watches there are.
     var measures: (wakeUps: Int, watches: Int) {
         state.withLock { ($0.wakeUps, $0.watches.watchCount) }
     }
@@ -120,50 +114,75 @@ public final class StoreObserver: Sendable {
     }
 }
 
-// MARK: - The thread
+// MARK: - Delivering
 
 extension StoreObserver {
-    /// Paths that could not be followed to the end are tried again after so many milliseconds.
-    private static let retryInterval: Int32 = 10
+    /// Paths that could not be followed to the end are tried again after this time.
+    private static let retryInterval: Duration = .milliseconds(10)
 
     /// Waits for the kernel and posts signals, until it is told to stop.
-    private func deliver() -> ObserverError? {
+    private func deliver() async -> ObserverError? {
+        await withTaskGroup(of: ObserverError?.self) { group in
+            group.addTask { await self.hearOfFiles() }
+            group.addTask {
+                if self.heedsMounts { await self.hearOfMounts() }
+                await self.stopSignal.wait()
+                return nil
+            }
+            group.addTask {
+                await self.stopSignal.wait()
+                return nil
+            }
+            defer { group.cancelAll() }
+            return await group.next() ?? nil
+        }
+    }
+
+    private func hearOfFiles() async -> ObserverError? {
         // Room for some thousand events, so that the end of a burst is soon reached.
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 16, alignment: 16)
         defer { buffer.deallocate() }
-        var sources = [
-            pollfd(fd: inotify.descriptor, events: Int16(POLLIN), revents: 0),
-            pollfd(fd: stopLine.descriptor, events: Int16(POLLIN), revents: 0),
-            pollfd(fd: mountsDescriptor, events: Int16(POLLPRI), revents: 0),
-        ]
-        while true {
-            let isSettled = state.withLock { $0.watches.unsettled.isEmpty }
-            if poll(&sources, nfds_t(sources.count), isSettled ? -1 : Self.retryInterval) < 0, errno != EINTR {
-                return .failed(to: "wait for inotify", errno)
-            }
-            if sources[1].revents != 0 { return nil }
-            do throws(ObserverError) {
+        do throws(ObserverError) {
+            while !Task.isCancelled {
                 let events = try inotify.read(into: buffer)
-                let mountsChanged = sources[2].revents != 0
-                let messages = state.withLock { state in
+                let (messages, isSettled) = state.withLock { state in
                     state.wakeUps += 1
-                    var messages = state.watches.handle(events)
-                    messages += mountsChanged ? state.watches.followAll() : state.watches.followUnsettled()
-                    return messages
+                    let messages = state.watches.handle(events) + state.watches.followUnsettled()
+                    return (messages, state.watches.unsettled.isEmpty)
                 }
-                for message in messages { message.deliver() }
-            } catch {
-                return error
+                post(messages)
+                // Only where all were read is there an edge to come.
+                guard events.isEmpty else { continue }
+                if isSettled {
+                    _ = await inotify.descriptor.wait()
+                } else {
+                    await inotify.descriptor.wait(atMost: Self.retryInterval)
+                }
             }
+            return nil
+        } catch {
+            return error
         }
     }
-}
 
-extension StoreWatches.Message {
-    fileprivate func deliver() {
-        switch self {
-        case .signal(let signal, let mailbox): mailbox.post(signal)
-        case .failure(let error, let mailbox): mailbox.finish(throwing: error)
+    /// The kernel tells it of this file (proc_pid_mountinfo(5)). Where there is no /proc, mounts go unnoticed.
+    private func hearOfMounts() async {
+        let number = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC)
+        guard number >= 0, let mounts = try? Descriptor(adopting: number, for: .exceptions) else { return }
+        defer { mounts.close() }
+        while await mounts.wait() {
+            post(state.withLock { $0.watches.followAll() })
+            // For what could not be followed to the end.
+            inotify.descriptor.becameReady()
+        }
+    }
+
+    private func post(_ messages: [StoreWatches.Message]) {
+        for message in messages {
+            switch message {
+            case .signal(let signal, let mailbox): mailbox.post(signal)
+            case .failure(let error, let mailbox): mailbox.finish(throwing: error)
+            }
         }
     }
 }

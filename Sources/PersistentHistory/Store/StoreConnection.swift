@@ -66,7 +66,35 @@ enum StoreConnection {
     }
 }
 
+extension DatabaseQueue {
+    /// As `read`, on a connection that can do nothing else: nothing is prepared, neither statements nor
+    /// the connection, for what is done with each commit of anybody.
+    func readInTransaction<T>(_ body: (Database) throws -> T) throws -> T {
+        try unsafeRead { db in
+            try db.step("BEGIN")
+            do {
+                let result = try body(db)
+                try db.step("COMMIT")
+                return result
+            } catch {
+                // SQLite may have rolled back by itself.
+                if db.isInsideTransaction { try db.step("ROLLBACK") }
+                throw error
+            }
+        }
+    }
+}
+
 extension Database {
+    fileprivate func step(_ sql: String) throws {
+        let statement = try cachedStatement(sql: sql).sqliteStatement
+        defer { sqlite3_reset(statement) }
+        let result = sqlite3_step(statement)
+        guard result == SQLITE_DONE else {
+            throw DatabaseError(resultCode: ResultCode(rawValue: result), message: lastErrorMessage, sql: sql)
+        }
+    }
+
     /// Makes `history_author` and `history_token` known on this connection, without loading a file.
     ///
     /// - Throws: `HistoryError` with `.sqlite`.

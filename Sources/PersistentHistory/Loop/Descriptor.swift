@@ -1,10 +1,9 @@
-import Glibc
-import PersistentHistory
+internal import Glibc
 
 /// A descriptor that this process owns, read or written without ever blocking a thread.
 ///
 /// One task at a time waits for it.
-final class Descriptor: Sendable {
+package final class Descriptor: Sendable {
     private struct State {
         /// An edge came while nobody waited.
         var isReady = false
@@ -15,17 +14,22 @@ final class Descriptor: Sendable {
         var waiter: CheckedContinuation<Void, Never>?
     }
 
-    let number: Int32
+    package let number: Int32
+    private let loop: HistoryLoop
     private let state = Locked(State())
 
     /// Takes the descriptor over, also where it throws.
-    init(adopting number: Int32, for interest: Poller.Interest) throws(SystemError) {
+    package init(adopting number: Int32, for interest: HistoryLoop.Interest) throws(SystemError) {
         self.number = number
+        do throws(SystemError) { loop = try HistoryLoop.shared() } catch {
+            Glibc.close(number)
+            throw error
+        }
         do throws(SystemError) {
             guard fcntl(number, F_SETFL, fcntl(number, F_GETFL) | O_NONBLOCK) == 0 else {
                 throw SystemError(call: "fcntl", number: errno)
             }
-            let key = try Poller.shared.register(self, for: interest)
+            let key = try loop.register(self, for: interest)
             state.withLock { $0.registration = key }
         } catch {
             close()
@@ -34,26 +38,22 @@ final class Descriptor: Sendable {
     }
 
     /// Closes it, once, and ends all waiting.
-    func close() {
-        let (waiter, registration) = state.withLock { state in
-            defer {
-                state.waiter = nil
-                state.registration = nil
-            }
-            if !state.isClosed {
-                state.isClosed = true
-                Glibc.close(number)
-            }
-            return (state.waiter, state.registration)
+    package func close() {
+        let (isFirst, waiter, registration) = state.withLock { state in
+            let isFirst = !state.isClosed
+            state.isClosed = true
+            return (isFirst, state.waiter.take(), state.registration.take())
         }
-        if let registration { Poller.shared.unregister(registration) }
+        if let registration { loop.unregister(registration) }
+        // Nobody uses the number any more: who does looks under the lock whether it is closed.
+        if isFirst { Glibc.close(number) }
         waiter?.resume()
     }
 
     /// Ends all waiting: who reads gets what is in the pipe by now, and then the end.
     ///
     /// For a pipe of a process that has ended, whose other end some descendant may hold open.
-    func expire() {
+    package func expire() {
         let waiter = state.withLock { state in
             state.isExpired = true
             return state.waiter.take()
@@ -72,7 +72,7 @@ final class Descriptor: Sendable {
     /// Waits for the next edge; returns at once where one came, and where the task is cancelled.
     ///
     /// - Returns: false where there is nothing to wait for any more.
-    func wait() async -> Bool {
+    package func wait() async -> Bool {
         await withTaskCancellationHandler {
             await waitUncancelled() && !Task.isCancelled
         } onCancel: {
@@ -81,7 +81,7 @@ final class Descriptor: Sendable {
     }
 
     /// The same, but it does not heed the task's cancellation.
-    func waitUncancelled() async -> Bool {
+    package func waitUncancelled() async -> Bool {
         await withCheckedContinuation { continuation in
             let isOver = state.withLock { state in
                 if state.isReady || state.isExpired || state.isClosed {
@@ -96,10 +96,21 @@ final class Descriptor: Sendable {
         return state.withLock { !$0.isExpired && !$0.isClosed }
     }
 
+    /// Waits for the next edge, but no longer than some time.
+    func wait(atMost duration: Duration) async {
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { _ = await self.wait() }
+            // Only its end is of interest, by whatever it comes.
+            group.addTask { [loop] in try? await loop.sleep(for: duration) }
+            await group.next()
+            group.cancelAll()
+        }
+    }
+
     /// Reads what is there, waiting until something is.
     ///
     /// - Returns: 0 at the end of the file, after `expire`, and where the task is cancelled.
-    func read(into buffer: inout [UInt8]) async throws(SystemError) -> Int {
+    package func read(into buffer: inout [UInt8]) async throws(SystemError) -> Int {
         while true {
             // A pipe holds no more than one read takes, so the one after the expiry is the last.
             let isLast = state.withLock { $0.isExpired }
@@ -122,7 +133,7 @@ final class Descriptor: Sendable {
     /// Writes everything, waiting where the pipe is full.
     ///
     /// - Returns: false where it was not all written, because the waiting was ended.
-    func write(_ bytes: [UInt8]) async throws(SystemError) -> Bool {
+    package func write(_ bytes: [UInt8]) async throws(SystemError) -> Bool {
         var rest = bytes[...]
         while !rest.isEmpty {
             switch try attempt(

@@ -1,0 +1,202 @@
+internal import CEpoll
+internal import Glibc
+
+/// One thread that sleeps in epoll(7) until a descriptor is ready, time is up or a task can go on, and
+/// runs those tasks that prefer it (`withTaskExecutorPreference`).
+///
+/// From a commit to a hook the way leads through several tasks. On threads of a pool each of them
+/// may be woken on another processor, and a sleeping processor takes longer to wake than all of the work;
+/// here the thread that the kernel woke goes the whole way. What takes long belongs on the pool.
+package final class HistoryLoop: TaskExecutor {
+    /// The process's only one. It lives as long as the process.
+    ///
+    /// - Throws: `SystemError` where the kernel has no descriptors left for it.
+    package static func shared() throws(SystemError) -> HistoryLoop { try made.get() }
+
+    private static let made = Result { () throws(SystemError) in try HistoryLoop() }
+
+    package enum Interest: Sendable { case reading, writing, exceptions }
+
+    private struct State {
+        var jobs: [UnownedJob] = []
+        var timers = LoopTimers()
+        /// By a number that is never used again, so that a late event does not reach the next
+        /// descriptor that the kernel gives the same number.
+        var descriptors: [UInt64: Descriptor] = [:]
+        var lastKey = Key.first
+        /// The thread sleeps, or is about to, and is to be woken for a job or an earlier timer.
+        var isAsleep = false
+    }
+
+    private enum Key {
+        static let wakeUp: UInt64 = 0
+        static let timer: UInt64 = 1
+        static let first: UInt64 = 2
+    }
+
+    private let epoll: Int32
+    private let wakeUp: Int32
+    private let timer: Int32
+    private let state = Locked(State())
+
+    private init() throws(SystemError) {
+        epoll = epoll_create1(Int32(EPOLL_CLOEXEC))
+        if epoll < 0 { throw SystemError(call: "epoll_create1", number: errno) }
+        wakeUp = eventfd(0, Int32(EFD_CLOEXEC | EFD_NONBLOCK))
+        if wakeUp < 0 { throw SystemError(call: "eventfd", number: errno) }
+        timer = timerfd_create(CLOCK_MONOTONIC, Int32(TFD_CLOEXEC | TFD_NONBLOCK))
+        if timer < 0 { throw SystemError(call: "timerfd_create", number: errno) }
+        try add(wakeUp, EPOLLIN, as: Key.wakeUp)
+        try add(timer, EPOLLIN, as: Key.timer)
+        let number = startThread { self.run() }
+        if number != 0 { throw SystemError(call: "pthread_create", number: number) }
+    }
+
+    private func add(_ descriptor: Int32, _ events: EPOLL_EVENTS, as key: UInt64) throws(SystemError) {
+        // Edges only: nobody has to read the wake-ups, nor to unregister who does not wait.
+        var event = epoll_event(
+            events: events.rawValue | EPOLLET.rawValue, data: epoll_data_t(u64: key))
+        guard epoll_ctl(epoll, EPOLL_CTL_ADD, descriptor, &event) == 0 else {
+            throw SystemError(call: "epoll_ctl", number: errno)
+        }
+    }
+
+    // MARK: Tasks
+
+    package func enqueue(_ job: consuming ExecutorJob) {
+        let job = UnownedJob(job)
+        let wakes = state.withLock { state in
+            state.jobs.append(job)
+            return state.isAsleep.take()
+        }
+        if wakes { wake() }
+    }
+
+    private func wake() {
+        var one: UInt64 = 1
+        // Can fail only where it has not been read for 2^64 times.
+        _ = write(wakeUp, &one, 8)
+    }
+
+    // MARK: Descriptors
+
+    /// - Returns: the key to unregister by.
+    func register(_ descriptor: Descriptor, for interest: Interest) throws(SystemError) -> UInt64 {
+        let key = state.withLock { state in
+            state.lastKey += 1
+            state.descriptors[state.lastKey] = descriptor
+            return state.lastKey
+        }
+        let events: EPOLL_EVENTS =
+            switch interest {
+            case .reading: EPOLLIN
+            case .writing: EPOLLOUT
+            case .exceptions: EPOLLPRI
+            }
+        do throws(SystemError) {
+            try add(descriptor.number, events, as: key)
+        } catch {
+            unregister(key)
+            throw error
+        }
+        return key
+    }
+
+    /// The kernel forgets a descriptor by itself when it is closed.
+    func unregister(_ key: UInt64) { _ = state.withLock { $0.descriptors.removeValue(forKey: key) } }
+
+    // MARK: Time
+
+    /// Sleeps; a pause of microseconds is one of microseconds.
+    ///
+    /// - Throws: `CancellationError`.
+    package func sleep(for duration: Duration) async throws(CancellationError) {
+        let deadline = Self.now + duration.nanoseconds
+        let key = state.withLock { $0.timers.newKey() }
+        await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                let (isOver, wakes) = state.withLock { state in
+                    if Task.isCancelled { return (true, false) }
+                    state.timers.add(continuation, key, at: deadline)
+                    return (false, state.isAsleep.take())
+                }
+                if isOver { continuation.resume() }
+                if wakes { wake() }
+            }
+        } onCancel: {
+            state.withLock { $0.timers.remove(key) }?.resume()
+        }
+        if Task.isCancelled { throw CancellationError() }
+    }
+
+    private static var now: Int64 {
+        var time = timespec()
+        clock_gettime(CLOCK_MONOTONIC, &time)
+        return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
+    }
+
+    // MARK: The thread
+
+    /// After how many rounds of tasks the kernel is asked in between.
+    private static let rounds = 32
+
+    private func run() {
+        var events = [epoll_event](repeating: epoll_event(), count: 64)
+        var jobs: [UnownedJob] = []
+        var armed = Int64.max
+        let executor = asUnownedTaskExecutor()
+        while true {
+            var round = 0
+            while round < Self.rounds {
+                state.withLock { swap(&$0.jobs, &jobs) }
+                if jobs.isEmpty { break }
+                for job in jobs { job.runSynchronously(on: executor) }
+                jobs.removeAll(keepingCapacity: true)
+                round += 1
+            }
+            let (sleeps, deadline) = state.withLock { state in
+                state.isAsleep = state.jobs.isEmpty
+                return (state.isAsleep, state.timers.earliest)
+            }
+            if let deadline, deadline != armed { arm(deadline) }
+            armed = deadline ?? armed
+            let count = epoll_wait(epoll, &events, Int32(events.count), sleeps ? -1 : 0)
+            let due = state.withLock { state in
+                state.isAsleep = false
+                return deadline == nil ? [] : state.timers.takeDue(at: Self.now)
+            }
+            for continuation in due { continuation.resume() }
+            // Less than nothing where a signal disturbed the wait.
+            for event in events.prefix(max(0, Int(count))) {
+                switch event.data.u64 {
+                case Key.wakeUp: break
+                case Key.timer: armed = .max
+                case let key: state.withLock { $0.descriptors[key] }?.becameReady()
+                }
+            }
+        }
+    }
+
+    private func arm(_ deadline: Int64) {
+        var setting = itimerspec()
+        setting.it_value.tv_sec = Int(deadline / 1_000_000_000)
+        setting.it_value.tv_nsec = Int(deadline % 1_000_000_000)
+        // Can fail only for times that are none.
+        timerfd_settime(timer, Int32(TFD_TIMER_ABSTIME), &setting, nil)
+    }
+}
+
+extension Bool {
+    /// What it was; it is false from now on.
+    fileprivate mutating func take() -> Bool {
+        defer { self = false }
+        return self
+    }
+}
+
+extension Duration {
+    fileprivate var nanoseconds: Int64 {
+        let (seconds, attoseconds) = components
+        return max(0, min(seconds, 1 << 32)) * 1_000_000_000 + max(0, attoseconds / 1_000_000_000)
+    }
+}
