@@ -170,11 +170,12 @@ extension StoreObserver {
         let number = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC)
         guard number >= 0, let mounts = try? Descriptor(adopting: number, for: .exceptions) else { return }
         defer { mounts.close() }
-        while await mounts.wait() {
+        // It tells of what comes after it was opened: what came before is looked for.
+        repeat {
             post(state.withLock { $0.watches.followAll() })
             // For what could not be followed to the end.
             inotify.descriptor.becameReady()
-        }
+        } while await mounts.wait()
     }
 
     private func post(_ messages: [StoreWatches.Message]) {
