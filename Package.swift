@@ -58,7 +58,9 @@ let package = Package(
         .target(name: "HistoryConfiguration", dependencies: ["PersistentHistory"], swiftSettings: strict),
         .target(
             name: "HistoryPlugins",
-            dependencies: ["PersistentHistory", "HistoryConfiguration", "CSpawn", logging, lifecycle],
+            dependencies: [
+                "PersistentHistory", "HistoryConfiguration", "CSpawn", logging, lifecycle, collections,
+            ],
             swiftSettings: strict),
         // What the daemon and historyctl say to each other.
         .target(

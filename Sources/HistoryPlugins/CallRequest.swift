@@ -10,16 +10,13 @@ package enum CallJSON {
     package static func writeRequest(
         _ id: Int64, _ method: Method, to json: inout JSONBytes, params: (inout JSONBytes) -> Void
     ) {
-        json.object { json in
-            json.name("jsonrpc")
-            json.string("2.0")
-            json.name("id")
-            json.integer(id)
-            json.name("method")
-            json.string(method.rawValue)
-            json.name("params")
-            params(&json)
-        }
+        json.beginning(#"{"jsonrpc":"2.0","id":"#)
+        json.integer(id)
+        json.name("method")
+        json.string(method.rawValue)
+        json.name("params")
+        params(&json)
+        json.end("}")
         json.endLine()
     }
 }

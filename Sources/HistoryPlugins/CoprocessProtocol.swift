@@ -1,3 +1,5 @@
+import DequeModule
+
 /// What is under way to one coprocess, and what an answer, the clock or its end mean for it.
 ///
 /// A pipe holds more than one request, so that several calls may be under way, but no more than
@@ -22,7 +24,7 @@ struct CoprocessProtocol: Sendable {
     private let window: Window
     private let timeout: Duration
     /// In the order in which they were sent, and so in the order of the answers.
-    private var underWay: [Call] = []
+    private var underWay: Deque<Call> = []
     private var bytesUnderWay = 0
     /// Never used twice, also not for the next process.
     private var lastID: Int64 = 0
@@ -53,10 +55,10 @@ struct CoprocessProtocol: Sendable {
     var deadline: Instant? { oldestSince.map { $0.advanced(by: timeout) } }
 
     /// A call is sent, under the id that `request` is given; it tells the request's size.
-    mutating func send(at now: Instant, request: (_ id: Int64) -> Int) {
+    mutating func send(at now: @autoclosure () -> Instant, request: (_ id: Int64) -> Int) {
         lastID += 1
         let call = Call(id: lastID, size: request(lastID))
-        if isIdle { oldestSince = now }
+        if isIdle { oldestSince = now() }
         underWay.append(call)
         bytesUnderWay += call.size
     }
@@ -110,7 +112,7 @@ struct CoprocessProtocol: Sendable {
     /// The process is gone, and with it all that was under way.
     mutating func reset() {
         if isAwaited { lastBeforeFailure = lastID }
-        underWay.removeAll()
+        underWay.removeAll(keepingCapacity: true)
         bytesUnderWay = 0
         oldestSince = nil
         hasAnswered = false

@@ -164,12 +164,14 @@ extension CoprocessPlugin {
     /// - Returns: false where the process does not read any more.
     private func writeRequests(to input: Descriptor, when requests: AsyncStream<Void>) async -> Bool {
         defer { input.close() }
+        // While one is written, the other is filled; both keep their memory.
+        var sending = JSONBytes()
         for await _ in requests {
             while outbox.count > 0 {
-                let bytes = outbox.bytes
-                outbox = JSONBytes()
+                swap(&outbox, &sending)
+                defer { sending.removeAll() }
                 do throws(SystemError) {
-                    guard try await input.write(bytes) else { return true }
+                    guard try await input.write(sending.bytes) else { return true }
                 } catch {
                     logger.debug("The plugin has closed its standard input.", metadata: ["error": "\(error)"])
                     return false
@@ -201,6 +203,7 @@ extension CoprocessPlugin {
             var room = false
             // The caller is woken once for all that came together.
             var answers: [PluginAnswer.Outcome] = []
+            let now = CoprocessProtocol.Instant.now
             splitter.split(buffer[..<count]) { line, isCut in
                 guard nonsense == nil else { return }
                 guard line.contains(where: { $0 > 0x20 }) else {
@@ -209,7 +212,7 @@ extension CoprocessPlugin {
                     return
                 }
                 blankLines = 0
-                switch exchange.receive(isCut ? nil : PluginAnswer(line: line), at: .now) {
+                switch exchange.receive(isCut ? nil : PluginAnswer(line: line), at: now) {
                 case .deliver(let outcome): answers.append(outcome)
                 case .drop: room = true
                 case .nonsense(let what):

@@ -1,3 +1,5 @@
+import Glibc
+
 /// The answers that nearly all are: an object of names and plain values, whatever its spacing and
 /// order. It is read in place; anything more than that is left to the decoder.
 struct PlainAnswer {
@@ -5,23 +7,29 @@ struct PlainAnswer {
     private(set) var outcome: PluginAnswer.Outcome?
 
     init?(_ line: ArraySlice<UInt8>) {
-        var reader = Reader(rest: line)
+        let answer = line.withUnsafeBufferPointer { PlainAnswer(Reader(bytes: $0)) }
+        guard let answer else { return nil }
+        self = answer
+    }
+
+    private init?(_ reader: Reader) {
+        var reader = reader
         guard reader.take("{") else { return nil }
         repeat {
             guard let name = reader.word(), reader.take(":") else { return nil }
-            if name.elementsEqual("id".utf8) {
+            if reader.is(name, "id") {
                 guard id == nil, let number = reader.integer() else { return nil }
                 id = number
-            } else if name.elementsEqual("result".utf8) {
+            } else if reader.is(name, "result") {
                 guard outcome == nil else { return nil }
                 if let text = reader.word() {
-                    outcome = .text(String(decoding: text, as: UTF8.self))
+                    outcome = .text(reader.text(text))
                 } else if reader.takeNull() {
                     outcome = .null
                 } else {
                     return nil
                 }
-            } else if name.elementsEqual("jsonrpc".utf8) {
+            } else if reader.is(name, "jsonrpc") {
                 guard reader.word() != nil else { return nil }
             } else {
                 return nil
@@ -31,44 +39,61 @@ struct PlainAnswer {
     }
 
     private struct Reader {
-        var rest: ArraySlice<UInt8>
+        let bytes: UnsafeBufferPointer<UInt8>
+        var place = 0
+
+        init(bytes: UnsafeBufferPointer<UInt8>) { self.bytes = bytes }
+
+        private var next: UInt8? { place < bytes.count ? bytes[place] : nil }
 
         var isAtEnd: Bool {
             mutating get {
                 skipSpace()
-                return rest.isEmpty
+                return next == nil
             }
         }
 
         private mutating func skipSpace() {
-            while let byte = rest.first, byte == 0x20 || byte == 0x09 || byte == 0x0D { rest.removeFirst() }
+            while let byte = next, byte == 0x20 || byte == 0x09 || byte == 0x0D { place += 1 }
         }
 
         mutating func take(_ character: Unicode.Scalar) -> Bool {
             skipSpace()
-            guard rest.first == UInt8(ascii: character) else { return false }
-            rest.removeFirst()
+            guard next == UInt8(ascii: character) else { return false }
+            place += 1
             return true
         }
 
         mutating func takeNull() -> Bool {
             skipSpace()
-            guard rest.starts(with: "null".utf8) else { return false }
-            rest.removeFirst(4)
+            guard place + 4 <= bytes.count, self.is(place..<(place + 4), "null") else { return false }
+            place += 4
             return true
         }
 
+        func `is`(_ word: Range<Int>, _ text: StaticString) -> Bool {
+            guard word.count == text.utf8CodeUnitCount, let start = bytes.baseAddress else { return false }
+            return memcmp(start + word.lowerBound, text.utf8Start, word.count) == 0
+        }
+
+        func text(_ word: Range<Int>) -> String {
+            String(decoding: UnsafeBufferPointer(rebasing: bytes[word]), as: UTF8.self)
+        }
+
         /// A string of printable ASCII without escapes.
-        mutating func word() -> ArraySlice<UInt8>? {
+        mutating func word() -> Range<Int>? {
             skipSpace()
-            guard rest.first == UInt8(ascii: "\"") else { return nil }
-            let inside = rest.dropFirst()
-            let end = inside.firstIndex {
-                $0 < 0x20 || $0 > 0x7E || $0 == UInt8(ascii: "\"") || $0 == UInt8(ascii: "\\")
+            guard next == UInt8(ascii: "\"") else { return nil }
+            let start = place + 1
+            var end = start
+            while end < bytes.count, bytes[end] != UInt8(ascii: "\"") {
+                let byte = bytes[end]
+                if byte < 0x20 || byte > 0x7E || byte == UInt8(ascii: "\\") { return nil }
+                end += 1
             }
-            guard let end, inside[end] == UInt8(ascii: "\"") else { return nil }
-            rest = inside[(end + 1)...]
-            return inside[..<end]
+            guard end < bytes.count else { return nil }
+            place = end + 1
+            return start..<end
         }
 
         /// A whole number of up to 18 digits.
@@ -76,12 +101,12 @@ struct PlainAnswer {
             skipSpace()
             var number: Int64 = 0
             var count = 0
-            while let byte = rest.first, byte >= UInt8(ascii: "0"), byte <= UInt8(ascii: "9"), count < 18 {
+            while let byte = next, byte >= UInt8(ascii: "0"), byte <= UInt8(ascii: "9"), count < 18 {
                 number = number * 10 + Int64(byte - UInt8(ascii: "0"))
                 count += 1
-                rest.removeFirst()
+                place += 1
             }
-            guard count > 0, let next = rest.first,
+            guard count > 0, let next,
                 ![UInt8(ascii: "."), UInt8(ascii: "e"), UInt8(ascii: "E")].contains(next)
             else { return nil }
             return number

@@ -177,24 +177,30 @@ actor ConsumerRunner {
             interrupted = batch.end
         }
 
-        let unseen = relevant.drop { $0.token.number <= observed }
+        let unseen = relevant.drop { $0.number <= observed }
         let plan = DeliveryPlan(
             unseen, hooks: set.observers, store: consumer.store, consumer: consumer.author, done: done)
-        let outcome = await ObserverDispatch.run(plan, transactions: unseen.count, stop: stop)
+        let outcome = await ObserverDispatch.run(plan, stop: stop)
         report(outcome)
-        let isWhole = outcome.transactions == unseen.count
-        let finished = Array(relevant.prefix(relevant.count - unseen.count + outcome.transactions))
-        done = isWhole ? [] : done.union(outcome.done)
-        if let last = finished.last { observed = max(observed, last.token.number) }
+        let finished = outcome.next.map { next in
+            Array(relevant.prefix { $0.number < next.transaction.number })
+        }
+        done = outcome.next == nil ? [] : done.union(outcome.done)
+        if let last = (finished ?? relevant).last { observed = max(observed, last.number) }
 
-        if isWhole {
-            pending = PendingMerge(finished, end: batch.end)
-        } else if let last = finished.last, last.token.number > cursor {
-            pending = PendingMerge(finished, end: last.token.number)
+        if let finished {
+            if let last = finished.last, last.number > cursor {
+                pending = PendingMerge(finished, end: last.number)
+            }
+        } else {
+            pending = PendingMerge(relevant, end: batch.end)
         }
         if pending != nil, case .retry(let delay) = try await merge(set) { return .retry(after: delay) }
-        if let failed = outcome.failed { return try settle(failed) }
-        return isWhole && batch.isLast ? try await settled() : .more
+        if let next = outcome.next {
+            if let failure = outcome.failure { return try settle(next, failure, set) }
+            return .more
+        }
+        return batch.isLast ? try await settled() : .more
     }
 
     /// Nothing is left to be fetched.
@@ -215,9 +221,7 @@ actor ConsumerRunner {
     }
 
     private func relevant(_ batch: HistoryBatch) -> [HistoryTransaction] {
-        batch.transactions.filter {
-            $0.token.number > cursor && consumer.rule.delivers($0.author, to: consumer.author)
-        }
+        consumer.rule.relevant(batch.transactions, after: cursor, to: consumer.author)
     }
 
     // MARK: Expiry
@@ -262,14 +266,15 @@ actor ConsumerRunner {
         self.failing = nil
     }
 
-    private func settle(_ failed: (delivery: DeliveryPlan.Delivery, failure: HookFailure)) throws -> Step {
+    private func settle(_ call: ObserverCall, _ failure: HookFailure, _ set: HookSet) throws -> Step {
         // Its process was stopped, for another to take its place: nobody's failure.
-        if failed.failure.reason == .cancelled { return .retry(after: Self.pauseAfterCancellation) }
-        let call = failed.delivery.call
-        switch try decide(failed.delivery.hook, failed.failure, token: call.transaction.token) {
+        guard failure.reason != .cancelled,
+            let hook = set.observers.first(where: { $0.id == call.header.hookID })
+        else { return .retry(after: Self.pauseAfterCancellation) }
+        switch try decide(hook, failure, token: call.transaction.token) {
         case .retry(let delay), .hold(let delay): return .retry(after: delay)
         case .skip:
-            try keepDeadLetter(failed.delivery.hook, failed.failure, call.header, call.parameters)
+            try keepDeadLetter(hook, failure, call.header, call.parameters)
             done.insert(call.header.delivery)
             return .more
         }

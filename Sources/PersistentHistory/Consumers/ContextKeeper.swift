@@ -183,9 +183,7 @@ actor ContextKeeper {
     }
 
     private func relevant(_ batch: HistoryBatch, after cursor: Int64) -> [HistoryTransaction] {
-        batch.transactions.filter {
-            $0.token.number > cursor && consumer.rule.delivers($0.author, to: consumer.author)
-        }
+        consumer.rule.relevant(batch.transactions, after: cursor, to: consumer.author)
     }
 
     /// The default merge.

@@ -38,6 +38,22 @@ public struct DeliveryRule: Sendable, Equatable {
         author != consumer && covers(author)
     }
 
+    /// Those of some transactions that a consumer is told of, after a place.
+    func relevant(_ transactions: [HistoryTransaction], after place: Int64, to consumer: String)
+        -> [HistoryTransaction]
+    {
+        // Transactions of one author often come together.
+        var last: (author: String?, isDelivered: Bool)?
+        return transactions.filter { transaction in
+            guard transaction.number > place else { return false }
+            let author = transaction.author
+            if let last, last.author == author { return last.isDelivered }
+            let isDelivered = delivers(author, to: consumer)
+            last = (author, isDelivered)
+            return isDelivered
+        }
+    }
+
     /// The same for rules under which the same history is kept.
     var keeping: String {
         let listed = deliversUnlisted ? [] : authors.union(included).sorted()

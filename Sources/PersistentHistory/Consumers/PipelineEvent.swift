@@ -62,10 +62,25 @@ public struct Deliveries: Sendable, Equatable {
 
     mutating func count(_ transaction: HistoryTransaction, entity: String?) {
         calls += 1
-        if transactions == 0 || token != transaction.token { transactions += 1 }
+        if transactions == 0 || token.number != transaction.number { transactions += 1 }
         token = transaction.token
         author = transaction.author
         self.entity = entity
+    }
+}
+
+extension Deliveries {
+    /// Calls of observers.
+    mutating func count(_ calls: ArraySlice<ObserverCall>, last: ObserverCall) {
+        var number = transactions == 0 ? -1 : token.number
+        for index in calls.indices where calls[index].transaction.number != number {
+            transactions += 1
+            number = calls[index].transaction.number
+        }
+        self.calls += calls.count
+        token = last.transaction.token
+        author = last.transaction.author
+        entity = last.changes.first?.entity.name
     }
 }
 

@@ -3,14 +3,23 @@ import GRDBSQLite
 /// Reads the rows of `historyd_change` from a statement that selects
 /// `id, origin, kind, object, detail`.
 struct ChangeDecoder {
-    let encoding: StoreEncoding
-    let shape: (Int64) throws -> Entity?
+    private let encoding: StoreEncoding
+    private let shape: (Int64) throws -> Entity?
+    /// Rows that follow each other are mostly of one kind, and change the same columns.
+    private var last: (kind: Int64, meaning: (Entity, ChangeOperation))?
+    private var lastChanged: (entity: Entity, bits: Int64, names: [String])?
+
+    init(encoding: StoreEncoding, shape: @escaping (Int64) throws -> Entity?) {
+        self.encoding = encoding
+        self.shape = shape
+    }
 
     /// What the current row says of its shape and operation; nil for a row that is void.
     ///
     /// - Throws: `HistoryError` with `.storeCorrupt` for a shape that the store does not know.
-    func kind(_ statement: OpaquePointer) throws -> (Entity, ChangeOperation)? {
+    mutating func kind(_ statement: OpaquePointer) throws -> (Entity, ChangeOperation)? {
         let kind = sqlite3_column_int64(statement, 2)
+        if let last, last.kind == kind { return last.meaning }
         let operation: ChangeOperation
         switch kind & 3 {
         case 0: operation = .insert
@@ -24,11 +33,12 @@ struct ChangeDecoder {
                 "Change \(sqlite3_column_int64(statement, 0)) is of the shape \(kind >> 2), which the history does not describe.",
                 hint: "The history is damaged: restore the store, or untrack and track it.")
         }
+        last = (kind, (entity, operation))
         return (entity, operation)
     }
 
     /// The current row's change.
-    func change(
+    mutating func change(
         _ statement: OpaquePointer, _ entity: Entity, _ operation: ChangeOperation, at time: HistoryTimestamp
     ) throws -> HistoryChange {
         var properties: [String] = []
@@ -36,9 +46,7 @@ struct ChangeDecoder {
         switch operation {
         case .insert: break
         case .update:
-            properties = ChangedColumns.positions(value(statement, 4)).compactMap {
-                entity.columns.indices.contains($0) ? entity.columns[$0].name : nil
-            }
+            properties = changedProperties(statement, entity)
         case .delete where !entity.preserved.isEmpty:
             tombstone = Tombstone(
                 values: Array(zip(entity.preserved, try list(statement, 4, count: entity.preserved.count))),
@@ -50,19 +58,32 @@ struct ChangeDecoder {
             changedProperties: properties, tombstone: tombstone)
     }
 
-    func objectID(_ statement: OpaquePointer, _ entity: Entity) throws -> ObjectID {
+    private mutating func changedProperties(_ statement: OpaquePointer, _ entity: Entity) -> [String] {
+        let detail = value(statement, 4)
+        if case .integer(let bits) = detail, let lastChanged, lastChanged.bits == bits,
+            lastChanged.entity === entity
+        {
+            return lastChanged.names
+        }
+        let names = ChangedColumns.positions(detail).compactMap {
+            entity.columns.indices.contains($0) ? entity.columns[$0].name : nil
+        }
+        if case .integer(let bits) = detail { lastChanged = (entity, bits, names) }
+        return names
+    }
+
+    private func objectID(_ statement: OpaquePointer, _ entity: Entity) throws -> ObjectID {
+        let columns = entity.json.keyColumns
         switch entity.key {
-        case .rowid:
-            return ObjectID(columns: ["rowid"], values: [value(statement, 3)], isRowID: true)
-        case .column(let name):
-            return ObjectID(columns: [name], values: [value(statement, 3)])
-        case .columns(let names):
+        case .rowid: return ObjectID(columns: columns, value: value(statement, 3), isRowID: true)
+        case .column: return ObjectID(columns: columns, value: value(statement, 3))
+        case .columns:
             if case .text(let text) = value(statement, 3), text.hasPrefix("rowid:"),
                 let rowid = Int64(text.dropFirst(6))
             {
-                return ObjectID(columns: ["rowid"], values: [.integer(rowid)], isRowID: true)
+                return ObjectID(columns: ObjectID.rowidColumns, value: .integer(rowid), isRowID: true)
             }
-            return ObjectID(columns: names, values: try list(statement, 3, count: names.count))
+            return ObjectID(columns: columns, values: try list(statement, 3, count: columns.count))
         }
     }
 
@@ -91,6 +112,14 @@ struct ChangeDecoder {
             )
         default: return .null
         }
+    }
+
+    /// A text's bytes, until the statement's next step; nil where it is something else.
+    static func bytes(_ statement: OpaquePointer, _ column: Int32) -> UnsafeBufferPointer<UInt8>? {
+        guard sqlite3_column_type(statement, column) == SQLITE_TEXT,
+            let start = sqlite3_column_text(statement, column)
+        else { return nil }
+        return UnsafeBufferPointer(start: start, count: Int(sqlite3_column_bytes(statement, column)))
     }
 
     static func text(_ statement: OpaquePointer, _ column: Int32) -> String {

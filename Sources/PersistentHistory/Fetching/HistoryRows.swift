@@ -1,5 +1,6 @@
 import GRDB
 import GRDBSQLite
+import Glibc
 
 /// Steps through the rows of one batch.
 struct HistoryRows {
@@ -21,7 +22,8 @@ struct HistoryRows {
 
         var transactions: [HistoryTransaction] = []
         var assembler = TransactionAssembler(store: store, filter: filter, isReversed: isReversed)
-        var run = Run.none
+        var decoder = decoder
+        var run = OriginRun()
         var end = number
         var count = 0
         while true {
@@ -37,7 +39,7 @@ struct HistoryRows {
                     if let last = assembler.finish() { transactions.append(last) }
                     return HistoryBatch(transactions: transactions, end: end, isLast: false, mark: run.mark)
                 }
-                run = Run(rows)
+                run.begin(rows)
                 if let finished = assembler.begin(run.origin, at: id) { transactions.append(finished) }
             } else if run.isUndeclared, assembler.runLength >= limit {
                 if let part = assembler.begin(run.origin, at: id) { transactions.append(part) }
@@ -58,44 +60,41 @@ struct HistoryRows {
     }
 }
 
-/// The origin of the run under way, compared with each row's as bytes.
-private struct Run {
-    private let text: [UInt8]?
-    private let milliseconds: Int64
-    let origin: Origin
+/// The origin of the run of rows under way, compared with each row's as bytes.
+private struct OriginRun {
+    private var text: [UInt8] = []
+    private var milliseconds: Int64 = 0
+    private var isBegun = false
+    private(set) var isUndeclared = false
+    private(set) var origin = Origin.undeclared(milliseconds: 0)
 
-    static let none = Run(text: nil, milliseconds: .min, origin: .undeclared(milliseconds: 0))
-
-    var isUndeclared: Bool { text == nil }
-
-    /// Nil for a row that is void.
+    /// See `HistoryBatch.mark`. Nil also for a row that is void.
     var mark: String? {
-        if let text { return String(decoding: text, as: UTF8.self) }
+        guard isBegun else { return nil }
+        if !isUndeclared { return String(decoding: text, as: UTF8.self) }
         return milliseconds > 0 ? String(milliseconds) : nil
     }
 
-    private init(text: [UInt8]?, milliseconds: Int64, origin: Origin) {
-        self.text = text
-        self.milliseconds = milliseconds
-        self.origin = origin
-    }
-
-    init(_ row: OpaquePointer) {
-        if sqlite3_column_type(row, 1) == SQLITE_TEXT {
-            let text = ChangeDecoder.text(row, 1)
-            self.init(text: Array(text.utf8), milliseconds: 0, origin: .declared(text))
+    mutating func begin(_ row: OpaquePointer) {
+        isBegun = true
+        text.removeAll(keepingCapacity: true)
+        if let bytes = ChangeDecoder.bytes(row, 1) {
+            isUndeclared = false
+            text.append(contentsOf: bytes)
+            origin = .declared(bytes)
         } else {
-            let milliseconds = sqlite3_column_int64(row, 1)
-            self.init(text: nil, milliseconds: milliseconds, origin: .undeclared(milliseconds: milliseconds))
+            isUndeclared = true
+            milliseconds = sqlite3_column_int64(row, 1)
+            origin = .undeclared(milliseconds: milliseconds)
         }
     }
 
     func continues(with row: OpaquePointer) -> Bool {
-        guard sqlite3_column_type(row, 1) == SQLITE_TEXT else {
-            return text == nil && milliseconds == sqlite3_column_int64(row, 1)
+        guard isBegun else { return false }
+        guard let bytes = ChangeDecoder.bytes(row, 1) else {
+            return isUndeclared && milliseconds == sqlite3_column_int64(row, 1)
         }
-        guard let text, let bytes = sqlite3_column_text(row, 1) else { return false }
-        let other = UnsafeBufferPointer(start: bytes, count: Int(sqlite3_column_bytes(row, 1)))
-        return text.elementsEqual(other)
+        guard !isUndeclared, text.count == bytes.count, let start = bytes.baseAddress else { return false }
+        return memcmp(text, start, text.count) == 0
     }
 }

@@ -15,19 +15,41 @@ struct Origin: Equatable, Sendable {
     ///
     /// What is not written so comes from a binding that declares itself wrongly; its change is
     /// recorded all the same, and belongs to no author.
-    static func declared(_ text: String) -> Origin {
+    static func declared(_ text: UnsafeBufferPointer<UInt8>) -> Origin {
         // As bytes: each transaction is read so, and characters take ten times as long to tell apart.
-        let fields = text.utf8.split(
-            separator: UInt8(ascii: "\t"), maxSplits: 4, omittingEmptySubsequences: false
-        )
-        .map { Substring($0) }
-        guard fields.count >= 4, !fields[0].isEmpty, !fields[3].isEmpty, let time = Int64(fields[2]) else {
+        var rest = text[...]
+        func field() -> Slice<UnsafeBufferPointer<UInt8>>? {
+            guard let tab = rest.firstIndex(of: UInt8(ascii: "\t")) else { return nil }
+            defer { rest = rest[(tab + 1)...] }
+            return rest[..<tab]
+        }
+        guard let key = field(), !key.isEmpty, let process = field(), let time = field().flatMap(decimal) else {
             return .undeclared(milliseconds: 0)
         }
+        let author = field()
+        let name = author ?? rest
+        guard !name.isEmpty else { return .undeclared(milliseconds: 0) }
         return Origin(
-            author: String(fields[3]),
-            context: fields.count > 4 && !fields[4].isEmpty ? String(fields[4]) : nil,
-            processID: Int32(fields[1]), timestamp: HistoryTimestamp(milliseconds: time))
+            author: String(decoding: name, as: UTF8.self),
+            context: author == nil || rest.isEmpty ? nil : String(decoding: rest, as: UTF8.self),
+            processID: decimal(process).flatMap { Int32(exactly: $0) },
+            timestamp: HistoryTimestamp(milliseconds: time))
+    }
+
+    static func declared(_ text: String) -> Origin {
+        var text = text
+        return text.withUTF8 { declared($0) }
+    }
+
+    private static func decimal(_ digits: Slice<UnsafeBufferPointer<UInt8>>) -> Int64? {
+        // More would not fit, and nobody means them.
+        guard !digits.isEmpty, digits.count < 19 else { return nil }
+        var value: Int64 = 0
+        for digit in digits {
+            guard digit >= UInt8(ascii: "0"), digit <= UInt8(ascii: "9") else { return nil }
+            value = value * 10 + Int64(digit - UInt8(ascii: "0"))
+        }
+        return value
     }
 }
 

@@ -4,82 +4,98 @@
 ///
 /// A pure function of the batch, the hooks and what is already done.
 struct DeliveryPlan: Sendable {
-    struct Delivery: Sendable {
-        let hook: Hook
-        /// The transaction's place in the batch.
-        let transaction: Int
-        let call: ObserverCall
+    /// Calls that follow each other to one endpoint: they may be handed to it together.
+    struct Run: Sendable {
+        let endpoint: any HookEndpoint
+        var calls: [ObserverCall] = []
     }
 
-    let deliveries: [Delivery]
+    private(set) var runs: [Run] = []
 
     init(
         _ transactions: some Collection<HistoryTransaction>, hooks: [Hook], store: String, consumer: String,
         done: Set<String> = [], maximumObjects: Int = ObserverCall.maximumObjects
     ) {
-        var deliveries: [Delivery] = []
-        guard !hooks.isEmpty else {
-            self.deliveries = []
-            return
+        guard !hooks.isEmpty else { return }
+        let routes = hooks.map { hook in
+            HookRoute(store: store, consumer: consumer, hook: hook.name, hookID: hook.id)
         }
-        for (place, transaction) in transactions.enumerated() {
-            for (index, group) in Group.of(transaction).enumerated() {
-                let parts = Self.parts(group.changes, maximumObjects)
-                for hook in hooks where hook.matches(entity: group.entity, operation: group.operation) {
-                    for (number, changes) in parts.enumerated() {
-                        let part =
-                            parts.count == 1
-                            ? nil : ObserverCall.Part(index: number, isLast: number == parts.count - 1)
-                        let suffix = part.map { ".\($0.index)" } ?? ""
-                        let id = "\(transaction.token)/\(consumer)/\(hook.name)/\(index)\(suffix)"
-                        if done.contains(id) { continue }
-                        let header = HookCallHeader(
-                            store: store, consumer: consumer, hook: hook.name, hookID: hook.id, delivery: id)
-                        deliveries.append(
-                            Delivery(
-                                hook: hook, transaction: place,
-                                call: ObserverCall(
-                                    header: header, transaction: transaction, changes: changes, part: part)))
+        for transaction in transactions {
+            let token = transaction.token
+            ChangeGroup.forEach(in: transaction) { index, group in
+                // By place: a hook is a good deal to copy.
+                for place in hooks.indices
+                where hooks[place].matches(entity: group.entity.name, operation: group.operation) {
+                    group.forEachPart(of: maximumObjects) { changes, part in
+                        let header = HookCallHeader(routes[place], token, group: index, part: part?.index)
+                        if !done.isEmpty, done.contains(header.delivery) { return }
+                        add(
+                            ObserverCall(
+                                header: header, transaction: transaction, changes: changes, part: part),
+                            to: hooks[place].endpoint)
                     }
                 }
             }
         }
-        self.deliveries = deliveries
     }
 
-    private static func parts(_ changes: [HistoryChange], _ size: Int) -> [ArraySlice<HistoryChange>] {
-        if changes.count <= size { return [changes[...]] }
-        return stride(from: 0, to: changes.count, by: size).map { changes[$0..<min($0 + size, changes.count)] }
+    private mutating func add(_ call: ObserverCall, to endpoint: any HookEndpoint) {
+        if runs.isEmpty || runs[runs.endIndex - 1].endpoint !== endpoint {
+            runs.append(Run(endpoint: endpoint))
+        }
+        runs[runs.endIndex - 1].calls.append(call)
+    }
+}
+
+/// A transaction's changes of one entity and operation.
+private struct ChangeGroup {
+    let entity: Entity
+    let operation: ChangeOperation
+    var changes: ArraySlice<HistoryChange>
+
+    private init(_ first: HistoryChange, _ changes: ArraySlice<HistoryChange>) {
+        entity = first.entity
+        operation = first.operation
+        self.changes = changes
     }
 
-    /// A transaction's changes of one entity and operation.
-    private struct Group {
+    private struct Kind: Hashable {
         let entity: String
         let operation: ChangeOperation
-        var changes: [HistoryChange]
+    }
 
-        private struct Pair: Hashable {
-            let entity: String
-            let operation: ChangeOperation
+    private func has(_ change: HistoryChange) -> Bool {
+        operation == change.operation && (entity === change.entity || entity.name == change.entity.name)
+    }
+
+    static func forEach(in transaction: HistoryTransaction, _ body: (Int, ChangeGroup) -> Void) {
+        let changes = transaction.changes
+        guard let first = changes.first else { return }
+        // Most transactions are of one kind, and need no sorting.
+        let whole = ChangeGroup(first, changes[...])
+        if changes.count == 1 || changes.allSatisfy(whole.has) { return body(0, whole) }
+
+        var places: [Kind: Int] = [:]
+        var groups: [ChangeGroup] = []
+        for change in changes {
+            let kind = Kind(entity: change.entity.name, operation: change.operation)
+            if let place = places[kind] {
+                groups[place].changes.append(change)
+            } else {
+                places[kind] = groups.count
+                groups.append(ChangeGroup(change, [change]))
+            }
         }
+        for (index, group) in groups.enumerated() { body(index, group) }
+    }
 
-        static func of(_ transaction: HistoryTransaction) -> [Group] {
-            if transaction.changes.count == 1 {
-                let only = transaction.changes[0]
-                return [Group(entity: only.entity.name, operation: only.operation, changes: [only])]
-            }
-            var places: [Pair: Int] = [:]
-            var groups: [Group] = []
-            for change in transaction.changes {
-                let pair = Pair(entity: change.entity.name, operation: change.operation)
-                if let place = places[pair] {
-                    groups[place].changes.append(change)
-                } else {
-                    places[pair] = groups.count
-                    groups.append(Group(entity: pair.entity, operation: pair.operation, changes: [change]))
-                }
-            }
-            return groups
+    /// Its changes in portions of a size, numbered where there is more than one.
+    func forEachPart(of size: Int, _ body: (ArraySlice<HistoryChange>, ObserverCall.Part?) -> Void) {
+        if changes.count <= size { return body(changes, nil) }
+        let starts = stride(from: changes.startIndex, to: changes.endIndex, by: size)
+        for (index, start) in starts.enumerated() {
+            let end = min(start + size, changes.endIndex)
+            body(changes[start..<end], ObserverCall.Part(index: index, isLast: end == changes.endIndex))
         }
     }
 }

@@ -1,26 +1,3 @@
-public import FoundationEssentials
-
-/// Who is calling, for whom: what every call of a hook carries.
-public struct HookCallHeader: Sendable, Hashable {
-    /// The store's configured name.
-    public let store: String
-    /// The author on whose behalf the changes were fetched.
-    public let consumer: String
-    /// `plugin/hook`.
-    public let hook: String
-    public let hookID: UUID
-    /// The same when the call is repeated, so that a plugin can tell a repetition.
-    public let delivery: String
-
-    public init(store: String, consumer: String, hook: String, hookID: UUID, delivery: String) {
-        self.store = store
-        self.consumer = consumer
-        self.hook = hook
-        self.hookID = hookID
-        self.delivery = delivery
-    }
-}
-
 /// One transaction's changes of one entity and operation, for an observer.
 public struct ObserverCall: Sendable {
     /// Which part of a group that is too large for one call.

@@ -70,24 +70,9 @@ extension ExpiredCall: HookCallJSON {
             json.name("reason")
             json.string(expiry.reason.rawValue)
             json.name("lost")
-            json.string(expiry.lost.map { "\($0)" })
+            if let lost = expiry.lost { HistoryJSON.write(lost, to: &json) } else { json.null() }
             json.name("after")
-            json.string("\(expiry.after)")
+            HistoryJSON.write(expiry.after, to: &json)
         }
-    }
-}
-
-extension HookCallHeader {
-    fileprivate func write(to json: inout JSONBytes) {
-        json.name("store")
-        json.string(store)
-        json.name("consumer")
-        json.string(consumer)
-        json.name("hook")
-        json.string(hook)
-        json.name("hookID")
-        json.uuid(hookID)
-        json.name("delivery")
-        json.string(delivery)
     }
 }

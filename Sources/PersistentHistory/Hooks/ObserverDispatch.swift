@@ -2,12 +2,12 @@
 struct ObserverDispatch: Sendable {
     /// What came of it.
     struct Outcome: Sendable {
-        /// The transactions, from the first, that every hook has had.
-        var transactions: Int
-        /// Deliveries made of the transaction after those.
+        /// The call that comes next where not all were made.
+        var next: ObserverCall?
+        /// Why it failed; nil where it was not made.
+        var failure: HookFailure?
+        /// Deliveries made of the next call's transaction.
         var done: Set<String> = []
-        /// The delivery that failed, if one did.
-        var failed: (delivery: DeliveryPlan.Delivery, failure: HookFailure)?
         /// Calls made, by hook, in the order of their first.
         var delivered: [(hook: String, deliveries: Deliveries)] = []
     }
@@ -20,50 +20,50 @@ struct ObserverDispatch: Sendable {
     ///
     /// Calls that follow each other to one endpoint are handed to it together, so that it may have
     /// several under way; a call to another endpoint waits until those before it have succeeded.
-    static func run(_ plan: DeliveryPlan, transactions count: Int, stop: StopSignal) async -> Outcome {
-        var outcome = Outcome(transactions: count)
-        var next = 0
-        while next < plan.deliveries.count {
-            let endpoint = plan.deliveries[next].hook.endpoint
-            let end =
-                plan.deliveries[next...].firstIndex { $0.hook.endpoint !== endpoint } ?? plan.deliveries.count
-            let calls = plan.deliveries[next..<end].map(\.call)
+    static func run(_ plan: DeliveryPlan, stop: StopSignal) async -> Outcome {
+        var outcome = Outcome()
+        for (place, run) in plan.runs.enumerated() {
             let result: ObserverOutcome
             if stop.isRequested {
                 result = ObserverOutcome(succeeded: 0)
             } else {
                 do {
-                    result = try await stop.cancelling(after: grace) { await endpoint.observe(calls) }
+                    result = try await stop.cancelling(after: grace) { await run.endpoint.observe(run.calls) }
                 } catch {
                     result = ObserverOutcome(succeeded: 0)
                 }
             }
-            outcome.count(plan.deliveries[next..<(next + result.succeeded)])
-            next += result.succeeded
-            if next < end {
-                let delivery = plan.deliveries[next]
-                outcome.transactions = delivery.transaction
-                outcome.done = Set(
-                    plan.deliveries[..<next].filter { $0.transaction == delivery.transaction }.map(
-                        \.call.header.delivery))
-                if let failure = result.failure { outcome.failed = (delivery, failure) }
-                return outcome
-            }
+            outcome.count(run.calls.prefix(result.succeeded))
+            guard result.succeeded < run.calls.count else { continue }
+            let next = run.calls[result.succeeded]
+            outcome.next = next
+            outcome.failure = result.failure
+            let made = plan.runs[..<place].flatMap(\.calls) + run.calls[..<result.succeeded]
+            outcome.done = Set(
+                made.reversed().prefix { $0.transaction.number == next.transaction.number }
+                    .map(\.header.delivery))
+            return outcome
         }
         return outcome
     }
 }
 
 extension ObserverDispatch.Outcome {
-    fileprivate mutating func count(_ deliveries: ArraySlice<DeliveryPlan.Delivery>) {
-        for delivery in deliveries {
-            let call = delivery.call
-            let entity = call.changes.first?.entity.name
-            let place = delivered.firstIndex { $0.hook == delivery.hook.name } ?? delivered.endIndex
-            if place == delivered.endIndex {
-                delivered.append((delivery.hook.name, Deliveries(call.transaction, entity: entity)))
-            }
-            delivered[place].deliveries.count(call.transaction, entity: entity)
+    fileprivate mutating func count(_ calls: ArraySlice<ObserverCall>) {
+        // Calls of one hook mostly come together: they are counted in place, and only the last is told of.
+        var start = calls.startIndex
+        while start < calls.endIndex {
+            let route = calls[start].header.route
+            let end = calls[start...].indices.first { calls[$0].header.route !== route } ?? calls.endIndex
+            count(calls[start..<end], of: route.hook)
+            start = end
         }
+    }
+
+    private mutating func count(_ calls: ArraySlice<ObserverCall>, of hook: String) {
+        guard let last = calls.last else { return }
+        let place = delivered.firstIndex { $0.hook == hook } ?? delivered.endIndex
+        if place == delivered.endIndex { delivered.append((hook, Deliveries(last.transaction))) }
+        delivered[place].deliveries.count(calls, last: last)
     }
 }

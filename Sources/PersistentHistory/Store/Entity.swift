@@ -32,6 +32,8 @@ public final class Entity: Sendable, Hashable {
     public let key: Key
     /// Columns whose values go into the tombstone of a deleted row, in table order.
     public let preserved: [Column]
+    /// What all changes of the entity have in common when they are written.
+    let json: EntityJSON
 
     public init(shape: Int64, name: String, columns: [Column], key: Key, preserved: [Column]) {
         self.shape = shape
@@ -39,6 +41,7 @@ public final class Entity: Sendable, Hashable {
         self.columns = columns
         self.key = key
         self.preserved = preserved
+        json = EntityJSON(name: name, key: key)
     }
 
     public static func == (a: Entity, b: Entity) -> Bool {

@@ -32,7 +32,8 @@ public enum HistoryJSON {
 
     /// `x-history://<store id>/<entity>/p42`, an address of the row that is unique among stores.
     public static func objectIDURL(of objectID: ObjectID, in entity: Entity, store: StoreID) -> String {
-        var url = ObjectURL.prefix(store: store, entity: entity)
+        var url: [UInt8] = []
+        ObjectURL.appendPrefix(store: store, entity: entity, to: &url)
         ObjectURL.append(objectID, of: entity, to: &url)
         return String(decoding: url, as: UTF8.self)
     }
@@ -59,16 +60,14 @@ public enum HistoryJSON {
                 }
             }
             json.name("deletedDate")
-            json.string(tombstone.deletedDate.description)
+            write(tombstone.deletedDate, to: &json)
         }
     }
 
     // MARK: Changes and transactions
 
     public static func write(_ change: HistoryChange, of store: StoreID, to json: inout JSONBytes) {
-        json.object { json in
-            writeMembers(of: change, url: ObjectURL.prefix(store: store, entity: change.entity), to: &json)
-        }
+        json.object { writeMembers(of: change, store, to: &$0) }
     }
 
     /// `token`, `author`, `context`, `processID`, `timestamp`: a transaction without its changes.
@@ -82,10 +81,8 @@ public enum HistoryJSON {
             writeHeaderMembers(of: transaction, to: &json)
             json.name("changes")
             json.array { json in
-                var urls = ObjectURL.Prefixes(store: transaction.token.store)
-                for change in transaction.changes {
-                    json.object { writeMembers(of: change, url: urls[change.entity], to: &$0) }
-                }
+                let store = transaction.token.store
+                for change in transaction.changes { json.object { writeMembers(of: change, store, to: &$0) } }
             }
         }
     }
@@ -95,16 +92,17 @@ public enum HistoryJSON {
     public static func writeContexts(
         _ changes: some Sequence<HistoryChange>, of transaction: HistoryTransaction, to json: inout JSONBytes
     ) {
-        let timestamp = transaction.timestamp.description
-        var urls = ObjectURL.Prefixes(store: transaction.token.store)
+        var end = JSONBytes(reservingCapacity: 64)
+        end.name("timestamp")
+        write(transaction.timestamp, to: &end)
+        end.name("author")
+        end.string(transaction.author)
+        let store = transaction.token.store
         json.array { json in
             for change in changes {
                 json.object { json in
-                    writeMembers(of: change, url: urls[change.entity], to: &json)
-                    json.name("timestamp")
-                    json.string(timestamp)
-                    json.name("author")
-                    json.string(transaction.author)
+                    writeMembers(of: change, store, to: &json)
+                    json.raw(end.bytes)
                 }
             }
         }
@@ -112,7 +110,7 @@ public enum HistoryJSON {
 
     private static func writeHeaderMembers(of transaction: HistoryTransaction, to json: inout JSONBytes) {
         json.name("token")
-        json.string(transaction.token.description)
+        write(transaction.token, to: &json)
         json.name("author")
         json.string(transaction.author)
         json.name("context")
@@ -120,20 +118,22 @@ public enum HistoryJSON {
         json.name("processID")
         if let processID = transaction.processID { json.integer(processID) } else { json.null() }
         json.name("timestamp")
-        json.string(transaction.timestamp.description)
+        write(transaction.timestamp, to: &json)
     }
 
-    private static func writeMembers(of change: HistoryChange, url prefix: [UInt8], to json: inout JSONBytes) {
-        json.name("entityName")
-        json.string(change.entity.name)
-        json.name("operation")
-        json.string(change.operation.rawValue)
-        json.name("objectID")
-        write(change.objectID, to: &json)
+    private static func writeMembers(of change: HistoryChange, _ store: StoreID, to json: inout JSONBytes) {
+        let entity = change.entity
+        json.members(entity.json.beginning(change.operation))
+        if let value = change.objectID.onlyValue, !change.objectID.isRowID || entity.key == .rowid {
+            json.object(beginning: entity.json.keyBeginning) { write(value, to: &$0) }
+        } else {
+            write(change.objectID, to: &json)
+        }
         json.name("objectIDURL")
-        var url = prefix
-        ObjectURL.append(change.objectID, of: change.entity, to: &url)
-        json.string(String(decoding: url, as: UTF8.self))
+        json.plainString { url in
+            ObjectURL.appendPrefix(store: store, entity: entity, to: &url)
+            ObjectURL.append(change.objectID, of: entity, to: &url)
+        }
         if change.operation == .update {
             json.name("changedProperties")
             json.array { json in
@@ -144,5 +144,18 @@ public enum HistoryJSON {
             json.name("tombstone")
             write(tombstone, to: &json)
         }
+    }
+
+    // MARK: Places and times
+
+    static func write(_ token: HistoryToken, to json: inout JSONBytes) {
+        json.string(token.store.text) { bytes in
+            bytes.append(UInt8(ascii: ":"))
+            bytes.append(decimal: token.number)
+        }
+    }
+
+    static func write(_ timestamp: HistoryTimestamp, to json: inout JSONBytes) {
+        json.plainString { bytes in timestamp.withText { bytes.append(contentsOf: $0) } }
     }
 }

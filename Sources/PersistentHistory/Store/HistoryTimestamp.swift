@@ -9,8 +9,11 @@ public struct HistoryTimestamp: Hashable, Comparable, Sendable, CustomStringConv
     public static func < (a: Self, b: Self) -> Bool { a.milliseconds < b.milliseconds }
 
     /// ISO 8601 in UTC with milliseconds: `2026-01-07T10:30:00.250Z`.
-    public var description: String {
-        String(unsafeUninitializedCapacity: 32) { buffer in
+    public var description: String { withText { String(decoding: $0, as: UTF8.self) } }
+
+    /// Lends the description's bytes.
+    func withText<T>(_ body: (UnsafeBufferPointer<UInt8>) -> T) -> T {
+        withUnsafeTemporaryAllocation(of: UInt8.self, capacity: 32) { buffer in
             var length = 0
             func put(_ value: Int64, digits: Int) {
                 var rest = value
@@ -41,7 +44,7 @@ public struct HistoryTimestamp: Hashable, Comparable, Sendable, CustomStringConv
             put(".")
             put(inDay % 1000, digits: 3)
             put("Z")
-            return length
+            return body(UnsafeBufferPointer(rebasing: buffer[..<length]))
         }
     }
 }
@@ -67,6 +70,7 @@ struct CivilDate {
 
 extension Int64 {
     /// Quotient rounded down, and the remainder that goes with it (never negative).
+    @inline(__always)  // So that the divisor is known, and multiplication does.
     func dividedByFloor(_ divisor: Int64) -> (quotient: Int64, remainder: Int64) {
         let remainder = (self % divisor + divisor) % divisor
         return ((self - remainder) / divisor, remainder)

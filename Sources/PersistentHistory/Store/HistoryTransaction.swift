@@ -5,17 +5,41 @@ public enum ChangeOperation: String, Sendable, Hashable, CaseIterable {
 
 /// The identity of a changed row: its primary key, or its rowid where it has none.
 public struct ObjectID: Hashable, Sendable {
-    /// The key's columns and values, in key order; one column named `rowid` where there is no key.
+    /// Most keys are one value, which needs no memory of its own.
+    private enum Key: Hashable, Sendable {
+        case one(HistoryValue)
+        case some([HistoryValue])
+    }
+
+    /// The key's columns in key order; one column named `rowid` where there is no key.
     public let columns: [String]
-    public let values: [HistoryValue]
+    private let key: Key
     /// Whether the row is known by its rowid.
     public let isRowID: Bool
 
+    /// The columns' values.
+    public var values: [HistoryValue] {
+        switch key {
+        case .one(let value): [value]
+        case .some(let values): values
+        }
+    }
+
     public init(columns: [String], values: [HistoryValue], isRowID: Bool = false) {
         self.columns = columns
-        self.values = values
+        key = values.count == 1 ? .one(values[0]) : .some(values)
         self.isRowID = isRowID
     }
+
+    /// Of a key of one column.
+    init(columns: [String], value: HistoryValue, isRowID: Bool = false) {
+        self.columns = columns
+        key = .one(value)
+        self.isRowID = isRowID
+    }
+
+    /// The value of a key that is one.
+    var onlyValue: HistoryValue? { if case .one(let value) = key { value } else { nil } }
 }
 
 /// What is kept of a deleted row: the values of its entity's preserved columns.
@@ -66,23 +90,55 @@ public struct HistoryChange: Hashable, Sendable {
 
 /// The changes that one SQL transaction made, with the author who made them.
 public struct HistoryTransaction: Hashable, Sendable {
-    public let token: HistoryToken
+    /// A transaction is handed on many times: as one reference.
+    private final class Content: Sendable {
+        let token: HistoryToken
+        let author: String?
+        let context: String?
+        let processID: Int32?
+        let timestamp: HistoryTimestamp
+        let changes: [HistoryChange]
+
+        init(
+            token: HistoryToken, author: String?, context: String?, processID: Int32?,
+            timestamp: HistoryTimestamp, changes: [HistoryChange]
+        ) {
+            self.token = token
+            self.author = author
+            self.context = context
+            self.processID = processID
+            self.timestamp = timestamp
+            self.changes = changes
+        }
+    }
+
+    private let content: Content
+
+    public var token: HistoryToken { content.token }
     /// Nil where the writer never declared itself.
-    public let author: String?
-    public let context: String?
-    public let processID: Int32?
-    public let timestamp: HistoryTimestamp
-    public let changes: [HistoryChange]
+    public var author: String? { content.author }
+    public var context: String? { content.context }
+    public var processID: Int32? { content.processID }
+    public var timestamp: HistoryTimestamp { content.timestamp }
+    public var changes: [HistoryChange] { content.changes }
+
+    /// The token's number.
+    var number: Int64 { content.token.number }
 
     public init(
         token: HistoryToken, author: String?, context: String?, processID: Int32?,
         timestamp: HistoryTimestamp, changes: [HistoryChange]
     ) {
-        self.token = token
-        self.author = author
-        self.context = context
-        self.processID = processID
-        self.timestamp = timestamp
-        self.changes = changes
+        content = Content(
+            token: token, author: author, context: context, processID: processID, timestamp: timestamp,
+            changes: changes)
     }
+
+    public static func == (a: Self, b: Self) -> Bool {
+        a.content === b.content
+            || (a.token == b.token && a.author == b.author && a.context == b.context
+                && a.processID == b.processID && a.timestamp == b.timestamp && a.changes == b.changes)
+    }
+
+    public func hash(into hasher: inout Hasher) { hasher.combine(content.token) }
 }

@@ -7,6 +7,8 @@ public import FoundationEssentials
 /// those of `endLine`.
 public struct JSONBytes: Sendable {
     public private(set) var bytes: [UInt8]
+    /// Whether what comes next is not the first of its object, array or line, nor a member's value.
+    private var needsComma = false
 
     public init(reservingCapacity capacity: Int = 0) {
         bytes = []
@@ -16,32 +18,59 @@ public struct JSONBytes: Sendable {
     public var count: Int { bytes.count }
 
     /// Forgets what was written, and keeps the memory.
-    public mutating func removeAll() { bytes.removeAll(keepingCapacity: true) }
+    public mutating func removeAll() {
+        bytes.removeAll(keepingCapacity: true)
+        needsComma = false
+    }
 
     // MARK: Structure
 
     public mutating func object(_ members: (inout JSONBytes) -> Void) {
-        separate()
-        bytes.append(UInt8(ascii: "{"))
+        begin(UInt8(ascii: "{"))
         members(&self)
-        bytes.append(UInt8(ascii: "}"))
+        end(UInt8(ascii: "}"))
     }
 
     public mutating func array(_ elements: (inout JSONBytes) -> Void) {
-        separate()
-        bytes.append(UInt8(ascii: "["))
+        begin(UInt8(ascii: "["))
         elements(&self)
-        bytes.append(UInt8(ascii: "]"))
+        end(UInt8(ascii: "]"))
+    }
+
+    private mutating func begin(_ bracket: UInt8) {
+        separate()
+        bytes.append(bracket)
+        needsComma = false
+    }
+
+    private mutating func end(_ bracket: UInt8) {
+        bytes.append(bracket)
+        needsComma = true
+    }
+
+    /// A member's name, of plain characters; its value follows.
+    public mutating func name(_ name: StaticString) {
+        separate()
+        bytes.append(UInt8(ascii: "\""))
+        bytes.append(name)
+        bytes.append(UInt8(ascii: "\""))
+        bytes.append(UInt8(ascii: ":"))
+        needsComma = false
     }
 
     /// A member's name; its value follows.
+    @_disfavoredOverload
     public mutating func name(_ name: String) {
         string(name)
         bytes.append(UInt8(ascii: ":"))
+        needsComma = false
     }
 
     /// Ends a line, so that what follows is a document of its own.
-    public mutating func endLine() { bytes.append(UInt8(ascii: "\n")) }
+    public mutating func endLine() {
+        bytes.append(UInt8(ascii: "\n"))
+        needsComma = false
+    }
 
     /// A value that is JSON already.
     public mutating func raw(_ json: some Sequence<UInt8>) {
@@ -49,15 +78,49 @@ public struct JSONBytes: Sendable {
         bytes.append(contentsOf: json)
     }
 
+    /// Members that are JSON already, up to a name whose value follows.
+    mutating func members(_ json: [UInt8]) {
+        separate()
+        bytes.append(contentsOf: json)
+        needsComma = false
+    }
+
+    /// What is JSON already, up to where a value follows.
+    package mutating func beginning(_ json: StaticString) {
+        separate()
+        bytes.append(json)
+        needsComma = false
+    }
+
+    /// What is JSON already, behind a value.
+    package mutating func end(_ json: StaticString) {
+        bytes.append(json)
+        needsComma = true
+    }
+
+    /// An object of one member, whose beginning is JSON already.
+    mutating func object(beginning json: [UInt8], value: (inout JSONBytes) -> Void) {
+        members(json)
+        value(&self)
+        bytes.append(UInt8(ascii: "}"))
+    }
+
     // MARK: Values
 
-    public mutating func null() { raw("null".utf8) }
+    public mutating func null() {
+        separate()
+        bytes.append("null")
+    }
 
-    public mutating func bool(_ value: Bool) { raw((value ? "true" : "false").utf8) }
+    public mutating func bool(_ value: Bool) {
+        separate()
+        bytes.append(value ? "true" : "false")
+    }
 
     public mutating func integer(_ value: some FixedWidthInteger) {
         separate()
-        appendInteger(value)
+        if value < 0 { bytes.append(UInt8(ascii: "-")) }
+        bytes.append(decimal: UInt64(value.magnitude))
     }
 
     /// The shortest text that reads back as the same number, and that shows it is a real (`3.0`).
@@ -74,6 +137,23 @@ public struct JSONBytes: Sendable {
         separate()
         bytes.append(UInt8(ascii: "\""))
         appendEscaped(text)
+        bytes.append(UInt8(ascii: "\""))
+    }
+
+    /// A string that is written piece by piece, of characters that need no escape.
+    mutating func plainString(_ write: (inout [UInt8]) -> Void) {
+        separate()
+        bytes.append(UInt8(ascii: "\""))
+        write(&bytes)
+        bytes.append(UInt8(ascii: "\""))
+    }
+
+    /// A text, and behind it what is written piece by piece, of characters that need no escape.
+    mutating func string(_ text: String, end write: (inout [UInt8]) -> Void) {
+        separate()
+        bytes.append(UInt8(ascii: "\""))
+        appendEscaped(text)
+        write(&bytes)
         bytes.append(UInt8(ascii: "\""))
     }
 
@@ -105,20 +185,10 @@ public struct JSONBytes: Sendable {
 
     // MARK: Pieces
 
-    /// A comma, unless the value is the first of its object, array or line, or a member's.
+    /// A comma where one is due; the next value needs one.
     private mutating func separate() {
-        switch bytes.last {
-        case nil, UInt8(ascii: "{"), UInt8(ascii: "["), UInt8(ascii: ":"), UInt8(ascii: "\n"): break
-        default: bytes.append(UInt8(ascii: ","))
-        }
-    }
-
-    private mutating func appendInteger(_ value: some FixedWidthInteger) {
-        if value >= 0 && value < 10 {
-            bytes.append(UInt8(ascii: "0") + UInt8(truncatingIfNeeded: value))
-        } else {
-            bytes.append(contentsOf: String(value).utf8)
-        }
+        if needsComma { bytes.append(UInt8(ascii: ",")) }
+        needsComma = true
     }
 
     private mutating func appendEscaped(_ text: String) {
@@ -126,13 +196,24 @@ public struct JSONBytes: Sendable {
         text.withUTF8 { utf8 in
             // Runs that need no escape are copied whole.
             var start = 0
-            for index in utf8.indices where Self.needsEscape(utf8[index]) {
-                bytes.append(contentsOf: utf8[start..<index])
-                appendEscape(utf8[index])
-                start = index + 1
+            var index = 0
+            while index < utf8.count {
+                if Self.needsEscape(utf8[index]) {
+                    bytes.append(contentsOf: UnsafeBufferPointer(rebasing: utf8[start..<index]))
+                    appendEscape(utf8[index])
+                    start = index + 1
+                }
+                index += 1
             }
-            bytes.append(contentsOf: utf8[start...])
+            bytes.append(contentsOf: UnsafeBufferPointer(rebasing: utf8[start...]))
         }
+    }
+
+    /// A text's characters as they stand in a string.
+    static func escaped(_ text: String) -> [UInt8] {
+        var json = JSONBytes()
+        json.appendEscaped(text)
+        return json.bytes
     }
 
     private static func needsEscape(_ byte: UInt8) -> Bool {
@@ -150,6 +231,32 @@ public struct JSONBytes: Sendable {
             bytes.append(contentsOf: "u00".utf8)
             bytes.append(Hexadecimal.digit(byte >> 4))
             bytes.append(Hexadecimal.digit(byte & 15))
+        }
+    }
+}
+
+extension [UInt8] {
+    mutating func append(_ text: StaticString) {
+        append(contentsOf: UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
+    }
+
+    /// In decimal digits.
+    mutating func append(decimal value: Int64) {
+        if value < 0 { append(UInt8(ascii: "-")) }
+        append(decimal: value.magnitude)
+    }
+
+    /// In decimal digits.
+    mutating func append(decimal value: UInt64) {
+        var rest = value
+        withUnsafeTemporaryAllocation(of: UInt8.self, capacity: 20) { digits in
+            var first = digits.count
+            repeat {
+                first -= 1
+                digits[first] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: rest % 10)
+                rest /= 10
+            } while rest > 0
+            append(contentsOf: UnsafeBufferPointer(rebasing: digits[first...]))
         }
     }
 }

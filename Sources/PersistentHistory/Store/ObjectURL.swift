@@ -5,21 +5,22 @@
 /// primary key, where nothing else can be meant, and `rowid5` where other rows are known by a key.
 enum ObjectURL {
     /// The part that all rows of an entity share.
-    static func prefix(store: StoreID, entity: Entity) -> [UInt8] {
-        var url = Array("x-history://".utf8)
+    static func appendPrefix(store: StoreID, entity: Entity, to url: inout [UInt8]) {
+        url.append("x-history://")
         appendPercentEncoded(store.text, to: &url)
         url.append(UInt8(ascii: "/"))
-        appendPercentEncoded(entity.name, to: &url)
+        url.append(contentsOf: entity.json.urlName)
         url.append(UInt8(ascii: "/"))
-        return url
     }
 
     static func append(_ objectID: ObjectID, of entity: Entity, to url: inout [UInt8]) {
-        if objectID.isRowID && entity.key != .rowid, case .integer(let rowid)? = objectID.values.first {
-            url.append(contentsOf: "rowid\(rowid)".utf8)
-            return
+        if objectID.isRowID && entity.key != .rowid { url.append("rowid") }
+        guard let value = objectID.onlyValue else { return appendKey(objectID.values, to: &url) }
+        if objectID.isRowID && entity.key != .rowid, case .integer(let rowid) = value {
+            url.append(decimal: rowid)
+        } else {
+            append(value, to: &url)
         }
-        appendKey(objectID.values, to: &url)
     }
 
     static func appendKey(_ values: [HistoryValue], to url: inout [UInt8]) {
@@ -34,7 +35,7 @@ enum ObjectURL {
         case .null: break  // A key with a null in it is known by its rowid.
         case .integer(let integer):
             url.append(UInt8(ascii: "p"))
-            url.append(contentsOf: String(integer).utf8)
+            url.append(decimal: integer)
         case .real(let real):
             url.append(UInt8(ascii: "r"))
             url.append(contentsOf: real.shortestText.utf8)
@@ -50,37 +51,36 @@ enum ObjectURL {
         }
     }
 
+    static func percentEncoded(_ text: String) -> [UInt8] {
+        var bytes: [UInt8] = []
+        appendPercentEncoded(text, to: &bytes)
+        return bytes
+    }
+
     /// Everything but the unreserved characters of RFC 3986, section 2.3, is encoded.
     private static func appendPercentEncoded(_ text: String, to url: inout [UInt8]) {
-        for byte in text.utf8 {
-            switch byte {
-            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."),
-                UInt8(ascii: "_"), UInt8(ascii: "~"):
-                url.append(byte)
-            default:
-                url.append(UInt8(ascii: "%"))
-                url.append(Hexadecimal.digit(byte >> 4, upperCase: true))
-                url.append(Hexadecimal.digit(byte & 15, upperCase: true))
+        var text = text
+        text.withUTF8 { utf8 in
+            if utf8.allSatisfy(isUnreserved) { return url.append(contentsOf: utf8) }
+            for byte in utf8 {
+                if isUnreserved(byte) {
+                    url.append(byte)
+                } else {
+                    url.append(UInt8(ascii: "%"))
+                    url.append(Hexadecimal.digit(byte >> 4, upperCase: true))
+                    url.append(Hexadecimal.digit(byte & 15, upperCase: true))
+                }
             }
         }
     }
 
-    /// The prefixes of one store's entities, each made once.
-    struct Prefixes {
-        let store: StoreID
-        private var current: (entity: Entity, prefix: [UInt8])?
-
-        init(store: StoreID) { self.store = store }
-
-        /// Remembers one only: changes of one entity mostly come together.
-        subscript(entity: Entity) -> [UInt8] {
-            mutating get {
-                if let current, current.entity === entity { return current.prefix }
-                let prefix = ObjectURL.prefix(store: store, entity: entity)
-                current = (entity, prefix)
-                return prefix
-            }
+    private static func isUnreserved(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."),
+            UInt8(ascii: "_"), UInt8(ascii: "~"):
+            true
+        default: false
         }
     }
 }

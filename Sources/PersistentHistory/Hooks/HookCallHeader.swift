@@ -1,0 +1,101 @@
+public import FoundationEssentials
+
+/// Who is calling, for whom: what every call of a hook carries.
+public struct HookCallHeader: Sendable, Hashable {
+    /// What names a delivery.
+    private enum Delivery: Sendable {
+        case name(String)
+        /// Put together only where it is read: each call has one.
+        case of(HistoryToken, group: Int, part: Int?)
+    }
+
+    let route: HookRoute
+    private let name: Delivery
+
+    /// The store's configured name.
+    public var store: String { route.store }
+    /// The author on whose behalf the changes were fetched.
+    public var consumer: String { route.consumer }
+    /// `plugin/hook`.
+    public var hook: String { route.hook }
+    public var hookID: UUID { route.hookID }
+    /// The same when the call is repeated, so that a plugin can tell a repetition.
+    public var delivery: String {
+        switch name {
+        case .name(let name): name
+        case .of(let token, let group, let part):
+            "\(token)/\(consumer)/\(hook)/\(group)\(part.map { ".\($0)" } ?? "")"
+        }
+    }
+
+    public init(store: String, consumer: String, hook: String, hookID: UUID, delivery: String) {
+        route = HookRoute(store: store, consumer: consumer, hook: hook, hookID: hookID)
+        name = .name(delivery)
+    }
+
+    /// Of a group of a transaction's changes.
+    init(_ route: HookRoute, _ token: HistoryToken, group: Int, part: Int?) {
+        self.route = route
+        name = .of(token, group: group, part: part)
+    }
+
+    public static func == (a: Self, b: Self) -> Bool {
+        a.store == b.store && a.consumer == b.consumer && a.hook == b.hook && a.hookID == b.hookID
+            && a.delivery == b.delivery
+    }
+
+    public func hash(into hasher: inout Hasher) {
+        hasher.combine(hookID)
+        hasher.combine(delivery)
+    }
+
+    /// Appends the members of the call that this is the header of.
+    func write(to json: inout JSONBytes) {
+        json.members(route.json)
+        switch name {
+        case .name(let name): json.string(name)
+        case .of(let token, let group, let part):
+            json.string(token.store.text) { bytes in
+                bytes.append(UInt8(ascii: ":"))
+                bytes.append(decimal: token.number)
+                bytes.append(contentsOf: route.deliveryEnd)
+                bytes.append(decimal: Int64(group))
+                if let part {
+                    bytes.append(UInt8(ascii: "."))
+                    bytes.append(decimal: Int64(part))
+                }
+            }
+        }
+    }
+}
+
+/// The way from a store over a consumer to a hook: what many calls have in common, written once.
+final class HookRoute: Sendable {
+    let store: String
+    let consumer: String
+    let hook: String
+    let hookID: UUID
+    /// `"store":"contacts",…,"delivery":`
+    let json: [UInt8]
+    /// `/Mirror/audit/people/`, as it stands in a string.
+    let deliveryEnd: [UInt8]
+
+    init(store: String, consumer: String, hook: String, hookID: UUID) {
+        self.store = store
+        self.consumer = consumer
+        self.hook = hook
+        self.hookID = hookID
+        var json = JSONBytes()
+        json.name("store")
+        json.string(store)
+        json.name("consumer")
+        json.string(consumer)
+        json.name("hook")
+        json.string(hook)
+        json.name("hookID")
+        json.uuid(hookID)
+        json.name("delivery")
+        self.json = json.bytes
+        deliveryEnd = JSONBytes.escaped("/\(consumer)/\(hook)/")
+    }
+}
