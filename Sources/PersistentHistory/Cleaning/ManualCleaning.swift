@@ -59,6 +59,7 @@ extension CleaningPlan {
     ///
     /// - Throws: `HistoryError`.
     init(_ store: ServedStore, reader: HistoryReader, state: StateDatabase, force: Bool = false) throws {
+        try state.saveAll()
         let cursors = try state.cursors()
         let newest = try reader.newestToken().number
         let holders = try store.mustHaveHad.map { consumer in

@@ -168,7 +168,7 @@ actor ConsumerRunner {
         let (batch, relevant) = try await nextBatch()
         guard batch.end > cursor else { return try await settled() }
         guard !relevant.isEmpty else {
-            try await move(to: batch.end)
+            move(to: batch.end, batch.mark)
             return batch.isLast ? try await settled() : .more
         }
         // Where a batch ends at the newest change, nothing but this tells where it ended.
@@ -359,14 +359,24 @@ actor ConsumerRunner {
             if let delay { return .retry(after: delay) }
         }
         pending = nil
-        try await move(to: merge.end)
+        try move(to: merge.end)
         return .more
     }
 
-    private func move(to number: Int64) async throws {
+    /// Past what is of no concern.
+    private func move(to number: Int64, _ mark: String?) {
+        state.pass(Cursor(number: number, movedAt: state.clock.wall(), mark: mark), of: consumer.author)
+        moved(to: number)
+    }
+
+    private func move(to number: Int64) throws {
         let mark = batch?.end == number ? batch?.mark : nil
         let cursor = Cursor(number: number, movedAt: state.clock.wall(), mark: mark)
         try state.save(cursor, of: consumer.author)
+        moved(to: number)
+    }
+
+    private func moved(to number: Int64) {
         wasLevel = false
         self.cursor = number
         observed = max(observed, number)

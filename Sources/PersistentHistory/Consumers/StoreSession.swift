@@ -150,9 +150,10 @@ final class StoreSession: Sendable {
                 group.addTask { try await self.serve(consumer, runner, bell) }
             }
             group.addTask { await self.cleaning.run() }
+            group.addTask { try await self.saveCursors() }
             group.addTask {
                 defer {
-                    for bell in self.bells + [self.cleaning.bell] { bell.end() }
+                    for bell in self.bells + [self.cleaning.bell, self.state.hasUnsaved] { bell.end() }
                     self.ending.request()
                 }
                 try await self.listen(signals)
@@ -167,6 +168,14 @@ final class StoreSession: Sendable {
                 ending.request()
             }
             if let failure { throw failure }
+        }
+    }
+
+    /// Cursors that moved past what is of no concern are saved together, a second after the first of them.
+    private func saveCursors() async throws {
+        for await _ in state.hasUnsaved {
+            await ending.sleep(for: .seconds(1))
+            try state.saveAll()
         }
     }
 
@@ -300,6 +309,7 @@ final class StoreSession: Sendable {
                     try await self.retrying(consumer, runner) {
                         try await runner.prepare()
                         if try await runner.pass() { try self.cleaning.countPass() }
+                        try self.state.saveAll()
                         while let delay = await runner.retryDelay, !self.ending.isRequested {
                             if let trouble = await runner.lastingTrouble { throw trouble }
                             await self.ending.sleep(for: delay)

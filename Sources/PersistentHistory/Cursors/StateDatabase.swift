@@ -61,6 +61,10 @@ public final class StateDatabase: Sendable {
     /// How long the store was served before this was opened, and when that was.
     private let servedBefore: Duration
     private let openedAt: Duration
+    /// Cursors that are not saved yet; see `pass`.
+    private let unsaved = Locked<[String: Cursor]>([:])
+    /// Rings where there begins to be something unsaved.
+    let hasUnsaved = Bell()
 
     /// Where the state of a store is.
     public static func path(folder: String, store: StoreID) -> String { "\(folder)/\(store).sqlite" }
@@ -121,6 +125,7 @@ public final class StateDatabase: Sendable {
     ///
     /// - Parameter newest: The store's newest change: whoever has had it does not stand still.
     public func saveServed(newest: Int64?) throws {
+        try saveAll()
         try access { db in
             try db.execute(
                 sql: """
@@ -167,9 +172,9 @@ public final class StateDatabase: Sendable {
     /// - Throws: `HistoryError` with `.stateUnusable`, as everything here.
     public func cursor(of consumer: String) throws -> Cursor? { try cursors()[consumer] }
 
-    /// All cursors, by consumer.
+    /// All cursors, by consumer, those included that are not saved yet.
     public func cursors() throws -> [String: Cursor] {
-        try access { db in
+        let saved = try access { db in
             let rows = try Row.fetchAll(
                 try db.cachedStatement(sql: "SELECT consumer, number, moved_at, served, mark FROM cursor"))
             return Dictionary(
@@ -182,10 +187,39 @@ public final class StateDatabase: Sendable {
                     )
                 })
         }
+        return saved.merging(unsaved.withLock { $0 }) { $1 }
     }
 
     public func save(_ cursor: Cursor, of consumer: String) throws {
+        unsaved.withLock { $0[consumer] = nil }
         try access { db in try save(cursor, of: consumer, db) }
+    }
+
+    /// Moves a cursor past what its consumer has nothing to do with. It is saved with others later: to
+    /// find once more that there is nothing to do is cheaper than a write for each commit of somebody else.
+    func pass(_ cursor: Cursor, of consumer: String) {
+        let cursor = Cursor(
+            number: cursor.number, movedAt: cursor.movedAt, movedAtServed: served, mark: cursor.mark)
+        let isFirst = unsaved.withLock { unsaved in
+            defer { unsaved[consumer] = cursor }
+            return unsaved.isEmpty
+        }
+        if isFirst { hasUnsaved.ring() }
+    }
+
+    /// Saves what is not saved yet. To be done before history is deleted that somebody is only said to have passed.
+    public func saveAll() throws {
+        let cursors = unsaved.withLock { unsaved in
+            defer { unsaved = [:] }
+            return unsaved
+        }
+        guard !cursors.isEmpty else { return }
+        try access { db in
+            try db.inTransaction {
+                for (consumer, cursor) in cursors { try save(cursor, of: consumer, db) }
+                return .commit
+            }
+        }
     }
 
     fileprivate func save(_ cursor: Cursor, of consumer: String, _ db: Database) throws {
@@ -294,6 +328,7 @@ extension StateDatabase {
     ///
     /// - Parameter expiry: Nil where nothing is lost.
     public func beginAnew(_ consumer: String, _ expiry: Expiry?, at number: Int64) throws {
+        unsaved.withLock { $0[consumer] = nil }
         try access { db in
             try db.inTransaction {
                 try save(Cursor(number: number, movedAt: clock.wall()), of: consumer, db)

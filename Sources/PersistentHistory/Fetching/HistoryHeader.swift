@@ -8,24 +8,38 @@ struct HistoryHeader: Sendable, Equatable {
     let floor: Int64
     /// The newest change, 0 where there never was one.
     let newest: Int64
+    /// Of the change that was asked about; see `HistoryBatch.mark`. Nil where it has been deleted.
+    let mark: String?
 
     /// One statement, and no row that is copied: each look begins with it.
-    init(_ db: Database) throws {
-        let statement = try db.cachedStatement(
-            sql: """
-                SELECT (SELECT value FROM historyd_store WHERE key = 'id'),
-                    (SELECT value FROM historyd_store WHERE key = 'floor'), (SELECT max(id) FROM historyd_change)
-                """
-        ).sqliteStatement
+    init(_ db: Database, markAt number: Int64 = -1) throws {
+        (storeID, floor, newest, mark) = try db.firstRow(
+            """
+            SELECT (SELECT value FROM historyd_store WHERE key = 'id'),
+                (SELECT value FROM historyd_store WHERE key = 'floor'), (SELECT max(id) FROM historyd_change),
+                (SELECT CAST(origin AS TEXT) FROM historyd_change WHERE id = ? AND kind & 3 <> 3)
+            """, number
+        ) { row in
+            guard sqlite3_column_type(row, 0) != SQLITE_NULL else { throw HistoryError.notTracked }
+            return (
+                StoreID(ChangeDecoder.text(row, 0)), sqlite3_column_int64(row, 1), sqlite3_column_int64(row, 2),
+                ChangeDecoder.bytes(row, 3).map { String(decoding: $0, as: UTF8.self) }
+            )
+        }
+    }
+}
+
+extension Database {
+    /// The first row of a statement that has one, lent and not copied.
+    func firstRow<T>(_ sql: String, _ argument: Int64? = nil, _ read: (OpaquePointer) throws -> T) throws -> T {
+        let statement = try cachedStatement(sql: sql).sqliteStatement
         sqlite3_reset(statement)
         defer { sqlite3_reset(statement) }
+        if let argument { sqlite3_bind_int64(statement, 1, argument) }
         let result = sqlite3_step(statement)
         guard result == SQLITE_ROW else {
-            throw DatabaseError(resultCode: ResultCode(rawValue: result), message: db.lastErrorMessage)
+            throw DatabaseError(resultCode: ResultCode(rawValue: result), message: lastErrorMessage)
         }
-        guard sqlite3_column_type(statement, 0) != SQLITE_NULL else { throw HistoryError.notTracked }
-        storeID = StoreID(ChangeDecoder.text(statement, 0))
-        floor = sqlite3_column_int64(statement, 1)
-        newest = sqlite3_column_int64(statement, 2)
+        return try read(statement)
     }
 }

@@ -1,4 +1,5 @@
 import GRDB
+import GRDBSQLite
 
 /// Some transactions, in the order in which they were committed.
 public struct HistoryBatch: Sendable {
@@ -72,19 +73,7 @@ public final class HistoryReader: Sendable {
     ///
     /// - Throws: `HistoryError`.
     func isReplaced(_ mark: String?, at number: Int64) throws -> Bool {
-        try read { db in try Self.isReplaced(mark, at: number, db) }
-    }
-
-    private static func isReplaced(_ mark: String?, at number: Int64, _ db: Database) throws -> Bool {
-        guard let mark, let found = try Self.mark(at: number, db) else { return false }
-        return found != mark
-    }
-
-    private static func mark(at number: Int64, _ db: Database) throws -> String? {
-        try String.fetchOne(
-            try db.cachedStatement(
-                sql: "SELECT CAST(origin AS TEXT) FROM historyd_change WHERE id = ? AND kind & 3 <> 3"),
-            arguments: [number])
+        try read { db in try HistoryHeader(db, markAt: number).isReplaced(mark) }
     }
 
     /// What a look at the store finds.
@@ -100,9 +89,10 @@ public final class HistoryReader: Sendable {
     /// - Throws: `HistoryError`; with `.tokenAhead` where another change stands there.
     func look(after number: Int64, mark: String?) throws -> Look {
         try read { db in
-            if try Self.isReplaced(mark, at: number, db) { throw ahead(number) }
+            let header = try HistoryHeader(db, markAt: number)
+            if header.isReplaced(mark) { throw ahead(number) }
             return Look(
-                batch: try batch(db, after: number), schemaVersion: try Self.schemaVersion(db))
+                batch: try batch(db, header, after: number), schemaVersion: try Self.schemaVersion(db))
         }
     }
 
@@ -112,7 +102,7 @@ public final class HistoryReader: Sendable {
     func end() throws -> (number: Int64, mark: String?) {
         try read { db in
             let newest = try HistoryHeader(db).newest
-            return (newest, try Self.mark(at: newest, db))
+            return (newest, try HistoryHeader(db, markAt: newest).mark)
         }
     }
 
@@ -120,7 +110,7 @@ public final class HistoryReader: Sendable {
     func schemaVersion() throws -> Int64 { try read { db in try Self.schemaVersion(db) } }
 
     private static func schemaVersion(_ db: Database) throws -> Int64 {
-        try Int64.fetchOne(try db.cachedStatement(sql: "PRAGMA schema_version")) ?? 0
+        try db.firstRow("PRAGMA schema_version") { sqlite3_column_int64($0, 0) }
     }
 
     private func token(_ number: (HistoryHeader) -> Int64) throws -> HistoryToken {
@@ -145,19 +135,24 @@ public final class HistoryReader: Sendable {
         filter: HistoryFilter = HistoryFilter()
     ) throws -> HistoryBatch {
         try read { db in
-            try batch(db, after: number, isPlace: isPlace, through: last, changes: limit, filter: filter)
+            try batch(
+                db, HistoryHeader(db), after: number, isPlace: isPlace, through: last, changes: limit,
+                filter: filter)
         }
     }
 
     private func batch(
-        _ db: Database, after number: Int64, isPlace: Bool = false, through last: Int64 = .max,
-        changes limit: Int = batchSize, filter: HistoryFilter = HistoryFilter()
+        _ db: Database, _ header: HistoryHeader, after number: Int64, isPlace: Bool = false,
+        through last: Int64 = .max, changes limit: Int = batchSize, filter: HistoryFilter = HistoryFilter()
     ) throws -> HistoryBatch {
-        let header = try HistoryHeader(db)
         guard header.storeID == storeID else {
             throw HistoryError(.notTracked, "The history that was read is gone: the store is tracked anew.")
         }
         try Self.check(number, header, isPlace: isPlace)
+        // As mostly when a look comes too early, or once more to be sure.
+        if header.newest <= number {
+            return HistoryBatch(transactions: [], end: number, isLast: last == .max, mark: nil)
+        }
         return try rows(db, filter).batch(after: number, through: last, limit: limit)
     }
 
@@ -166,11 +161,12 @@ public final class HistoryReader: Sendable {
     ///
     /// - Throws: `HistoryError`; with `.tokenAhead` where it is not what was read before.
     func batch(_ db: Database, after number: Int64, beginningAs batch: HistoryBatch) throws -> HistoryBatch {
-        if try Self.isReplaced(batch.mark, at: batch.end, db) { throw ahead(batch.end) }
-        if try HistoryHeader(db).newest == batch.end { return batch }
+        let header = try HistoryHeader(db, markAt: batch.end)
+        if header.isReplaced(batch.mark) { throw ahead(batch.end) }
+        if header.newest == batch.end { return batch }
         // As a whole: an undeclared writer's changes of one millisecond are one transaction, wherever the first
         // reading came in between, and a repetition must not find them otherwise.
-        return try self.batch(db, after: number)
+        return try self.batch(db, header, after: number)
     }
 
     /// Reads backwards from a token.

@@ -69,3 +69,9 @@ extension HistoryReader {
         }
     }
 }
+
+extension HistoryHeader {
+    /// Whether the change that was asked about is another one than that of a mark: a backup was restored.
+    /// One that was deleted tells nothing.
+    func isReplaced(_ known: String?) -> Bool { known != nil && mark != nil && mark != known }
+}

@@ -14,34 +14,49 @@ public struct ObserverCall: Sendable {
     /// The most objects that one call carries (a larger group comes in parts).
     public static let maximumObjects = 10_000
 
-    public let header: HookCallHeader
-    public let transaction: HistoryTransaction
+    /// A call is handed on many times: as one reference.
+    private final class Content: Sendable {
+        let header: HookCallHeader
+        let transaction: HistoryTransaction
+        let changes: ArraySlice<HistoryChange>
+        let part: Part?
+        let kept: [UInt8]?
+
+        init(
+            _ header: HookCallHeader, _ transaction: HistoryTransaction, _ changes: ArraySlice<HistoryChange>,
+            _ part: Part?, kept: [UInt8]? = nil
+        ) {
+            self.header = header
+            self.transaction = transaction
+            self.changes = changes
+            self.part = part
+            self.kept = kept
+        }
+    }
+
+    private let content: Content
+
+    public var header: HookCallHeader { content.header }
+    public var transaction: HistoryTransaction { content.transaction }
     /// All of the same entity name and operation, in the order in which they were made.
-    public let changes: ArraySlice<HistoryChange>
-    public let part: Part?
+    public var changes: ArraySlice<HistoryChange> { content.changes }
+    public var part: Part? { content.part }
     /// The parameters of a call that was kept: it goes out as it was, whatever the rest says.
-    let kept: [UInt8]?
+    var kept: [UInt8]? { content.kept }
 
     /// A call that was kept as a dead letter, to be made again.
     public init(header: HookCallHeader, kept: String) {
-        self.header = header
-        transaction = HistoryTransaction(
+        let nothing = HistoryTransaction(
             token: HistoryToken(store: StoreID(""), number: 0), author: nil, context: nil, processID: nil,
             timestamp: HistoryTimestamp(milliseconds: 0), changes: [])
-        changes = []
-        part = nil
-        self.kept = Array(kept.utf8)
+        content = Content(header, nothing, [], nil, kept: Array(kept.utf8))
     }
 
     public init(
         header: HookCallHeader, transaction: HistoryTransaction,
         changes: ArraySlice<HistoryChange>, part: Part? = nil
     ) {
-        self.header = header
-        self.transaction = transaction
-        self.changes = changes
-        self.part = part
-        kept = nil
+        content = Content(header, transaction, changes, part)
     }
 }
 
