@@ -80,13 +80,15 @@ struct CleaningTurns: Sendable {
     /// How far may be cleaned; tells of those that stand still and hold back the rest, and of those
     /// that are passed by.
     private func limit() throws -> Int64? {
+        try FeedKeeper(store: store, reader: reader, state: state, reporter: reporter).settle()
         let plan = try CleaningPlan(store, reader: reader, state: state)
         let now = store.clock.wall()
         let blockers = try plan.blockers.map { holder in
             (holder.name, since: try reader.time(after: holder.number ?? 0) ?? now)
         }
-        let standing = standstill.withLock { $0.standing(blockers, now: now) }
-        if !standing.isEmpty { reporter.report(.cleaningBlocked(by: standing)) }
+        let (news, all) = standstill.withLock { ($0.standing(blockers, now: now), $0.all) }
+        if !news.isEmpty { reporter.report(.cleaningBlocked(by: news)) }
+        reporter.report(.cleaningHeldBack(by: all))
         for holder in plan.passedBy {
             let number = holder.number ?? 0
             let isNews = passedBy.withLock { $0.updateValue(number, forKey: holder.name) != number }

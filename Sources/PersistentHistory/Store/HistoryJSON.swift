@@ -110,7 +110,7 @@ public enum HistoryJSON {
         }
     }
 
-    private static func writeHeaderMembers(of transaction: HistoryTransaction, to json: inout JSONBytes) {
+    static func writeHeaderMembers(of transaction: HistoryTransaction, to json: inout JSONBytes) {
         json.name("token")
         json.string(transaction.token.description)
         json.name("author")
