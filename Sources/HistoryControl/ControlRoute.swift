@@ -254,7 +254,8 @@ extension FeedRequest {
 
     fileprivate init(_ query: inout QueryReader) throws(ControlError) {
         self.init(
-            store: query.take("store"), consumer: try query.need("consumer"), context: try query.need("context"))
+            store: query.take("store"), consumer: try query.need("consumer"), context: try query.need("context")
+        )
     }
 }
 

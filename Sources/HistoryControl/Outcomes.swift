@@ -102,6 +102,9 @@ public struct CleanReport: Codable, Sendable, Hashable {
                 self.context = context
                 self.changes = changes
             }
+
+            /// `Main`, or for a feed `Main/live`.
+            public var name: String { context.map { "\(consumer)/\($0)" } ?? consumer }
         }
 
         public init(

@@ -22,7 +22,7 @@ extension Steward {
                 CleanReport.Store(
                     name: store.name, through: report.floorAfter.description,
                     changes: cleaning.outcome?.deleted ?? report.deleting, isDryRun: request.dryRun,
-                    keptFor: report.blockers.map { 
+                    keptFor: report.blockers.map {
                         .init(consumer: $0.holder.consumer, context: $0.holder.context, changes: $0.changes)
                     },
                     passedBy: passedBy))
@@ -45,7 +45,8 @@ extension Steward {
             if feeds.contains(where: { $0.name == request.context }) {
                 throw ControlError(
                     .badRequest,
-                    "\"\(request.context)\" is a feed, which is not filled: its program reads the store itself.")
+                    "\"\(request.context)\" is a feed, which is not filled: its program reads the store itself."
+                )
             }
             throw ControlError(
                 .unknownContext,

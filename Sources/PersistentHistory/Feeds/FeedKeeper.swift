@@ -172,7 +172,8 @@ struct FeedKeeper: Sendable {
                 batch.transactions, to: context, of: consumer, after: number, through: end
             ).first
             if let first {
-                number = batch.transactions.last { $0.token.number < first.token.number }?.token.number ?? number
+                number =
+                    batch.transactions.last { $0.token.number < first.token.number }?.token.number ?? number
                 break
             }
             number = end

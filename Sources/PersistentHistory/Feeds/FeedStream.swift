@@ -90,11 +90,9 @@ struct FeedStream {
         window.acknowledge(through: place.number)
         entities = context.entities
         if partial != nil { return .transactions }
-        if place.number > end {
-            // The program has skipped what it was not given yet.
-            end = place.number
-            portion = []
-        }
+        // The program may skip what it was not given yet.
+        end = max(end, place.number)
+        while let next = portion.first, next.token.number <= place.number { portion.removeFirst() }
         guard window.hasRoom else { return .rest }
         if !portion.isEmpty { return .transactions }
         do {

@@ -145,7 +145,8 @@ extension StateDatabase {
         }
     }
 
-    func unmerged(of consumer: String, after number: Int64, through last: Int64) throws -> [ClosedRange<Int64>] {
+    func unmerged(of consumer: String, after number: Int64, through last: Int64) throws -> [ClosedRange<Int64>]
+    {
         try access { db in
             try Row.fetchAll(
                 try db.cachedStatement(
