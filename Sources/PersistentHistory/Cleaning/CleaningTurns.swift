@@ -64,6 +64,8 @@ struct CleaningTurns: Sendable {
         guard let schedule = schedule() else { return false }
         guard schedule.isDue(now: store.clock.wall()) else { return true }
         do {
+            // What is not for a feed is nothing that it has left undone.
+            try FeedKeeper(store: store, reader: reader, state: state, reporter: reporter).settle()
             try state.saveServed(newest: try reader.newestToken().number)
             guard let number = try limit() else { return false }
             let outcome = try await HistoryCleaner(path: store.path, rule: store.rule)
@@ -80,7 +82,6 @@ struct CleaningTurns: Sendable {
     /// How far may be cleaned; tells of those that stand still and hold back the rest, and of those
     /// that are passed by.
     private func limit() throws -> Int64? {
-        try FeedKeeper(store: store, reader: reader, state: state, reporter: reporter).settle()
         let plan = try CleaningPlan(store, reader: reader, state: state)
         let now = store.clock.wall()
         let blockers = try plan.blockers.map { holder in

@@ -48,6 +48,7 @@ public struct ManualCleaning: Sendable {
                 force: force)
         }
         let state = try StateDatabase(folder: stateFolder, store: reader.storeID, clock: store.clock)
+        try FeedKeeper(store: store, reader: reader, state: state, reporter: SilentReporter()).settle()
         let plan = try CleaningPlan(store, reader: reader, state: state, force: force)
         try state.close()
         return plan

@@ -31,12 +31,10 @@ struct FeedStream {
 
     init(_ feed: FeedID) { self.feed = feed }
 
-    private enum Look {
-        /// To be sent first.
-        case line(JSONBytes)
-        /// There are transactions to send.
-        case transactions
-        /// Read on.
+    enum Step {
+        /// Whole lines, to be sent.
+        case lines([UInt8])
+        /// There may be more.
         case again
         /// There is nothing to send for now.
         case rest
@@ -48,9 +46,12 @@ struct FeedStream {
         var failures = 0
         while !Task.isCancelled {
             do {
-                switch try await look(control) {
-                case .line(let json): return json.bytes
-                case .transactions: return lines()
+                // A step at a time: the session can not end while somebody is at work with it.
+                let taken = try await control.withSession { session in
+                    try await step(session.feeds, session.fetcher)
+                }
+                switch taken {
+                case .lines(let bytes): return bytes
                 case .again: continue
                 case .rest: return nil
                 }
@@ -68,33 +69,29 @@ struct FeedStream {
         return nil
     }
 
-    private mutating func look(_ control: StoreControl) async throws -> Look {
-        try await control.withSession { session in try await look(session.feeds, session.fetcher) }
-    }
-
-    private mutating func look(_ keeper: FeedKeeper, _ fetcher: SharedFetcher) async throws -> Look {
+    mutating func step(_ keeper: FeedKeeper, _ fetcher: SharedFetcher) async throws -> Step {
         let (consumer, context) = try keeper.context(of: feed)
         var place = try keeper.place(of: feed)
         guard let store else {
             if try keeper.hasExpired(place) { place = try keeper.expire(feed) }
-            return .line(begin(place, keeper.reader.storeID))
+            return .lines(begin(place, keeper.reader.storeID))
         }
         guard store == keeper.reader.storeID else {
             throw HistoryError(
                 .tokenForeign, "The store was replaced by another, \(keeper.reader.storeID).",
                 hint: "Connect anew.")
         }
-        if place.expiry != nil, place.expiry != told { return .line(begin(place, store)) }
+        if place.expiry != nil, place.expiry != told { return .lines(begin(place, store)) }
         told = place.expiry
         window.size = context.window
         window.acknowledge(through: place.number)
         entities = context.entities
-        if partial != nil { return .transactions }
+        if partial != nil { return .lines(lines()) }
         // The program may skip what it was not given yet.
         end = max(end, place.number)
         while let next = portion.first, next.token.number <= place.number { portion.removeFirst() }
         guard window.hasRoom else { return .rest }
-        if !portion.isEmpty { return .transactions }
+        if !portion.isEmpty { return .lines(lines()) }
         do {
             guard let next = try await keeper.next(for: context, of: consumer, after: end, by: fetcher) else {
                 return .rest
@@ -103,11 +100,11 @@ struct FeedStream {
             end = next.end
             return .again
         } catch let error as HistoryError where error.code == .tokenExpired {
-            return .line(begin(try keeper.expire(feed), store))
+            return .lines(begin(try keeper.expire(feed), store))
         }
     }
 
-    private mutating func begin(_ place: FeedPlace, _ store: StoreID) -> JSONBytes {
+    private mutating func begin(_ place: FeedPlace, _ store: StoreID) -> [UInt8] {
         self.store = store
         told = place.expiry
         end = place.number
@@ -120,7 +117,7 @@ struct FeedStream {
         } else {
             FeedLine.begins(after: HistoryToken(store: store, number: place.number), to: &json)
         }
-        return json
+        return json.bytes
     }
 
     /// As many transactions as there are and fit; of one that is too large for a line, a part.
