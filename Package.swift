@@ -109,7 +109,8 @@ let package = Package(
             name: "HistoryPluginsTests", dependencies: ["HistoryPlugins", "TestSupport", logging, lifecycle],
             swiftSettings: strict),
         .testTarget(
-            name: "HistoryControlTests", dependencies: ["HistoryControl", "HistoryFeed", "PersistentHistory"],
+            name: "HistoryControlTests",
+            dependencies: ["HistoryControl", "HistoryFeed", "PersistentHistory", nio[0]],
             swiftSettings: strict),
         .testTarget(
             name: "HistoryDaemonTests",

@@ -43,6 +43,8 @@ struct FeedTests {
                     "updatedObjectIDs":[],"deletedObjectIDs":[]}
                     """)
             #expect(feed.program.output.wholeLines[0] == #"{"begins":{"after":"\#(store):0"}}"#)
+            // Who waits costs nothing.
+            try await daemon.quiet()
             try await daemon.stop()
             // Who is connected is told by the end of the connection.
             #expect(try await feed.program.end() == .exited(69))
@@ -240,6 +242,10 @@ struct FeedTests {
             stopped.program.signal(SIGCONT)
             let lines = try await stopped.lines(66, of: daemon)
             #expect(lines.map { $0.prefix { $0 != " " } } == ["begins"] + (1...65).map { "\($0 * 1000)" })
+            // Nor does it keep the daemon from stopping.
+            stopped.program.signal(SIGSTOP)
+            try await bench.startPython(writer.replacing("%d", with: "5")).succeed()
+            try await bench.waitUntilServed(70_000)
             try await daemon.stop()
         }
     }

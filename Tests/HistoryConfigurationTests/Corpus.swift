@@ -277,7 +277,7 @@ let configurationCorpus: [CorpusCase] = [
         "2:31: \(context0).path: a feed has no path; only a replica has"),
     .bad(
         "feed with a window of nothing", contexts("{\"name\": \"v\", \"kind\": \"feed\", \"window\": 0}"),
-        "2:31: \(context0).window: expected a number from 1 to 100000, found 0"),
+        "2:41: \(context0).window: expected a whole number from 1 through 100000, found 0"),
     .bad(
         "replica with a window",
         contexts("{\"name\": \"v\", \"kind\": \"replica\", \"path\": \"/r\", \"window\": 1}"),

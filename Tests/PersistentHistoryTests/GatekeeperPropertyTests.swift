@@ -20,9 +20,9 @@ import Testing
         let world = try World()
         for _ in 0..<120 {
             switch Int.random(in: 0..<100, using: &seed) {
-            case 0..<45: try world.write(using: &seed)
-            case 45..<65: try await world.serve(using: &seed)
-            case 65..<70: try await world.listen(using: &seed)
+            case 0..<40: try world.write(using: &seed)
+            case 40..<60: try await world.serve(using: &seed)
+            case 60..<70: try await world.listen(using: &seed)
             case 70..<88: try await world.clean()
             case 88..<93: world.store.clock.set(by: Int64.random(in: -40_000...40_000, using: &seed))
             case 93..<96: world.changeConsumers(using: &seed)

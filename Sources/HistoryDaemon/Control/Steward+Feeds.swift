@@ -10,9 +10,16 @@ extension Steward {
         let fields: Logger.Metadata = [
             "store": "\(store.name)", "consumer": "\(feed.consumer)", "context": "\(feed.context)",
         ]
+        let isConnected = Locked(false)
+        defer {
+            if isConnected.withLock({ $0 }) {
+                logger.info("\(peer) has left the feed \"\(feed)\".", metadata: fields)
+            }
+        }
         try await store.control.feed(
             feed, to: peer.processID,
             begun: {
+                isConnected.withLock { $0 = true }
                 logger.info("\(peer) is connected to the feed \"\(feed)\".", metadata: fields)
                 try await response.beginLines()
             },
