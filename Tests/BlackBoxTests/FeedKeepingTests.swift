@@ -1,4 +1,5 @@
 import Foundation
+import Glibc
 import PersistentHistory
 import TestSupport
 import Testing
@@ -119,12 +120,12 @@ struct FeedKeepingTests {
     func late() async throws {
         try await withWorkbench { bench in
             try bench.configure(StoreSetup(authors: StoreSetup.named("MainApp")), plugins: [])
-            let daemon = try await bench.startDaemon()
+            var daemon = try await bench.startDaemon()
             try await bench.insert(1...3)
             try await bench.waitUntilServed(3)
             try bench.configure(StoreSetup(authors: StoreSetup.feeding("early")), plugins: [])
             try await bench.steer("reload")
-            let early = try bench.listen(to: "early", "--acknowledge")
+            var early = try bench.listen(to: "early", "--acknowledge")
             #expect(
                 try await early.lines(4, of: daemon)
                     == ["begins 0", "1 Widget +p1", "2 Widget +p2", "3 Widget +p3"])
@@ -134,8 +135,19 @@ struct FeedKeepingTests {
             try await bench.insert(4...4)
             try bench.configure(StoreSetup(authors: StoreSetup.feeding("early", "late")), plugins: [])
             try await bench.steer("reload")
-            let late = try bench.listen(to: "late")
+            var late = try bench.listen(to: "late")
             #expect(try await late.lines(1, of: daemon) == ["expired late - > 4"])
+            try await early.lines(5, of: daemon)
+            // Where the state is lost, nobody guesses.
+            try await daemon.stop()
+            _ = try await (early.program.end(), late.program.end())
+            try FileManager.default.removeItem(atPath: bench.path("state/\(try await bench.id()).sqlite"))
+            daemon = try await bench.startDaemon()
+            try await bench.waitUntilServed(4)
+            early = try bench.listen(to: "early")
+            late = try bench.listen(to: "late")
+            #expect(try await early.lines(2, of: daemon) == ["expired late - > 3", "4 Widget +p4"])
+            #expect(try await late.lines(2, of: daemon) == ["expired late - > 3", "4 Widget +p4"])
             // One that is configured no more is told so, and keeps nothing.
             try bench.configure(StoreSetup(authors: StoreSetup.feeding("late")), plugins: [])
             try await bench.steer("reload")
@@ -143,7 +155,7 @@ struct FeedKeepingTests {
             #expect(early.program.errors.contains("has no feed \"early\""))
             try await daemon.logged("The feed \"early\" of \"MainApp\" is configured no more")
             try await bench.insert(5...5)
-            #expect(try await late.lines(2, of: daemon).last == "5 Widget +p5")
+            #expect(try await late.lines(3, of: daemon).last == "5 Widget +p5")
             try await daemon.stop()
         }
     }
@@ -270,6 +282,38 @@ struct FeedKeepingTests {
             #expect(answer.status == 200)
             #expect(answer.body.names == ["consumer", "context", "cursor", "store"])
             #expect(answer.body["cursor"].text == "\(store):1")
+            try await daemon.stop()
+        }
+    }
+
+    @Test(
+        "As many programs of the group may be connected as there are feeds, and others come through as well",
+        .enabled(
+            if: geteuid() == 0 && FileManager.default.isExecutableFile(atPath: "/usr/bin/setpriv"),
+            "needs root and setpriv, to be somebody else"))
+    func many() async throws {
+        try await withWorkbench { bench in
+            let names = (1...80).map { #"{"name": "f\#($0)", "kind": "feed"}"# }.joined(separator: ",")
+            try bench.configure(
+                StoreSetup(authors: #"[{"name": "MainApp", "contexts": [\#(names)]}]"#), plugins: [])
+            let daemon = try await bench.startDaemon()
+            for folder in [bench.folder.path, bench.path("state")] {
+                try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: folder)
+            }
+            let code = """
+                import socket, sys
+                def ask(request):
+                    s = socket.socket(socket.AF_UNIX)
+                    s.connect(sys.argv[1])
+                    s.sendall(f'GET /v1/{request} HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n'.encode())
+                    return s
+                feeds = [ask(f'feed?consumer=MainApp&context=f{i}') for i in range(1, 81)]
+                print(sum(f.recv(100).startswith(b'HTTP/1.1 200') for f in feeds), flush=True)
+                print(ask('status').recv(100)[:12].decode(), flush=True)
+                """
+            let member = ["/usr/bin/setpriv", "--reuid=65534", "--regid=0", "--clear-groups"]
+            let program = try bench.start(member + [Products.python, "-c", code, bench.controlSocket], "many")
+            #expect(try await program.succeed() == "80\nHTTP/1.1 200\n")
             try await daemon.stop()
         }
     }

@@ -231,21 +231,21 @@ struct FeedTests {
             try await bench.startPython(writer.replacing("%d", with: "5")).succeed()
             try await bench.waitUntilServed(5000)
             let before = Processes.memory(daemon.processID)
-            // Some 40 MB of lines.
-            try await bench.startPython(writer.replacing("%d", with: "60")).succeed()
-            try await bench.waitUntilServed(65_000)
+            // Some 20 MB of lines.
+            try await bench.startPython(writer.replacing("%d", with: "40")).succeed()
+            try await bench.waitUntilServed(45_000)
             let growth = Processes.memory(daemon.processID) - before
-            #expect(growth < 24 << 20, "\(growth >> 20) MB")
+            #expect(growth < 12 << 20, "\(growth >> 20) MB")
             print("feed that is not read: the daemon grew by \(growth >> 10) KB")
             let other = try bench.listen(to: "other", "--acknowledge")
-            try await other.lines(66, of: daemon)
+            try await other.lines(46, of: daemon)
             stopped.program.signal(SIGCONT)
-            let lines = try await stopped.lines(66, of: daemon)
-            #expect(lines.map { $0.prefix { $0 != " " } } == ["begins"] + (1...65).map { "\($0 * 1000)" })
+            let lines = try await stopped.lines(46, of: daemon)
+            #expect(lines.map { $0.prefix { $0 != " " } } == ["begins"] + (1...45).map { "\($0 * 1000)" })
             // Nor does it keep the daemon from stopping.
             stopped.program.signal(SIGSTOP)
             try await bench.startPython(writer.replacing("%d", with: "5")).succeed()
-            try await bench.waitUntilServed(70_000)
+            try await bench.waitUntilServed(50_000)
             try await daemon.stop()
         }
     }

@@ -55,11 +55,11 @@ struct ControlServer: Service {
         try await withThrowingDiscardingTaskGroup { group in
             try await server.executeThenClose { connections in
                 for try await channel in connections {
-                    let isCrowded = count.withLock {
-                        $0 += 1; return $0 > Self.mostConnections
+                    let number = count.withLock {
+                        $0 += 1; return $0
                     }
                     group.addTask {
-                        await quietly { try await serve(channel, isCrowded: isCrowded) }
+                        await quietly { try await serve(channel, oneOf: number) }
                         count.withLock { $0 -= 1 }
                     }
                 }
@@ -68,7 +68,7 @@ struct ControlServer: Service {
         }
     }
 
-    private func serve(_ channel: any Channel, isCrowded: Bool) async throws {
+    private func serve(_ channel: any Channel, oneOf count: Int) async throws {
         let connection = try await channel.eventLoop.submit {
             // Who has gone already leaves a channel that can not be made one.
             guard channel.isActive else { throw ChannelError.ioOnClosedChannel }
@@ -77,7 +77,8 @@ struct ControlServer: Service {
         try await connection.executeThenClose { inbound, outbound in
             let peer = try await peer(of: channel)
             try await channel.setOption(.autoRead, value: true).get()
-            if isCrowded, !peer.maySteer(daemon: geteuid()) {
+            // Programs at feeds are as many as the configuration has feeds, and stay.
+            if !peer.maySteer(daemon: geteuid()), await count - steward.listeners > Self.mostConnections {
                 logger.warning("\(peer) was not let in: \(Self.mostConnections) are at the control socket.")
                 return
             }

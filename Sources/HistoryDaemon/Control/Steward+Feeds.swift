@@ -33,6 +33,9 @@ extension Steward {
             store: store.name, consumer: feed.consumer, context: feed.context, cursor: cursor.description)
     }
 
+    /// How many programs are connected to feeds.
+    var listeners: Int { get async { await engine.stores.reduce(0) { $0 + $1.control.listeners } } }
+
     private func feed(_ request: FeedRequest) async throws -> (RunningStore, FeedID) {
         let store = try await self.store(request.store, with: request.consumer)
         let feeds = store.served.consumers.filter { $0.author == request.consumer }.flatMap(\.feeds).map(\.name)

@@ -42,6 +42,9 @@ extension StoreControl {
         }
     }
 
+    /// How many programs are connected to feeds.
+    public var listeners: Int { seats.clients.count }
+
     /// Notes that a feed's program is done with everything up to a token.
     ///
     /// - Returns: Where the feed is: there or, where more was acknowledged before, further.
