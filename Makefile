@@ -100,6 +100,7 @@ install: ## Install what was built. DESTDIR=, PREFIX=, UNITDIR=, BINDIR= (where 
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/historyd/examples systemd/examples/*.conf
 	$(foreach file,$(wildcard config/examples/*.json), \
 		$(call install-text,$(file),$(DESTDIR)$(PREFIX)/share/historyd/examples/$(notdir $(file))) &&) true
+	install -D -m 755 -t $(DESTDIR)$(PREFIX)/share/historyd/examples $(wildcard config/examples/*.py)
 	install -D -m 644 systemd/historyd.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/historyd.conf
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/systemd/catalog systemd/historyd.catalog
 	$(call install-text,systemd/historyd.service,$(DESTDIR)$(UNITDIR)/historyd.service)

@@ -28,6 +28,7 @@ let package = Package(
     name: "historyd",
     products: [
         .library(name: "PersistentHistory", targets: ["PersistentHistory"]),
+        .library(name: "HistoryFeed", targets: ["HistoryFeed"]),
         .executable(name: "historyd", targets: ["historyd"]),
         .executable(name: "historyctl", targets: ["historyctl"]),
         .executable(name: "historyd-bench", targets: ["historyd-bench"]),
@@ -65,6 +66,10 @@ let package = Package(
         // What the daemon and historyctl say to each other.
         .target(
             name: "HistoryControl", dependencies: ["PersistentHistory", "HistoryConfiguration"] + nio,
+            swiftSettings: strict),
+        // For programs that are connected to a feed.
+        .target(
+            name: "HistoryFeed", dependencies: ["HistoryControl", "PersistentHistory"],
             swiftSettings: strict),
         .target(
             name: "HistoryDaemon",
@@ -109,7 +114,8 @@ let package = Package(
             name: "HistoryPluginsTests", dependencies: ["HistoryPlugins", "TestSupport", logging, lifecycle],
             swiftSettings: strict),
         .testTarget(
-            name: "HistoryControlTests", dependencies: ["HistoryControl", "PersistentHistory"],
+            name: "HistoryControlTests",
+            dependencies: ["HistoryControl", "HistoryFeed", "PersistentHistory", nio[0]],
             swiftSettings: strict),
         .testTarget(
             name: "HistoryDaemonTests",
@@ -118,7 +124,8 @@ let package = Package(
             ],
             swiftSettings: strict),
         .testTarget(
-            name: "BlackBoxTests", dependencies: ["TestSupport", "PersistentHistory"], exclude: ["Clients"],
+            name: "BlackBoxTests", dependencies: ["TestSupport", "PersistentHistory", "HistoryFeed"],
+            exclude: ["Clients"],
             swiftSettings: strict),
         .testTarget(
             name: "SystemdTests", dependencies: ["TestSupport", "HistoryDaemon", "ServiceProbe", subprocess],

@@ -15,6 +15,8 @@ public enum ControlCommand: Sendable, Hashable {
     case run(store: String?)
     case wait(WaitRequest)
     case follow(FollowRequest)
+    case feed(FeedRequest)
+    case acknowledge(FeedRequest, token: String)
     case clean(CleanRequest)
     case resync(ResyncRequest)
     case deadLetters(store: String?)
@@ -23,8 +25,12 @@ public enum ControlCommand: Sendable, Hashable {
     case logLevel
     case setLogLevel(String)
 
-    /// Whether it changes what the daemon does: that is for root and the daemon's own user.
-    public var steers: Bool { method != .get }
+    /// Whether it changes what the daemon does: that is for root and the daemon's own user. To acknowledge
+    /// what a feed has sent is part of reading it.
+    public var steers: Bool {
+        if case .acknowledge = self { return false }
+        return method != .get
+    }
 }
 
 /// How a manifest joins those in force.
@@ -88,6 +94,19 @@ public struct FollowRequest: Sendable, Hashable {
         self.store = store
         self.consumer = consumer
         self.after = after
+    }
+}
+
+/// Which feed is meant.
+public struct FeedRequest: Sendable, Hashable {
+    public var store: String?
+    public var consumer: String
+    public var context: String
+
+    public init(store: String? = nil, consumer: String, context: String) {
+        self.store = store
+        self.consumer = consumer
+        self.context = context
     }
 }
 

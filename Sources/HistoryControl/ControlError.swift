@@ -20,6 +20,8 @@ public struct ControlError: Error, Codable, Sendable, Hashable, CustomStringConv
         /// Several are meant; say which.
         case ambiguous
         case paused
+        /// Another program is connected to the feed.
+        case feedInUse
         /// The store is not there, or can not be read, for now.
         case storeNotOpen
         case tokenInvalid, tokenForeign, tokenAhead, tokenExpired
@@ -56,7 +58,7 @@ public struct ControlError: Error, Codable, Sendable, Hashable, CustomStringConv
             .unknownDeadLetter:
             404
         case .wrongMethod: 405
-        case .reloadRefused, .paused, .tokenForeign, .tokenAhead: 409
+        case .reloadRefused, .paused, .feedInUse, .tokenForeign, .tokenAhead: 409
         case .tokenExpired: 410
         case .tooLarge: 413
         case .manifestRefused: 422

@@ -52,6 +52,8 @@ extension ControlCommand {
                 .get, "follow",
                 [("store", follow.store), ("consumer", follow.consumer), ("after", follow.after)]
             )
+        case .feed(let feed): (.get, "feed", feed.query)
+        case .acknowledge(let feed, let token): (.post, "feed/acknowledge", feed.query + [("token", token)])
         case .clean(let clean):
             (
                 .post, "clean",
@@ -127,6 +129,17 @@ extension ControlCommand {
                             FollowRequest(
                                 store: $0.take("store"), consumer: $0.take("consumer"), after: $0.take("after"))
                         )
+                    }
+                )
+            ]
+        case "/v1/feed":
+            [(.get, { (query) throws(ControlError) in .feed(try FeedRequest(&query)) })]
+        case "/v1/feed/acknowledge":
+            [
+                (
+                    .post,
+                    { (query) throws(ControlError) in
+                        .acknowledge(try FeedRequest(&query), token: try query.need("token"))
                     }
                 )
             ]
@@ -231,6 +244,18 @@ extension HookAddition {
     fileprivate init(_ query: inout QueryReader) throws(ControlError) {
         self.init(
             before: try query.uuid("before"), persist: try query.flag("persist"), file: query.take("file"))
+    }
+}
+
+extension FeedRequest {
+    fileprivate var query: [(String, String?)] {
+        [("store", store), ("consumer", consumer), ("context", context)]
+    }
+
+    fileprivate init(_ query: inout QueryReader) throws(ControlError) {
+        self.init(
+            store: query.take("store"), consumer: try query.need("consumer"), context: try query.need("context")
+        )
     }
 }
 

@@ -59,6 +59,21 @@ public struct WaitReport: Codable, Sendable, Hashable {
     }
 }
 
+/// Where a feed is after what was acknowledged.
+public struct AcknowledgeReport: Codable, Sendable, Hashable {
+    public var store: String
+    public var consumer: String
+    public var context: String
+    public var cursor: String
+
+    public init(store: String, consumer: String, context: String, cursor: String) {
+        self.store = store
+        self.consumer = consumer
+        self.context = context
+        self.cursor = cursor
+    }
+}
+
 public struct CleanReport: Codable, Sendable, Hashable {
     public var stores: [Store]
 
@@ -69,7 +84,7 @@ public struct CleanReport: Codable, Sendable, Hashable {
         /// Changes that were deleted; for a dry run, that would be.
         public var changes: Int
         public var isDryRun: Bool
-        /// Consumers for whose sake the rest is kept, the slowest first.
+        /// Consumers and feeds for whose sake the rest is kept, the slowest first.
         public var keptFor: [Keeper]
         /// Consumers that were passed by, with `force` or because they have stood still for too long:
         /// they begin anew.
@@ -77,13 +92,19 @@ public struct CleanReport: Codable, Sendable, Hashable {
 
         public struct Keeper: Codable, Sendable, Hashable {
             public var consumer: String
+            /// The consumer's feed, where it is one.
+            public var context: String?
             /// The changes that it has not had.
             public var changes: Int
 
-            public init(consumer: String, changes: Int) {
+            public init(consumer: String, context: String? = nil, changes: Int) {
                 self.consumer = consumer
+                self.context = context
                 self.changes = changes
             }
+
+            /// `Main`, or for a feed `Main/live`.
+            public var name: String { context.map { "\(consumer)/\($0)" } ?? consumer }
         }
 
         public init(

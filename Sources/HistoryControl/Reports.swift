@@ -124,11 +124,43 @@ public struct ContextReport: Codable, Sendable, Hashable {
     public var name: String
     public var kind: String
     public var path: String?
+    /// How a feed is.
+    public var feed: FeedReport?
 
-    public init(name: String, kind: String, path: String?) {
+    public init(name: String, kind: String, path: String?, feed: FeedReport? = nil) {
         self.name = name
         self.kind = kind
         self.path = path
+        self.feed = feed
+    }
+}
+
+public struct FeedReport: Codable, Sendable, Hashable {
+    public enum State: String, Codable, Sendable {
+        case connected
+        /// It keeps its place.
+        case disconnected
+        /// It has lost history, and has yet to acknowledge that it has begun anew.
+        case expired
+    }
+
+    public var state: State
+    /// The process that is connected.
+    public var processID: Int32?
+    /// The last transaction that was acknowledged.
+    public var cursor: String
+    /// When that was.
+    public var movedAt: String
+    /// How many numbers that is behind the newest token: changes that are kept for it, its consumer's own
+    /// included until a cleanup passes over them.
+    public var behind: Int64
+
+    public init(state: State, processID: Int32?, cursor: String, movedAt: String, behind: Int64) {
+        self.state = state
+        self.processID = processID
+        self.cursor = cursor
+        self.movedAt = movedAt
+        self.behind = behind
     }
 }
 

@@ -38,7 +38,8 @@ extension ServedStore {
         let consumers = store.consumers.map { author in
             Consumer(
                 store: store.name, author: author.name, rule: rule,
-                contexts: author.contexts.compactMap { ReplicaContext($0) })
+                contexts: author.contexts.compactMap { ReplicaContext($0) },
+                feeds: author.contexts.compactMap { FeedContext($0) })
         }
         self.init(
             name: store.name, path: store.path,
@@ -54,5 +55,12 @@ extension ReplicaContext {
     init?(_ context: ContextConfiguration) {
         guard case .replica(let path) = context.kind else { return nil }
         self.init(name: context.name, path: path, entities: context.entities.map { Set($0) })
+    }
+}
+
+extension FeedContext {
+    init?(_ context: ContextConfiguration) {
+        guard case .feed(let window) = context.kind else { return nil }
+        self.init(name: context.name, entities: context.entities.map { Set($0) }, window: window)
     }
 }

@@ -10,6 +10,8 @@ struct DaemonStatus: Sendable, Equatable {
     var refusal: String?
     private(set) var lost: Set<String> = []
     private(set) var held: Set<Held> = []
+    /// Consumers and feeds that have stood still for long and hold back the cleanup, by store.
+    private var holdingBack: [String: Set<String>] = [:]
 
     struct Held: Hashable, Sendable {
         let store: String
@@ -26,6 +28,11 @@ struct DaemonStatus: Sendable, Equatable {
         var line = "Watching \(stores, "store"), \(hooks, "hook")"
         if !lost.isEmpty { line += "; waiting for \(lost.count, "store")" }
         if !held.isEmpty { line += "; \(held.count, "hook") held" }
+        let names = Set(holdingBack.values.joined()).sorted()
+        if !names.isEmpty {
+            let rest = names.count > 3 ? " and \(names.count - 3) more" : ""
+            line += "; history kept for \(names.prefix(3).map { "\"\($0)\"" }.joined(separator: ", "))\(rest)"
+        }
         if !paused.isEmpty { line += "; \(paused.count, "store") paused" }
         if let refusal { line += "; reload refused: \(refusal)" }
         return line
@@ -38,6 +45,13 @@ struct DaemonStatus: Sendable, Equatable {
         paused.formIntersection(stores)
         lost.formIntersection(stores)
         held = held.filter { stores.contains($0.store) && hooks.contains($0.hook) }
+        holdingBack = holdingBack.filter { stores.contains($0.key) }
+    }
+
+    private mutating func release(_ name: String, _ store: String) {
+        if holdingBack.isEmpty { return }
+        holdingBack[store]?.remove(name)
+        if holdingBack[store]?.isEmpty ?? false { holdingBack[store] = nil }
     }
 
     /// Takes in what happened; whether the line changed.
@@ -48,10 +62,15 @@ struct DaemonStatus: Sendable, Equatable {
         case .storeOpened:
             lost.remove(store)
             held = held.filter { $0.store != store }
+            holdingBack[store] = nil
         case .hookHeld(let consumer, let hook, _, _, _, _):
             held.insert(Held(store: store, consumer: consumer, hook: hook))
         case .hookRecovered(let consumer, let hook, _, _), .deadLetterKept(let consumer, let hook, _, _, _):
             held.remove(Held(store: store, consumer: consumer, hook: hook))
+        case .cleaningHeldBack(let names): holdingBack[store] = names.isEmpty ? nil : Set(names)
+        // Who moves stands still no longer.
+        case .cursorMoved(let consumer, _): release(consumer, store)
+        case .feedMoved(let consumer, let context, _): release("\(consumer)/\(context)", store)
         default: break
         }
         return self != before

@@ -125,6 +125,23 @@ struct PipelineLog: PipelineReporter {
         case .cursorMoved(let consumer, let token):
             logger.trace(
                 "The cursor of \"\(consumer)\" is at \(token).", metadata: fields(consumer, token: token))
+        case .feedBegan(let consumer, let context, let token):
+            logger.notice(
+                "The feed \"\(context)\" of \"\(consumer)\" is new; it begins after \(token).",
+                metadata: fields(consumer, token: token, context: context))
+        case .feedForgotten(let consumer, let context):
+            logger.notice(
+                "The feed \"\(context)\" of \"\(consumer)\" is configured no more; its place was dropped.",
+                metadata: fields(consumer, context: context))
+        case .feedMoved(let consumer, let context, let token):
+            logger.trace(
+                "The feed \"\(context)\" of \"\(consumer)\" is at \(token).",
+                metadata: fields(consumer, token: token, context: context))
+        case .feedExpired(let consumer, let context, let expiry):
+            logger.report(
+                .tokenExpired,
+                "The feed \"\(context)\" of \"\(consumer)\" has lost history\(expiry.lost.map { " after \($0)" } ?? ""); its program is told to begin anew at \(expiry.after).",
+                metadata: fields(consumer, token: expiry.after, context: context))
         case .consumerFailed(let consumer, let error, let delay):
             logger.warning(
                 "Consumer \"\(consumer)\" of store \"\(store)\" can not go on. \(error) It is tried again in \(delay.text).",
@@ -151,6 +168,7 @@ struct PipelineLog: PipelineReporter {
             logger.report(
                 .consumerBlocksCleanup, "History of store \"\(store)\" is kept for \(names).",
                 metadata: fields(consumers.first))
+        case .cleaningHeldBack: break  // For the status.
         case .cleaningFailed(let error):
             logger.report(
                 .cleanFailed, "History of store \"\(store)\" could not be cleaned. \(error) It is tried again.",

@@ -20,28 +20,6 @@ struct ReloadService: Service {
     }
 }
 
-extension LoadedConfiguration {
-    /// What the contract knows and this version does not serve is said at once, not ignored.
-    ///
-    /// - Throws: `ConfigurationErrors`.
-    public func refuseWhatIsNotServed() throws(ConfigurationErrors) {
-        var problems: [ConfigurationProblem] = []
-        for store in configuration.stores {
-            for author in store.authors {
-                for context in author.contexts where context.kind == .feed {
-                    problems.append(
-                        ConfigurationProblem(
-                            file: files.first ?? "", position: nil,
-                            message:
-                                "Context \"\(context.name)\" of \"\(author.name)\" in store \"\(store.name)\" is a feed, which this version does not serve: only \"replica\" is."
-                        ))
-                }
-            }
-        }
-        if !problems.isEmpty { throw ConfigurationErrors(problems: problems) }
-    }
-}
-
 extension LogLevel {
     /// The level of the log.
     public var loggerLevel: Logger.Level { Logger.Level(rawValue: rawValue) ?? .info }

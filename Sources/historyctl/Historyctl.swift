@@ -25,7 +25,8 @@ struct Historyctl: AsyncParsableCommand {
                 name: "Daemon",
                 subcommands: [
                     Status.self, Consumers.self, Hooks.self, Reload.self, Pause.self, Resume.self, Run.self,
-                    Wait.self, Follow.self, Clean.self, Resync.self, DeadLetters.self, LogLevelVerb.self,
+                    Wait.self, Follow.self, Feed.self, Clean.self, Resync.self, DeadLetters.self,
+                    LogLevelVerb.self,
                 ]),
         ])
 

@@ -43,7 +43,6 @@ struct Historyd: AsyncParsableCommand {
         let loaded: LoadedConfiguration
         do {
             loaded = try LoadedConfiguration.load(file: config)
-            try loaded.refuseWhatIsNotServed()
         } catch {
             for problem in error.problems { logger.report(.configurationInvalid, "\(problem)") }
             throw ExitCode(ExitStatus.configuration.rawValue)

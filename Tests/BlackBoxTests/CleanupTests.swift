@@ -99,6 +99,9 @@ struct CleanupTests {
                 }
             }
             try await daemon.logged("event=consumerBlocksCleanup")
+            #expect(
+                try await bench.report("status")["summary"].text
+                    == "Watching 1 store, 2 hooks; 1 hook held; history kept for \"Slow\"")
             try await observe(for: .milliseconds(400))
             #expect(
                 daemon.log.filter { $0.contains("event=consumerBlocksCleanup") }.map { $0.prefix { $0 != "." } }
@@ -115,6 +118,9 @@ struct CleanupTests {
                 return had
             }
             try await eventually("all that it missed") { try had().count == 8 }
+            try await eventually("a status without it") {
+                try await bench.report("status")["summary"].text == "Watching 1 store, 2 hooks"
+            }
             try await bench.write("INSERT INTO person (id) VALUES (9)", as: "Widget")
             try await bench.write("INSERT INTO person (id) VALUES (10)", as: "Widget")
             try await eventually("the cleanup", state: { daemon.log.joined(separator: "\n") }) {

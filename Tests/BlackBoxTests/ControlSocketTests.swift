@@ -96,7 +96,7 @@ struct ControlSocketTests {
             return  // Only root can be somebody else.
         }
         try await withWorkbench { bench in
-            try bench.configure(StoreSetup())
+            try bench.configure(StoreSetup(authors: StoreSetup.feeding("live")))
             let daemon = try await bench.startDaemon()
             let attributes = try FileManager.default.attributesOfItem(atPath: bench.controlSocket)
             #expect(attributes[.posixPermissions] as? Int == 0o660)
@@ -111,6 +111,11 @@ struct ControlSocketTests {
             let member = ["/usr/bin/setpriv", "--reuid=65534", "--regid=0", "--clear-groups"]
             let status = try await bench.ctl("status", under: member)
             #expect(status.status == .exited(0), "\(status.errors)")
+            // To acknowledge is part of reading.
+            let place = "\(try await bench.id()):0"
+            let acknowledged = try await bench.ctl(
+                "feed", "MainApp", "live", "--through", place, under: member)
+            #expect(acknowledged.output == place + "\n", "\(acknowledged.errors)")
             for arguments in [
                 ["pause"], ["reload"], ["hooks", "remove", "--all"], ["log-level", "debug"], ["run"],
             ] {

@@ -206,7 +206,7 @@ struct StoreIdentityTests {
 
 extension Workbench {
     /// Runs commands in the workbench's folder.
-    fileprivate func shell(_ commands: String) async throws {
+    func shell(_ commands: String) async throws {
         try await start(
             ["/bin/sh", "-ec", "cd '\(folder.path)'; \(commands)"], "shell-\(UUID().uuidString)"
         ).succeed()

@@ -71,7 +71,7 @@ let configurationCorpus: [CorpusCase] = [
     .good(
         "replica and feed",
         contexts(
-            "{\"name\": \"a\", \"kind\": \"replica\", \"path\": \"/r\", \"entities\": [\"item\"]}, {\"name\": \"b\", \"kind\": \"feed\"}"
+            "{\"name\": \"a\", \"kind\": \"replica\", \"path\": \"/r\", \"entities\": [\"item\"]}, {\"name\": \"b\", \"kind\": \"feed\", \"window\": 1}"
         )),
     .good("clean by hand only", store("\"clean\": {\"maximumDuration\": \"30d\"}")),
     .good(
@@ -275,6 +275,13 @@ let configurationCorpus: [CorpusCase] = [
     .bad(
         "feed with a path", contexts("{\"name\": \"v\", \"kind\": \"feed\", \"path\": \"/r\"}"),
         "2:31: \(context0).path: a feed has no path; only a replica has"),
+    .bad(
+        "feed with a window of nothing", contexts("{\"name\": \"v\", \"kind\": \"feed\", \"window\": 0}"),
+        "2:41: \(context0).window: expected a whole number from 1 through 100000, found 0"),
+    .bad(
+        "replica with a window",
+        contexts("{\"name\": \"v\", \"kind\": \"replica\", \"path\": \"/r\", \"window\": 1}"),
+        "2:48: \(context0).window: a replica has no window; only a feed has"),
     .badBeyondSchema(
         "context twice",
         contexts("{\"name\": \"v\", \"kind\": \"feed\"}, {\"name\": \"v\", \"kind\": \"feed\"}"),

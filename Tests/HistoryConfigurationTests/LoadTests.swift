@@ -34,7 +34,7 @@ private let oneStore = #"{"version": 1, "stores": [{"name": "s", "path": "s.db",
                 "authors": [
                   { "name": "MainApp", "contexts": [
                     { "name": "view", "kind": "replica", "path": "data/../view.sqlite", "entities": ["person"] },
-                    { "name": "live", "kind": "feed" }] },
+                    { "name": "live", "kind": "feed", "window": 7 }, { "name": "all", "kind": "feed" }] },
                   { "name": "Batch", "batch": true }
                 ],
                 "unlistedAuthors": "ignore", "includingMirroring": true, "mirroringAuthors": ["Mirror"],
@@ -73,7 +73,8 @@ private let oneStore = #"{"version": 1, "stores": [{"name": "s", "path": "s.db",
                         ContextConfiguration(
                             name: "view", kind: .replica(path: folder.file("data/../view.sqlite")),
                             entities: ["person"]),
-                        ContextConfiguration(name: "live", kind: .feed),
+                        ContextConfiguration(name: "live", kind: .feed(window: 7)),
+                        ContextConfiguration(name: "all", kind: .feed(window: 100)),
                     ]),
                 AuthorConfiguration(name: "Batch", isBatch: true),
             ],

@@ -28,6 +28,8 @@ import Testing
             all += [
                 .wait(WaitRequest(store: name, consumer: given, token: given, timeout: name)),
                 .resync(ResyncRequest(context: given, store: name, consumer: name)),
+                .feed(FeedRequest(store: name, consumer: given, context: given)),
+                .acknowledge(FeedRequest(store: name, consumer: given, context: given), token: given),
                 .dropDeadLetters(DeadLetterSelection(id: given)), .setLogLevel(given),
                 .removeHooks(HookSelection(.pair(entity: given, operation: "insert"), kind: "observer")),
             ]
@@ -47,7 +49,7 @@ import Testing
     @Test func onlyReadingIsForEverybody() {
         for command in Self.commands {
             switch command {
-            case .status, .consumers, .hooks, .wait, .follow, .deadLetters, .logLevel:
+            case .status, .consumers, .hooks, .wait, .follow, .feed, .acknowledge, .deadLetters, .logLevel:
                 #expect(!command.steers, "\(command)")
             default: #expect(command.steers, "\(command)")
             }

@@ -20,8 +20,9 @@ import Testing
         let world = try World()
         for _ in 0..<120 {
             switch Int.random(in: 0..<100, using: &seed) {
-            case 0..<45: try world.write(using: &seed)
-            case 45..<70: try await world.serve(using: &seed)
+            case 0..<40: try world.write(using: &seed)
+            case 40..<60: try await world.serve(using: &seed)
+            case 60..<70: try await world.listen(using: &seed)
             case 70..<88: try await world.clean()
             case 88..<93: world.store.clock.set(by: Int64.random(in: -40_000...40_000, using: &seed))
             case 93..<96: world.changeConsumers(using: &seed)
@@ -43,13 +44,17 @@ import Testing
         private let failing = Locked<Set<String>>([])
         /// How long each consumer could have moved since it moved last, or became late.
         private var idle: [String: Int64] = [:]
+        private let feed = FeedReader(FeedID(consumer: "A", context: "live"))
+        /// History was deleted that the feed has not had, and it was not told yet.
+        private var isFeedPassed = false
         private var deleted = 0
         private var passed = 0
 
         /// What the run came across.
         var summary: String {
             let told = listeners.values.flatMap { $0.all() }.count { !$0.hasPrefix("insert") }
-            return "\(written.count) written, \(deleted) deleted, \(passed) passed by, \(told) told of expiry"
+            return
+                "\(written.count) written, \(deleted) deleted, \(passed) passed by, \(told) told of expiry; the feed had \(feed.had.count), was told of \(feed.expiries) expiries"
         }
 
         private let rule = DeliveryRule(authors: ["A", "B", "C", "Batch"])
@@ -63,7 +68,8 @@ import Testing
 
         private var served: ServedStore {
             store.served(
-                consumers, contexts: ["C": [store.replica()]], rule: rule,
+                consumers, contexts: ["C": [store.replica()]],
+                feeds: ["A": [FeedContext(name: "live", window: 3)]], rule: rule,
                 maximumDuration: .milliseconds(GatekeeperPropertyTests.maximum))
         }
 
@@ -137,6 +143,23 @@ import Testing
                 idle[consumer] =
                     hasMoved || after[consumer] == newest ? 0 : (idle[consumer] ?? 0) + milliseconds
             }
+            let name = feed.feed.description
+            idle[name] = try store.feed(feed.feed) == newest ? 0 : (idle[name] ?? 0) + milliseconds
+        }
+
+        /// A program comes to the feed, takes some and acknowledges some of it, and goes.
+        func listen(using seed: inout Seed) async throws {
+            guard try store.feed(feed.feed) != nil else { return }
+            let before = feed.acknowledged
+            let expiries = feed.expiries
+            let acknowledges = Int.random(in: 0...3, using: &seed)
+            var random = seed
+            try await feed.connect(
+                served, store.folder.path, most: Int.random(in: 0...12, using: &seed),
+                acknowledges: { _ in Int.random(in: 0...3, using: &random) <= acknowledges })
+            seed = random
+            if feed.expiries > expiries { isFeedPassed = false }
+            if feed.acknowledged != before { idle[feed.feed.description] = 0 }
         }
 
         private func places() throws -> [String: Int64] { (try? store.cursors()) ?? [:] }
@@ -157,11 +180,16 @@ import Testing
             passed += report.passedBy.count
             // Whoever is passed by has stood still for too long.
             for holder in report.passedBy {
-                #expect(idle[holder.consumer] ?? 0 > GatekeeperPropertyTests.maximum, "\(holder)")
+                #expect(idle[holder.name] ?? 0 > GatekeeperPropertyTests.maximum, "\(holder)")
                 #expect(holder.standing > .milliseconds(GatekeeperPropertyTests.maximum))
             }
-            let passedBy = Set(report.passedBy.map(\.consumer))
+            let passedBy = Set(report.passedBy.map(\.name))
+            if passedBy.contains(feed.feed.description) { isFeedPassed = true }
             for number in gone {
+                #expect(
+                    isFeedPassed || number <= feed.acknowledged
+                        || !rule.delivers(authors[number] ?? nil, to: feed.feed.consumer),
+                    "\(number) was deleted before the feed had it, which is at \(feed.acknowledged)")
                 #expect(authors[number] != .some(.some(GatekeeperPropertyTests.mirroring)))
                 for consumer in consumers where !passedBy.contains(consumer) {
                     #expect(
@@ -170,7 +198,8 @@ import Testing
             }
             // What all have had is gone, but for a number that must not be given again.
             if before.count == consumers.count {
-                let had = before.filter { !passedBy.contains($0.key) }.values.min() ?? written.last?.number ?? 0
+                var had = before.filter { !passedBy.contains($0.key) }.values.min() ?? written.last?.number ?? 0
+                if !isFeedPassed, let place = try store.feed(feed.feed) { had = min(had, place) }
                 let kept = left.filter {
                     $0 <= had && authors[$0] != .some(.some(GatekeeperPropertyTests.mirroring))
                 }
@@ -205,6 +234,13 @@ import Testing
                 }
                 #expect(delivered.isDisjoint(with: written.filter { $0.author == consumer }.map(\.number)))
             }
+            try await feed.connect(served, store.folder.path, most: .max, acknowledges: { _ in true })
+            for (number, author) in written where rule.delivers(author, to: feed.feed.consumer) {
+                // A transaction has its last change's number.
+                let token = written.first { $0.number >= number && feed.had.contains($0.number) }
+                #expect(token != nil || feed.lost.contains(number), "The feed was not given \(number).")
+            }
+            #expect(feed.had.isDisjoint(with: written.filter { $0.author == feed.feed.consumer }.map(\.number)))
             // Each row has the number of its insert. What is not delivered is not merged.
             let replica = Set(try store.rows(of: store.replica().path))
             let rows = Set(try store.rows())
@@ -223,5 +259,11 @@ extension GatekeeperStore {
         let state = try state()
         defer { try? state.close() }
         return try state.cursors().mapValues(\.number)
+    }
+
+    func feed(_ feed: FeedID) throws -> Int64? {
+        let state = try state()
+        defer { try? state.close() }
+        return try state.feed(feed, store: HistoryReader(path: path).storeID)?.number
     }
 }

@@ -100,14 +100,16 @@ final class GatekeeperStore: Sendable {
     }
 
     func served(
-        _ consumers: [String], contexts: [String: [ReplicaContext]] = [:], rule: DeliveryRule? = nil,
+        _ consumers: [String], contexts: [String: [ReplicaContext]] = [:],
+        feeds: [String: [FeedContext]] = [:], rule: DeliveryRule? = nil,
         cleaning: CleaningStrategy = .none, maximumDuration: Duration? = nil
     ) -> ServedStore {
         let rule = rule ?? DeliveryRule(authors: Set(consumers))
         var served = ServedStore(
             name: "s", path: path, entities: nil, rule: rule,
             consumers: consumers.map {
-                Consumer(store: "s", author: $0, rule: rule, contexts: contexts[$0] ?? [])
+                Consumer(
+                    store: "s", author: $0, rule: rule, contexts: contexts[$0] ?? [], feeds: feeds[$0] ?? [])
             }, cleaning: cleaning, maximumDuration: maximumDuration, clock: clock.clock)
         // The tests write in this process, too.
         served.isUsedInProcess = true
@@ -215,5 +217,87 @@ final class Listener: HookEndpoint {
             policy: FailurePolicy(
                 attempts: attempts, initialDelay: .milliseconds(1), maximumDelay: .milliseconds(1),
                 afterLastAttempt: then))
+    }
+}
+
+/// A program at a feed of a store that nobody serves at the moment: what it was sent, and what it has
+/// acknowledged. It is compared with what it may be sent.
+final class FeedReader {
+    let feed: FeedID
+    /// The numbers of the transactions that it was sent.
+    private(set) var had: Set<Int64> = []
+    /// The last that it has acknowledged.
+    private(set) var acknowledged: Int64 = 0
+    /// Changes that it was told are lost.
+    private(set) var lost: Set<Int64> = []
+    private(set) var expiries = 0
+
+    init(_ feed: FeedID) { self.feed = feed }
+
+    /// Connects, takes some lines, and acknowledges what it likes.
+    ///
+    /// - Parameters:
+    ///   - most: How many lines it takes before it goes.
+    ///   - acknowledges: Whether a transaction is acknowledged.
+    func connect(_ store: ServedStore, _ folder: String, most: Int, acknowledges: (Int64) -> Bool) async throws
+    {
+        let reader = try HistoryReader(path: store.path)
+        let state = try StateDatabase(folder: folder, store: reader.storeID, clock: store.clock)
+        defer {
+            try? reader.close()
+            try? state.close()
+        }
+        let keeper = FeedKeeper(store: store, reader: reader, state: state, reporter: SilentReporter())
+        let fetcher = try SharedFetcher(reader)
+        var stream = FeedStream(feed)
+        var count = 0
+        while true {
+            switch try await stream.step(keeper, fetcher) {
+            case .again: continue
+            case .rest: return
+            case .lines(let bytes):
+                for line in bytes.split(separator: UInt8(ascii: "\n")) {
+                    let number = try take(line)
+                    count += 1
+                    if let number, acknowledges(number) {
+                        _ = try keeper.acknowledge(
+                            HistoryToken(store: reader.storeID, number: number), of: feed)
+                        acknowledged = number
+                    }
+                    if count >= most { return }
+                }
+            }
+        }
+    }
+
+    /// - Returns: What can be acknowledged.
+    private func take(_ line: ArraySlice<UInt8>) throws -> Int64? {
+        let message = try JSONDecoder().decode(Line.self, from: Data(line))
+        func number(_ token: String?) -> Int64 { token.flatMap { HistoryToken($0)?.number } ?? 0 }
+        if let expired = message.expired {
+            expiries += 1
+            lost.formUnion(stride(from: number(expired.lost) + 1, through: number(expired.after), by: 1))
+            acknowledged = number(expired.after)
+            return number(expired.after)
+        }
+        guard let token = message.token else { return nil }
+        if number(token) <= acknowledged { throw Repeated(number: number(token), acknowledged: acknowledged) }
+        had.insert(number(token))
+        return number(token)
+    }
+
+    private struct Repeated: Error {
+        let number: Int64
+        let acknowledged: Int64
+    }
+
+    private struct Line: Decodable {
+        struct Expired: Decodable {
+            let lost: String?
+            let after: String
+        }
+
+        let token: String?
+        let expired: Expired?
     }
 }

@@ -4,8 +4,8 @@
     torture.py HISTORYD LIBHISTORY SECONDS [SEED]
 
 Three writers commit all the time, two consumers
-are told of it by a plugin, one of them keeps a replica that a reader watches, and history is cleaned
-every second. Meanwhile the daemon, its plugins and the writers are killed, the disk is filled, the
+are told of it by a plugin, a program by a feed, one consumer keeps a replica that a reader watches, and
+history is cleaned every second. Meanwhile the daemon, its plugins, the writers and the feed's program are killed, the disk is filled, the
 store is locked, moved away, and restored from a backup. In the end all that is in the store must have
 been delivered, the replica must equal the store, and nobody's history must have been deleted.
 """
@@ -51,6 +51,40 @@ while os.path.exists(running):
         connection.close()
 '''
 
+FEED = r'''
+import http.client, json, os, socket, sys, time
+path, folder = sys.argv[1:]
+feed = 'consumer=Main&context=live'
+def ask(method, request):
+    connection = http.client.HTTPConnection('localhost')
+    connection.sock = socket.socket(socket.AF_UNIX)
+    connection.sock.connect(path)
+    connection.request(method, request)
+    answer = connection.getresponse()
+    # What could not be acknowledged comes again.
+    if answer.status != 200: raise OSError(answer.read())
+    return answer
+def note(name, words):
+    file = os.open(f'{folder}/{name}-Feed', os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.write(file, (' '.join(words) + '\n').encode())
+    os.close(file)
+while True:
+    try:
+        for line in ask('GET', '/v1/feed?' + feed):
+            message = json.loads(line)
+            if 'expired' in message:
+                expired = message['expired']
+                note('expired', [expired['reason'], str(expired['lost']), expired['after']])
+                done = expired['after']
+            elif 'token' in message:
+                done = message['token']
+                note('observe', [str(o['objectID']['id']) for o in message['insertedObjectIDs'] if o['entityName'] == 'entry'])
+            else: continue
+            ask('POST', f'/v1/feed/acknowledge?{feed}&token={done}').read()
+    except (OSError, ValueError, http.client.HTTPException): pass
+    time.sleep(0.02)
+'''
+
 READER = r'''
 import os, sqlite3, sys, time
 replica, running, seen = sys.argv[1:]
@@ -71,6 +105,9 @@ open(seen, 'w').write(f'{reads} {half}')
 
 
 class Torture:
+    # Who is told of entries, each in files of its own.
+    told = 'Main', 'Mirror', 'Feed'
+
     def __init__(self, historyd, extension, seed):
         self.historyd, self.extension = os.path.abspath(historyd), os.path.abspath(extension)
         self.dice = random.Random(seed)
@@ -104,7 +141,7 @@ class Torture:
             'version': 1, 'plugins': [self.folder + '/plugins.json'],
             'stores': [{
                 'name': 'store', 'path': self.store, 'entities': {'entry': {}, 'balance': {}},
-                'authors': [{'name': 'Main'},
+                'authors': [{'name': 'Main', 'contexts': [{'name': 'live', 'kind': 'feed', 'window': 20}]},
                             {'name': 'Mirror', 'contexts': [{'name': 'view', 'kind': 'replica', 'path': self.replica}]}]
                            + [{'name': name, 'batch': True} for name in writers],
                 'clean': {'strategy': 'byDuration', 'seconds': '1s'}}]}))
@@ -115,6 +152,7 @@ class Torture:
         self.start_daemon()
         self.wait('the first start', lambda: os.path.exists(self.replica) and self.cursors())
         self.start_writers(writers)
+        self.start_listener()
         open(self.reading, 'w').close()
         self.reader = subprocess.Popen([sys.executable, '-c', READER, self.replica, self.reading, self.folder + '/seen'])
 
@@ -140,6 +178,9 @@ class Torture:
             self.writers[name] = subprocess.Popen(
                 [sys.executable, '-c', WRITER, self.store, self.extension, name, str(self.number), self.writing])
 
+    def start_listener(self):
+        self.listener = subprocess.Popen([sys.executable, '-c', FEED, self.folder + '/control.sock', self.folder])
+
     def stop_writers(self):
         os.unlink(self.writing)
         for writer in self.writers.values(): writer.wait()
@@ -163,6 +204,12 @@ class Torture:
         self.writers[name].kill()
         self.writers[name].wait()
         self.start_writers([name])
+
+    def kill_listener(self):
+        self.listener.kill()
+        self.listener.wait()
+        time.sleep(self.dice.random() / 2)
+        self.start_listener()
 
     def lock_store(self):
         connection = self.connect()
@@ -207,14 +254,14 @@ class Torture:
         time.sleep(0.3)
         self.stop_writers()
         self.level()
-        told = [len(self.lines(f'expired-{consumer}')) for consumer in ('Main', 'Mirror')]
+        told = [len(self.lines(f'expired-{consumer}')) for consumer in self.told]
         if self.entries() == kept: return self.start_writers(list(self.writers))
         self.lost_to_restore |= self.entries() - kept
         for suffix in '-wal', '-shm':
             if os.path.exists(self.store + suffix): os.unlink(self.store + suffix)
         os.rename(backup, self.store)
         self.wait('the consumers to be told', lambda: all(
-            len(self.lines(f'expired-{consumer}')) > count for consumer, count in zip(('Main', 'Mirror'), told)))
+            len(self.lines(f'expired-{consumer}')) > count for consumer, count in zip(self.told, told)))
         self.start_writers(list(self.writers))
 
     # What became of it
@@ -233,7 +280,7 @@ class Torture:
         states = [name for name in os.listdir(self.disk + '/state') if name.endswith('.sqlite')]
         if not states: return []
         connection = self.connect(f'{self.disk}/state/{states[0]}')
-        try: return [row[0] for row in connection.execute('SELECT number FROM cursor')]
+        try: return [row[0] for row in connection.execute('SELECT number FROM cursor UNION ALL SELECT number FROM feed')]
         except sqlite3.OperationalError: return []
         finally: connection.close()
 
@@ -263,7 +310,7 @@ class Torture:
 
     def run(self, seconds):
         kinds = {'daemon killed': self.kill_daemon, 'plugins killed': self.kill_plugins,
-                 'writer killed': self.kill_writer, 'store locked': self.lock_store, 'disk filled': self.fill_disk,
+                 'writer killed': self.kill_writer, 'feed\'s program killed': self.kill_listener, 'store locked': self.lock_store, 'disk filled': self.fill_disk,
                  'store moved away and back': self.move_store, 'store restored': self.restore_store}
         bag = []
         end = time.monotonic() + seconds
@@ -292,25 +339,25 @@ class Torture:
         newest = self.newest()
         store.close(), replica.close()
         present, sums = self.entries(), [0, 0, 0]
-        for consumer in 'Main', 'Mirror':
+        for consumer in self.told:
             calls = [int(word) for line in self.lines(f'observe-{consumer}') for word in line.split()]
             sums = [a + b for a, b in zip(sums, (len(set(calls)), len(calls) - len(set(calls)), len(present - set(calls))))]
-        passed = [line for consumer in ('Main', 'Mirror') for line in self.lines(f'expired-{consumer}') if not line.startswith('restored')]
+        passed = [line for consumer in self.told for line in self.lines(f'expired-{consumer}') if not line.startswith('restored')]
         reads, half = open(self.folder + '/seen').read().split()
         written = len(present | self.lost_to_restore)
         for kind, count in sorted(self.counts.items()): print(f'{kind:<34}{count:>10}')
         for kind, reason in self.skipped.items(): print(f'{kind:<34}{"skipped":>10}  {reason}')
         print(f'{"transactions written":<34}{written:>10}')
-        print(f'{"delivered, to two consumers":<34}{sums[0]:>10}')
+        print(f'{"delivered, to two and a feed":<34}{sums[0]:>10}')
         print(f'{"repeated":<34}{sums[1]:>10}')
         print(f'{"lost":<34}{sums[2]:>10}')
         print(f'{"replica equal":<34}{"yes" if equal else "NO":>10}')
         print(f'{"half transactions in the replica":<34}{half:>10}  of {reads} reads')
         print(f'{"cleanup safe":<34}{"yes" if not passed else "NO":>10}  {newest - left} of {newest} changes deleted')
-        return sums[2] == 0 and equal and not passed and half == '0' and sums[0] >= 2 * len(present) and left < newest
+        return sums[2] == 0 and equal and not passed and half == '0' and sums[0] >= 3 * len(present) and left < newest
 
     def end(self):
-        for program in [self.daemon, getattr(self, 'reader', None), *self.writers.values()]:
+        for program in [self.daemon, getattr(self, 'reader', None), getattr(self, 'listener', None), *self.writers.values()]:
             if program and program.poll() is None:
                 program.kill()
                 program.wait()

@@ -75,8 +75,13 @@ public struct ContextConfiguration: Sendable, Hashable {
         /// A SQLite file with copies of the rows.
         case replica(path: String)
         /// A stream on the control socket.
-        case feed
+        ///
+        /// - window: How many transactions are sent ahead of the last that was acknowledged.
+        case feed(window: Int = ContextConfiguration.defaultWindow)
     }
+
+    public static let defaultWindow = 100
+    public static let largestWindow = 100_000
 
     /// Unique in its author.
     public var name: String

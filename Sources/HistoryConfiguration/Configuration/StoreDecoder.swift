@@ -83,7 +83,7 @@ struct StoreDecoder {
     private mutating func context(
         _ node: DocumentNode, names: inout Claims, tracked: [String]?
     ) -> ContextConfiguration? {
-        guard let fields = node.fields(["name", "kind", "path", "entities"]) else { return nil }
+        guard let fields = node.fields(["name", "kind", "path", "entities", "window"]) else { return nil }
         let name = fields.required("name", "a name").flatMap { node in
             node.name().flatMap { names.claim($0, at: node, as: "context") ? $0 : nil }
         }
@@ -91,10 +91,13 @@ struct StoreDecoder {
             .choice(ContextKind.allCases)
         let decodedKind: ContextConfiguration.Kind?
         switch kind {
-        case .replica: decodedKind = replica(fields).map { .replica(path: $0) }
+        case .replica:
+            fields.refuse("window", "a replica has no window; only a feed has")
+            decodedKind = replica(fields).map { .replica(path: $0) }
         case .feed:
             fields.refuse("path", "a feed has no path; only a replica has")
-            decodedKind = .feed
+            let window = fields["window"]?.integer(in: 1...ContextConfiguration.largestWindow)
+            decodedKind = .feed(window: window ?? ContextConfiguration.defaultWindow)
         case nil: decodedKind = nil
         }
         let entities = fields["entities"]?.names("a list of entities", of: "entity", known: tracked)

@@ -28,11 +28,14 @@ struct ControlServer: Service {
 
     func run() async throws {
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
-        let server = try await ServerBootstrap(group: group).bind(listener.descriptor) { channel in
+        // Nothing is read before somebody serves the connection, who is the one to make a `Connection` of it:
+        // one that is made and never served, because the daemon stops just then, is a fatal error of NIO's.
+        let bootstrap = ServerBootstrap(group: group).childChannelOption(.autoRead, value: false)
+        let server = try await bootstrap.bind(listener.descriptor) { channel in
             channel.eventLoop.makeCompletedFuture {
                 try channel.pipeline.syncOperations.configureHTTPServerPipeline(
                     withPipeliningAssistance: false, withErrorHandling: true)
-                return try Connection(wrappingChannelSynchronously: channel)
+                return channel
             }
         }
         gate.open()
@@ -47,16 +50,16 @@ struct ControlServer: Service {
 
     typealias Connection = NIOAsyncChannel<HTTPServerRequestPart, HTTPServerResponsePart>
 
-    private func accept(_ server: NIOAsyncChannel<Connection, Never>) async throws {
+    private func accept(_ server: NIOAsyncChannel<any Channel, Never>) async throws {
         let count = Locked(0)
         try await withThrowingDiscardingTaskGroup { group in
             try await server.executeThenClose { connections in
-                for try await connection in connections {
-                    let isCrowded = count.withLock {
-                        $0 += 1; return $0 > Self.mostConnections
+                for try await channel in connections {
+                    let number = count.withLock {
+                        $0 += 1; return $0
                     }
                     group.addTask {
-                        await quietly { try await serve(connection, isCrowded: isCrowded) }
+                        await quietly { try await serve(channel, oneOf: number) }
                         count.withLock { $0 -= 1 }
                     }
                 }
@@ -65,10 +68,17 @@ struct ControlServer: Service {
         }
     }
 
-    private func serve(_ connection: Connection, isCrowded: Bool) async throws {
-        let peer = try await peer(of: connection.channel)
+    private func serve(_ channel: any Channel, oneOf count: Int) async throws {
+        let connection = try await channel.eventLoop.submit {
+            // Who has gone already leaves a channel that can not be made one.
+            guard channel.isActive else { throw ChannelError.ioOnClosedChannel }
+            return try Connection(wrappingChannelSynchronously: channel)
+        }.get()
         try await connection.executeThenClose { inbound, outbound in
-            if isCrowded, !peer.maySteer(daemon: geteuid()) {
+            let peer = try await peer(of: channel)
+            try await channel.setOption(.autoRead, value: true).get()
+            // Programs at feeds are as many as the configuration has feeds, and stay.
+            if !peer.maySteer(daemon: geteuid()), await count - steward.listeners > Self.mostConnections {
                 logger.warning("\(peer) was not let in: \(Self.mostConnections) are at the control socket.")
                 return
             }

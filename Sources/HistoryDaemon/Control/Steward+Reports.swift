@@ -70,9 +70,12 @@ extension Steward {
             store: store.name, consumer: consumer.author, state: state,
             cursor: (cursor ?? known.cursor)?.description, movedAt: saved?.movedAt.description, behind: behind,
             hook: known.failure?.hook, problem: known.failure?.reason,
-            contexts: consumer.contexts.map(\.description).map {
-                ContextReport(name: $0.name, kind: $0.kind, path: $0.path)
-            })
+            contexts: consumer.contexts.map { ContextReport(name: $0.name, kind: "replica", path: $0.path) }
+                + consumer.feeds.map {
+                    let feed = FeedID(consumer: consumer.author, context: $0.name)
+                    return ContextReport(
+                        name: $0.name, kind: "feed", path: nil, feed: places.flatMap { FeedReport(feed, $0) })
+                })
     }
 
     // MARK: Hooks
@@ -119,4 +122,16 @@ extension Steward {
 
 extension HookConfiguration {
     fileprivate var named: HookName { HookName(id: id.uuidString, name: fullName, kind: kind.rawValue) }
+}
+
+extension FeedReport {
+    fileprivate init?(_ feed: FeedID, _ places: StoreControl.Places) {
+        guard let standing = places.feeds.first(where: { $0.feed == feed }) else { return nil }
+        let place = standing.place
+        self.init(
+            state: standing.isExpired ? .expired : standing.client == nil ? .disconnected : .connected,
+            processID: standing.client,
+            cursor: HistoryToken(store: places.newest.store, number: place.number).description,
+            movedAt: place.cursor.movedAt.description, behind: max(0, places.newest.number - place.number))
+    }
 }

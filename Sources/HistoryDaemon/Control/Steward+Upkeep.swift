@@ -22,7 +22,9 @@ extension Steward {
                 CleanReport.Store(
                     name: store.name, through: report.floorAfter.description,
                     changes: cleaning.outcome?.deleted ?? report.deleting, isDryRun: request.dryRun,
-                    keptFor: report.blockers.map { .init(consumer: $0.holder.name, changes: $0.changes) },
+                    keptFor: report.blockers.map {
+                        .init(consumer: $0.holder.consumer, context: $0.holder.context, changes: $0.changes)
+                    },
                     passedBy: passedBy))
         }
         return CleanReport(stores: reports)
@@ -39,6 +41,13 @@ extension Steward {
             }
         }
         guard let (store, consumer) = fitting.first else {
+            let feeds = try await stores(request.store).flatMap(\.served.consumers).flatMap(\.feeds)
+            if feeds.contains(where: { $0.name == request.context }) {
+                throw ControlError(
+                    .badRequest,
+                    "\"\(request.context)\" is a feed, which is not filled: its program reads the store itself."
+                )
+            }
             throw ControlError(
                 .unknownContext,
                 "There is no context \"\(request.context)\": GET /v1/consumers shows those there are.")

@@ -57,6 +57,8 @@ struct Steward: Sendable {
         case .run(let store): try await response.send(await run(store))
         case .wait(let request): try await response.send(await wait(request))
         case .follow(let request): try await follow(request, response)
+        case .feed(let request): try await feed(request, peer, response)
+        case .acknowledge(let request, let token): try await response.send(await acknowledge(request, token))
         case .clean(let request): try await response.send(await clean(request, peer))
         case .resync(let request): try await response.send(await resync(request, peer))
         case .deadLetters(let store): try await response.send(await deadLetters(of: store))
@@ -152,6 +154,7 @@ extension ControlError.Code {
         case .tokenAhead: self = .tokenAhead
         case .tokenExpired: self = .tokenExpired
         case .unknownContext: self = .unknownContext
+        case .feedInUse: self = .feedInUse
         case .storeNotOpen, .storeMissing, .storeBusy, .storeCorrupt, .storeUnreadable, .notTracked:
             self = .storeNotOpen
         default: self = .failed

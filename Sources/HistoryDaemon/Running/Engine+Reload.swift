@@ -41,7 +41,6 @@ extension Engine {
 
     private func takeConfiguration() async throws -> Difference {
         let new = try LoadedConfiguration.load(file: loaded.files.first ?? "")
-        try new.refuseWhatIsNotServed()
         // What was added to the running daemon must fit what is new.
         var all = new.plugins
         for entry in roster.added {

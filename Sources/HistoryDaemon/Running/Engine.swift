@@ -134,6 +134,7 @@ actor Engine {
                 nextPlugins[name]?.guest = pluginHost.start(coprocess)
             }
         }
+        for store in endingStores where difference.stores.ended.contains(store.name) { store.control.end() }
         let controls = Dictionary(stores.map { ($0.name, $0.control) }) { first, _ in first }
         stores = loaded.configuration.stores.compactMap { store in
             if let old = kept[store.name] { return old }

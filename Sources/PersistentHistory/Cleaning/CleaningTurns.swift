@@ -64,6 +64,8 @@ struct CleaningTurns: Sendable {
         guard let schedule = schedule() else { return false }
         guard schedule.isDue(now: store.clock.wall()) else { return true }
         do {
+            // What is not for a feed is nothing that it has left undone.
+            try FeedKeeper(store: store, reader: reader, state: state, reporter: reporter).settle()
             try state.saveServed(newest: try reader.newestToken().number)
             guard let number = try limit() else { return false }
             let outcome = try await HistoryCleaner(path: store.path, rule: store.rule)
@@ -85,8 +87,9 @@ struct CleaningTurns: Sendable {
         let blockers = try plan.blockers.map { holder in
             (holder.name, since: try reader.time(after: holder.number ?? 0) ?? now)
         }
-        let standing = standstill.withLock { $0.standing(blockers, now: now) }
-        if !standing.isEmpty { reporter.report(.cleaningBlocked(by: standing)) }
+        let (news, all) = standstill.withLock { ($0.standing(blockers, now: now), $0.all) }
+        if !news.isEmpty { reporter.report(.cleaningBlocked(by: news)) }
+        reporter.report(.cleaningHeldBack(by: all))
         for holder in plan.passedBy {
             let number = holder.number ?? 0
             let isNews = passedBy.withLock { $0.updateValue(number, forKey: holder.name) != number }

@@ -48,6 +48,7 @@ public struct ManualCleaning: Sendable {
                 force: force)
         }
         let state = try StateDatabase(folder: stateFolder, store: reader.storeID, clock: store.clock)
+        try FeedKeeper(store: store, reader: reader, state: state, reporter: SilentReporter()).settle()
         let plan = try CleaningPlan(store, reader: reader, state: state, force: force)
         try state.close()
         return plan
@@ -62,14 +63,28 @@ extension CleaningPlan {
         try state.saveAll()
         let cursors = try state.cursors()
         let newest = try reader.newestToken().number
-        let holders = try store.mustHaveHad.map { consumer in
-            guard let cursor = cursors[consumer] else {
-                return Holder(consumer: consumer, number: nil, standing: .zero)
+        func holder(_ consumer: String, _ context: String? = nil, at cursor: Cursor?) throws -> Holder {
+            guard let cursor else {
+                return Holder(consumer: consumer, context: context, number: nil, standing: .zero)
             }
             let standing = Standstill.duration(
                 of: cursor, newest: newest, firstMissing: try reader.time(after: cursor.number),
                 now: store.clock.wall(), served: state.served)
-            return Holder(consumer: consumer, number: cursor.number, standing: standing)
+            return Holder(consumer: consumer, context: context, number: cursor.number, standing: standing)
+        }
+        var holders = try store.mustHaveHad.map { try holder($0, at: cursors[$0]) }
+        if store.consumers.contains(where: { !$0.feeds.isEmpty }) {
+            let places = try state.feeds(store: reader.storeID)
+            let oldest = try reader.oldestToken().number
+            for consumer in store.consumers {
+                for feed in consumer.feeds {
+                    let id = FeedID(consumer: consumer.author, context: feed.name)
+                    let place = places[id]?.cursor
+                    // One that has lost history keeps none: it begins anew from the store as it is.
+                    if let place, place.number < oldest { continue }
+                    holders.append(try holder(consumer.author, feed.name, at: place))
+                }
+            }
         }
         self.init(holders, newest: newest, maximumDuration: store.maximumDuration, force: force)
     }

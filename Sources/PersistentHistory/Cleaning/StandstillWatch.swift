@@ -4,6 +4,8 @@ struct StandstillWatch: Sendable {
     static let patience: Duration = .seconds(60)
 
     private var told: Set<String> = []
+    /// All who stand still as of the last turn.
+    private(set) var all: [String] = []
 
     /// Takes in a turn of the cleaner.
     ///
@@ -16,6 +18,7 @@ struct StandstillWatch: Sendable {
             blockers
             .filter { .milliseconds(now.milliseconds - $0.since.milliseconds) > Self.patience }
             .map(\.name)
+        all = standing
         defer { told = Set(standing) }
         return told.isSuperset(of: standing) ? [] : standing
     }

@@ -7,12 +7,17 @@ public struct Consumer: Sendable {
     public let author: String
     public let rule: DeliveryRule
     public let contexts: [ReplicaContext]
+    public let feeds: [FeedContext]
 
-    public init(store: String, author: String, rule: DeliveryRule, contexts: [ReplicaContext] = []) {
+    public init(
+        store: String, author: String, rule: DeliveryRule, contexts: [ReplicaContext] = [],
+        feeds: [FeedContext] = []
+    ) {
         self.store = store
         self.author = author
         self.rule = rule
         self.contexts = contexts
+        self.feeds = feeds
     }
 }
 
@@ -33,6 +38,7 @@ actor ConsumerRunner {
     private let passes: PassControl
     private let reader: HistoryReader
     private let contexts: ContextKeeper
+    private let seats: FeedSeats
 
     private(set) var cursor: Int64
     /// What the hooks have yet to be told before anything else.
@@ -57,7 +63,7 @@ actor ConsumerRunner {
     init(
         _ consumer: Consumer, cursor: Int64, storeID: StoreID, fetcher: SharedFetcher, reader: HistoryReader,
         hooks: HookRegistry, state: StateDatabase, reporter: any PipelineReporter, stop: StopSignal,
-        passes: PassControl
+        passes: PassControl, seats: FeedSeats
     ) throws {
         self.consumer = consumer
         self.cursor = cursor
@@ -72,6 +78,7 @@ actor ConsumerRunner {
         self.stop = stop
         self.passes = passes
         self.reader = reader
+        self.seats = seats
         contexts = ContextKeeper(
             consumer, storeID: storeID, reader: reader, state: state, reporter: reporter)
     }
@@ -124,6 +131,7 @@ actor ConsumerRunner {
         failing = nil
         await contexts.beginAnew()
         try await contexts.tend(cursor: cursor)
+        if !consumer.feeds.isEmpty { seats.ring(consumer: consumer.author) }
     }
 
     private static let pauseAfterCancellation: Duration = .milliseconds(50)
@@ -358,6 +366,10 @@ actor ConsumerRunner {
             let delay = try await contexts.merge(merge, cursor: cursor, waits: !set.mergers.isEmpty)
             if let delay { return .retry(after: delay) }
         }
+        if !consumer.feeds.isEmpty {
+            let unmerged = merge.unmerged
+            if !unmerged.isEmpty { try state.saveUnmerged(unmerged, of: consumer.author) }
+        }
         pending = nil
         try move(to: merge.end)
         return .more
@@ -383,6 +395,7 @@ actor ConsumerRunner {
         if let batch, batch.end <= number { self.batch = nil }
         reporter.report(
             .cursorMoved(consumer: consumer.author, to: HistoryToken(store: storeID, number: number)))
+        if !consumer.feeds.isEmpty { seats.ring(consumer: consumer.author) }
     }
 }
 

@@ -44,7 +44,9 @@ actor ContextKeeper {
         self.reporter = reporter
     }
 
-    nonisolated var descriptions: [ContextDescription] { consumer.contexts.map(\.description) }
+    nonisolated var descriptions: [ContextDescription] {
+        consumer.contexts.map(\.description) + consumer.feeds.map(\.description)
+    }
 
     /// How long until a context that failed is to be tried again; nil where none is in trouble.
     var retryDelay: Duration? {

@@ -35,12 +35,21 @@ public enum PipelineEvent: Sendable {
     case contextFailed(consumer: String, context: String, HistoryError)
     case contextRecovered(consumer: String, context: String)
     case cursorMoved(consumer: String, to: HistoryToken)
+    /// A feed that is new has its place here.
+    case feedBegan(consumer: String, context: String, at: HistoryToken)
+    case feedForgotten(consumer: String, context: String)
+    /// Its program has acknowledged.
+    case feedMoved(consumer: String, context: String, to: HistoryToken)
+    /// History was deleted that a feed has not had; its program is told.
+    case feedExpired(consumer: String, context: String, Expiry)
     case consumerFailed(consumer: String, HistoryError, retryAfter: Duration)
     case tokenExpired(consumer: String, HistoryError)
     /// A consumer has stood still for so long that history was deleted which it has not had.
     case consumerPassedBy(consumer: String, at: HistoryToken, standing: Duration)
     case cleaned(HistoryCleaner.Outcome)
     case cleaningBlocked(by: [String])
+    /// At each turn: all who have stood still for long and hold back the cleaning; mostly nobody.
+    case cleaningHeldBack(by: [String])
     case cleaningFailed(HistoryError)
 }
 

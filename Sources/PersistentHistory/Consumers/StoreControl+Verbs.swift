@@ -6,9 +6,12 @@ extension StoreControl {
         public let oldest: HistoryToken
         public let newest: HistoryToken
         public let cursors: [String: Cursor]
+        public let feeds: [FeedStanding]
     }
 
-    public func places() throws -> Places { try withSession { try $0.places() } }
+    public func places() throws -> Places {
+        try withSession { session throws in try session.places(seats.clients) }
+    }
 
     /// Looks for what is new, without waiting for a sign, and has what failed tried again.
     ///
@@ -106,8 +109,11 @@ extension StoreControl {
                     if batch.isLast { break }
                 }
             }
+            if over.isRequested { throw Self.isOver }
         }
     }
+
+    static var isOver: HistoryError { HistoryError(.storeNotOpen, "The store is served no more.") }
 
     /// Nil while the store is not open: the bell rings when it is.
     private func next(after place: HistoryToken) throws -> HistoryBatch? {

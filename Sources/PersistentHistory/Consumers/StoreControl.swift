@@ -2,6 +2,9 @@
 /// lost, replaced, or begun anew with another configuration.
 public final class StoreControl: Sendable {
     public let passes = PassControl()
+    let seats = FeedSeats()
+    /// Requested when the store is served no more.
+    let over = StopSignal()
     private let state = Locked(State())
 
     private struct State {
@@ -19,6 +22,15 @@ public final class StoreControl: Sendable {
     func opened(_ session: StoreSession) {
         state.withLock { $0.session = session }
         tellFollowers()
+        seats.ring()
+    }
+
+    /// Lets those who follow the history, or are connected to a feed, come to an end: the store is served
+    /// no more.
+    public func end() {
+        over.request()
+        for bell in state.withLock({ $0.followers.values.map { $0 } }) { bell.end() }
+        seats.end()
     }
 
     /// Lets nobody come to the session any more, and waits for those who are there: they may have

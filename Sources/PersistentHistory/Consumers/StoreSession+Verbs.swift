@@ -1,8 +1,9 @@
 /// What an operator may ask of an open store.
 extension StoreSession {
-    func places() throws -> StoreControl.Places {
+    func places(_ clients: [FeedID: Int32]) throws -> StoreControl.Places {
         StoreControl.Places(
-            oldest: try reader.oldestToken(), newest: try reader.newestToken(), cursors: try state.cursors())
+            oldest: try reader.oldestToken(), newest: try reader.newestToken(), cursors: try state.cursors(),
+            feeds: try feedStandings(clients))
     }
 
     /// Looks as after a signal, and wakes the consumers whatever was found.
@@ -20,6 +21,7 @@ extension StoreSession {
     }
 
     func clean(dryRun: Bool, force: Bool) async throws -> StoreControl.Cleaning {
+        try feeds.settle()
         let plan = try CleaningPlan(store, reader: reader, state: state, force: force)
         let report = try reader.read { db in try CleaningReport(plan, rule: store.rule, db) }
         if dryRun { return StoreControl.Cleaning(report: report, outcome: nil) }

@@ -17,6 +17,7 @@ final class StoreSession: Sendable {
     let bells: [Bell]
     private let schemaVersion: Locked<Int64>
     private let cleaning: CleaningTurns
+    let feeds: FeedKeeper
     private let file: FileID?
 
     /// Opens the store, brings its tracking up to date, and finds each consumer's place.
@@ -43,6 +44,7 @@ final class StoreSession: Sendable {
         fetcher = try SharedFetcher(reader)
         state = try StateDatabase(folder: stateFolder, store: reader.storeID, clock: store.clock)
         cleaning = CleaningTurns(store, reader: reader, state: state, reporter: reporter, stop: ending)
+        feeds = FeedKeeper(store: store, reader: reader, state: state, reporter: reporter)
         reporter.report(.storeOpened(newest: try reader.newestToken()))
 
         let oldest = try reader.oldestToken()
@@ -57,12 +59,14 @@ final class StoreSession: Sendable {
             let cursor = try Self.cursor(of: consumer, state, reader, reporter)
             let runner = try ConsumerRunner(
                 consumer, cursor: cursor, storeID: reader.storeID, fetcher: fetcher, reader: reader,
-                hooks: hooks, state: state, reporter: reporter, stop: ending, passes: control.passes)
+                hooks: hooks, state: state, reporter: reporter, stop: ending, passes: control.passes,
+                seats: control.seats)
             runners.append((consumer, runner))
             reporter.report(
                 .consumerStands(
                     consumer: consumer.author, at: HistoryToken(store: reader.storeID, number: cursor)))
         }
+        try feeds.begin()
         self.runners = runners
         bells = runners.map { _ in Bell() }
         // Last, because it must be closed by hand: nothing that may fail comes after it.

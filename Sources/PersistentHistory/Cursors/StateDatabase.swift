@@ -103,7 +103,7 @@ public final class StateDatabase: Sendable {
                             id INTEGER PRIMARY KEY AUTOINCREMENT, consumer TEXT NOT NULL, hook TEXT NOT NULL,
                             delivery TEXT NOT NULL, reason TEXT NOT NULL, attempts INTEGER NOT NULL,
                             call TEXT NOT NULL, kept_at INTEGER NOT NULL);
-                        """)
+                        """ + Self.feedTables)
             }
             servedBefore = try queue.read { db in
                 .milliseconds(
@@ -134,9 +134,11 @@ public final class StateDatabase: Sendable {
                     """,
                 arguments: [served.milliseconds])
             if let newest {
-                try db.execute(
-                    sql: "UPDATE cursor SET served = ? WHERE number >= ?",
-                    arguments: [served.milliseconds, newest])
+                for table in ["cursor", "feed"] {
+                    try db.execute(
+                        sql: "UPDATE \(table) SET served = ? WHERE number >= ?",
+                        arguments: [served.milliseconds, newest])
+                }
             }
         }
     }
@@ -258,7 +260,7 @@ public final class StateDatabase: Sendable {
         let gone = try cursors().keys.filter { !consumers.contains($0) }.sorted()
         for consumer in gone {
             try access { db in
-                for table in ["cursor", "fetched", "expiry", "replica"] {
+                for table in ["cursor", "fetched", "expiry", "replica", "feed", "unmerged"] {
                     try db.execute(sql: "DELETE FROM \(table) WHERE consumer = ?", arguments: [consumer])
                 }
             }
@@ -335,6 +337,10 @@ extension StateDatabase {
                 try db.execute(sql: "DELETE FROM fetched WHERE consumer = ?", arguments: [consumer])
                 try db.execute(sql: "UPDATE replica SET refill = 1 WHERE consumer = ?", arguments: [consumer])
                 guard let expiry else { return .commit }
+                if expiry.reason == .restored {
+                    try expireFeeds(db, .restored, at: number, where: "consumer = ?", [consumer])
+                    try db.execute(sql: "DELETE FROM unmerged WHERE consumer = ?", arguments: [consumer])
+                }
                 // Who has not been told yet of an earlier loss is told of all of it at once.
                 try db.execute(
                     sql: """

@@ -33,6 +33,12 @@ public actor SharedFetcher {
         return true
     }
 
+    /// What was fetched after a place already, if it is no more than is wanted.
+    func known(after number: Int64, through last: Int64) -> HistoryBatch? {
+        guard let shared, shared.after == number, shared.batch.end <= last else { return nil }
+        return shared.batch
+    }
+
     /// The transactions after a place.
     ///
     /// - Parameter last: Nothing after this is wanted.

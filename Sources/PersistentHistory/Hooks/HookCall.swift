@@ -63,7 +63,7 @@ public struct ObserverCall: Sendable {
 /// What changes are merged into, as a merge hook is told of it.
 public struct ContextDescription: Sendable, Hashable {
     public let name: String
-    /// `replica`.
+    /// `replica` or `feed`.
     public let kind: String
     public let path: String?
 

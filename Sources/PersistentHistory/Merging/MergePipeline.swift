@@ -22,6 +22,24 @@ struct PendingMerge: Sendable {
     /// What the default merge has to do.
     var toMerge: [HistoryTransaction] { isFinished ? [] : remaining }
 
+    /// What the hooks have kept from the contexts, by the tokens' numbers.
+    var unmerged: [ClosedRange<Int64>] {
+        if isFinished { return transactions.first.map { [$0.token.number...end] } ?? [] }
+        if rejected.isEmpty { return [] }
+        var ranges: [ClosedRange<Int64>] = []
+        var isRun = false
+        for token in transactions.map(\.token) {
+            guard rejected.contains(token) else {
+                isRun = false
+                continue
+            }
+            let first = isRun ? ranges.removeLast().lowerBound : token.number
+            ranges.append(first...token.number)
+            isRun = true
+        }
+        return ranges
+    }
+
     /// The hook to call next, if there is one.
     func next(_ hooks: [Hook]) -> Hook? {
         isFinished || remaining.isEmpty ? nil : hooks.first { !called.contains($0.name) }

@@ -48,6 +48,8 @@ public struct HistoryError: Error, Sendable, CustomStringConvertible {
         public static let storeNotOpen = Code("storeNotOpen")
         /// A context that is not served.
         public static let unknownContext = Code("unknownContext")
+        /// Another program is connected to the feed.
+        public static let feedInUse = Code("feedInUse")
         /// An author's or a context's name that can not be recorded.
         public static let authorInvalid = Code("authorInvalid")
         /// A statement that the caller gave failed.

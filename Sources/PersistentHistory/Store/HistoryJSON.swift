@@ -108,7 +108,7 @@ public enum HistoryJSON {
         }
     }
 
-    private static func writeHeaderMembers(of transaction: HistoryTransaction, to json: inout JSONBytes) {
+    static func writeHeaderMembers(of transaction: HistoryTransaction, to json: inout JSONBytes) {
         json.name("token")
         write(transaction.token, to: &json)
         json.name("author")

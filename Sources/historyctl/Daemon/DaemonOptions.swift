@@ -60,7 +60,7 @@ extension ExitStatus {
         case .unknownStore, .unknownConsumer, .unknownContext, .unknownHook, .unknownDeadLetter: self = .noInput
         case .tokenExpired, .stopping: self = .unavailable
         case .failed: self = .internalError
-        case .paused, .storeNotOpen, .timedOut, .hookFailed: self = .temporary
+        case .paused, .feedInUse, .storeNotOpen, .timedOut, .hookFailed: self = .temporary
         case .notPermitted: self = .noPermission
         case .reloadRefused, .manifestRefused: self = .configuration
         }

@@ -31,6 +31,7 @@ struct Status: AsyncParsableCommand {
                         store.problem ?? "",
                     ]
                 }, to: &output)
+            try ConsumerList(consumers: report.stores.flatMap(\.consumers)).writeFeeds(to: &output)
         }
     }
 }
@@ -60,6 +61,26 @@ extension ConsumerList {
                     consumer.contexts.map(\.name).joined(separator: ", "), consumer.problem ?? "",
                 ]
             }, to: &output)
+    }
+}
+
+extension ConsumerList {
+    /// The feeds, with the changes that are kept for each.
+    func writeFeeds(to output: inout StandardOutput) throws {
+        let rows = consumers.flatMap { consumer in
+            consumer.contexts.compactMap { context in
+                context.feed.map { feed in
+                    [
+                        consumer.store, "\(consumer.consumer)/\(context.name)", feed.state.rawValue,
+                        String(feed.behind), feed.cursor, feed.movedAt, feed.processID.map { String($0) } ?? "",
+                    ]
+                }
+            }
+        }
+        if rows.isEmpty { return }
+        try output.writeLine("")
+        var table = TextTable(["STORE", "FEED", "STATE", "KEPT", "ACKNOWLEDGED", "AT", "PROCESS"])
+        try table.write(rows, to: &output)
     }
 }
 

@@ -22,7 +22,7 @@ struct Clean: AsyncParsableCommand {
                 report.stores.map { store in
                     [
                         store.name, store.through, String(store.changes),
-                        store.keptFor.map { "\($0.consumer) (\($0.changes))" }.joined(separator: ", "),
+                        store.keptFor.map { "\($0.name) (\($0.changes))" }.joined(separator: ", "),
                         store.passedBy.joined(separator: ", "),
                     ]
                 }, to: &output)

@@ -46,23 +46,92 @@ struct Follow: AsyncParsableCommand {
     var after: String?
 
     func run() async throws {
-        var output = StandardOutput()
-        var tail: [UInt8] = []
         let request = FollowRequest(store: store, consumer: consumer, after: after)
-        try await daemon.client.send(.follow(request)) { bytes in
-            tail += bytes.readableBytesView
-            guard let end = tail.lastIndex(of: UInt8(ascii: "\n")) else { return }
-            let lines = tail[...end]
-            tail.removeSubrange(...end)
-            // An error can only be the last line.
-            let start = lines.dropLast().lastIndex(of: UInt8(ascii: "\n")).map { $0 + 1 } ?? lines.startIndex
-            if lines[start...].starts(with: #"{"error":"#.utf8) {
-                try output.write(lines[..<start])
-                try output.flush()
-                throw try ControlJSON.read(ControlFailure.self, from: Array(lines[start...])).error
+        try await daemon.printLines(of: .follow(request))
+    }
+}
+
+struct Feed: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Print what a feed has for its program, as JSON, one line for each transaction.",
+        discussion: """
+            Ends when it is interrupted, or with an error when the daemon does. Without --acknowledge the feed \
+            stays where it is, and sends no more than its window.
+            """)
+
+    @OptionGroup var daemon: DaemonOptions
+    @Argument(help: "The consumer.")
+    var consumer: String
+    @Argument(help: "Its context, of kind feed.")
+    var context: String
+    @Option(help: "The consumer's store, where several have one of that name.")
+    var store: String?
+    @Flag(help: "Acknowledge what was printed.")
+    var acknowledge = false
+    @Option(
+        help: ArgumentHelp(
+            "Print nothing: acknowledge everything up to this token's transaction.", valueName: "token"))
+    var through: String?
+
+    func validate() throws {
+        if acknowledge, through != nil {
+            throw ValidationError("Either --acknowledge what is printed, or --through a token.")
+        }
+    }
+
+    func run() async throws {
+        let feed = FeedRequest(store: store, consumer: consumer, context: context)
+        if let through {
+            try await daemon.ask(.acknowledge(feed, token: through), AcknowledgeReport.self) {
+                try $1.writeLine($0.cursor)
             }
-            try output.write(lines)
+            return
+        }
+        try await daemon.printLines(of: .feed(feed)) { line in
+            guard acknowledge, let token = try ControlJSON.read(Line.self, from: Array(line)).done else {
+                return
+            }
+            _ = try await daemon.client.send(.acknowledge(feed, token: token))
+        }
+    }
+
+    /// What is to be acknowledged of a line.
+    private struct Line: Decodable {
+        struct Expired: Decodable { let after: String }
+        struct Part: Decodable { let last: Bool }
+
+        let token: String?
+        let part: Part?
+        let expired: Expired?
+
+        var done: String? { expired?.after ?? (part?.last ?? true ? token : nil) }
+    }
+}
+
+extension DaemonOptions {
+    /// Prints an answer that is a stream of lines, piece by piece as it comes.
+    ///
+    /// - Parameter printed: Called with the last line of each piece.
+    /// - Throws: The `ControlError` that the stream breaks off with.
+    fileprivate func printLines(
+        of command: ControlCommand, printed: (ArraySlice<UInt8>) async throws -> Void = { _ in }
+    ) async throws {
+        var lines = StreamLines()
+        try await client.send(command) { bytes in
+            var output = StandardOutput()
+            var last: ArraySlice<UInt8>?
+            var failure: ControlError?
+            for line in lines.take(bytes) {
+                // It can only be the last line.
+                failure = try StreamLines.failure(in: line)
+                if failure != nil { break }
+                try output.write(line)
+                try output.write(CollectionOfOne(UInt8(ascii: "\n")))
+                last = line
+            }
             try output.flush()
+            if let last { try await printed(last) }
+            if let failure { throw failure }
         }
     }
 }

@@ -1,0 +1,102 @@
+public import HistoryControl
+public import PersistentHistory
+
+/// A program's end of a feed: what other authors commit, as it is committed, and all that came while the
+/// program was away.
+///
+/// ```swift
+/// let feed = Feed(consumer: "MainApp", context: "live")
+/// for try await item in feed {
+///     switch item {
+///     case .transaction(let transaction): refresh(transaction.updatedObjectIDs)
+///     case .expired: reloadEverything()
+///     }
+///     try await feed.acknowledge(item)
+/// }
+/// ```
+///
+/// What was acknowledged does not come again, to no program; what was not comes again to the next one
+/// that is connected. The daemon may be restarted meanwhile: the feed connects anew, and hands over each
+/// item once. The daemon sends no more than the feed's `window` ahead of what was acknowledged, which bounds
+/// the memory that this takes.
+///
+/// A feed is for one program, and within it for one loop.
+public struct Feed: AsyncSequence, Sendable {
+    public typealias Element = FeedItem
+
+    let client: ControlClient
+    let request: FeedRequest
+
+    /// - Parameters:
+    ///   - consumer: The author under which the program writes, and whose changes it is not told of.
+    ///   - context: The consumer's context, of kind `feed`.
+    ///   - store: The store's name in the daemon's configuration, where several have such a consumer.
+    ///   - socketPath: The daemon's control socket.
+    public init(
+        consumer: String, context: String, store: String? = nil, socketPath: String = ControlSocket.system
+    ) {
+        client = ControlClient(socketPath: socketPath)
+        request = FeedRequest(store: store, consumer: consumer, context: context)
+    }
+
+    /// Tells the daemon that you are done with everything up to a token; returns when it has written that
+    /// down. While there is no daemon, it waits for one.
+    ///
+    /// A token of a store that was replaced or restored since means nothing any more, and is no error: what
+    /// to do then is what comes next, an item `.expired`.
+    ///
+    /// - Throws: `ControlError` where the daemon refuses, `ControlClient.Unreachable` where this user may not
+    ///   use the socket, `CancellationError`.
+    public func acknowledge(_ token: HistoryToken) async throws {
+        var pause = ReconnectPause()
+        while true {
+            do {
+                _ = try await client.send(.acknowledge(request, token: token.description))
+                return
+            } catch let error as ControlError where error.code == .tokenForeign || error.code == .tokenAhead {
+                return
+            } catch {
+                try await pause.wait(after: error)
+            }
+        }
+    }
+
+    /// Acknowledges an item and all before it. Of a transaction that comes in parts, the last part does so.
+    public func acknowledge(_ item: FeedItem) async throws {
+        if let token = item.token { try await acknowledge(token) }
+    }
+
+    public func makeAsyncIterator() -> Iterator { Iterator(self) }
+
+    /// Connects when it is made, and ends the connection when it goes.
+    public struct Iterator: AsyncIteratorProtocol {
+        private var items: AsyncThrowingStream<FeedItem, any Error>.Iterator
+
+        fileprivate init(_ feed: Feed) {
+            let stream = AsyncThrowingStream<FeedItem, any Error> { continuation in
+                // Not a child of anybody: it ends with the stream, which ends with its iterator.
+                let connecting = Task {
+                    do {
+                        var connection = FeedConnection(feed)
+                        try await connection.run { continuation.yield($0) }
+                    } catch {
+                        continuation.finish(throwing: error is CancellationError ? nil : error)
+                    }
+                }
+                continuation.onTermination = { _ in connecting.cancel() }
+            }
+            items = stream.makeAsyncIterator()
+        }
+
+        public mutating func next() async throws -> FeedItem? { try await next(isolation: #isolation) }
+
+        /// Waits for the next item.
+        ///
+        /// - Returns: Nil when the task is cancelled.
+        /// - Throws: `ControlError` where there is no such feed any more, or the daemon refuses;
+        ///   `ControlClient.Unreachable` where this user may not use the socket.
+        public mutating func next(isolation actor: isolated (any Actor)?) async throws -> FeedItem? {
+            try await items.next(isolation: actor)
+        }
+    }
+}

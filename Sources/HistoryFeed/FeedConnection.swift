@@ -1,0 +1,92 @@
+import HistoryControl
+import PersistentHistory
+
+/// Keeps a feed connected, and hands over each item once.
+struct FeedConnection {
+    private let feed: Feed
+    private var order = FeedOrder()
+
+    init(_ feed: Feed) { self.feed = feed }
+
+    /// - Throws: What does not pass by itself, and `CancellationError`.
+    mutating func run(_ handOver: (FeedItem) -> Void) async throws {
+        var pause = ReconnectPause()
+        while true {
+            do {
+                var lines = StreamLines()
+                try await feed.client.send(.feed(feed.request)) { bytes in
+                    for line in lines.take(bytes) {
+                        pause = ReconnectPause()
+                        if let item = order.take(try FeedLine(line)) { handOver(item) }
+                    }
+                }
+                try await pause.wait()
+            } catch {
+                try await pause.wait(after: error)
+            }
+        }
+    }
+}
+
+/// Which of the lines are news: after a new connection the daemon sends again all that was not
+/// acknowledged.
+struct FeedOrder {
+    /// The last whole transaction that was handed over, or where the feed began anew.
+    private var last: HistoryToken?
+    private var expiry: FeedExpiry?
+
+    mutating func take(_ line: FeedLine) -> FeedItem? {
+        switch line {
+        case .begins(let token):
+            guard let last, last.store != token.store else { return nil }
+            return take(FeedExpiry(reason: .replaced, lost: last, after: token))
+        case .expired(let expiry): return take(expiry)
+        case .transaction(let transaction):
+            if let last, transaction.token.store == last.store, transaction.token.number <= last.number {
+                return nil
+            }
+            if transaction.isWhole { last = transaction.token }
+            return .transaction(transaction)
+        case .other: return nil
+        }
+    }
+
+    private mutating func take(_ expiry: FeedExpiry) -> FeedItem? {
+        if expiry == self.expiry { return nil }
+        self.expiry = expiry
+        last = expiry.after
+        return .expired(expiry)
+    }
+}
+
+/// Growing pauses between attempts to reach the daemon.
+struct ReconnectPause {
+    private static let longest: Duration = .seconds(5)
+    private var next: Duration = .milliseconds(20)
+
+    mutating func wait() async throws {
+        try await Task.sleep(for: next)
+        next = min(next * 2, Self.longest)
+    }
+
+    /// Waits after what passes by itself: the daemon starts, stops, or opens the store.
+    ///
+    /// - Throws: Anything else, and `CancellationError`.
+    mutating func wait(after error: any Error) async throws {
+        try Task.checkCancellation()
+        switch error {
+        case let error as ControlClient.Unreachable where !error.isForbidden: try await wait()
+        case let error as ControlError where error.passes: try await wait()
+        default: throw error
+        }
+    }
+}
+
+extension ControlError {
+    fileprivate var passes: Bool {
+        switch code {
+        case .stopping, .storeNotOpen, .feedInUse, .tokenForeign: true
+        default: false
+        }
+    }
+}

@@ -1,0 +1,110 @@
+import FoundationEssentials
+import HistoryControl
+import PersistentHistory
+
+/// A line of the stream, read.
+enum FeedLine {
+    case begins(after: HistoryToken)
+    case expired(FeedExpiry)
+    case transaction(FeedTransaction)
+    /// Of a kind that this version does not know.
+    case other
+
+    /// - Throws: `ControlError` where the stream breaks off with one, `DecodingError`.
+    init(_ line: ArraySlice<UInt8>) throws {
+        if let error = try StreamLines.failure(in: line) { throw error }
+        let message = try ControlJSON.read(Message.self, from: Array(line))
+        if let begins = message.begins {
+            self = .begins(after: begins.after.token)
+        } else if let expired = message.expired {
+            self = .expired(
+                FeedExpiry(
+                    reason: FeedExpiry.Reason(rawValue: expired.reason) ?? .expired, lost: expired.lost?.token,
+                    after: expired.after.token))
+        } else if let token = message.token, let timestamp = message.timestamp {
+            self = .transaction(
+                FeedTransaction(
+                    token: token.token, author: message.author, context: message.context,
+                    processID: message.processID, timestamp: timestamp,
+                    insertedObjectIDs: message.insertedObjectIDs?.map(\.object) ?? [],
+                    updatedObjectIDs: message.updatedObjectIDs?.map(\.object) ?? [],
+                    deletedObjectIDs: message.deletedObjectIDs?.map(\.object) ?? [], part: message.part))
+        } else {
+            self = .other
+        }
+    }
+}
+
+private struct Message: Decodable {
+    struct Begins: Decodable { let after: Token }
+
+    struct Expired: Decodable {
+        let reason: String
+        let lost: Token?
+        let after: Token
+    }
+
+    let begins: Begins?
+    let expired: Expired?
+    let token: Token?
+    let author: String?
+    let context: String?
+    let processID: Int32?
+    let timestamp: String?
+    let insertedObjectIDs: [Object]?
+    let updatedObjectIDs: [Object]?
+    let deletedObjectIDs: [Object]?
+    let part: FeedTransaction.Part?
+}
+
+private struct Token: Decodable {
+    let token: HistoryToken
+
+    init(from decoder: any Decoder) throws {
+        let container = try decoder.singleValueContainer()
+        guard let token = HistoryToken(try container.decode(String.self)) else {
+            throw DecodingError.dataCorruptedError(in: container, debugDescription: "This is no token.")
+        }
+        self.token = token
+    }
+}
+
+private struct Object: Decodable {
+    let entityName: String
+    let objectID: [String: Value]
+    let objectIDURL: String
+
+    var object: FeedObjectID {
+        FeedObjectID(
+            entityName: entityName, objectID: objectID.mapValues(\.value), objectIDURL: objectIDURL)
+    }
+}
+
+/// Numbers as numbers, null as null, a blob as `{"base64": "…"}`.
+private struct Value: Decodable {
+    let value: HistoryValue
+
+    private enum CodingKeys: CodingKey { case base64 }
+
+    init(from decoder: any Decoder) throws {
+        if let keyed = try? decoder.container(keyedBy: CodingKeys.self) {
+            let text = try keyed.decode(String.self, forKey: .base64)
+            guard let data = Data(base64Encoded: text) else {
+                throw DecodingError.dataCorruptedError(
+                    forKey: .base64, in: keyed, debugDescription: "This is no base64.")
+            }
+            value = .blob(Array(data))
+            return
+        }
+        let container = try decoder.singleValueContainer()
+        if container.decodeNil() {
+            value = .null
+        } else if let integer = try? container.decode(Int64.self) {
+            value = .integer(integer)
+        } else if let real = try? container.decode(Double.self) {
+            value = .real(real)
+        } else {
+            value = .text(try container.decode(String.self))
+        }
+    }
+}

@@ -1,0 +1,184 @@
+/// Keeps the places of a store's feeds.
+///
+/// A feed is never ahead of its consumer: what it is given has been through the merge hooks, and a store
+/// that is the one in which the consumer has its place is the one in which the feed has it.
+struct FeedKeeper: Sendable {
+    let store: ServedStore
+    let reader: HistoryReader
+    let state: StateDatabase
+    let reporter: any PipelineReporter
+
+    /// Gives those that are new a place, and forgets those that are gone.
+    ///
+    /// A feed that is new begins where the history does, and is told if that is not its start.
+    ///
+    /// - Throws: `HistoryError`.
+    func begin() throws {
+        for consumer in store.consumers {
+            for context in try state.keepOnly(feeds: consumer.feeds.map(\.name), of: consumer.author) {
+                reporter.report(.feedForgotten(consumer: consumer.author, context: context))
+            }
+            if consumer.feeds.isEmpty { continue }
+            try state.forgetUnmerged(of: consumer.author, after: try cursor(of: consumer.author))
+            for context in consumer.feeds {
+                let feed = FeedID(consumer: consumer.author, context: context.name)
+                guard try state.feed(feed, store: reader.storeID) == nil else { continue }
+                let isLate = try reader.oldestToken().number > 0
+                let number = isLate ? try newStart(of: consumer.author) : 0
+                try state.beginFeed(feed, at: number, isLate ? .late : nil)
+                reporter.report(
+                    .feedBegan(
+                        consumer: consumer.author, context: context.name,
+                        at: HistoryToken(store: reader.storeID, number: number)))
+            }
+        }
+    }
+
+    /// Where a consumer, its hooks and its merge are done: nothing after it is for its feeds yet.
+    func cursor(of consumer: String) throws -> Int64 { try state.cursor(of: consumer)?.number ?? 0 }
+
+    /// Who has lost history reads the store as it is, and goes on here.
+    private func newStart(of consumer: String) throws -> Int64 {
+        max(try cursor(of: consumer), try reader.oldestToken().number)
+    }
+
+    func context(of feed: FeedID) throws -> (consumer: Consumer, context: FeedContext) {
+        for consumer in store.consumers where consumer.author == feed.consumer {
+            if let context = consumer.feeds.first(where: { $0.name == feed.context }) {
+                return (consumer, context)
+            }
+        }
+        throw HistoryError(
+            .unknownContext, "Consumer \"\(feed.consumer)\" has no feed \"\(feed.context)\".",
+            hint: "A feed is a context of kind \"feed\" in the configuration.")
+    }
+
+    func place(of feed: FeedID) throws -> FeedPlace {
+        _ = try context(of: feed)
+        guard let place = try state.feed(feed, store: reader.storeID) else {
+            throw HistoryError(.stateUnusable, "The feed \"\(feed)\" has no place in \"\(state.path)\".")
+        }
+        return place
+    }
+
+    /// Whether history was deleted that a feed has not had.
+    func hasExpired(_ place: FeedPlace) throws -> Bool { place.number < (try reader.oldestToken().number) }
+
+    /// Lets a feed that has lost history begin anew.
+    func expire(_ feed: FeedID) throws -> FeedPlace {
+        try state.expireFeed(feed, .expired, at: try newStart(of: feed.consumer))
+        let place = try place(of: feed)
+        if let expiry = place.expiry {
+            reporter.report(.feedExpired(consumer: feed.consumer, context: feed.context, expiry))
+        }
+        return place
+    }
+
+    /// Notes what a feed's program is done with.
+    ///
+    /// - Returns: Where the feed is.
+    /// - Throws: `HistoryError`, with `.tokenForeign` or `.tokenAhead` where the token can not be one that it
+    ///   was given.
+    func acknowledge(_ token: HistoryToken, of feed: FeedID) throws -> HistoryToken {
+        let place = try place(of: feed)
+        guard token.store == reader.storeID else {
+            throw HistoryError(
+                .tokenForeign,
+                "The token \(token) is another store's; this one's tokens begin with \"\(reader.storeID):\".",
+                hint: "The store was replaced: connect anew.")
+        }
+        // Where its consumer has yet to begin anew, the feed may have done so already.
+        let last = max(try cursor(of: feed.consumer), place.number)
+        guard token.number <= last else {
+            throw HistoryError(
+                .tokenAhead,
+                "The token \(token) is newer than \(HistoryToken(store: reader.storeID, number: last)), which is all that the feed \"\(feed)\" can have been given.",
+                hint: "Acknowledge what came by the feed.")
+        }
+        try state.acknowledge(feed, through: token.number)
+        let moved = HistoryToken(store: reader.storeID, number: max(token.number, place.number))
+        if moved.number > place.number || place.expiry != nil {
+            reporter.report(.feedMoved(consumer: feed.consumer, context: feed.context, to: moved))
+        }
+        return moved
+    }
+
+    // MARK: What is for a feed
+
+    /// Some of the transactions that are for a feed.
+    struct Portion: Sendable {
+        let transactions: [HistoryTransaction]
+        /// How far was read.
+        let end: Int64
+    }
+
+    /// - Parameter batch: What was read after a place, at most to where the consumer is.
+    func relevant(
+        _ batch: [HistoryTransaction], to context: FeedContext, of consumer: Consumer, after number: Int64,
+        through last: Int64
+    ) throws -> [HistoryTransaction] {
+        let unmerged = try state.unmerged(of: consumer.author, after: number, through: last)
+        return batch.filter { transaction in
+            consumer.rule.delivers(transaction.author, to: consumer.author) && context.wants(transaction)
+                && !unmerged.contains { $0.contains(transaction.token.number) }
+        }
+    }
+
+    /// Reads on from a place.
+    ///
+    /// - Returns: Nil where there is nothing yet.
+    func next(
+        for context: FeedContext, of consumer: Consumer, after number: Int64, by fetcher: SharedFetcher
+    ) async throws -> Portion? {
+        let last = try cursor(of: consumer.author)
+        guard number < last else { return nil }
+        let batch: HistoryBatch
+        if let known = await fetcher.known(after: number, through: last) {
+            batch = known
+        } else {
+            batch = try reader.batch(after: number, isPlace: true, through: last, changes: 1000)
+        }
+        let end = batch.end > number ? batch.end : last
+        return Portion(
+            transactions: try relevant(
+                batch.transactions, to: context, of: consumer, after: number, through: end), end: end)
+    }
+
+    /// Moves feeds over what is not for them, so that they hold back no history that they would never be
+    /// given. Done before each cleanup, and not with each commit.
+    ///
+    /// - Throws: `HistoryError`.
+    func settle() throws {
+        for consumer in store.consumers {
+            for context in consumer.feeds {
+                try settle(context, consumer)
+            }
+        }
+    }
+
+    private func settle(_ context: FeedContext, _ consumer: Consumer) throws {
+        let feed = FeedID(consumer: consumer.author, context: context.name)
+        let last = try cursor(of: consumer.author)
+        guard let place = try state.feed(feed, store: reader.storeID), place.expiry == nil,
+            try !hasExpired(place)
+        else { return }
+        var number = place.number
+        // Mostly the first that it has not had is for it.
+        var size = 100
+        while number < last {
+            let batch = try reader.batch(after: number, isPlace: true, through: last, changes: size)
+            let end = batch.end > number ? batch.end : last
+            let first = try relevant(
+                batch.transactions, to: context, of: consumer, after: number, through: end
+            ).first
+            if let first {
+                number =
+                    batch.transactions.last { $0.token.number < first.token.number }?.token.number ?? number
+                break
+            }
+            number = end
+            size = HistoryReader.batchSize
+        }
+        if number > place.number { try state.moveFeed(feed, from: place.number, to: number) }
+    }
+}

@@ -1,0 +1,90 @@
+/// The lines of a feed's stream, each a JSON object.
+enum FeedLine {
+    /// More objects than this come in several lines, so that no line grows without bounds.
+    static let mostObjects = 10_000
+
+    /// A piece of a transaction that has too many objects for one line.
+    struct Part: Sendable, Equatable {
+        let index: Int
+        let isLast: Bool
+    }
+
+    /// The first line: where the feed goes on.
+    static func begins(after token: HistoryToken, to json: inout JSONBytes) {
+        json.object { json in
+            json.name("begins")
+            json.object { json in
+                json.name("after")
+                json.string(token.description)
+            }
+        }
+        json.endLine()
+    }
+
+    /// History was lost: what was made of it is to be made anew from the store; what follows comes after `after`.
+    static func expired(_ expiry: Expiry, to json: inout JSONBytes) {
+        json.object { json in
+            json.name("expired")
+            json.object { json in
+                json.name("reason")
+                json.string(expiry.reason.rawValue)
+                json.name("lost")
+                json.string(expiry.lost?.description)
+                json.name("after")
+                json.string(expiry.after.description)
+            }
+        }
+        json.endLine()
+    }
+
+    static func transaction(
+        _ transaction: HistoryTransaction, _ objects: some Collection<ObjectIDNotification.Object>,
+        part: Part? = nil, to json: inout JSONBytes
+    ) {
+        json.object { json in
+            HistoryJSON.writeHeaderMembers(of: transaction, to: &json)
+            var urls = ObjectURL.Prefixes(store: transaction.token.store)
+            for effect in ObjectIDNotification.Effect.allCases {
+                json.name(name(of: effect))
+                json.array { json in
+                    for object in objects where object.effect == effect {
+                        write(object, url: urls[object.entity], to: &json)
+                    }
+                }
+            }
+            if let part {
+                json.name("part")
+                json.object { json in
+                    json.name("index")
+                    json.integer(part.index)
+                    json.name("last")
+                    json.bool(part.isLast)
+                }
+            }
+        }
+        json.endLine()
+    }
+
+    private static func name(of effect: ObjectIDNotification.Effect) -> String {
+        switch effect {
+        case .inserted: "insertedObjectIDs"
+        case .updated: "updatedObjectIDs"
+        case .deleted: "deletedObjectIDs"
+        }
+    }
+
+    private static func write(
+        _ object: ObjectIDNotification.Object, url prefix: [UInt8], to json: inout JSONBytes
+    ) {
+        json.object { json in
+            json.name("entityName")
+            json.string(object.entity.name)
+            json.name("objectID")
+            HistoryJSON.write(object.objectID, to: &json)
+            json.name("objectIDURL")
+            var url = prefix
+            ObjectURL.append(object.objectID, of: object.entity, to: &url)
+            json.string(String(decoding: url, as: UTF8.self))
+        }
+    }
+}

@@ -1,0 +1,72 @@
+/// Who is connected to a store's feeds: one program for each.
+final class FeedSeats: Sendable {
+    private struct Seat {
+        let number: Int
+        /// The program's process.
+        let client: Int32
+        let bell: Bell
+        /// Requested when it is free again.
+        let left = StopSignal()
+    }
+
+    private struct State {
+        var next = 0
+        var seats: [FeedID: Seat] = [:]
+    }
+
+    private let state = Locked(State())
+
+    /// A program that connects anew may come before the end of its old connection was seen.
+    static let patience: Duration = .seconds(2)
+
+    /// Runs something with a bell that rings when there may be something for the feed.
+    ///
+    /// - Throws: `HistoryError` with `.feedInUse` where somebody has it already, and what the body throws.
+    func occupying<T>(_ feed: FeedID, by client: Int32, _ body: (Bell) async throws -> T) async throws -> T {
+        let deadline = ContinuousClock.now + Self.patience
+        let bell = Bell()
+        var number: Int?
+        while number == nil {
+            let other = state.withLock { state -> Seat? in
+                if let other = state.seats[feed] { return other }
+                state.next += 1
+                state.seats[feed] = Seat(number: state.next, client: client, bell: bell)
+                number = state.next
+                return nil
+            }
+            guard let other else { break }
+            try Task.checkCancellation()
+            let rest = deadline - .now
+            guard rest > .zero else {
+                throw HistoryError(
+                    .feedInUse, "The feed \"\(feed)\" is in use by process \(other.client).",
+                    hint: "A feed is for one program: give each a context of its own.")
+            }
+            await other.left.sleep(for: rest)
+        }
+        defer { leave(feed) }
+        return try await body(bell)
+    }
+
+    private func leave(_ feed: FeedID) {
+        state.withLock { $0.seats.removeValue(forKey: feed) }?.left.request()
+    }
+
+    /// The processes that are connected.
+    var clients: [FeedID: Int32] { state.withLock { $0.seats.mapValues(\.client) } }
+
+    func ring(_ feed: FeedID) { state.withLock { $0.seats[feed]?.bell }?.ring() }
+
+    /// Rings for all feeds of a consumer; nil for those of all.
+    func ring(consumer: String? = nil) {
+        let bells = state.withLock { state in
+            state.seats.compactMap { feed, seat in
+                consumer ?? feed.consumer == feed.consumer ? seat.bell : nil
+            }
+        }
+        for bell in bells { bell.ring() }
+    }
+
+    /// Lets all come to an end.
+    func end() { for seat in state.withLock({ $0.seats.values.map(\.bell) }) { seat.end() } }
+}

@@ -1,0 +1,153 @@
+internal import DequeModule
+
+/// What one program is sent by its feed, a piece at a time: it asks for the next piece when it has sent
+/// the last, and when there may be more.
+///
+/// It holds no more than one portion of the history, and is no further ahead of the program than the
+/// feed's window. All that lasts lies in the state database.
+struct FeedStream {
+    /// Lines that are sent together have about so many bytes.
+    private static let pieceSize = 64 << 10
+
+    private let feed: FeedID
+    /// Nil until it has begun.
+    private var store: StoreID?
+    /// The loss that the program was told of, and has not acknowledged yet.
+    private var told: Expiry?
+    private var window = FeedWindow(size: 1)
+    /// How far was read.
+    private var end: Int64 = 0
+    /// Read, and not sent.
+    private var portion: Deque<HistoryTransaction> = []
+    /// A transaction that is sent in parts.
+    private var partial: Partial?
+    private var entities: Set<String>?
+
+    private struct Partial {
+        let transaction: HistoryTransaction
+        let objects: [ObjectIDNotification.Object]
+        var sent = 0
+    }
+
+    init(_ feed: FeedID) { self.feed = feed }
+
+    enum Step {
+        /// Whole lines, to be sent.
+        case lines([UInt8])
+        /// There may be more.
+        case again
+        /// There is nothing to send for now.
+        case rest
+    }
+
+    /// - Returns: Whole lines; nil where there are none for now.
+    /// - Throws: `HistoryError`, also where the store is not open to begin with.
+    mutating func next(_ control: StoreControl) async throws -> [UInt8]? {
+        var failures = 0
+        while !Task.isCancelled {
+            do {
+                // A step at a time: the session can not end while somebody is at work with it.
+                let taken = try await control.withSession { session in
+                    try await step(session.feeds, session.fetcher)
+                }
+                switch taken {
+                case .lines(let bytes): return bytes
+                case .again: continue
+                case .rest: return nil
+                }
+            } catch let error as HistoryError where error.code == .storeNotOpen && store != nil {
+                // It is rung for when it is.
+                return nil
+            } catch let error as HistoryError where error.code == .tokenAhead {
+                // The store was restored, and the consumer is about to begin anew; its feeds with it.
+                return nil
+            } catch let error as HistoryError where error.code == .storeBusy {
+                failures += 1
+                try await Task.sleep(for: Backoff.delay(afterFailures: failures))
+            }
+        }
+        return nil
+    }
+
+    mutating func step(_ keeper: FeedKeeper, _ fetcher: SharedFetcher) async throws -> Step {
+        let (consumer, context) = try keeper.context(of: feed)
+        var place = try keeper.place(of: feed)
+        guard let store else {
+            if try keeper.hasExpired(place) { place = try keeper.expire(feed) }
+            return .lines(begin(place, keeper.reader.storeID))
+        }
+        guard store == keeper.reader.storeID else {
+            throw HistoryError(
+                .tokenForeign, "The store was replaced by another, \(keeper.reader.storeID).",
+                hint: "Connect anew.")
+        }
+        if place.expiry != nil, place.expiry != told { return .lines(begin(place, store)) }
+        told = place.expiry
+        window.size = context.window
+        window.acknowledge(through: place.number)
+        entities = context.entities
+        if partial != nil { return .lines(lines()) }
+        // The program may skip what it was not given yet.
+        end = max(end, place.number)
+        while let next = portion.first, next.token.number <= place.number { portion.removeFirst() }
+        guard window.hasRoom else { return .rest }
+        if !portion.isEmpty { return .lines(lines()) }
+        do {
+            guard let next = try await keeper.next(for: context, of: consumer, after: end, by: fetcher) else {
+                return .rest
+            }
+            portion = Deque(next.transactions)
+            end = next.end
+            return .again
+        } catch let error as HistoryError where error.code == .tokenExpired {
+            return .lines(begin(try keeper.expire(feed), store))
+        }
+    }
+
+    private mutating func begin(_ place: FeedPlace, _ store: StoreID) -> [UInt8] {
+        self.store = store
+        told = place.expiry
+        end = place.number
+        portion = []
+        partial = nil
+        window = FeedWindow(size: 1)
+        var json = JSONBytes()
+        if let expiry = place.expiry {
+            FeedLine.expired(expiry, to: &json)
+        } else {
+            FeedLine.begins(after: HistoryToken(store: store, number: place.number), to: &json)
+        }
+        return json.bytes
+    }
+
+    /// As many transactions as there are and fit; of one that is too large for a line, a part.
+    private mutating func lines() -> [UInt8] {
+        var json = JSONBytes()
+        if partial != nil {
+            writePart(to: &json)
+            return json.bytes
+        }
+        while window.hasRoom, json.count < Self.pieceSize, let transaction = portion.popFirst() {
+            let objects = ObjectIDNotification(transaction, entities: entities).objects
+            window.send(transaction.token.number)
+            if objects.count > FeedLine.mostObjects {
+                partial = Partial(transaction: transaction, objects: objects)
+                if json.count == 0 { writePart(to: &json) }
+                break
+            }
+            FeedLine.transaction(transaction, objects, to: &json)
+        }
+        return json.bytes
+    }
+
+    private mutating func writePart(to json: inout JSONBytes) {
+        guard var part = partial else { return }
+        let start = part.sent
+        part.sent = min(start + FeedLine.mostObjects, part.objects.count)
+        let isLast = part.sent == part.objects.count
+        FeedLine.transaction(
+            part.transaction, part.objects[start..<part.sent],
+            part: FeedLine.Part(index: start / FeedLine.mostObjects, isLast: isLast), to: &json)
+        partial = isLast ? nil : part
+    }
+}

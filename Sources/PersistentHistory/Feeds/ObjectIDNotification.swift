@@ -1,0 +1,52 @@
+/// What a transaction did to each object in the end: the kit's `objectIDNotification`.
+///
+/// A transaction may touch a row many times; whoever refreshes what it shows needs to know once whether
+/// the row came, changed or went. A row that came and went within the transaction is left out.
+public struct ObjectIDNotification: Sendable {
+    public enum Effect: Sendable, CaseIterable {
+        case inserted, updated, deleted
+
+        init?(first: ChangeOperation, last: ChangeOperation) {
+            switch (first, last) {
+            case (.insert, .delete): return nil
+            case (.insert, _): self = .inserted
+            case (_, .delete): self = .deleted
+            default: self = .updated
+            }
+        }
+    }
+
+    public struct Object: Sendable, Hashable {
+        public let entity: Entity
+        public let objectID: ObjectID
+        public let effect: Effect
+    }
+
+    /// In the order in which the transaction first touched them.
+    public let objects: [Object]
+
+    /// - Parameter entities: Those that are wanted; nil for all.
+    public init(_ transaction: HistoryTransaction, entities: Set<String>? = nil) {
+        var places: [Key: Int] = [:]
+        var touched: [(change: HistoryChange, last: ChangeOperation)] = []
+        for change in transaction.changes where entities?.contains(change.entity.name) ?? true {
+            let key = Key(entity: change.entity.name, objectID: change.objectID)
+            if let place = places[key] {
+                touched[place].last = change.operation
+            } else {
+                places[key] = touched.count
+                touched.append((change, change.operation))
+            }
+        }
+        objects = touched.compactMap { change, last in
+            Effect(first: change.operation, last: last).map {
+                Object(entity: change.entity, objectID: change.objectID, effect: $0)
+            }
+        }
+    }
+
+    private struct Key: Hashable {
+        let entity: String
+        let objectID: ObjectID
+    }
+}

@@ -1,0 +1,76 @@
+/// How a feed is.
+public struct FeedStanding: Sendable, Equatable {
+    public let feed: FeedID
+    public let place: FeedPlace
+    /// History was deleted that it has not had: its program is told when it connects.
+    public let isExpired: Bool
+    /// The process that is connected.
+    public let client: Int32?
+}
+
+/// What programs ask that are connected to a feed. Everything throws `HistoryError`.
+extension StoreControl {
+    /// Sends a program what its feed has for it, from the last that it acknowledged, until the task is
+    /// cancelled. While the store is not open it waits.
+    ///
+    /// - Parameters:
+    ///   - client: The program's process.
+    ///   - begun: Called when it is clear that there is such a feed, and nobody else has it.
+    ///   - send: Is given whole lines, and waited for: for a slow reader nothing is read ahead.
+    /// - Throws: `HistoryError` with `.feedInUse`, `.unknownContext`, `.storeNotOpen` where it is not open to
+    ///   begin with, or is served no more, `.tokenForeign` where the store was replaced; and what `begun`
+    ///   and `send` throw.
+    public func feed(
+        _ feed: FeedID, to client: Int32, begun: () async throws -> Void, send: ([UInt8]) async throws -> Void
+    ) async throws {
+        try await seats.occupying(feed, by: client) { bell in
+            var stream = FeedStream(feed)
+            if let first = try await stream.next(self) {
+                try await begun()
+                try await send(first)
+            }
+            bell.ring()
+            for await _ in bell {
+                // What an operator holds back is held back here, too.
+                while await passes.enter(over) {
+                    passes.leave()
+                    guard let lines = try await stream.next(self) else { break }
+                    try await send(lines)
+                }
+            }
+            if over.isRequested { throw Self.isOver }
+        }
+    }
+
+    /// How many programs are connected to feeds.
+    public var listeners: Int { seats.clients.count }
+
+    /// Notes that a feed's program is done with everything up to a token.
+    ///
+    /// - Returns: Where the feed is: there or, where more was acknowledged before, further.
+    public func acknowledge(_ token: HistoryToken, of feed: FeedID) async throws -> HistoryToken {
+        let place = try await patiently {
+            try withSession { session throws in try session.feeds.acknowledge(token, of: feed) }
+        }
+        seats.ring(feed)
+        return place
+    }
+}
+
+extension StoreSession {
+    func feedStandings(_ clients: [FeedID: Int32]) throws -> [FeedStanding] {
+        guard store.consumers.contains(where: { !$0.feeds.isEmpty }) else { return [] }
+        let places = try state.feeds(store: reader.storeID)
+        let oldest = try reader.oldestToken().number
+        return store.consumers.flatMap { consumer in
+            consumer.feeds.compactMap { context in
+                let feed = FeedID(consumer: consumer.author, context: context.name)
+                return places[feed].map { place in
+                    FeedStanding(
+                        feed: feed, place: place, isExpired: place.expiry != nil || place.number < oldest,
+                        client: clients[feed])
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,118 @@
+import HistoryControl
+import NIOCore
+import PersistentHistory
+import Testing
+
+@testable import HistoryFeed
+
+/// What the Swift client makes of the lines that it is sent.
+@Suite struct FeedClientTests {
+    private func read(_ line: String) throws -> FeedLine { try FeedLine(ArraySlice(line.utf8)) }
+
+    private func transaction(_ number: Int64, of store: String = "s", part: FeedTransaction.Part? = nil)
+        -> FeedLine
+    {
+        .transaction(
+            FeedTransaction(
+                token: HistoryToken(store: StoreID(store), number: number), author: "A", timestamp: "",
+                part: part))
+    }
+
+    private func token(_ number: Int64, of store: String = "s") -> HistoryToken {
+        HistoryToken(store: StoreID(store), number: number)
+    }
+
+    @Test func readsATransaction() throws {
+        let line = try read(
+            #"""
+            {"token":"s:7","author":null,"context":"c","processID":4,"timestamp":"2026-01-07T10:30:00.250Z",
+            "insertedObjectIDs":[{"entityName":"e","objectID":{"a":1,"b":"x","c":2.5,"d":null,"e":{"base64":"AQI="}},"objectIDURL":"u"}],
+            "updatedObjectIDs":[],"deletedObjectIDs":[],"part":{"index":2,"last":false},"later":true}
+            """#)
+        guard case .transaction(let transaction) = line else {
+            Issue.record("\(line)")
+            return
+        }
+        let object = FeedObjectID(
+            entityName: "e",
+            objectID: ["a": .integer(1), "b": .text("x"), "c": .real(2.5), "d": .null, "e": .blob([1, 2])],
+            objectIDURL: "u")
+        #expect(
+            transaction
+                == FeedTransaction(
+                    token: token(7), author: nil, context: "c", processID: 4,
+                    timestamp: "2026-01-07T10:30:00.250Z", insertedObjectIDs: [object],
+                    part: FeedTransaction.Part(index: 2, isLast: false)))
+        #expect(FeedItem.transaction(transaction).token == nil)
+    }
+
+    @Test func readsTheOtherLines() throws {
+        guard case .begins(let place) = try read(#"{"begins":{"after":"s:3"}}"#) else {
+            Issue.record("no begins")
+            return
+        }
+        #expect(place == token(3))
+        guard case .expired(let expiry) = try read(#"{"expired":{"reason":"late","lost":null,"after":"s:3"}}"#)
+        else {
+            Issue.record("no expired")
+            return
+        }
+        #expect(expiry == FeedExpiry(reason: .late, lost: nil, after: token(3)))
+        guard case .other = try read(#"{"news":1}"#) else {
+            Issue.record("no other")
+            return
+        }
+        #expect(throws: ControlError.self) { try read(#"{"error":{"code":"stopping","message":"m"}}"#) }
+        #expect(throws: DecodingError.self) { try read(#"{"begins":{"after":"nonsense"}}"#) }
+    }
+
+    /// What is handed over, in short.
+    private func items(_ lines: [FeedLine]) -> [String] {
+        var order = FeedOrder()
+        return lines.compactMap { line in
+            switch order.take(line) {
+            case .transaction(let transaction): "\(transaction.token.number)"
+            case .expired(let expiry): "\(expiry.reason) \(expiry.after)"
+            case nil: nil
+            }
+        }
+    }
+
+    @Test func handsOverEachOnceWhateverComesAgain() {
+        let part = FeedTransaction.Part(index: 0, isLast: false)
+        let expired = FeedLine.expired(FeedExpiry(reason: .expired, lost: token(5), after: token(9)))
+        let restored = FeedLine.expired(FeedExpiry(reason: .restored, lost: token(12), after: token(2)))
+        #expect(
+            items([
+                .begins(after: token(0)), transaction(1), transaction(3), .begins(after: token(1)),
+                transaction(3), transaction(5, part: part), .begins(after: token(3)),
+                transaction(5, part: part), transaction(5, part: .init(index: 1, isLast: true)),
+                expired, transaction(12), expired, transaction(12), transaction(13), restored, transaction(3),
+                restored, transaction(3), transaction(4),
+            ]) == ["1", "3", "5", "5", "5", "expired s:9", "12", "13", "restored s:2", "3", "4"])
+    }
+
+    @Test func tellsThatTheStoreIsAnother() {
+        #expect(
+            items([
+                .begins(after: token(0)), transaction(4), .begins(after: token(0, of: "t")),
+                transaction(1, of: "t"), .begins(after: token(0, of: "t")), transaction(1, of: "t"),
+            ]) == ["4", "replaced t:0", "1"])
+    }
+
+    @Test func linesComeWholeHoweverTheyAreCut() throws {
+        let text = "one\n\ntwo, longer\nthree\nfour, not whole"
+        for size in 1...text.utf8.count {
+            var lines = StreamLines()
+            var got: [String] = []
+            var rest = Array(text.utf8)[...]
+            while !rest.isEmpty {
+                got += lines.take(ByteBuffer(bytes: rest.prefix(size))).map {
+                    String(decoding: $0, as: UTF8.self)
+                }
+                rest = rest.dropFirst(size)
+            }
+            #expect(got == ["one", "two, longer", "three"])
+        }
+    }
+}

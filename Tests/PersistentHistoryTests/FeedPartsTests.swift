@@ -1,0 +1,129 @@
+import GRDB
+import TestSupport
+import Testing
+
+@testable import PersistentHistory
+
+/// The decisions behind feeds, as values.
+@Suite struct FeedPartsTests {
+    private static let store = StoreID("store")
+
+    private func transaction(_ number: Int64, _ changes: [HistoryChange]) -> HistoryTransaction {
+        HistoryTransaction(
+            token: HistoryToken(store: Self.store, number: number), author: "A", context: nil, processID: 1,
+            timestamp: HistoryTimestamp(milliseconds: 0), changes: changes)
+    }
+
+    @Test(
+        "An object's effect is what a copy before and after the transaction would show",
+        arguments: [1, 2, 3, UInt64.random(in: 4...1_000_000)])
+    func effects(_ number: UInt64) {
+        var seed = Seed(number)
+        print("object id notification: \(seed)")
+        let entities = ["t", "u"].map {
+            Entity(shape: 1, name: $0, columns: [], key: .column("id"), preserved: [])
+        }
+        for _ in 0..<500 {
+            var rows: Set<[Int64]> = Set(
+                (0..<6).filter { _ in Bool.random(using: &seed) }.map { [$0 % 2, $0] })
+            let before = rows
+            var changes: [HistoryChange] = []
+            var updated: Set<[Int64]> = []
+            for _ in 0..<Int.random(in: 1...12, using: &seed) {
+                let id = Int64.random(in: 0..<6, using: &seed)
+                let row = [id % 2, id]
+                let operation: ChangeOperation
+                if !rows.contains(row) {
+                    operation = .insert
+                    rows.insert(row)
+                } else if Bool.random(using: &seed) {
+                    operation = .delete
+                    rows.remove(row)
+                } else {
+                    operation = .update
+                }
+                updated.insert(row)
+                changes.append(
+                    HistoryChange(
+                        entity: entities[Int(row[0])], operation: operation,
+                        objectID: ObjectID(columns: ["id"], values: [.integer(id)])))
+            }
+            let all = ObjectIDNotification(transaction(1, changes))
+            func known(_ effect: ObjectIDNotification.Effect) -> [[Int64]] {
+                all.objects.filter { $0.effect == effect }.map { object in
+                    guard case .integer(let id)? = object.objectID.values.first else { return [] }
+                    return [object.entity.name == "t" ? 0 : 1, id]
+                }
+            }
+            #expect(Set(known(.inserted)) == rows.subtracting(before))
+            #expect(Set(known(.deleted)) == before.subtracting(rows))
+            #expect(Set(known(.updated)) == before.intersection(rows).intersection(updated))
+            #expect(Set(all.objects).count == all.objects.count)
+            let some = ObjectIDNotification(transaction(1, changes), entities: ["u"])
+            #expect(some.objects == all.objects.filter { $0.entity.name == "u" })
+        }
+    }
+
+    @Test func aWindowIsFullUntilItIsAcknowledged() {
+        var window = FeedWindow(size: 2)
+        #expect(window.hasRoom)
+        window.send(5)
+        window.send(9)
+        #expect(!window.hasRoom)
+        window.acknowledge(through: 4)
+        #expect(!window.hasRoom)
+        window.acknowledge(through: 7)
+        #expect(window.hasRoom && window.count == 1)
+        window.acknowledge(through: 100)
+        #expect(window.count == 0)
+        window.size = 1
+        window.send(101)
+        #expect(!window.hasRoom)
+    }
+
+    @Test func whatIsKeptFromTheContextsIsKnownByRanges() {
+        let transactions = (1...6).map { transaction(Int64($0 * 10), []) }
+        let hook = Listener().observer()
+        func unmerged(_ rejected: Int64..., verdict: MergeResult.Verdict = .goOn) -> [ClosedRange<Int64>] {
+            var merge = PendingMerge(transactions, end: 65)
+            let tokens = rejected.map { HistoryToken(store: Self.store, number: $0) }
+            merge.answer(hook, MergeResult(verdict, rejecting: Set(tokens)))
+            return merge.unmerged
+        }
+        #expect(unmerged() == [])
+        #expect(unmerged(20) == [20...20])
+        #expect(unmerged(20, 30, 50) == [20...30, 50...50])
+        #expect(unmerged(10, 20, 30, 40, 50, 60) == [10...60])
+        #expect(unmerged(20, verdict: .finish) == [10...65])
+    }
+
+    @Test func aFeedHoldsBackTheCleanupAsAConsumerDoes() {
+        let holders = [
+            CleaningPlan.Holder(consumer: "A", number: 10, standing: .zero),
+            CleaningPlan.Holder(consumer: "A", context: "live", number: 4, standing: .seconds(100)),
+        ]
+        let plan = CleaningPlan(holders, newest: 10, maximumDuration: nil)
+        #expect(plan.number == 4)
+        #expect(plan.blockers.map(\.name) == ["A/live"])
+        let patient = CleaningPlan(holders, newest: 10, maximumDuration: .seconds(99))
+        #expect(patient.number == 10)
+        #expect(patient.passedBy.map(\.name) == ["A/live"])
+    }
+
+    @Test func linesAreJSON() {
+        var json = JSONBytes()
+        let token = HistoryToken(store: Self.store, number: 7)
+        FeedLine.begins(after: token, to: &json)
+        FeedLine.expired(Expiry(reason: .late, lost: nil, after: token), to: &json)
+        FeedLine.transaction(
+            transaction(8, []), [], part: FeedLine.Part(index: 1, isLast: false), to: &json)
+        #expect(
+            String(decoding: json.bytes, as: UTF8.self) == """
+                {"begins":{"after":"store:7"}}
+                {"expired":{"reason":"late","lost":null,"after":"store:7"}}
+                {"token":"store:8","author":"A","context":null,"processID":1,"timestamp":"1970-01-01T00:00:00.000Z",\
+                "insertedObjectIDs":[],"updatedObjectIDs":[],"deletedObjectIDs":[],"part":{"index":1,"last":false}}
+
+                """)
+    }
+}
