@@ -34,7 +34,7 @@ struct TableSchema: Sendable {
     let key: Entity.Key
     /// Whether a column of the primary key may be null.
     let keyMayBeNull: Bool
-    /// The name that reaches the rowid; nil for a WITHOUT ROWID table, or where columns hide it.
+    /// What reaches the rowid, as it stands in SQL; nil for a WITHOUT ROWID table, or where columns hide it.
     let rowid: String?
     /// Whether the primary key is the rowid itself.
     let keyIsRowid: Bool
@@ -97,7 +97,8 @@ struct TableSchema: Sendable {
             try keyIsRowid && sql.uppercased().contains("AUTOINCREMENT")
             && db.tableExists("sqlite_sequence")
         keyMayBeNull = !withoutRowid && !keyIsRowid && keyRows.contains { !($0["notnull"] as Bool) }
-        rowid = withoutRowid ? nil : Self.rowidName(hiddenBy: columns.map(\.name))
+        let rowidName = Self.rowidName(hiddenBy: columns.map(\.name))
+        rowid = withoutRowid ? nil : rowidName ?? (keyIsRowid ? SQLText.name(primaryKey[0]) : nil)
 
         if primaryKey.isEmpty {
             key = .rowid
@@ -196,8 +197,9 @@ struct TableSchema: Sendable {
                 hint: "Its columns are \(known.map { "\"\($0.name)\"" }.joined(separator: ", ")).")
         }
         let wanted = Set(names.map { $0.lowercased() })
+        let preserved = known.filter { wanted.contains($0.name.lowercased()) }
         return Entity(
-            shape: shape, name: name, columns: known, key: key,
-            preserved: known.filter { wanted.contains($0.name.lowercased()) })
+            shape: shape, name: name, columns: known, key: key, preserved: preserved,
+            hasPlainTombstone: preserved.count == 1)
     }
 }

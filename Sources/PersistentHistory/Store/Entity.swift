@@ -32,18 +32,24 @@ public final class Entity: Sendable, Hashable {
     public let key: Key
     /// Columns whose values go into the tombstone of a deleted row, in table order.
     public let preserved: [Column]
+    /// Whether the one preserved column's value is stored as it is, and not as a list.
+    public let hasPlainTombstone: Bool
 
-    public init(shape: Int64, name: String, columns: [Column], key: Key, preserved: [Column]) {
+    public init(
+        shape: Int64, name: String, columns: [Column], key: Key, preserved: [Column],
+        hasPlainTombstone: Bool = false
+    ) {
         self.shape = shape
         self.name = name
         self.columns = columns
         self.key = key
         self.preserved = preserved
+        self.hasPlainTombstone = hasPlainTombstone
     }
 
     public static func == (a: Entity, b: Entity) -> Bool {
         a.shape == b.shape && a.name == b.name && a.columns == b.columns && a.key == b.key
-            && a.preserved == b.preserved
+            && a.preserved == b.preserved && a.hasPlainTombstone == b.hasPlainTombstone
     }
 
     public func hash(into hasher: inout Hasher) {

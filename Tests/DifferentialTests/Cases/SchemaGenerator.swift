@@ -106,10 +106,7 @@ struct SchemaGenerator {
         if let key { text += " " + key }
         if isWide, key == nil { return text }
         if key == nil, dice.once(in: 5) { text += " NOT NULL" + onConflict() }
-        // What a generated column will be when REPLACE puts a default in place of a null, no trigger can
-        // know before.
-        let mayHaveDefault = !table.columns.contains(where: \.isGenerated)
-        if dice.once(in: 4), mayHaveDefault { text += " DEFAULT (\(Values.literal(column, &dice)))" }
+        if dice.once(in: 4) { text += " DEFAULT (\(Values.literal(column, &dice)))" }
         if dice.once(in: 6) { text += " COLLATE " + dice.one(of: ["NOCASE", "RTRIM", "BINARY"]) }
         if key == nil, dice.once(in: 6) {
             text += " UNIQUE" + onConflict()
@@ -131,16 +128,10 @@ struct SchemaGenerator {
 
     /// Points to an earlier table, or to its own: what cascades goes one way only.
     private mutating func foreignKey(of table: TableModel) -> [String] {
-        // For SQLite's own statements a table named so is the row before or after the change.
-        let parents = (tables + [table]).filter { !["new", "old"].contains($0.name) }
-        guard !parents.isEmpty else { return [] }
-        let parent = dice.one(of: parents)
+        let parent = dice.one(of: tables + [table])
         let key = parent.primaryKey.isEmpty ? parent.uniques.first ?? [] : parent.primaryKey
         let own = table.writable.map(\.name)
-        // Foreign keys on columns of type ANY change the old row that triggers see.
-        guard !key.isEmpty, key.count <= own.count,
-            !parent.columns.contains(where: { key.contains($0.name) && $0.type == "ANY" })
-        else { return [] }
+        guard !key.isEmpty, key.count <= own.count else { return [] }
         let columns = dice.shuffled(own).prefix(key.count).map(SQL.quoted).joined(separator: ", ")
         let actions = ["CASCADE", "CASCADE", "SET NULL", "SET DEFAULT", "RESTRICT", "NO ACTION"]
         let deferred = dice.once(in: 4) ? " DEFERRABLE INITIALLY DEFERRED" : ""

@@ -68,8 +68,7 @@ struct StatementGenerator {
 
     private mutating func update(_ table: TableModel) -> SQL {
         let assignments = dice.some(of: table.writable).prefix(3).map { column in
-            // A trigger sees what comes from a generated column before it is converted.
-            let other = column.isPicky ? column : dice.one(of: table.writable)
+            let other = column.isPicky ? column : dice.one(of: table.columns)
             let value = dice.one(of: [
                 Values.literal(column, &dice), Values.literal(column, &dice), other.quoted,
                 "\(column.quoted) + 1", "\(column.quoted)",

@@ -1,0 +1,88 @@
+/// How an update says which columns changed: a bit for each, in an integer; for a wide table in
+/// several integers, with commas between them.
+enum ChangedColumns {
+    /// Columns that fit into the bits of an integer.
+    static let mostBits = 62
+
+    /// The positions of the changed columns, in table order.
+    static func positions(_ detail: HistoryValue) -> [Int] {
+        switch detail {
+        case .integer(let bits): return positions(bits)
+        case .text(let text):
+            let groups = text.utf8.split(separator: UInt8(ascii: ","))
+            guard groups.count > 1 else {
+                // Until format 2: a digit for each column.
+                return text.utf8.enumerated().filter { $1 == UInt8(ascii: "1") }.map(\.offset)
+            }
+            return groups.enumerated().flatMap { group, digits in
+                positions(Int64(String(decoding: digits, as: UTF8.self)) ?? 0).map { group * mostBits + $0 }
+            }
+        case .null, .real, .blob: return []
+        }
+    }
+
+    private static func positions(_ bits: Int64) -> [Int] { (0..<mostBits).filter { bits >> $0 & 1 == 1 } }
+}
+
+extension TriggerWriter {
+    /// The columns of the key; empty where the rowid is all a row is known by.
+    private var keyColumns: [String] {
+        switch entity.key {
+        case .rowid: []
+        case .column(let name): [name]
+        case .columns(let names): names
+        }
+    }
+
+    /// The names by which a statement can set a new key. A name that is no column's is never found
+    /// among those that a statement sets, unless it is the rowid's.
+    var keyNames: [String] {
+        table.keyIsRowid || keyColumns.isEmpty || table.keyMayBeNull ? keyColumns + rowidNames : keyColumns
+    }
+
+    /// The names by which a statement can set the rowid.
+    var rowidNames: [String] {
+        let taken = Set(table.columns.map { $0.name.lowercased() })
+        return table.rowid == nil ? [] : ["rowid", "_rowid_", "oid"].filter { !taken.contains($0) }
+    }
+
+    var sameKey: String {
+        guard !keyColumns.isEmpty else { return "(\(rowid("OLD")) = \(rowid("NEW")))" }
+        let same = keyColumns.map { name in "NOT \(differs(name))" }
+        // A row whose key has a null in it is known by its rowid.
+        let sameRow = table.keyMayBeNull ? same + ["\(rowid("OLD")) = \(rowid("NEW"))"] : same
+        return "(" + sameRow.joined(separator: " AND ") + ")"
+    }
+
+    /// Exact, where the column's own comparison may not be: `COLLATE NOCASE` says 'a' is 'A'.
+    func differs(_ name: String) -> String {
+        let (old, new) = (column("OLD", name), column("NEW", name))
+        let values = "\(old) IS NOT \(new) COLLATE BINARY"
+        let keepsStorageClass = table.columns.first { $0.name == name }?.keepsStorageClass ?? false
+        return keepsStorageClass ? "(\(values) OR typeof(\(old)) <> typeof(\(new)))" : "(\(values))"
+    }
+
+    /// A statement that changes nothing is no change; but a column that came after the triggers
+    /// can not be compared, and its changes must not be lost.
+    var somethingChanged: String {
+        let altered =
+            "(SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = \(SQLText.literal(table.name))) IS NOT \(SQLText.literal(table.sql))"
+        let known = compared.map { differs($0.name) }
+        return "(" + (known.isEmpty ? "" : SQLText.balanced(known, "OR") + " OR ") + altered + ")"
+    }
+
+    var changedColumns: String {
+        let groups = stride(from: 0, to: table.columns.count, by: ChangedColumns.mostBits).map { first in
+            let bits = compared.filter { first..<first + ChangedColumns.mostBits ~= $0.position }.map {
+                $0.position == first ? differs($0.name) : "(\(differs($0.name)) << \($0.position - first))"
+            }
+            return bits.isEmpty ? "0" : SQLText.balanced(bits, "|")
+        }
+        return groups.joined(separator: " || ',' || ")
+    }
+
+    /// All columns but those of the key: where that changes, it is another row.
+    private var compared: [(position: Int, name: String)] {
+        table.columns.enumerated().map { ($0, $1.name) }.filter { !keyColumns.contains($0.1) }
+    }
+}
