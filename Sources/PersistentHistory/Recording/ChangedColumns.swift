@@ -72,13 +72,25 @@ extension TriggerWriter {
     }
 
     var changedColumns: String {
-        let groups = stride(from: 0, to: table.columns.count, by: ChangedColumns.mostBits).map { first in
-            let bits = compared.filter { first..<first + ChangedColumns.mostBits ~= $0.position }.map {
-                $0.position == first ? differs($0.name) : "(\(differs($0.name)) << \($0.position - first))"
-            }
-            return bits.isEmpty ? "0" : SQLText.balanced(bits, "|")
+        stride(from: 0, to: table.columns.count, by: ChangedColumns.mostBits).map { first in
+            bits(of: compared.filter { first..<first + ChangedColumns.mostBits ~= $0.position }, from: first)
         }
-        return groups.joined(separator: " || ',' || ")
+        .joined(separator: " || ',' || ")
+    }
+
+    /// A bit for each column that changed. Most updates of a wide table change few columns: comparing is
+    /// the cheaper half, so that of a part where none changed no bits are made.
+    private func bits(of columns: [(position: Int, name: String)], from first: Int) -> String {
+        let parts = stride(from: 0, to: columns.count, by: 16).map { columns[$0..<min($0 + 16, columns.count)] }
+        let bits = parts.map { part in
+            let bits = SQLText.balanced(
+                part.map { "CASE WHEN \(differs($0.name)) THEN \(1 << ($0.position - first)) ELSE 0 END" }
+                    .map { "(\($0))" }, "|")
+            guard compared.count > 16 else { return bits }
+            return
+                "(CASE WHEN \(SQLText.balanced(part.map { differs($0.name) }, "OR")) THEN \(bits) ELSE 0 END)"
+        }
+        return bits.isEmpty ? "0" : SQLText.balanced(bits, "|")
     }
 
     /// All columns but those of the key: where that changes, it is another row.

@@ -22,6 +22,9 @@ extension TriggerWriter {
         }
         for uniqueness in table.uniqueness {
             rivals.append(rival(condition(uniqueness), changed: changed(uniqueness)))
+            if let condition = conditionWithDefaults(uniqueness) {
+                rivals.append(rival(condition, changed: "1"))
+            }
         }
         return rivals
     }
@@ -46,6 +49,39 @@ extension TriggerWriter {
         return (terms + partial).joined(separator: " AND ")
     }
 
+    /// Nobody can say before what is computed of a default that will stand in for a null. Then any row
+    /// may be in the way that agrees with the rest: what is noted and stays is not recorded.
+    func conditionWithDefaults(_ uniqueness: TableSchema.Uniqueness) -> String? {
+        let nulls = table.columns.filter { $0.defaultForNull != nil }.map {
+            "\(column("NEW", $0.name)) IS NULL"
+        }
+        guard !nulls.isEmpty, table.columns.contains(where: \.isGenerated), dependsOnOthers(uniqueness) else {
+            return nil
+        }
+        let plain = TableSchema.Uniqueness(
+            terms: uniqueness.terms.filter { !$0.isExpression && !isGenerated($0.text) }, condition: nil)
+        let rest = plain.terms.isEmpty ? "" : " AND " + condition(plain)
+        return "(" + nulls.joined(separator: " OR ") + ")" + rest
+    }
+
+    /// Whether other columns than those it names decide who is in the way.
+    private func dependsOnOthers(_ uniqueness: TableSchema.Uniqueness) -> Bool {
+        !isPlain(uniqueness) || uniqueness.terms.contains { isGenerated($0.text) }
+    }
+
+    /// Before an update SQLite gives NEW those columns alone that a trigger names, and generated ones are
+    /// computed of what is there. So all are named, to no other effect; from the 33rd on all are there.
+    var allColumns: String {
+        guard table.uniqueness.contains(where: dependsOnOthers) else { return "" }
+        return " AND coalesce(1, "
+            + table.columns.prefix(32).map { column("NEW", $0.name) }.joined(separator: ", ")
+            + ")"
+    }
+
+    private func isGenerated(_ name: String) -> Bool {
+        table.columns.contains { $0.name == name && $0.isGenerated }
+    }
+
     func changed(_ uniqueness: TableSchema.Uniqueness) -> String {
         guard isPlain(uniqueness) else { return "1" }
         return uniqueness.terms.map {
@@ -56,11 +92,9 @@ extension TriggerWriter {
 
     /// The columns of which one must be set for another row to be in the way; nil where any may do.
     var namesThatConflict: [String]? {
-        let columns = table.uniqueness.flatMap(\.terms).map(\.text)
-        let isComputed = columns.contains { name in table.columns.contains { $0.name == name && $0.isGenerated }
-        }
-        guard table.uniqueness.allSatisfy(isPlain), !isComputed else { return nil }
-        return Set(columns + (table.keyIsRowid ? table.primaryKey : []) + rowidNames).sorted()
+        guard !table.uniqueness.contains(where: dependsOnOthers) else { return nil }
+        let names = table.uniqueness.flatMap(\.terms).map(\.text)
+        return Set(names + (table.keyIsRowid ? table.primaryKey : []) + rowidNames).sorted()
     }
 
     /// Notes the rows in the way, in place of those noted for the row before this one.
@@ -76,8 +110,14 @@ extension TriggerWriter {
         let past = mayNest ? " AND at < \(now)" : ""
         return [
             "DELETE FROM historyd_conflict WHERE \(ofThisShape)\(past)",
-            "INSERT INTO historyd_conflict \(rows.joined(separator: " UNION "))",
+            "INSERT INTO historyd_conflict " + (rows.count == 1 ? rows[0] : onlyOnce(rows)),
         ]
+    }
+
+    /// A row that is in the way twice. (UNION would keep both where an index has a value otherwise than
+    /// the table, as a virtual column's 0.0 and 0.)
+    private func onlyOnce(_ rows: [String]) -> String {
+        "SELECT * FROM (\(rows.joined(separator: " UNION ALL "))) GROUP BY 2 COLLATE BINARY"
     }
 
     /// The columns by which a noted row is looked up again: its rowid, or the first of its key.
@@ -112,7 +152,7 @@ extension TriggerWriter {
             // The column on the left gives the collation: ours takes bytes for bytes.
             + ["historyd_conflict.object IS \(key(row))"]
         let gone = "NOT EXISTS (SELECT 1 FROM \(tableAsRow) WHERE \(lookup.joined(separator: " AND ")))"
-        let ownKey = "historyd_conflict.object IS \(key("NEW"))"
+        let ownKey = "historyd_conflict.object IS \(keyOfNew)"
         let isReplaced =
             hasOnlyOwnKey && !table.refersToItself ? ownKey : tookPlaceOfKey ? "(\(ownKey) OR \(gone))" : gone
         return isReplaced + (updated.map { " AND updating IS \($0)" } ?? "")

@@ -19,16 +19,16 @@ struct TriggerWriter {
                 "insert", "AFTER INSERT", when: nil,
                 !rivals.isEmpty && !mustForgetNotes
                     // One statement is cheaper than two, and this one runs for each row.
-                    ? [record("\(replacedRows()) UNION ALL SELECT \(values(.insert, key("NEW"), "NULL"))")]
-                    : settleConflicts() + [record(.insert, key("NEW"), "NULL")]),
+                    ? [record("\(replacedRows()) UNION ALL SELECT \(values(.insert, keyOfNew, "NULL"))")]
+                    : settleConflicts() + [record(.insert, keyOfNew, "NULL")]),
             trigger(
                 "update", "AFTER UPDATE", when: "\(sameKey) AND \(somethingChanged)",
-                [record(.update, key("NEW"), changedColumns)]),
+                [record(.update, keyOfNew, changedColumns)]),
             trigger(
                 "rekey", "AFTER UPDATE" + of(keyNames), when: "NOT \(sameKey)",
                 forget(key("OLD")) + settleConflicts(whileUpdating: key("OLD")) + [
                     record(.delete, key("OLD"), tombstone("OLD")),
-                    record(.insert, key("NEW"), "NULL"),
+                    record(.insert, keyOfNew, "NULL"),
                 ]),
             trigger(
                 "delete", "AFTER DELETE", when: nil,
@@ -46,16 +46,18 @@ struct TriggerWriter {
                     when: "(" + rivals.map(\.exists).joined(separator: " OR ") + ")", note(rivals)),
                 trigger(
                     "before_update", "BEFORE UPDATE" + of(namesThatConflict),
-                    when: "(" + rivals.map(\.existsForUpdate).joined(separator: " OR ") + ")",
+                    when: "(" + rivals.map(\.existsForUpdate).joined(separator: " OR ") + ")" + allColumns,
                     note(rivals, sparing: "OLD")),
             ]
             if table.refersToItself {
-                // What a changed key does to the rows that refer to it comes before the rekey is
-                // recorded, and must not find the row gone from its old key.
-                triggers.append(
+                // What a changed key or a delete does to the rows that refer to it comes before it is
+                // recorded, and must not find the row gone.
+                triggers += [
                     trigger(
                         "before_rekey", "BEFORE UPDATE" + of(keyNames), when: "NOT \(sameKey)",
-                        forget(key("OLD"))))
+                        forget(key("OLD"))),
+                    trigger("before_delete", "BEFORE DELETE", when: nil, forget(key("OLD"))),
+                ]
             }
             if !hasOnlyOwnKey {
                 triggers.append(
@@ -122,6 +124,16 @@ struct TriggerWriter {
             let anyNull = columns.map { "\($0) IS NULL" }.joined(separator: " OR ")
             return "CASE WHEN \(anyNull) THEN 'rowid:' || \(rowid(row)) ELSE \(list) END"
         }
+    }
+
+    /// NEW's identity once it is written. A value out of a virtual REAL column is a real in NEW, and may
+    /// be an integer in the row; so where there are such columns the row itself is asked.
+    var keyOfNew: String {
+        guard table.storeHasVirtualReals, !table.keyIsRowid, entity.key != .rowid else { return key("NEW") }
+        let isNew =
+            table.rowid.map { _ in "\(rowid(row)) = \(rowid("NEW"))" }
+            ?? table.primaryKey.map { "\(column(row, $0)) = \(column("NEW", $0))" }.joined(separator: " AND ")
+        return "coalesce((SELECT \(key(row)) FROM \(tableAsRow) WHERE \(isNew)), \(key("NEW")))"
     }
 
     func column(_ row: String, _ name: String) -> String { "\(row).\(SQLText.name(name))" }

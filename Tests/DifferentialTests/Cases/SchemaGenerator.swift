@@ -25,6 +25,7 @@ struct SchemaGenerator {
     private mutating func table(_ name: String) -> SQL {
         var table = TableModel(name: name)
         let isStrict = dice.once(in: 6)
+        table.isStrict = isStrict
         let isWide = dice.once(in: 40)
         let count = isWide ? dice.number(60...200) : dice.number(1...5)
         var names = dice.shuffled(Self.columnNames)
@@ -128,15 +129,28 @@ struct SchemaGenerator {
 
     /// Points to an earlier table, or to its own: what cascades goes one way only.
     private mutating func foreignKey(of table: TableModel) -> [String] {
-        let parent = dice.one(of: tables + [table])
+        // In a foreign key's action such a table is the row before or after the change: then all its rows
+        // refer to each other.
+        let parents = tables + (["new", "old"].contains(table.name) ? [] : [table])
+        guard !parents.isEmpty else { return [] }
+        let parent = dice.one(of: parents)
         let key = parent.primaryKey.isEmpty ? parent.uniques.first ?? [] : parent.primaryKey
         let own = table.writable.map(\.name)
         guard !key.isEmpty, key.count <= own.count else { return [] }
-        let columns = dice.shuffled(own).prefix(key.count).map(SQL.quoted).joined(separator: ", ")
+        let columns = Array(dice.shuffled(own).prefix(key.count))
+        // What such a column holds SQLite converts as the one that refers to it does, in the row that
+        // triggers see.
+        let convertsNothing = ["", "ANY", "BLOB"]
+        let type = { (table: TableModel, name: String) in table.columns.first { $0.name == name }?.type ?? "" }
+        guard
+            zip(columns, key).allSatisfy({
+                !convertsNothing.contains(type(parent, $1)) || convertsNothing.contains(type(table, $0))
+            })
+        else { return [] }
         let actions = ["CASCADE", "CASCADE", "SET NULL", "SET DEFAULT", "RESTRICT", "NO ACTION"]
         let deferred = dice.once(in: 4) ? " DEFERRABLE INITIALLY DEFERRED" : ""
         return [
-            "FOREIGN KEY (\(columns)) REFERENCES \(parent.quoted) (\(key.map(SQL.quoted).joined(separator: ", ")))"
+            "FOREIGN KEY (\(columns.map(SQL.quoted).joined(separator: ", "))) REFERENCES \(parent.quoted) (\(key.map(SQL.quoted).joined(separator: ", ")))"
                 + " ON DELETE \(dice.one(of: actions)) ON UPDATE \(dice.one(of: actions))\(deferred)"
         ]
     }

@@ -1,7 +1,7 @@
 /// Statements that change rows, in all forms that SQL has for it.
 struct StatementGenerator {
     var dice: Dice
-    let tables: [TableModel]
+    var tables: [TableModel]
 
     mutating func statement() -> SQL {
         let table = dice.one(of: tables)
@@ -104,9 +104,11 @@ struct StatementGenerator {
         let source = dice.one(of: tables)
         let columns = columns(of: table)
         let values = columns.map { column in
-            let other = source.columns.first { $0.isPicky == column.isPicky && $0.type == column.type }
+            // What a virtual REAL column gives, SQLite stores as an integer or not as it happens.
+            let sources = source.columns.filter { !$0.isGenerated || $0.type != "REAL" }
+            let other = sources.first { $0.isPicky == column.isPicky && $0.type == column.type }
             return dice.one(of: [
-                (column.isPicky ? other : dice.one(of: source.columns))?.quoted ?? "2",
+                (column.isPicky ? other : dice.one(of: sources))?.quoted ?? "2",
                 Values.literal(column, &dice),
             ])
         }

@@ -47,6 +47,19 @@ final class Subject {
         return connection
     }
 
+    /// The triggers on a table that are not the application's.
+    func ownTriggers(of table: String) throws -> [String] {
+        let literal = table.split(separator: "'", omittingEmptySubsequences: false).joined(separator: "''")
+        let rows = try observer.rows(
+            """
+            SELECT name FROM sqlite_schema WHERE type = 'trigger' AND substr(name, 1, 9) = 'historyd_'
+            AND tbl_name = '\(literal)'
+            """)
+        return (rows ?? []).compactMap {
+            if case .text(let name) = $0[0] { String(decoding: name, as: UTF8.self) } else { nil }
+        }
+    }
+
     func disconnect() { writers = [:] }
 
     /// The schema's text, as the application wrote it.
