@@ -34,16 +34,18 @@ extension TriggerWriter {
         }
     }
 
-    /// The names by which a statement can set a new key. A name that is no column's is never found
-    /// among those that a statement sets, unless it is the rowid's.
-    var keyNames: [String] {
-        table.keyIsRowid || keyColumns.isEmpty || table.keyMayBeNull ? keyColumns + rowidNames : keyColumns
+    /// The names by which a statement can set a new key; nil where it may use any.
+    var keyNames: [String]? {
+        let isRowid = table.keyIsRowid || keyColumns.isEmpty || table.keyMayBeNull
+        return isRowid ? rowidNames.map { keyColumns + $0 } : keyColumns
     }
 
-    /// The names by which a statement can set the rowid.
-    var rowidNames: [String] {
-        let taken = Set(table.columns.map { $0.name.lowercased() })
-        return table.rowid == nil ? [] : ["rowid", "_rowid_", "oid"].filter { !taken.contains($0) }
+    /// The names by which a statement can set the rowid, none of which need be a column's; nil where one
+    /// is, which may be renamed at any time, and set the rowid free.
+    var rowidNames: [String]? {
+        let names = ["rowid", "_rowid_", "oid"]
+        guard table.rowid != nil else { return [] }
+        return table.columns.contains { names.contains($0.name.lowercased()) } ? nil : names
     }
 
     var sameKey: String {

@@ -92,7 +92,7 @@ extension TriggerWriter {
 
     /// The columns of which one must be set for another row to be in the way; nil where any may do.
     var namesThatConflict: [String]? {
-        guard !table.uniqueness.contains(where: dependsOnOthers) else { return nil }
+        guard !table.uniqueness.contains(where: dependsOnOthers), let rowidNames else { return nil }
         let names = table.uniqueness.flatMap(\.terms).map(\.text)
         return Set(names + (table.keyIsRowid ? table.primaryKey : []) + rowidNames).sorted()
     }

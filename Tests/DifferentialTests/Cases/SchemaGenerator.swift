@@ -138,15 +138,9 @@ struct SchemaGenerator {
         let own = table.writable.map(\.name)
         guard !key.isEmpty, key.count <= own.count else { return [] }
         let columns = Array(dice.shuffled(own).prefix(key.count))
-        // What such a column holds SQLite converts as the one that refers to it does, in the row that
-        // triggers see.
-        let convertsNothing = ["", "ANY", "BLOB"]
-        let type = { (table: TableModel, name: String) in table.columns.first { $0.name == name }?.type ?? "" }
-        guard
-            zip(columns, key).allSatisfy({
-                !convertsNothing.contains(type(parent, $1)) || convertsNothing.contains(type(table, $0))
-            })
-        else { return [] }
+        // SQLite converts the key as the column does that refers to it, in the row that triggers see.
+        let convertsAlike = zip(columns, key).allSatisfy { table.affinity(of: $0) == parent.affinity(of: $1) }
+        guard convertsAlike else { return [] }
         let actions = ["CASCADE", "CASCADE", "SET NULL", "SET DEFAULT", "RESTRICT", "NO ACTION"]
         let deferred = dice.once(in: 4) ? " DEFERRABLE INITIALLY DEFERRED" : ""
         return [

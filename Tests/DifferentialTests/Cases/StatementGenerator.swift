@@ -68,7 +68,10 @@ struct StatementGenerator {
 
     private mutating func update(_ table: TableModel) -> SQL {
         let assignments = dice.some(of: table.writable).prefix(3).map { column in
-            let other = column.isPicky ? column : dice.one(of: table.columns)
+            // What a virtual REAL column gives, a column that converts nothing stores as it happens.
+            let convertsNothing = table.affinity(of: column.name) == "BLOB"
+            let sources = table.columns.filter { !convertsNothing || !$0.isGenerated || $0.type != "REAL" }
+            let other = column.isPicky ? column : dice.one(of: sources)
             let value = dice.one(of: [
                 Values.literal(column, &dice), Values.literal(column, &dice), other.quoted,
                 "\(column.quoted) + 1", "\(column.quoted)",

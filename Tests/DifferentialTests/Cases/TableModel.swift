@@ -28,6 +28,15 @@ struct TableModel {
         uniques = uniques.map { $0.map { $0 == column ? name : $0 } }
     }
 
+    /// How a column converts what it is given (https://www.sqlite.org/datatype3.html).
+    func affinity(of name: String) -> String {
+        let type = columns.first { $0.name == name }?.type ?? ""
+        if type.contains("INT") { return "INTEGER" }
+        if type.contains("CHAR") || type == "TEXT" { return "TEXT" }
+        if ["", "BLOB", "ANY"].contains(type) { return "BLOB" }
+        return type == "REAL" ? "REAL" : "NUMERIC"
+    }
+
     func isPicky(_ name: String) -> Bool { columns.first { $0.name == name }?.isPicky ?? true }
 
     /// The name that reaches the rowid, if any does.

@@ -19,7 +19,10 @@ extension Run {
         if let table = alteration.droppedTable { try leaveOut(table) }
         follow(alteration)
         try readAnew()
-        if alteration.endsRecording { try refresh() }
+        if alteration.endsRecording {
+            try refresh()
+            try twin.keepRowids()
+        }
     }
 
     /// The rows that go with a table are no changes; what foreign keys do to others is.
