@@ -40,6 +40,8 @@ typedef struct Connection {
     int references; /* one for each function registered */
     char author[MAX_NAME + 1];
     char context[MAX_NAME + 1];
+    /* SQLite forbids to carry a connection across a fork, and asking each time is a system call. */
+    int process;
     unsigned session;           /* random; tells this connection's keys from all others' */
     unsigned long long serial;  /* counts the keys given out */
     char origin[2 * MAX_NAME + 96];
@@ -124,33 +126,71 @@ static int isNewestOurs(sqlite3 *db, Connection *c) {
     return ours;
 }
 
-static void rememberTransaction(sqlite3 *db, Connection *c) {
-    const char *schema;
-    c->writingCount = 0;
-    for (int i = 0; i < MAX_SCHEMAS && (schema = schemaName(db, i)) != NULL; i++) {
-        if (sqlite3_txn_state(db, schema) != SQLITE_TXN_WRITE) continue;
-        c->writing[c->writingCount] = i;
-        c->versions[c->writingCount++] = dataVersion(db, schema);
-    }
+static void rememberSchema(sqlite3 *db, Connection *c, int index) {
+    for (int i = 0; i < c->writingCount; i++)
+        if (c->writing[i] == index) return;
+    c->writing[c->writingCount] = index;
+    c->versions[c->writingCount++] = dataVersion(db, schemaName(db, index));
 }
 
-static long long millisecondsSince1970(void) {
+/* What is written to by now. */
+static void rememberWritten(sqlite3 *db, Connection *c, int first) {
+    const char *schema;
+    for (int i = first; i < MAX_SCHEMAS && (schema = schemaName(db, i)) != NULL; i++)
+        if (sqlite3_txn_state(db, schema) == SQLITE_TXN_WRITE) rememberSchema(db, c, i);
+}
+
+static void rememberTransaction(sqlite3 *db, Connection *c) {
+    c->writingCount = 0;
+    rememberWritten(db, c, 0);
+}
+
+/* A store that the transaction came to later may be the only one that it commits to, where a
+ * rollback to a savepoint takes back what it did to the others. The first two are main and temp. */
+static void rememberAttached(sqlite3 *db, Connection *c) {
+    if (schemaName(db, 2) != NULL) rememberWritten(db, c, 0);
+}
+
+static long long millisecondsSince1970(clockid_t clock) {
     struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
+    clock_gettime(clock, &now);
     return (long long)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-static void makeOrigin(Connection *c, long long now) {
-    c->originLength = snprintf(
-        c->origin, sizeof c->origin, "%08x.%llx\t%d\t%lld\t%s%s%s", c->session, ++c->serial,
-        (int)getpid(), now, c->author, c->context[0] ? "\t" : "", c->context);
-    c->verified = now;
+static char *appendText(char *end, const char *text) {
+    size_t length = strlen(text);
+    memcpy(end, text, length + 1);
+    return end + length;
+}
+
+static char *appendNumber(char *end, unsigned long long number, unsigned base) {
+    char digits[24];
+    int count = 0;
+    do digits[count++] = "0123456789abcdef"[number % base]; while ((number /= base) != 0);
+    while (count > 0) *end++ = digits[--count];
+    *end = 0;
+    return end;
+}
+
+/* Each transaction of a writer pays for this, and printf would take several times as long. */
+static void makeOrigin(Connection *c) {
+    long long now = millisecondsSince1970(CLOCK_REALTIME);
+    char *end = appendNumber(c->origin, c->session, 16);
+    end = appendNumber(appendText(end, "."), ++c->serial, 16);
+    end = appendNumber(appendText(end, "\t"), (unsigned)c->process, 10);
+    end = appendNumber(appendText(end, "\t"), now < 0 ? 0 : (unsigned long long)now, 10);
+    end = appendText(appendText(end, "\t"), c->author);
+    if (c->context[0]) end = appendText(appendText(end, "\t"), c->context);
+    c->originLength = (int)(end - c->origin);
 }
 
 /* Whether the last key is the running transaction's. After a rollback it may serve once more (its
  * changes are gone), but not with a time long past: hence a look at the store now and then. */
-static int isCurrent(sqlite3 *db, Connection *c, long long now) {
+static int isCurrent(sqlite3 *db, Connection *c) {
     if (!isUncommitted(db, c)) return 0;
+    rememberAttached(db, c);
+    /* To some milliseconds, but for a fraction of the price. */
+    long long now = millisecondsSince1970(CLOCK_REALTIME_COARSE);
     if (now - c->verified > -1000 && now - c->verified < 1000) return 1;
     c->verified = now;
     return isNewestOurs(db, c);
@@ -168,19 +208,20 @@ static void compileOption(sqlite3_context *call, int count, sqlite3_value **valu
     }
     if (c->author[0] == 0) {
         /* Undeclared; what was written so far, none can be declared for later. */
-        if (!isUncommitted(db, c)) {
-            rememberTransaction(db, c);
-            for (int i = 0; i < c->writingCount; i++)
-                c->newest[i] = newestChange(db, schemaName(db, c->writing[i]));
-        }
+        int known = isUncommitted(db, c) ? c->writingCount : 0;
+        if (known > 0) rememberAttached(db, c);
+        else rememberTransaction(db, c);
+        for (int i = known; i < c->writingCount; i++)
+            c->newest[i] = newestChange(db, schemaName(db, c->writing[i]));
         return;
     }
-    long long now = millisecondsSince1970();
-    if (!isCurrent(db, c, now)) {
+    if (!isCurrent(db, c)) {
         rememberTransaction(db, c);
-        makeOrigin(c, now);
+        makeOrigin(c);
+        c->verified = millisecondsSince1970(CLOCK_REALTIME_COARSE);
     }
-    sqlite3_result_text(call, c->origin, c->originLength, SQLITE_TRANSIENT);
+    /* It lives as long as the function, and changes with the next transaction at the earliest. */
+    sqlite3_result_text(call, c->origin, c->originLength, SQLITE_STATIC);
 }
 
 /* Whether a transaction is open that has already recorded changes, under the author declared or
@@ -249,8 +290,8 @@ static int findLastChange(sqlite3 *db, Connection *c, const char *schema, sqlite
     int rc;
     int open = isRecording(db, c);
     sqlite3_int64 newest = 0;
-    int sessionLength = snprintf(session, sizeof session, "%08x.", c->session);
-    int currentLength = snprintf(current, sizeof current, "%08x.%llx\t", c->session, c->serial);
+    int sessionLength = snprintf(session, sizeof session, "%x.", c->session);
+    int currentLength = snprintf(current, sizeof current, "%x.%llx\t", c->session, c->serial);
     char *sql = sqlite3_mprintf(
         "SELECT id, origin FROM \"%w\".historyd_change WHERE id > ?1 ORDER BY id DESC", schema);
     if (sql == NULL) return SQLITE_NOMEM;
@@ -362,6 +403,7 @@ int sqlite3_history_init(sqlite3 *db, char **error, const struct sqlite3_api_rou
     if (c == NULL) return SQLITE_NOMEM;
     memset(c, 0, sizeof *c);
     c->references = 1;
+    c->process = (int)getpid();
     sqlite3_randomness(sizeof c->session, &c->session);
     rc = overrideCompileOption(db, c);
     for (unsigned i = 0; i < sizeof functions / sizeof functions[0] && rc == SQLITE_OK; i++) {

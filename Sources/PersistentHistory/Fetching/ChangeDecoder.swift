@@ -48,9 +48,10 @@ struct ChangeDecoder {
         case .update:
             properties = changedProperties(statement, entity)
         case .delete where !entity.preserved.isEmpty:
-            tombstone = Tombstone(
-                values: Array(zip(entity.preserved, try list(statement, 4, count: entity.preserved.count))),
-                deletedDate: time)
+            let values =
+                entity.hasPlainTombstone
+                ? [value(statement, 4)] : try list(statement, 4, count: entity.preserved.count)
+            tombstone = Tombstone(values: Array(zip(entity.preserved, values)), deletedDate: time)
         case .delete: break
         }
         return HistoryChange(

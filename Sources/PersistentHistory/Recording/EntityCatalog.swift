@@ -30,6 +30,8 @@ struct EntityDefinition: Codable {
     /// Whether `key` is one column stored as it is.
     let plainKey: Bool
     let preserve: [String]
+    /// Absent until format 2.
+    let plainTombstone: Bool?
 
     static func text(_ entity: Entity) throws -> String {
         let key: [String]? =
@@ -42,7 +44,8 @@ struct EntityDefinition: Codable {
         if case .column = entity.key { isPlain = true }
         let definition = EntityDefinition(
             columns: entity.columns.map { Column(name: $0.name, type: $0.declaredType) },
-            key: key, plainKey: isPlain, preserve: entity.preserved.map(\.name))
+            key: key, plainKey: isPlain, preserve: entity.preserved.map(\.name),
+            plainTombstone: entity.hasPlainTombstone)
         let encoder = JSONEncoder()
         encoder.outputFormatting = .sortedKeys
         return String(decoding: try encoder.encode(definition), as: UTF8.self)
@@ -68,6 +71,7 @@ struct EntityDefinition: Codable {
             }
         return Entity(
             shape: shape, name: name, columns: columns, key: key,
-            preserved: columns.filter { preserve.contains($0.name) })
+            preserved: columns.filter { preserve.contains($0.name) },
+            hasPlainTombstone: definition.plainTombstone ?? false)
     }
 }

@@ -8,7 +8,7 @@
 /// that is the text the extension gives (key, process, time, author, context), another one for each
 /// SQL transaction; for an undeclared one the time in milliseconds.
 enum RecordingFormat {
-    static let version: Int64 = 2
+    static let version: Int64 = 3
 
     /// The number that triggers ask `sqlite_compileoption_get` for. "HIST" in ASCII.
     static let originRequest = 1_212_765_012

@@ -34,7 +34,7 @@ struct TableSchema: Sendable {
     let key: Entity.Key
     /// Whether a column of the primary key may be null.
     let keyMayBeNull: Bool
-    /// The name that reaches the rowid; nil for a WITHOUT ROWID table, or where columns hide it.
+    /// What reaches the rowid, as it stands in SQL; nil for a WITHOUT ROWID table, or where columns hide it.
     let rowid: String?
     /// Whether the primary key is the rowid itself.
     let keyIsRowid: Bool
@@ -46,6 +46,8 @@ struct TableSchema: Sendable {
     let hasBeforeTriggers: Bool
     /// Whether foreign keys lead from the table back to it, so that removing a row may remove others.
     let refersToItself: Bool
+    /// Whether any table of the store has a virtual generated column with a REAL affinity.
+    let storeHasVirtualReals: Bool
 
     /// Reads a table by its name, which SQLite takes in any case.
     ///
@@ -97,7 +99,8 @@ struct TableSchema: Sendable {
             try keyIsRowid && sql.uppercased().contains("AUTOINCREMENT")
             && db.tableExists("sqlite_sequence")
         keyMayBeNull = !withoutRowid && !keyIsRowid && keyRows.contains { !($0["notnull"] as Bool) }
-        rowid = withoutRowid ? nil : Self.rowidName(hiddenBy: columns.map(\.name))
+        let rowidName = Self.rowidName(hiddenBy: columns.map(\.name))
+        rowid = withoutRowid ? nil : rowidName ?? (keyIsRowid ? SQLText.name(primaryKey[0]) : nil)
 
         if primaryKey.isEmpty {
             key = .rowid
@@ -135,6 +138,18 @@ struct TableSchema: Sendable {
                     SELECT 1 FROM descendants WHERE name = lower(?1)
                     """,
                 arguments: [found]) != nil
+        storeHasVirtualReals = try Self.hasVirtualReals(db)
+    }
+
+    /// REAL, FLOAT and DOUBLE, by the rules of https://www.sqlite.org/datatype3.html.
+    private static func hasVirtualReals(_ db: Database) throws -> Bool {
+        try Int.fetchOne(
+            db,
+            sql: """
+                SELECT 1 FROM main.sqlite_schema s, pragma_table_xinfo(s.name) c
+                WHERE s.type = 'table' AND s.rootpage > 0 AND s.sql LIKE '%AS%(%' AND c.hidden = 2
+                AND (c.type LIKE '%REAL%' OR c.type LIKE '%FLOA%' OR c.type LIKE '%DOUB%') LIMIT 1
+                """) != nil
     }
 
     private static func refuse(_ name: String, type: String) throws {
@@ -196,8 +211,9 @@ struct TableSchema: Sendable {
                 hint: "Its columns are \(known.map { "\"\($0.name)\"" }.joined(separator: ", ")).")
         }
         let wanted = Set(names.map { $0.lowercased() })
+        let preserved = known.filter { wanted.contains($0.name.lowercased()) }
         return Entity(
-            shape: shape, name: name, columns: known, key: key,
-            preserved: known.filter { wanted.contains($0.name.lowercased()) })
+            shape: shape, name: name, columns: known, key: key, preserved: preserved,
+            hasPlainTombstone: preserved.count == 1)
     }
 }

@@ -235,7 +235,7 @@ struct Plan {
         }
         if let format, format < RecordingFormat.version {
             // What is noted there lasts no longer than a statement.
-            try db.execute(sql: "DROP TABLE historyd_conflict; \(RecordingFormat.conflicts)")
+            if format < 2 { try db.execute(sql: "DROP TABLE historyd_conflict; \(RecordingFormat.conflicts)") }
             try db.execute(
                 sql: "UPDATE historyd_store SET value = ? WHERE key = 'format'",
                 arguments: [RecordingFormat.version])

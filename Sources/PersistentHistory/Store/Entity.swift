@@ -34,19 +34,25 @@ public final class Entity: Sendable, Hashable {
     public let preserved: [Column]
     /// What all changes of the entity have in common when they are written.
     let json: EntityJSON
+    /// Whether the one preserved column's value is stored as it is, and not as a list.
+    public let hasPlainTombstone: Bool
 
-    public init(shape: Int64, name: String, columns: [Column], key: Key, preserved: [Column]) {
+    public init(
+        shape: Int64, name: String, columns: [Column], key: Key, preserved: [Column],
+        hasPlainTombstone: Bool = false
+    ) {
         self.shape = shape
         self.name = name
         self.columns = columns
         self.key = key
         self.preserved = preserved
         json = EntityJSON(name: name, key: key)
+        self.hasPlainTombstone = hasPlainTombstone
     }
 
     public static func == (a: Entity, b: Entity) -> Bool {
         a.shape == b.shape && a.name == b.name && a.columns == b.columns && a.key == b.key
-            && a.preserved == b.preserved
+            && a.preserved == b.preserved && a.hasPlainTombstone == b.hasPlainTombstone
     }
 
     public func hash(into hasher: inout Hasher) {

@@ -1,4 +1,8 @@
-/// What recording costs a writer: the same writes to a tracked store and to its untracked twin.
+/// What recording costs a writer: the same writes to a tracked store and to its untracked twin, and to
+/// one with the least that triggers can do.
+///
+/// The processor's time is what recording takes; the time that passed is what the writer waits, which with
+/// `synchronous=FULL` is the disk's.
 struct RecordingBenchmark {
     private let workplace: Workplace
 
@@ -8,28 +12,34 @@ struct RecordingBenchmark {
         let folder = try workplace.makeFolder("recording")
         defer { Progress.attempt { try workplace.remove(folder) } }
         var figures: [Figure] = []
-        // A round of 500 rows has its checkpoint; where each row waits for the disk, whose pace others
-        // disturb, many short rounds are fairer.
-        for (synchronous, rows, rounds) in [("NORMAL", 500, 9), ("FULL", 40, 25)] {
-            let group = "recording, single-row transactions, WAL, synchronous=\(synchronous), µs each"
-            figures += try measure(group, WriteKind.single, rows: rows, rounds: rounds) {
-                try RecordingSubject($0, in: "\(folder)/\(synchronous)-\($0)", synchronous: synchronous)
+        for columns in [5, 50, 200] {
+            let table = RecordedTable(columns: columns)
+            // A round of 500 rows has its checkpoint; where each row waits for the disk, whose pace others
+            // disturb, many short rounds are fairer.
+            for (synchronous, rows, rounds) in [("NORMAL", 500, 9), ("FULL", 40, 25)] {
+                let name =
+                    "recording, \(columns) columns, single-row transactions, WAL, synchronous=\(synchronous)"
+                figures += try measure(name, WriteKind.single, rows: rows, rounds: rounds) {
+                    try RecordingSubject(
+                        $0, table, in: "\(folder)/\(columns)-\(synchronous)-\($0)", synchronous: synchronous)
+                }
             }
-        }
-        let group = "recording, 20,000 rows in one transaction, µs a row"
-        figures += try measure(group, WriteKind.bulk, rows: 20_000, rounds: 9) {
-            try RecordingSubject($0, in: "\(folder)/bulk-\($0)", synchronous: "NORMAL")
+            let rows = 100_000 / columns
+            let name = "recording, \(columns) columns, \(rows) rows in one transaction, WAL, synchronous=NORMAL"
+            figures += try measure(name, WriteKind.bulk, rows: rows, rounds: 9) {
+                try RecordingSubject($0, table, in: "\(folder)/\(columns)-bulk-\($0)", synchronous: "NORMAL")
+            }
         }
         return figures
     }
 
     private func measure(
-        _ group: String, _ kinds: [WriteKind], rows: Int, rounds: Int,
+        _ name: String, _ kinds: [WriteKind], rows: Int, rounds: Int,
         _ make: (RecordingSubject.Kind) throws -> RecordingSubject
     ) throws -> [Figure] {
         let subjects = try RecordingSubject.Kind.allCases.map(make)
         // By kind of write and by subject, microseconds a row in each round.
-        var times = kinds.map { _ in subjects.map { _ in [Double]() } }
+        var times = kinds.map { _ in subjects.map { _ in [RecordingSubject.Time]() } }
         var turns = Turns(subjects.count)
         for round in 0...rounds {
             for subject in turns.next() {
@@ -40,27 +50,21 @@ struct RecordingBenchmark {
                 }
             }
         }
-        return RecordingSubject.Kind.allCases.indices.dropFirst().flatMap { subject in
-            kinds.indices.map { kind in
-                let values = times[kind].map { Distribution($0).median }
+        return figures("\(name), processor µs a row", kinds, times, \.processor)
+            + figures("\(name), µs a row", kinds, times, \.wall)
+    }
+
+    private func figures(
+        _ group: String, _ kinds: [WriteKind], _ times: [[[RecordingSubject.Time]]],
+        _ clock: (RecordingSubject.Time) -> Double
+    ) -> [Figure] {
+        RecordingSubject.Kind.allCases.enumerated().dropFirst().flatMap { subject, name in
+            kinds.enumerated().map { kind, write in
+                let medians = times[kind].map { Distribution($0.map(clock)).median }
                 return Figure(
-                    group, "\(kinds[kind].rawValue), \(RecordingSubject.Kind.allCases[subject].rawValue)",
-                    values[subject],
-                    .microseconds, against: .init(name: "untracked twin", value: values[0]))
+                    group, "\(write.rawValue), \(name.rawValue)", medians[subject], .microseconds,
+                    against: .init(name: "untracked twin", value: medians[0]))
             }
         }
     }
-}
-
-/// In this order: each finds the rows that it needs, and leaves the table as it was.
-enum WriteKind: String {
-    case insert, update, delete
-    /// Compiled each time, and the triggers with it.
-    case unprepared = "insert, not prepared"
-    case bulkInsert = "inserts"
-    case bulkUpdate = "one update"
-    case bulkDelete = "one delete"
-
-    static let single = [insert, update, delete, unprepared]
-    static let bulk = [bulkInsert, bulkUpdate, bulkDelete]
 }

@@ -25,6 +25,10 @@ struct Case {
     enum Step: Hashable {
         case sql(Writer, SQL)
         case declare(Writer, author: String?, context: String?)
+        /// Done while no transaction is open.
+        case alter(Alteration)
+        /// Tracking is brought up to date, as the daemon does it.
+        case refresh
     }
 
     let seed: UInt64
@@ -34,6 +38,10 @@ struct Case {
     /// Runs when the store is tracked; tracking is then brought up to date, as the daemon does it.
     var later: [SQL]
     var steps: [Step]
+
+    var isAltered: Bool {
+        steps.contains { if case .alter = $0 { true } else { false } }
+    }
 
     /// The script that a person can read, and follow with the shell.
     var script: String {
@@ -57,6 +65,13 @@ struct Case {
             case .sql(let writer, let sql): lines.append("/* \(writer) */ \(sql.text);")
             case .declare(let writer, let author, let context):
                 lines.append("/* \(writer) */ SELECT history_author(\(literal(author)), \(literal(context)));")
+            case .alter(let alteration):
+                if let table = alteration.tableInTheWay {
+                    lines.append("-- drop the triggers of \(SQL.quoted(table)) that are not the application's")
+                }
+                lines += alteration.statements.map { $0 + ";" }
+                if alteration.endsRecording { lines.append("-- bring tracking up to date") }
+            case .refresh: lines.append("-- bring tracking up to date")
             }
         }
         return lines.joined(separator: "\n")

@@ -25,9 +25,16 @@ struct CaseGenerator {
         var statements = StatementGenerator(dice: dice, tables: generator.tables)
         var steps: [Case.Step] = []
         // Statements of several writers in turn: transactions overlap as far as locks allow.
+        let isAltered = statements.dice.once(in: 3)
+        var alterations = AlterationGenerator(dice: statements.dice, tables: generator.tables, schema: tables)
         for _ in 0..<40 {
             let writer = statements.dice.one(of: Case.Writer.allCases)
             steps += turn(of: writer, &statements)
+            if isAltered, alterations.dice.once(in: 6) {
+                steps.append(.alter(alterations.next()))
+                statements.tables = alterations.tables
+            }
+            if isAltered, alterations.dice.once(in: 10) { steps.append(.refresh) }
         }
         return Case(seed: seed, settings: settings, schema: schema, later: later, steps: steps)
     }

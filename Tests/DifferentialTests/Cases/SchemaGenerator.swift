@@ -25,6 +25,7 @@ struct SchemaGenerator {
     private mutating func table(_ name: String) -> SQL {
         var table = TableModel(name: name)
         let isStrict = dice.once(in: 6)
+        table.isStrict = isStrict
         let isWide = dice.once(in: 40)
         let count = isWide ? dice.number(60...200) : dice.number(1...5)
         var names = dice.shuffled(Self.columnNames)
@@ -106,10 +107,7 @@ struct SchemaGenerator {
         if let key { text += " " + key }
         if isWide, key == nil { return text }
         if key == nil, dice.once(in: 5) { text += " NOT NULL" + onConflict() }
-        // What a generated column will be when REPLACE puts a default in place of a null, no trigger can
-        // know before.
-        let mayHaveDefault = !table.columns.contains(where: \.isGenerated)
-        if dice.once(in: 4), mayHaveDefault { text += " DEFAULT (\(Values.literal(column, &dice)))" }
+        if dice.once(in: 4) { text += " DEFAULT (\(Values.literal(column, &dice)))" }
         if dice.once(in: 6) { text += " COLLATE " + dice.one(of: ["NOCASE", "RTRIM", "BINARY"]) }
         if key == nil, dice.once(in: 6) {
             text += " UNIQUE" + onConflict()
@@ -131,21 +129,22 @@ struct SchemaGenerator {
 
     /// Points to an earlier table, or to its own: what cascades goes one way only.
     private mutating func foreignKey(of table: TableModel) -> [String] {
-        // For SQLite's own statements a table named so is the row before or after the change.
-        let parents = (tables + [table]).filter { !["new", "old"].contains($0.name) }
+        // In a foreign key's action such a table is the row before or after the change: then all its rows
+        // refer to each other.
+        let parents = tables + (["new", "old"].contains(table.name) ? [] : [table])
         guard !parents.isEmpty else { return [] }
         let parent = dice.one(of: parents)
         let key = parent.primaryKey.isEmpty ? parent.uniques.first ?? [] : parent.primaryKey
         let own = table.writable.map(\.name)
-        // Foreign keys on columns of type ANY change the old row that triggers see.
-        guard !key.isEmpty, key.count <= own.count,
-            !parent.columns.contains(where: { key.contains($0.name) && $0.type == "ANY" })
-        else { return [] }
-        let columns = dice.shuffled(own).prefix(key.count).map(SQL.quoted).joined(separator: ", ")
+        guard !key.isEmpty, key.count <= own.count else { return [] }
+        let columns = Array(dice.shuffled(own).prefix(key.count))
+        // SQLite converts the key as the column does that refers to it, in the row that triggers see.
+        let convertsAlike = zip(columns, key).allSatisfy { table.affinity(of: $0) == parent.affinity(of: $1) }
+        guard convertsAlike else { return [] }
         let actions = ["CASCADE", "CASCADE", "SET NULL", "SET DEFAULT", "RESTRICT", "NO ACTION"]
         let deferred = dice.once(in: 4) ? " DEFERRABLE INITIALLY DEFERRED" : ""
         return [
-            "FOREIGN KEY (\(columns)) REFERENCES \(parent.quoted) (\(key.map(SQL.quoted).joined(separator: ", ")))"
+            "FOREIGN KEY (\(columns.map(SQL.quoted).joined(separator: ", "))) REFERENCES \(parent.quoted) (\(key.map(SQL.quoted).joined(separator: ", ")))"
                 + " ON DELETE \(dice.one(of: actions)) ON UPDATE \(dice.one(of: actions))\(deferred)"
         ]
     }

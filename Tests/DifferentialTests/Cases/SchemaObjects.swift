@@ -50,7 +50,7 @@ struct SchemaObjects {
             let event = dice.one(of: [
                 "INSERT", "INSERT", "UPDATE", "UPDATE OF \(dice.one(of: table.columns).quoted)", "DELETE",
             ])
-            let body = targets.isEmpty ? "SELECT 1" : action(dice.one(of: targets), table, event)
+            let body = targets.isEmpty ? "SELECT 1" : action(dice.one(of: targets), table, event, isBefore)
             let when =
                 dice.once(in: 4) ? " WHEN \(row(event)).\(dice.one(of: table.writable).quoted) IS NOT 2" : ""
             return SQL(
@@ -61,9 +61,12 @@ struct SchemaObjects {
 
     private func row(_ event: String) -> String { event == "DELETE" ? "OLD" : "NEW" }
 
-    private mutating func action(_ target: TableModel, _ table: TableModel, _ event: String) -> String {
-        // SQLite does not compute generated columns for every BEFORE trigger of an UPSERT.
-        let source = "\(row(event)).\(dice.one(of: table.writable).quoted)"
+    private mutating func action(
+        _ target: TableModel, _ table: TableModel, _ event: String, _ isBefore: Bool
+    ) -> String {
+        // Before an update SQLite computes generated columns of those columns alone that such triggers name.
+        let columns = isBefore && event.hasPrefix("UPDATE") ? table.writable : table.columns
+        let source = "\(row(event)).\(dice.one(of: columns).quoted)"
         let column = dice.one(of: target.writable)
         let or = dice.one(of: ["", "OR IGNORE ", "OR REPLACE "])
         switch dice.number(0...5) {

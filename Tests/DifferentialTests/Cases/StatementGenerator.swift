@@ -1,7 +1,7 @@
 /// Statements that change rows, in all forms that SQL has for it.
 struct StatementGenerator {
     var dice: Dice
-    let tables: [TableModel]
+    var tables: [TableModel]
 
     mutating func statement() -> SQL {
         let table = dice.one(of: tables)
@@ -68,8 +68,10 @@ struct StatementGenerator {
 
     private mutating func update(_ table: TableModel) -> SQL {
         let assignments = dice.some(of: table.writable).prefix(3).map { column in
-            // A trigger sees what comes from a generated column before it is converted.
-            let other = column.isPicky ? column : dice.one(of: table.writable)
+            // What a virtual REAL column gives, a column that converts nothing stores as it happens.
+            let convertsNothing = table.affinity(of: column.name) == "BLOB"
+            let sources = table.columns.filter { !convertsNothing || !$0.isGenerated || $0.type != "REAL" }
+            let other = column.isPicky ? column : dice.one(of: sources)
             let value = dice.one(of: [
                 Values.literal(column, &dice), Values.literal(column, &dice), other.quoted,
                 "\(column.quoted) + 1", "\(column.quoted)",
@@ -105,9 +107,11 @@ struct StatementGenerator {
         let source = dice.one(of: tables)
         let columns = columns(of: table)
         let values = columns.map { column in
-            let other = source.columns.first { $0.isPicky == column.isPicky && $0.type == column.type }
+            // What a virtual REAL column gives, SQLite stores as an integer or not as it happens.
+            let sources = source.columns.filter { !$0.isGenerated || $0.type != "REAL" }
+            let other = sources.first { $0.isPicky == column.isPicky && $0.type == column.type }
             return dice.one(of: [
-                (column.isPicky ? other : dice.one(of: source.columns))?.quoted ?? "2",
+                (column.isPicky ? other : dice.one(of: sources))?.quoted ?? "2",
                 Values.literal(column, &dice),
             ])
         }

@@ -1,7 +1,7 @@
 /// What the generators know of a table that they made.
 struct TableModel {
     struct Column {
-        let name: String
+        var name: String
         let type: String
         let isGenerated: Bool
         /// Whether a value of another type is an error. SQLite does not take back what a statement
@@ -11,15 +11,31 @@ struct TableModel {
         var quoted: String { SQL.quoted(name) }
     }
 
-    let name: String
+    var name: String
     var columns: [Column] = []
     var primaryKey: [String] = []
     var isWithoutRowid = false
+    var isStrict = false
     /// Lists of columns that are unique together, as UPSERT and foreign keys may name them.
     var uniques: [[String]] = []
 
     var quoted: String { SQL.quoted(name) }
     var writable: [Column] { columns.filter { !$0.isGenerated } }
+
+    mutating func rename(_ column: String, to name: String) {
+        for index in columns.indices where columns[index].name == column { columns[index].name = name }
+        primaryKey = primaryKey.map { $0 == column ? name : $0 }
+        uniques = uniques.map { $0.map { $0 == column ? name : $0 } }
+    }
+
+    /// How a column converts what it is given (https://www.sqlite.org/datatype3.html).
+    func affinity(of name: String) -> String {
+        let type = columns.first { $0.name == name }?.type ?? ""
+        if type.contains("INT") { return "INTEGER" }
+        if type.contains("CHAR") || type == "TEXT" { return "TEXT" }
+        if ["", "BLOB", "ANY"].contains(type) { return "BLOB" }
+        return type == "REAL" ? "REAL" : "NUMERIC"
+    }
 
     func isPicky(_ name: String) -> Bool { columns.first { $0.name == name }?.isPicky ?? true }
 

@@ -10,9 +10,11 @@ struct Oracle {
         let context: String?
     }
 
-    let tables: [String: TableShape]
+    var tables: [String: TableShape]
     /// The preserved columns of each table, in table order.
-    let preserved: [String: [String]]
+    var preserved: [String: [String]]
+    /// What the history calls by other names as yet.
+    var names = KnownNames()
     /// Whether foreign keys act. The action on a row that refers to itself comes before the change of
     /// its key is recorded.
     let cascades: Bool
@@ -28,7 +30,9 @@ struct Oracle {
         let changes = transactions.flatMap(\.changes)
         var histories: [ObjectKey: [HistoryChange]] = [:]
         for change in changes {
-            guard tables[change.entity.name] != nil else { return "unknown entity \(change.entity.name)" }
+            guard tables[names.table(change.entity.name)] != nil else {
+                return "unknown entity \(change.entity.name)"
+            }
             histories[key(change), default: []].append(change)
         }
         for (key, changes) in histories {
@@ -71,8 +75,9 @@ struct Oracle {
             case .update:
                 if !exists, cascades, changes.contains(where: { $0.operation == .insert }) { continue }
                 if !exists { return "updated, but it was not there (\(sequence(changes)))" }
-                if change.changedProperties.isEmpty { return "an update of no column" }
-                touched.formUnion(change.changedProperties)
+                let properties = names.columns(change.changedProperties, of: change.entity.name)
+                if properties.isEmpty, !names.isAltered(change.entity.name) { return "an update of no column" }
+                touched.formUnion(properties)
             case .delete:
                 if !exists { return "deleted, but it was not there (\(sequence(changes)))" }
                 exists = false
@@ -85,13 +90,13 @@ struct Oracle {
                 ? "recorded as there (\(sequence(changes))), but gone" : "recorded as gone, but there"
         }
         guard isOldRow, let old, let new else { return nil }
-        let shape = tables[changes[0].entity.name]
+        let shape = tables[names.table(changes[0].entity.name)]
         let different = (shape?.columns ?? []).enumerated().filter { old[$0.offset] != new[$0.offset] }.map(
             \.element)
         if !touched.isSuperset(of: different) {
             return "changed were \(different), recorded \(touched.sorted())"
         }
-        if exact, changes.map(\.changedProperties) != [different] {
+        if exact, changes.map({ names.columns($0.changedProperties, of: $0.entity.name) }) != [Set(different)] {
             return "changed were \(different), recorded \(changes.map(\.changedProperties))"
         }
         return nil
@@ -99,27 +104,27 @@ struct Oracle {
 
     /// A tombstone holds what the row was, where that can be known.
     private func judge(_ delete: HistoryChange, _ row: [Cell]?, _ touched: Set<String>) -> String? {
-        let names = preserved[delete.entity.name] ?? []
-        guard !names.isEmpty else {
+        let preserved = preserved[names.table(delete.entity.name)] ?? []
+        guard !preserved.isEmpty else {
             return delete.tombstone == nil ? nil : "a tombstone, but nothing is preserved"
         }
         guard let tombstone = delete.tombstone else { return "no tombstone" }
-        if tombstone.values.map(\.column.name) != names { return "the tombstone preserves other columns" }
-        guard let row, let shape = tables[delete.entity.name] else { return nil }
-        for (column, value) in tombstone.values where !touched.contains(column.name) {
-            guard let position = shape.columns.firstIndex(of: column.name) else {
-                return "no column \(column.name)"
-            }
+        let columns = tombstone.values.map { names.column($0.column.name, of: delete.entity.name) }
+        if columns != preserved { return "the tombstone preserves other columns: \(columns), not \(preserved)" }
+        guard let row, let shape = tables[names.table(delete.entity.name)] else { return nil }
+        for (column, value) in zip(columns, tombstone.values.map(\.value)) where !touched.contains(column) {
+            guard let position = shape.columns.firstIndex(of: column) else { return "no column \(column)" }
             if row[position] != Cell(value) {
-                return "the tombstone says \(column.name) was \(Cell(value)), it was \(row[position])"
+                return "the tombstone says \(column) was \(Cell(value)), it was \(row[position])"
             }
         }
         return nil
     }
 
-    /// The objects that there are when a history has been followed from its beginning.
-    func objects(after transactions: [HistoryTransaction]) -> Set<ObjectKey> {
-        var objects: Set<ObjectKey> = []
+    /// The objects that there are when a history has been followed from its beginning, or from where
+    /// there were some.
+    func objects(_ known: Set<ObjectKey> = [], after transactions: [HistoryTransaction]) -> Set<ObjectKey> {
+        var objects = known
         for change in transactions.lazy.flatMap(\.changes) {
             if change.operation == .delete { objects.remove(key(change)) } else { objects.insert(key(change)) }
         }
@@ -128,7 +133,7 @@ struct Oracle {
 
     func key(_ change: HistoryChange) -> ObjectKey {
         ObjectKey(
-            table: change.entity.name, isRowid: change.objectID.isRowID,
+            table: names.table(change.entity.name), isRowid: change.objectID.isRowID,
             values: change.objectID.values.map { Cell($0) })
     }
 

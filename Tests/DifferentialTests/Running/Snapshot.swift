@@ -5,6 +5,8 @@ struct ObjectKey: Hashable, CustomStringConvertible {
     let isRowid: Bool
     let values: [Cell]
 
+    func moved(to table: String) -> ObjectKey { ObjectKey(table: table, isRowid: isRowid, values: values) }
+
     var description: String { "\(table)\(isRowid ? " rowid" : "") \(values)" }
 }
 
@@ -76,6 +78,12 @@ struct Snapshot: Equatable {
     private(set) var rows: [ObjectKey: [Cell]] = [:]
 
     init() {}
+
+    func without(_ table: String) -> Snapshot {
+        var rest = self
+        rest.rows = rows.filter { $0.key.table != table }
+        return rest
+    }
 
     /// Nil while another has a lock.
     init?(_ tables: [TableShape], _ connection: Connection) throws {

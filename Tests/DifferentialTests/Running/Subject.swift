@@ -47,6 +47,19 @@ final class Subject {
         return connection
     }
 
+    /// The triggers on a table that are not the application's.
+    func ownTriggers(of table: String) throws -> [String] {
+        let literal = table.split(separator: "'", omittingEmptySubsequences: false).joined(separator: "''")
+        let rows = try observer.rows(
+            """
+            SELECT name FROM sqlite_schema WHERE type = 'trigger' AND substr(name, 1, 9) = 'historyd_'
+            AND tbl_name = '\(literal)'
+            """)
+        return (rows ?? []).compactMap {
+            if case .text(let name) = $0[0] { String(decoding: name, as: UTF8.self) } else { nil }
+        }
+    }
+
     func disconnect() { writers = [:] }
 
     /// The schema's text, as the application wrote it.
@@ -67,10 +80,11 @@ final class Subject {
             AND substr(name, 1, 7) <> 'sqlite_' AND NOT EXISTS (SELECT 1 FROM pragma_index_list(l.name))
             AND NOT EXISTS (SELECT 1 FROM pragma_table_xinfo(l.name) WHERE pk)
             """)
-        for (number, row) in (tables ?? []).enumerated() {
-            guard case .text(let name) = row[0] else { continue }
-            let table = SQL.quoted(String(decoding: name, as: UTF8.self))
-            try observer.execute("CREATE INDEX \"twin \(number)\" ON \(table) ((0)) WHERE 0")
+        for row in tables ?? [] {
+            guard case .text(let text) = row[0] else { continue }
+            let name = String(decoding: text, as: UTF8.self)
+            try observer.execute(
+                "CREATE INDEX \(SQL.quoted("twin " + name)) ON \(SQL.quoted(name)) ((0)) WHERE 0")
         }
     }
 }

@@ -1,0 +1,102 @@
+/// How an update says which columns changed: a bit for each, in an integer; for a wide table in
+/// several integers, with commas between them.
+enum ChangedColumns {
+    /// Columns that fit into the bits of an integer.
+    static let mostBits = 62
+
+    /// The positions of the changed columns, in table order.
+    static func positions(_ detail: HistoryValue) -> [Int] {
+        switch detail {
+        case .integer(let bits): return positions(bits)
+        case .text(let text):
+            let groups = text.utf8.split(separator: UInt8(ascii: ","))
+            guard groups.count > 1 else {
+                // Until format 2: a digit for each column.
+                return text.utf8.enumerated().filter { $1 == UInt8(ascii: "1") }.map(\.offset)
+            }
+            return groups.enumerated().flatMap { group, digits in
+                positions(Int64(String(decoding: digits, as: UTF8.self)) ?? 0).map { group * mostBits + $0 }
+            }
+        case .null, .real, .blob: return []
+        }
+    }
+
+    private static func positions(_ bits: Int64) -> [Int] { (0..<mostBits).filter { bits >> $0 & 1 == 1 } }
+}
+
+extension TriggerWriter {
+    /// The columns of the key; empty where the rowid is all a row is known by.
+    private var keyColumns: [String] {
+        switch entity.key {
+        case .rowid: []
+        case .column(let name): [name]
+        case .columns(let names): names
+        }
+    }
+
+    /// The names by which a statement can set a new key; nil where it may use any.
+    var keyNames: [String]? {
+        let isRowid = table.keyIsRowid || keyColumns.isEmpty || table.keyMayBeNull
+        return isRowid ? rowidNames.map { keyColumns + $0 } : keyColumns
+    }
+
+    /// The names by which a statement can set the rowid, none of which need be a column's; nil where one
+    /// is, which may be renamed at any time, and set the rowid free.
+    var rowidNames: [String]? {
+        let names = ["rowid", "_rowid_", "oid"]
+        guard table.rowid != nil else { return [] }
+        return table.columns.contains { names.contains($0.name.lowercased()) } ? nil : names
+    }
+
+    var sameKey: String {
+        guard !keyColumns.isEmpty else { return "(\(rowid("OLD")) = \(rowid("NEW")))" }
+        let same = keyColumns.map { name in "NOT \(differs(name))" }
+        // A row whose key has a null in it is known by its rowid.
+        let sameRow = table.keyMayBeNull ? same + ["\(rowid("OLD")) = \(rowid("NEW"))"] : same
+        return "(" + sameRow.joined(separator: " AND ") + ")"
+    }
+
+    /// Exact, where the column's own comparison may not be: `COLLATE NOCASE` says 'a' is 'A'.
+    func differs(_ name: String) -> String {
+        let (old, new) = (column("OLD", name), column("NEW", name))
+        let values = "\(old) IS NOT \(new) COLLATE BINARY"
+        let keepsStorageClass = table.columns.first { $0.name == name }?.keepsStorageClass ?? false
+        return keepsStorageClass ? "(\(values) OR typeof(\(old)) <> typeof(\(new)))" : "(\(values))"
+    }
+
+    /// A statement that changes nothing is no change; but a column that came after the triggers
+    /// can not be compared, and its changes must not be lost.
+    var somethingChanged: String {
+        let altered =
+            "(SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = \(SQLText.literal(table.name))) IS NOT \(SQLText.literal(table.sql))"
+        let known = compared.map { differs($0.name) }
+        return "(" + (known.isEmpty ? "" : SQLText.balanced(known, "OR") + " OR ") + altered + ")"
+    }
+
+    var changedColumns: String {
+        stride(from: 0, to: table.columns.count, by: ChangedColumns.mostBits).map { first in
+            bits(of: compared.filter { first..<first + ChangedColumns.mostBits ~= $0.position }, from: first)
+        }
+        .joined(separator: " || ',' || ")
+    }
+
+    /// A bit for each column that changed. Most updates of a wide table change few columns: comparing is
+    /// the cheaper half, so that of a part where none changed no bits are made.
+    private func bits(of columns: [(position: Int, name: String)], from first: Int) -> String {
+        let parts = stride(from: 0, to: columns.count, by: 16).map { columns[$0..<min($0 + 16, columns.count)] }
+        let bits = parts.map { part in
+            let bits = SQLText.balanced(
+                part.map { "CASE WHEN \(differs($0.name)) THEN \(1 << ($0.position - first)) ELSE 0 END" }
+                    .map { "(\($0))" }, "|")
+            guard compared.count > 16 else { return bits }
+            return
+                "(CASE WHEN \(SQLText.balanced(part.map { differs($0.name) }, "OR")) THEN \(bits) ELSE 0 END)"
+        }
+        return bits.isEmpty ? "0" : SQLText.balanced(bits, "|")
+    }
+
+    /// All columns but those of the key: where that changes, it is another row.
+    private var compared: [(position: Int, name: String)] {
+        table.columns.enumerated().map { ($0, $1.name) }.filter { !keyColumns.contains($0.1) }
+    }
+}

@@ -1,0 +1,198 @@
+/// The rows in the way of one that is written: found, noted before, and recorded as deleted if they are gone after.
+extension TriggerWriter {
+    /// One constraint's view of the rows that stand in the way of NEW.
+    struct Rival {
+        let condition: String
+        let exists: String
+        let existsForUpdate: String
+    }
+
+    /// The table as our subqueries name it: NEW and OLD must stay the trigger's rows.
+    var row: String {
+        ["new", "old"].contains(table.name.lowercased()) ? "historyd_row" : SQLText.name(table.name)
+    }
+
+    var tableAsRow: String { "\(SQLText.name(table.name)) AS \(row)" }
+
+    var rivals: [Rival] {
+        var rivals: [Rival] = []
+        if table.rowid != nil {
+            let (old, new) = (rowid("OLD"), rowid("NEW"))
+            rivals.append(rival("\(rowid(row)) = \(new)", changed: "\(new) IS NOT \(old)"))
+        }
+        for uniqueness in table.uniqueness {
+            rivals.append(rival(condition(uniqueness), changed: changed(uniqueness)))
+            if let condition = conditionWithDefaults(uniqueness) {
+                rivals.append(rival(condition, changed: "1"))
+            }
+        }
+        return rivals
+    }
+
+    func rival(_ condition: String, changed: String) -> Rival {
+        let exists = "EXISTS (SELECT 1 FROM \(tableAsRow) WHERE \(condition))"
+        return Rival(condition: condition, exists: exists, existsForUpdate: "((\(changed)) AND \(exists))")
+    }
+
+    func isPlain(_ uniqueness: TableSchema.Uniqueness) -> Bool {
+        uniqueness.condition == nil && !uniqueness.terms.contains(where: \.isExpression)
+    }
+
+    func condition(_ uniqueness: TableSchema.Uniqueness) -> String {
+        let terms = uniqueness.terms.map { term -> String in
+            let collation = "COLLATE \(SQLText.name(term.collation))"
+            return term.isExpression
+                ? "(\(term.text)) = \(onNew(term.text)) \(collation)"
+                : "\(column(row, term.text)) = \(coming(term.text)) \(collation)"
+        }
+        let partial = uniqueness.condition.map { ["(\($0))", onNew($0)] } ?? []
+        return (terms + partial).joined(separator: " AND ")
+    }
+
+    /// Nobody can say before what is computed of a default that will stand in for a null. Then any row
+    /// may be in the way that agrees with the rest: what is noted and stays is not recorded.
+    func conditionWithDefaults(_ uniqueness: TableSchema.Uniqueness) -> String? {
+        let nulls = table.columns.filter { $0.defaultForNull != nil }.map {
+            "\(column("NEW", $0.name)) IS NULL"
+        }
+        guard !nulls.isEmpty, table.columns.contains(where: \.isGenerated), dependsOnOthers(uniqueness) else {
+            return nil
+        }
+        let plain = TableSchema.Uniqueness(
+            terms: uniqueness.terms.filter { !$0.isExpression && !isGenerated($0.text) }, condition: nil)
+        let rest = plain.terms.isEmpty ? "" : " AND " + condition(plain)
+        return "(" + nulls.joined(separator: " OR ") + ")" + rest
+    }
+
+    /// Whether other columns than those it names decide who is in the way.
+    private func dependsOnOthers(_ uniqueness: TableSchema.Uniqueness) -> Bool {
+        !isPlain(uniqueness) || uniqueness.terms.contains { isGenerated($0.text) }
+    }
+
+    /// Before an update SQLite gives NEW those columns alone that a trigger names, and generated ones are
+    /// computed of what is there. So all are named, to no other effect; from the 33rd on all are there.
+    var allColumns: String {
+        guard table.uniqueness.contains(where: dependsOnOthers) else { return "" }
+        return " AND coalesce(1, "
+            + table.columns.prefix(32).map { column("NEW", $0.name) }.joined(separator: ", ")
+            + ")"
+    }
+
+    private func isGenerated(_ name: String) -> Bool {
+        table.columns.contains { $0.name == name && $0.isGenerated }
+    }
+
+    func changed(_ uniqueness: TableSchema.Uniqueness) -> String {
+        guard isPlain(uniqueness) else { return "1" }
+        return uniqueness.terms.map {
+            "\(coming($0.text)) IS NOT \(column("OLD", $0.text)) COLLATE BINARY"
+        }
+        .joined(separator: " OR ")
+    }
+
+    /// The columns of which one must be set for another row to be in the way; nil where any may do.
+    var namesThatConflict: [String]? {
+        guard !table.uniqueness.contains(where: dependsOnOthers), let rowidNames else { return nil }
+        let names = table.uniqueness.flatMap(\.terms).map(\.text)
+        return Set(names + (table.keyIsRowid ? table.primaryKey : []) + rowidNames).sorted()
+    }
+
+    /// Notes the rows in the way, in place of those noted for the row before this one.
+    func note(_ rivals: [Rival], sparing own: String? = nil) -> [String] {
+        let notSelf = own.map { " AND NOT (\(key(row)) IS \(key($0)))" } ?? ""
+        let locators = locators(of: row)
+        let empty = Array(repeating: "NULL", count: 4 - locators.count)
+        let at = mayNest ? now : "NULL"
+        let rows = rivals.map { each in
+            "SELECT \(entity.shape), \(key(row)), \(tombstone(row)), \(at), \(own.map(key) ?? "NULL"), "
+                + "\((locators + empty).joined(separator: ", ")) FROM \(tableAsRow) WHERE \(each.condition)\(notSelf)"
+        }
+        let past = mayNest ? " AND at < \(now)" : ""
+        return [
+            "DELETE FROM historyd_conflict WHERE \(ofThisShape)\(past)",
+            "INSERT INTO historyd_conflict " + (rows.count == 1 ? rows[0] : onlyOnce(rows)),
+        ]
+    }
+
+    /// A row that is in the way twice. (UNION would keep both where an index has a value otherwise than
+    /// the table, as a virtual column's 0.0 and 0.)
+    private func onlyOnce(_ rows: [String]) -> String {
+        "SELECT * FROM (\(rows.joined(separator: " UNION ALL "))) GROUP BY 2 COLLATE BINARY"
+    }
+
+    /// The columns by which a noted row is looked up again: its rowid, or the first of its key.
+    func locators(of row: String) -> [String] {
+        table.rowid != nil ? [rowid(row)] : table.primaryKey.prefix(4).map { column(row, $0) }
+    }
+
+    /// Whether rows of the table may be written between a row's note and its settling: by a BEFORE
+    /// trigger of the application's, or by a foreign key's action. What is noted then must stay, and
+    /// only what is of the past goes.
+    var mayNest: Bool { table.hasBeforeTriggers || table.refersToItself }
+
+    var ofThisShape: String { "shape = \(entity.shape)" }
+
+    /// Whether nothing but a row of the same key can stand in a row's way.
+    var hasOnlyOwnKey: Bool {
+        if table.keyIsRowid { return table.uniqueness.isEmpty }
+        // Keys that only a collation takes for the same are two objects.
+        guard case .column = entity.key, table.rowid == nil, table.uniqueness.count == 1 else { return false }
+        return table.uniqueness[0].terms.allSatisfy { $0.collation == "BINARY" }
+    }
+
+    /// Which of the noted rows are gone.
+    ///
+    /// A noted row whose delete was recorded is forgotten by that, so that one that is gone was
+    /// replaced; one with NEW's own key is gone when NEW has just taken its place.
+    ///
+    /// - Parameter updated: Only what was noted for the update of this row.
+    private func isReplaced(tookPlaceOfKey: Bool, whileUpdating updated: String?) -> String {
+        let lookup =
+            locators(of: row).enumerated().map { "\($1) IS historyd_conflict.k\($0)" }
+            // The column on the left gives the collation: ours takes bytes for bytes.
+            + ["historyd_conflict.object IS \(key(row))"]
+        let gone = "NOT EXISTS (SELECT 1 FROM \(tableAsRow) WHERE \(lookup.joined(separator: " AND ")))"
+        let ownKey = "historyd_conflict.object IS \(keyOfNew)"
+        let isReplaced =
+            hasOnlyOwnKey && !table.refersToItself ? ownKey : tookPlaceOfKey ? "(\(ownKey) OR \(gone))" : gone
+        return isReplaced + (updated.map { " AND updating IS \($0)" } ?? "")
+    }
+
+    /// The deletes of the noted rows that are gone, as rows to be recorded.
+    func replacedRows(tookPlaceOfKey: Bool = true, whileUpdating updated: String? = nil) -> String {
+        // Where older notes are kept, the newest of a row counts.
+        let newest =
+            mayNest
+            ? " AND NOT EXISTS (SELECT 1 FROM historyd_conflict AS historyd_newer WHERE historyd_newer.shape = historyd_conflict.shape"
+                + " AND historyd_newer.object IS historyd_conflict.object AND historyd_newer.rowid > historyd_conflict.rowid)"
+            : ""
+        return
+            "SELECT \(values(.delete, "object", "tombstone")) FROM historyd_conflict WHERE \(ofThisShape) AND "
+            + isReplaced(tookPlaceOfKey: tookPlaceOfKey, whileUpdating: updated) + newest
+    }
+
+    /// Records the noted rows that are gone, and forgets what was noted.
+    ///
+    /// Both statements cost little where nothing was noted: they run for each row.
+    func settleConflicts(tookPlaceOfKey: Bool = true, whileUpdating updated: String? = nil) -> [String] {
+        guard !rivals.isEmpty else { return [] }
+        let settled = record(replacedRows(tookPlaceOfKey: tookPlaceOfKey, whileUpdating: updated))
+        if !mustForgetNotes { return [settled] }
+        guard mayNest else { return [settled, "DELETE FROM historyd_conflict WHERE \(ofThisShape)"] }
+        // A row that was recorded as gone is gone, whatever else it was noted for.
+        let forgotten =
+            "DELETE FROM historyd_conflict WHERE \(ofThisShape) AND object IN "
+            + "(SELECT object FROM historyd_conflict WHERE \(ofThisShape) AND "
+            + isReplaced(tookPlaceOfKey: tookPlaceOfKey, whileUpdating: updated) + ")"
+        return [settled, forgotten]
+    }
+
+    /// What is left of a row with the same key is harmless: that row is there, until its delete is
+    /// recorded or it stands in the way again.
+    var mustForgetNotes: Bool { !hasOnlyOwnKey || mayNest }
+
+    /// A row whose delete is recorded must not be recorded again as replaced.
+    func forget(_ key: String) -> [String] {
+        rivals.isEmpty ? [] : ["DELETE FROM historyd_conflict WHERE \(ofThisShape) AND object IS \(key)"]
+    }
+}

@@ -1,0 +1,107 @@
+/// A change of the schema amid the writes.
+enum Alteration: Hashable {
+    case addColumn(table: String, column: String, definition: String)
+    case renameColumn(table: String, from: String, to: String)
+    case dropColumn(table: String, column: String)
+    case renameTable(from: String, to: String)
+    case dropTable(String)
+    /// Dropped, and created as it was at first.
+    case makeAnew(table: String, create: String)
+
+    var statements: [String] {
+        switch self {
+        case .addColumn(let table, let column, let definition):
+            ["ALTER TABLE \(SQL.quoted(table)) ADD COLUMN \(SQL.quoted(column)) \(definition)"]
+        case .renameColumn(let table, let from, let to):
+            ["ALTER TABLE \(SQL.quoted(table)) RENAME COLUMN \(SQL.quoted(from)) TO \(SQL.quoted(to))"]
+        case .dropColumn(let table, let column):
+            ["ALTER TABLE \(SQL.quoted(table)) DROP COLUMN \(SQL.quoted(column))"]
+        case .renameTable(let from, let to):
+            ["ALTER TABLE \(SQL.quoted(from)) RENAME TO \(SQL.quoted(to))"]
+        case .dropTable(let table): ["DROP TABLE \(SQL.quoted(table))"]
+        case .makeAnew(let table, let create): ["DROP TABLE \(SQL.quoted(table))", create]
+        }
+    }
+
+    /// The table whose triggers are in the way: a column that they name can not be dropped.
+    var tableInTheWay: String? {
+        if case .dropColumn(let table, _) = self { table } else { nil }
+    }
+
+    var droppedTable: String? {
+        switch self {
+        case .dropTable(let table), .makeAnew(let table, _): table
+        case .addColumn, .renameColumn, .dropColumn, .renameTable: nil
+        }
+    }
+
+    /// Whether nothing is recorded until tracking is brought up to date, as the contract says.
+    var endsRecording: Bool {
+        switch self {
+        case .dropColumn, .makeAnew: true
+        case .addColumn, .renameColumn, .renameTable, .dropTable: false
+        }
+    }
+}
+
+/// Makes alterations, and keeps the models as the tables are after them.
+struct AlterationGenerator {
+    var dice: Dice
+    var tables: [TableModel]
+    /// The statements that made the tables that still have their names, with what they make.
+    private var origins: [String: (create: String, model: TableModel)]
+    private var number = 0
+
+    init(dice: Dice, tables: [TableModel], schema: [SQL]) {
+        self.dice = dice
+        self.tables = tables
+        let pairs = zip(tables, schema).map { ($0.name, (create: $1.text, model: $0)) }
+        origins = Dictionary(uniqueKeysWithValues: pairs)
+    }
+
+    mutating func next() -> Alteration {
+        number += 1
+        let index = dice.number(0...tables.count - 1)
+        let table = tables[index]
+        let column = dice.one(of: table.columns)
+        switch dice.number(0...11) {
+        case 0...3:
+            let type = dice.one(of: table.isStrict ? ["TEXT", "ANY"] : ["TEXT", "", "NUMERIC"])
+            let isGenerated = dice.once(in: 6)
+            let added = TableModel.Column(
+                name: "added \(number)", type: type, isGenerated: isGenerated, isPicky: false)
+            var definition = type
+            if isGenerated {
+                definition += " AS (typeof(\(column.quoted)))"
+            } else if dice.once(in: 2) {
+                definition += " DEFAULT " + dice.one(of: ["'a'", "1", "'it''s'"])
+                if dice.once(in: 2) { definition += " NOT NULL" }
+            }
+            tables[index].columns.append(added)
+            return .addColumn(table: table.name, column: added.name, definition: definition)
+        case 4...6:
+            let name = "renamed \(number)"
+            tables[index].rename(column.name, to: name)
+            return .renameColumn(table: table.name, from: column.name, to: name)
+        case 7 where table.writable.contains { $0.name != column.name }:
+            // What is in a key or an index SQLite does not drop.
+            tables[index].columns.removeAll { $0.name == column.name }
+            return .dropColumn(table: table.name, column: column.name)
+        case 8, 9:
+            let name = dice.one(of: ["moved \(number)", "it's \(number)", "Été\(number)"])
+            tables[index].name = name
+            origins[table.name] = nil
+            return .renameTable(from: table.name, to: name)
+        case 10 where tables.count > 1:
+            tables.remove(at: index)
+            origins[table.name] = nil
+            return .dropTable(table.name)
+        default:
+            guard let origin = origins[table.name] else {
+                return .addColumn(table: table.name, column: "never \(number)", definition: "")
+            }
+            tables[index] = origin.model
+            return .makeAnew(table: table.name, create: origin.create)
+        }
+    }
+}

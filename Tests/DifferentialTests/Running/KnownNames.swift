@@ -1,0 +1,45 @@
+/// How the history calls what has been altered since tracking was brought up to date: as it was known.
+struct KnownNames {
+    private var tables: [String: String] = [:]
+    private var columns: [String: [String: String]] = [:]
+    /// Tables as they are called now. What may have changed in them is not known in full, so that any
+    /// update of theirs is recorded.
+    private var altered: Set<String> = []
+    private var mayBeAny = false
+    /// Columns without a name in the history, by the table as it is called now.
+    private var unknown: [String: Set<String>] = [:]
+
+    /// A table as it is called now.
+    func table(_ known: String) -> String { tables[known] ?? known }
+
+    func column(_ known: String, of table: String) -> String { columns[table]?[known] ?? known }
+
+    /// The columns that a change may mean. Any change may be one of columns that have no name yet.
+    func columns(_ known: [String], of table: String) -> Set<String> {
+        Set(known.map { column($0, of: table) }).union(unknown[self.table(table)] ?? [])
+    }
+
+    func isAltered(_ known: String) -> Bool { mayBeAny || altered.contains(table(known)) }
+
+    mutating func alter(_ alteration: Alteration) {
+        switch alteration {
+        case .addColumn(let table, let column, _):
+            altered.insert(table)
+            unknown[table, default: []].insert(column)
+        case .renameColumn(let table, let from, let to):
+            altered.insert(table)
+            if unknown[table]?.remove(from) != nil { unknown[table]?.insert(to) }
+            let known = known(table)
+            let column = columns[known]?.first { $0.value == from }?.key ?? from
+            columns[known, default: [:]][column] = to
+        case .renameTable(let from, let to):
+            // Those that refer to it are written anew as well.
+            mayBeAny = true
+            unknown[to] = unknown.removeValue(forKey: from)
+            tables[known(from)] = to
+        case .dropColumn, .dropTable, .makeAnew: break
+        }
+    }
+
+    private func known(_ table: String) -> String { tables.first { $0.value == table }?.key ?? table }
+}

@@ -1,0 +1,86 @@
+import PersistentHistory
+
+/// The schema is altered, and later tracking is brought up to date.
+extension Run {
+    /// Where nobody has a transaction open: who is allowed to alter then is another question.
+    mutating func alter(_ alteration: Alteration) throws {
+        guard underWay.isEmpty else { return }
+        // What is known of a table goes with its triggers.
+        if alteration.endsRecording { try refresh() }
+        let isAltered = try alter(alteration, tracked)
+        guard try alter(alteration, twin) == isAltered || hasParted else {
+            throw Failure(
+                kind: .twin,
+                description:
+                    "\(alteration.statements): only the \(isAltered ? "tracked" : "untracked") store was altered"
+            )
+        }
+        guard isAltered else { return }
+        if let table = alteration.droppedTable { try leaveOut(table) }
+        follow(alteration)
+        try readAnew()
+        if alteration.endsRecording {
+            try refresh()
+            try twin.keepRowids()
+        }
+    }
+
+    /// The rows that go with a table are no changes; what foreign keys do to others is.
+    private mutating func leaveOut(_ table: String) throws {
+        shapes.removeAll { $0.name == table }
+        snapshot = snapshot.without(table)
+        objects = objects.filter { $0.table != table }
+        try compare([SQL("DROP TABLE \(table)")], by: authors[.plain])
+    }
+
+    /// - Returns: Whether SQLite allowed it.
+    private func alter(_ alteration: Alteration, _ subject: Subject) throws -> Bool {
+        var statements = alteration.statements
+        if subject.isTracked, let table = alteration.tableInTheWay {
+            statements = try subject.ownTriggers(of: table).map { "DROP TRIGGER \($0)" } + statements
+        }
+        let writer = try subject.writer(.plain)
+        for sql in ["BEGIN IMMEDIATE"] + statements + ["COMMIT"] {
+            let outcome = writer.run(sql)
+            if !outcome.succeeded {
+                if writer.isInTransaction { try writer.execute("ROLLBACK") }
+                return false
+            }
+        }
+        return true
+    }
+
+    private mutating func follow(_ alteration: Alteration) {
+        oracle.names.alter(alteration)
+        switch alteration {
+        case .renameColumn(let table, let from, let to):
+            oracle.preserved[table] = oracle.preserved[table]?.map { $0 == from ? to : $0 }
+        case .dropColumn(let table, let column): oracle.preserved[table]?.removeAll { $0 == column }
+        case .renameTable(let from, let to):
+            oracle.preserved[to] = oracle.preserved.removeValue(forKey: from)
+            objects = Set(objects.map { $0.table == from ? $0.moved(to: to) : $0 })
+        case .addColumn, .dropTable, .makeAnew: break
+        }
+    }
+
+    /// The same rows, as the tables show them now.
+    private mutating func readAnew() throws {
+        shapes = try TableShape.all(tracked.observer)
+        oracle.tables = Dictionary(uniqueKeysWithValues: shapes.map { ($0.name, $0) })
+        guard let now = try Snapshot(shapes, tracked.observer) else {
+            throw Connection.Failure(description: "A lock that nobody can have.")
+        }
+        snapshot = now
+    }
+
+    mutating func refresh() throws {
+        guard underWay.isEmpty else { return }
+        try Tracking.refresh(tracked.path)
+        oracle.names = KnownNames()
+        for shape in shapes {
+            oracle.preserved[shape.name] = shape.columns.filter {
+                oracle.preserved[shape.name]?.contains($0) ?? false
+            }
+        }
+    }
+}
