@@ -20,7 +20,7 @@ install-text = install -D -m 644 $(1) $(2) && \
 # One process for each group: tests of one process share its few threads, and those that compute
 # would keep those waiting that listen to a daemon.
 TESTGROUPS = PersistentHistoryTests DifferentialTests \
-	HistoryConfigurationTests|HistoryControlTests|HistoryPluginsTests|HistoryDaemonTests \
+	HistoryConfigurationTests|HistoryControlTests|HistoryPluginsTests|HistoryDaemonTests|BenchTests \
 	BlackBoxTests|SystemdTests
 test-command = $(SWIFT) test --skip-build --disable-xctest
 run-tests = $(if $(TESTFLAGS),$(test-command) $(1) $(TESTFLAGS),@failed=; \
@@ -28,11 +28,12 @@ run-tests = $(if $(TESTFLAGS),$(test-command) $(1) $(TESTFLAGS),@failed=; \
 	$(test-command) --filter "$$group" $(1) || failed=1; done; [ -z "$$failed" ])
 
 .DEFAULT_GOAL := help
-.PHONY: help dependencies build debug test test-differential torture run bench bench-cleaning install uninstall \
+.PHONY: help dependencies build debug test test-differential torture run bench install uninstall \
 	tsan asan lint format security clean
 
 help: ## List what can be made.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-zA-Z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@echo "  NAME of a part:    $(BENCHPARTS)"
 
 dependencies: ## Install the Debian packages that are missing.
 	@if ! command -v dpkg-query >/dev/null; then \
@@ -74,13 +75,28 @@ torture: debug ## Torment the daemon for MINUTES (10), and print what became of 
 run: debug ## Run the daemon on a small store of its own in .run, ready to be tried.
 	@config/sample/run .build/debug .run
 
-bench: dependencies ## Run the benchmarks, built for use.
-	$(SWIFT) build -c release --static-swift-stdlib --product historyd
-	$(SWIFT) build -c release --static-swift-stdlib --product historyd-bench
+# What is compared to is written in C: it needs the least that can be needed.
+bench-programs = $(foreach program,consumer plugin,$(CC) -std=gnu11 -O2 -Wall -Wextra -Werror \
+	-o $(1)/bench-$(program) Sources/BenchPrograms/$(program).c -lsqlite3 &&) true
+BENCHPARTS = latency backlog recording idle cleaning
+
+.PHONY: bench-build bench-compare bench-NAME $(BENCHPARTS:%=bench-%)
+bench: bench-build ## Measure everything. BENCHFLAGS="--rounds 3 --name before"; --help tells of all.
 	.build/release/historyd-bench $(BENCHFLAGS)
 
-bench-cleaning: ## Measure what a writer feels of a cleanup of 5,000,000 changes.
-	$(MAKE) bench BENCHFLAGS="--only cleaning"
+bench-NAME: ## Measure one part: NAME is one of those listed below.
+	@echo "NAME is one of: $(BENCHPARTS)" >&2; exit 64
+
+$(BENCHPARTS:%=bench-%): bench-%: bench-build
+	.build/release/historyd-bench $* $(BENCHFLAGS)
+
+bench-compare: ## Compare the last two runs, or those of the names A= and B=.
+	.build/release/historyd-bench compare $(A) $(B)
+
+bench-build: dependencies
+	$(SWIFT) build -c release --static-swift-stdlib --product historyd
+	$(SWIFT) build -c release --static-swift-stdlib --product historyd-bench
+	$(call bench-programs,.build/release)
 
 install: ## Install what was built. DESTDIR=, PREFIX=, UNITDIR=, BINDIR= (where the programs are).
 	@for file in historyd historyctl libhistory.so; do [ -e $(BINDIR)/$$file ] || \

@@ -113,6 +113,8 @@ let package = Package(
             ],
             swiftSettings: strict),
         .testTarget(
+            name: "BenchTests", dependencies: ["historyd-bench", "TestSupport"], swiftSettings: strict),
+        .testTarget(
             name: "BlackBoxTests", dependencies: ["TestSupport", "PersistentHistory"], exclude: ["Clients"],
             swiftSettings: strict),
         .testTarget(

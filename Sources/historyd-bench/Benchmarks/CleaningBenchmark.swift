@@ -9,13 +9,10 @@ struct CleaningBenchmark {
     private let changes: Int
     private let commits: Int
 
-    /// - Parameters:
-    ///   - changes: What there is to be deleted.
-    ///   - commits: In each round.
-    init(_ workplace: Workplace, changes: Int, commits: Int) {
+    init(_ workplace: Workplace, _ sizes: Sizes) {
         self.workplace = workplace
-        self.changes = changes
-        self.commits = commits
+        changes = sizes.cleaned
+        commits = sizes.commits
     }
 
     /// The time from one commit to the next.

@@ -9,9 +9,12 @@ final class Workplace: Sendable {
     static let children = Locked<Set<pid_t>>([])
 
     let folder: String
-    /// This program's own file, which is also the plugin and the bare loops.
+    /// This program's own file.
     let bench: String
     let historyd: String
+    /// The programs in C.
+    let consumer: String
+    let plugin: String
 
     /// - Parameter historyd: The daemon to measure; nil for the one beside this program.
     init(historyd given: String?) throws {
@@ -20,8 +23,10 @@ final class Workplace: Sendable {
         let folder = bench.split(separator: "/", omittingEmptySubsequences: false).dropLast().joined(
             separator: "/")
         historyd = given ?? "\(folder)/historyd"
-        guard file.isExecutableFile(atPath: historyd) else {
-            throw BenchError("There is no program \"\(historyd)\": `make bench` builds it.")
+        consumer = "\(folder)/bench-consumer"
+        plugin = "\(folder)/bench-plugin"
+        for program in [historyd, consumer, plugin] where !file.isExecutableFile(atPath: program) {
+            throw BenchError("There is no program \"\(program)\": `make bench` builds it.")
         }
         let parent = getenv("TMPDIR").map { String(cString: $0) } ?? "/tmp"
         var template = Array("\(parent)/historyd-bench.XXXXXX".utf8CString)

@@ -24,10 +24,12 @@ enum BenchStore {
     }
 }
 
-/// Makes single-row transactions as a declared author, each with the next key.
+/// Makes transactions as a declared author, each row with the next key.
 final class StoreWriter {
     private let connection: Connection
     private let insert: Statement
+    private let begin: Statement
+    private let end: Statement
     private(set) var last: Int64
 
     init(_ path: String, synchronous: String) throws {
@@ -36,6 +38,8 @@ final class StoreWriter {
         try connection.execute("PRAGMA synchronous = \(synchronous)")
         try connection.declareAuthor(BenchStore.writer)
         insert = try Statement(connection, BenchStore.insert)
+        begin = try Statement(connection, "BEGIN")
+        end = try Statement(connection, "COMMIT")
         last = try connection.number("SELECT max(id) FROM item")
     }
 
@@ -43,6 +47,18 @@ final class StoreWriter {
     func commit() throws -> Int64 {
         last += 1
         try insert.run(last)
+        return Clock.now
+    }
+
+    /// Inserts rows in one transaction.
+    func commit(rows: Int) throws -> Int64 {
+        guard rows > 1 else { return try commit() }
+        try begin.run()
+        for _ in 0..<rows {
+            last += 1
+            try insert.run(last)
+        }
+        try end.run()
         return Clock.now
     }
 }
