@@ -2,12 +2,13 @@ import ArgumentParser
 
 /// The parts of a run.
 enum Part: String, CaseIterable, ExpressibleByArgument {
-    case latency, backlog, recording, idle, cleaning
+    case latency, backlog, writer, idle, recording, cleaning
 
     var summary: String {
         switch self {
         case .latency: "from a commit to who is told of it"
         case .backlog: "transactions worked off in a second, and the memory afterwards"
+        case .writer: "what a writer feels of a daemon that is told of its commits, or works off a backlog"
         case .recording: "what the triggers cost a writer"
         case .idle: "memory, threads and wake-ups of a daemon that has nothing to do"
         case .cleaning: "what a writer feels of a cleanup"
@@ -18,6 +19,7 @@ enum Part: String, CaseIterable, ExpressibleByArgument {
         switch self {
         case .latency: try LatencyBenchmark(workplace, sizes).run()
         case .backlog: Findings(figures: try BacklogBenchmark(workplace, sizes).run())
+        case .writer: Findings(figures: try WriterBenchmark(workplace, sizes).run())
         case .recording: Findings(figures: try RecordingBenchmark(workplace).run())
         case .idle: Findings(figures: try IdleBenchmark(workplace, sizes).run())
         case .cleaning: Findings(figures: try CleaningBenchmark(workplace, sizes).run())

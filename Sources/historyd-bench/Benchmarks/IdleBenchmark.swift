@@ -19,7 +19,7 @@ struct IdleBenchmark {
         defer { Progress.attempt { try daemon.stop() } }
         let consumer = try ConsumerProcess(.watch, stores[1], workplace)
         defer { consumer.end() }
-        let idle = try Child([workplace.bench, "idle"])
+        let idle = try Child([workplace.bench, "wait"])
         defer { idle.end() }
         // Each has worked, and has come to rest again.
         for (writer, stamps) in zip(writers, [daemon.stamps, consumer.stamps]) {

@@ -41,6 +41,16 @@ final class StampReader {
         return poll(&source, 1, milliseconds) > 0
     }
 
+    /// Takes all there are.
+    ///
+    /// - Returns: the last one.
+    @discardableResult
+    func discard() throws(BenchError) -> Stamp? {
+        var last: Stamp?
+        while wait(milliseconds: 0) { last = try next() }
+        return last
+    }
+
     func next() throws(BenchError) -> Stamp {
         let size = MemoryLayout<Stamp>.size
         while end - start < size { try fill() }
