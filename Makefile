@@ -78,7 +78,7 @@ run: debug ## Run the daemon on a small store of its own in .run, ready to be tr
 # What is compared to is written in C: it needs the least that can be needed.
 bench-programs = $(foreach program,consumer plugin,$(CC) -std=gnu11 -O2 -Wall -Wextra -Werror \
 	-o $(1)/bench-$(program) Sources/BenchPrograms/$(program).c -lsqlite3 &&) true
-BENCHPARTS = latency backlog writer idle recording cleaning
+BENCHPARTS = latency backlog scale writer idle recording cleaning
 
 .PHONY: bench-build bench-compare bench-NAME $(BENCHPARTS:%=bench-%)
 bench: bench-build ## Measure everything. BENCHFLAGS="--rounds 3 --name before"; --help tells of all.
@@ -88,7 +88,11 @@ bench-NAME: ## Measure one part: NAME is one of those listed below.
 	@echo "NAME is one of: $(BENCHPARTS)" >&2; exit 64
 
 $(BENCHPARTS:%=bench-%): bench-%: bench-build
-	.build/release/historyd-bench $* $(BENCHFLAGS)
+	.build/release/historyd-bench $* $(PARTFLAGS) $(BENCHFLAGS)
+# A part by itself may take its time.
+bench-scale: PARTFLAGS = --history 10000000
+bench-idle: PARTFLAGS = --seconds 60
+bench-cleaning: PARTFLAGS = --cleaned 5000000
 
 bench-compare: ## Compare the last two runs, or those of the names A= and B=.
 	.build/release/historyd-bench compare $(A) $(B)

@@ -2,12 +2,13 @@ import ArgumentParser
 
 /// The parts of a run.
 enum Part: String, CaseIterable, ExpressibleByArgument {
-    case latency, backlog, writer, idle, recording, cleaning
+    case latency, backlog, scale, writer, idle, recording, cleaning
 
     var summary: String {
         switch self {
         case .latency: "from a commit to who is told of it"
         case .backlog: "transactions worked off in a second, and the memory afterwards"
+        case .scale: "what many consumers, many stores or a long history cost"
         case .writer: "what a writer feels of a daemon that is told of its commits, or works off a backlog"
         case .recording: "what the triggers cost a writer"
         case .idle: "memory, threads and wake-ups of a daemon that has nothing to do"
@@ -19,6 +20,7 @@ enum Part: String, CaseIterable, ExpressibleByArgument {
         switch self {
         case .latency: try LatencyBenchmark(workplace, sizes).run()
         case .backlog: Findings(figures: try BacklogBenchmark(workplace, sizes).run())
+        case .scale: Findings(figures: try ScaleBenchmark(workplace, sizes).run())
         case .writer: Findings(figures: try WriterBenchmark(workplace, sizes).run())
         case .recording: Findings(figures: try RecordingBenchmark(workplace).run())
         case .idle: Findings(figures: try IdleBenchmark(workplace, sizes).run())
@@ -41,6 +43,15 @@ struct Sizes: ParsableArguments {
     @Option(help: "Changes of the backlog of transactions of 1,000.")
     var changes = 1_000_000
 
+    @Option(help: "Consumers of one store.")
+    var consumers = 1000
+
+    @Option(help: "Stores of one daemon.")
+    var stores = 1000
+
+    @Option(help: "Transactions of a long history. It takes a gigabyte for 10,000,000.")
+    var history = 1_000_000
+
     @Option(help: "Seconds for which an idle daemon is watched.")
     var seconds = 20
 
@@ -48,7 +59,8 @@ struct Sizes: ParsableArguments {
     var cleaned = 2_000_000
 
     func validate() throws {
-        let smallest = min(rounds, commits, backlog, changes, seconds, cleaned)
+        let smallest =
+            [rounds, commits, backlog, changes, consumers, stores, history, seconds, cleaned].min() ?? 0
         guard smallest >= 1 else { throw ValidationError("No number may be smaller than 1.") }
         guard changes.isMultiple(of: 1000), cleaned.isMultiple(of: 1000) else {
             throw ValidationError("--changes and --cleaned must be multiples of 1,000.")
