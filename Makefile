@@ -78,7 +78,7 @@ run: debug ## Run the daemon on a small store of its own in .run, ready to be tr
 # What is compared to is written in C: it needs the least that can be needed.
 bench-programs = $(foreach program,consumer plugin,$(CC) -std=gnu11 -O2 -Wall -Wextra -Werror \
 	-o $(1)/bench-$(program) Sources/BenchPrograms/$(program).c -lsqlite3 &&) true
-BENCHPARTS = latency backlog scale writer idle recording cleaning
+BENCHPARTS = latency backlog replica scale writer idle recording cleaning
 
 .PHONY: bench-build bench-compare bench-NAME $(BENCHPARTS:%=bench-%)
 bench: bench-build ## Measure everything. BENCHFLAGS="--rounds 3 --name before"; --help tells of all.

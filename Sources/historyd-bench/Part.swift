@@ -2,12 +2,13 @@ import ArgumentParser
 
 /// The parts of a run.
 enum Part: String, CaseIterable, ExpressibleByArgument {
-    case latency, backlog, scale, writer, idle, recording, cleaning
+    case latency, backlog, replica, scale, writer, idle, recording, cleaning
 
     var summary: String {
         switch self {
         case .latency: "from a commit to who is told of it"
         case .backlog: "transactions worked off in a second, and the memory afterwards"
+        case .replica: "changed rows that a replica takes in"
         case .scale: "what many consumers, many stores or a long history cost"
         case .writer: "what a writer feels of a daemon that is told of its commits, or works off a backlog"
         case .recording: "what the triggers cost a writer"
@@ -20,6 +21,7 @@ enum Part: String, CaseIterable, ExpressibleByArgument {
         switch self {
         case .latency: try LatencyBenchmark(workplace, sizes).run()
         case .backlog: Findings(figures: try BacklogBenchmark(workplace, sizes).run())
+        case .replica: Findings(figures: try ReplicaBenchmark(workplace, sizes).run())
         case .scale: Findings(figures: try ScaleBenchmark(workplace, sizes).run())
         case .writer: Findings(figures: try WriterBenchmark(workplace, sizes).run())
         case .recording: Findings(figures: try RecordingBenchmark(workplace).run())
@@ -40,7 +42,7 @@ struct Sizes: ParsableArguments {
     @Option(help: "Single-row transactions of the backlog.")
     var backlog = 500_000
 
-    @Option(help: "Changes of the backlog of transactions of 1,000.")
+    @Option(help: "Changes of the backlog of transactions of 1,000 rows, and rows that a replica takes in.")
     var changes = 1_000_000
 
     @Option(help: "Consumers of one store.")

@@ -117,7 +117,7 @@ struct BacklogBenchmark {
         let process = try ConsumerProcess(.drain, store, workplace, plugin: plugin)
         defer { process.end() }
         let last = try readAll(process.stamps, backlog).last
-        return Drain(seconds: Double(last - begin) / 1e9, processor: process.consumer.waitForEnd())
+        return Drain(seconds: Double(last - begin) / 1e9, processor: process.consumer.waitForEnd().processor)
     }
 
     private func readAll(_ stamps: StampReader, _ backlog: Backlog) throws -> (first: Int64, last: Int64) {

@@ -99,10 +99,10 @@ struct ScaleBenchmark {
             figure("from COMMIT to the hook, p99", .microseconds, \.latencies.p99),
             Figure(
                 group, "memory, VmRSS", readings[0].resident, .kibibytes,
-                against: .init(name: baseline, value: readings[1].resident)),
+                against: .init(name: baseline, value: readings[1].resident), aim: .ratioAtMost(2)),
             Figure(
                 group, "threads", readings[0].threads, .count,
-                against: .init(name: baseline, value: readings[1].threads)),
+                against: .init(name: baseline, value: readings[1].threads), aim: .ratioAtMost(2)),
         ]
     }
 }

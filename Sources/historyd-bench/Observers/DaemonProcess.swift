@@ -14,8 +14,7 @@ final class DaemonProcess {
         folder = try workplace.makeFolder("daemon-\(Clock.now)")
         stamps = try StampReader(named: "\(folder)/stamps")
         let configuration = try setup.write(to: folder, command: [workplace.plugin, "\(folder)/stamps"])
-        let log = open("\(folder)/log", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
-        guard log >= 0 else { throw BenchError.system("open the daemon's log") }
+        let log = try FileBytes.create("\(folder)/log")
         defer { close(log) }
         let readiness = try ReadinessSocket("\(folder)/notify")
         started = Clock.now

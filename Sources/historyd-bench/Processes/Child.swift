@@ -56,20 +56,29 @@ final class Child {
         wait()
     }
 
-    /// Waits until it has ended by itself; the processor time that it took, in seconds.
-    func waitForEnd() -> Double {
-        guard isRunning else { return 0 }
+    /// How a program ended.
+    struct End {
+        /// As wait(2) gives it: 0 for success.
+        let status: Int32
+        /// Time on a processor, in seconds.
+        let processor: Double
+    }
+
+    /// Waits until it has ended by itself.
+    func waitForEnd() -> End {
+        guard isRunning else { return End(status: 0, processor: 0) }
         isRunning = false
         return wait()
     }
 
     @discardableResult
-    private func wait() -> Double {
+    private func wait() -> End {
         var status: Int32 = 0
         var usage = rusage()
         while wait4(processID, &status, 0, &usage) < 0, errno == EINTR {}
         Workplace.children.withLock { _ = $0.remove(processID) }
-        return [usage.ru_utime, usage.ru_stime].reduce(0) { $0 + Double($1.tv_sec) + Double($1.tv_usec) / 1e6 }
+        let times = [usage.ru_utime, usage.ru_stime].map { Double($0.tv_sec) + Double($0.tv_usec) / 1e6 }
+        return End(status: status, processor: times[0] + times[1])
     }
 
     /// Both ends of a pipe, which no other child inherits.

@@ -16,6 +16,13 @@ enum FileBytes {
         }
     }
 
+    /// An empty file to write to.
+    static func create(_ path: String) throws(BenchError) -> Int32 {
+        let file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
+        guard file >= 0 else { throw .system("write '\(path)'") }
+        return file
+    }
+
     static func write(_ bytes: [UInt8], to descriptor: Int32) throws(BenchError) {
         var written = 0
         while written < bytes.count {
