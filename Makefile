@@ -76,9 +76,11 @@ run: debug ## Run the daemon on a small store of its own in .run, ready to be tr
 	@config/sample/run .build/debug .run
 
 # What is compared to is written in C: it needs the least that can be needed.
-bench-programs = $(foreach program,consumer plugin,$(CC) -std=gnu11 -O2 -Wall -Wextra -Werror \
-	-o $(1)/bench-$(program) Sources/BenchPrograms/$(program).c -lsqlite3 &&) true
-BENCHPARTS = latency backlog replica scale writer idle recording cleaning
+compile = $(CC) -std=gnu11 -O2 -Wall -Wextra -Werror -o $(1) Sources/BenchPrograms/$(2)
+bench-programs = $(call compile,$(1)/bench-consumer,consumer.c -lsqlite3) && \
+	$(call compile,$(1)/bench-plugin,plugin.c) && \
+	$(call compile,$(1)/bench-pidfd.so,pidfd.c -fPIC -shared)
+BENCHPARTS = latency backlog replica scale idle writer recording cleaning instructions
 
 .PHONY: bench-build bench-compare bench-NAME $(BENCHPARTS:%=bench-%)
 bench: bench-build ## Measure everything. BENCHFLAGS="--rounds 3 --name before"; --help tells of all.

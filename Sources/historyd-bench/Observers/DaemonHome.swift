@@ -4,7 +4,8 @@ import Glibc
 /// A folder with a daemon's configuration and state, for one that works everything off and ends.
 struct DaemonHome {
     let folder: String
-    private let historyd: String
+    /// The program that is run.
+    var historyd: String
     private let configuration: String
 
     init(_ workplace: Workplace, _ setup: DaemonSetup, in folder: String, plugin: [String] = []) throws {
@@ -22,13 +23,14 @@ struct DaemonHome {
 
     /// - Parameter tool: a command that runs the daemon's.
     @discardableResult
-    func runOnce(under tool: [String] = []) throws -> Cost {
+    func runOnce(under tool: [String] = [], environment: [String] = []) throws -> Cost {
         let log = try FileBytes.create("\(folder)/log")
         defer { close(log) }
         let start = Clock.now
         let child = try Child(
             tool + [historyd, "--config", configuration, "--once"],
-            environment: ["STATE_DIRECTORY=\(state)", "RUNTIME_DIRECTORY=\(folder)"], errors: log)
+            environment: ["STATE_DIRECTORY=\(folder)/state", "RUNTIME_DIRECTORY=\(folder)"] + environment,
+            errors: log)
         let end = child.waitForEnd()
         guard end.status == 0 else {
             throw BenchError(
@@ -36,8 +38,6 @@ struct DaemonHome {
         }
         return Cost(seconds: Double(Clock.now - start) / 1e9, processor: end.processor)
     }
-
-    private var state: String { "\(folder)/state" }
 
     /// Keeps the state, and other files of the folder, to come back to.
     func keep(_ files: [String]) throws {

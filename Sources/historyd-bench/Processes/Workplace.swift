@@ -15,6 +15,8 @@ final class Workplace: Sendable {
     /// The programs in C.
     let consumer: String
     let plugin: String
+    /// A library for where valgrind runs the daemon.
+    let pidfd: String
 
     /// - Parameter historyd: The daemon to measure; nil for the one beside this program.
     init(historyd given: String?) throws {
@@ -25,6 +27,7 @@ final class Workplace: Sendable {
         historyd = given ?? "\(folder)/historyd"
         consumer = "\(folder)/bench-consumer"
         plugin = "\(folder)/bench-plugin"
+        pidfd = "\(folder)/bench-pidfd.so"
         for program in [historyd, consumer, plugin] where !file.isExecutableFile(atPath: program) {
             throw BenchError("There is no program \"\(program)\": `make bench` builds it.")
         }
