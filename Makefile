@@ -79,7 +79,8 @@ run: debug ## Run the daemon on a small store of its own in .run, ready to be tr
 compile = $(CC) -std=gnu11 -O2 -Wall -Wextra -Werror -o $(1) Sources/BenchPrograms/$(2)
 bench-programs = $(call compile,$(1)/bench-consumer,consumer.c -lsqlite3) && \
 	$(call compile,$(1)/bench-plugin,plugin.c) && \
-	$(call compile,$(1)/bench-pidfd.so,pidfd.c -fPIC -shared)
+	$(call compile,$(1)/bench-pidfd.so,pidfd.c -fPIC -shared) && \
+	cp Sources/BenchPrograms/consumer.sh $(1)/bench-consumer.sh
 BENCHPARTS = latency backlog replica scale idle writer recording cleaning instructions
 
 .PHONY: bench-build bench-compare bench-NAME $(BENCHPARTS:%=bench-%)

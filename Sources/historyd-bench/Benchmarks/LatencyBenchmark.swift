@@ -10,6 +10,9 @@ struct LatencyBenchmark {
         let journal: BenchStore.Journal
         let synchronous: String
 
+        /// Whether PostgreSQL makes as sure of a commit, as it is set up by default.
+        var hasRival: Bool { journal == .wal && synchronous == "FULL" }
+
         var text: String {
             (journal == .wal ? "WAL" : "rollback journal") + ", synchronous=\(synchronous)"
         }

@@ -9,6 +9,7 @@ final class LatencyField {
     private let consumer: ConsumerProcess
     /// Connections that stay, so that the -wal does.
     private var holders: [StoreWriter] = []
+    private var server: PostgresServer?
 
     init(_ workplace: Workplace, _ folder: String, _ mode: LatencyBenchmark.Mode) throws {
         var holders: [StoreWriter] = []
@@ -43,7 +44,26 @@ final class LatencyField {
         let naive = try ConsumerProcess(.naive, unasked.path, workplace)
         contestants.append(
             StampContestant("naive inotify loop", unasked.writer, naive.stamps, mayMiss: true, end: naive.end))
+        do {
+            let scripted = try makeStore("shell")
+            contestants.append(try ShellConsumer.contestant(workplace, scripted.path, scripted.writer))
+        } catch let missing as Tool.Missing {
+            omissions.append("the shell script: \(missing.reason)")
+        }
         self.holders = holders
+        if mode.hasRival { try addPostgres(workplace) }
+    }
+
+    private func addPostgres(_ workplace: Workplace) throws {
+        do {
+            let server = try PostgresServer(workplace)
+            self.server = server
+            let (more, omissions) = try PostgresContestants.all(server)
+            contestants += more
+            self.omissions += omissions
+        } catch let missing as Tool.Missing {
+            omissions.append("PostgreSQL: \(missing.reason)")
+        }
     }
 
     /// Seconds that they have taken so far.
@@ -56,6 +76,7 @@ final class LatencyField {
 
     func end() {
         for contestant in contestants { contestant.end() }
+        server?.end()
         withExtendedLifetime(holders) {}
     }
 }

@@ -15,6 +15,8 @@ final class Workplace: Sendable {
     /// The programs in C.
     let consumer: String
     let plugin: String
+    /// And the one in a shell.
+    let script: String
     /// A library for where valgrind runs the daemon.
     let pidfd: String
 
@@ -27,6 +29,7 @@ final class Workplace: Sendable {
         historyd = given ?? "\(folder)/historyd"
         consumer = "\(folder)/bench-consumer"
         plugin = "\(folder)/bench-plugin"
+        script = "\(folder)/bench-consumer.sh"
         pidfd = "\(folder)/bench-pidfd.so"
         for program in [historyd, consumer, plugin] where !file.isExecutableFile(atPath: program) {
             throw BenchError("There is no program \"\(program)\": `make bench` builds it.")
