@@ -21,7 +21,7 @@ enum Part: String, CaseIterable, ExpressibleByArgument {
     func measure(_ workplace: Workplace, _ sizes: Sizes) throws -> Findings {
         switch self {
         case .latency: try LatencyBenchmark(workplace, sizes).run()
-        case .backlog: Findings(figures: try BacklogBenchmark(workplace, sizes).run())
+        case .backlog: try BacklogBenchmark(workplace, sizes).run()
         case .replica: Findings(figures: try ReplicaBenchmark(workplace, sizes).run())
         case .scale: Findings(figures: try ScaleBenchmark(workplace, sizes).run())
         case .writer: Findings(figures: try WriterBenchmark(workplace, sizes).run())

@@ -12,11 +12,12 @@ enum PostgresContestants {
                 omissions.append(decoder.missing)
                 continue
             }
-            try decoder.makeSlot(database)
-            let (child, lines) = try server.receive(decoder.rawValue, slot: decoder.slot)
+            try decoder.makeSlot(database, decoder.slot)
+            let (child, output) = try server.receive(decoder.rawValue, slot: decoder.slot)
             contestants.append(
                 LineContestant(
-                    "PostgreSQL, \(decoder.title)", child, lines, key: decoder.key, commit: writer(database)))
+                    "PostgreSQL, \(decoder.title)", child, LineReader(output), key: decoder.key,
+                    commit: writer(database)))
         }
         return (contestants, omissions)
     }
@@ -44,9 +45,12 @@ enum LogicalDecoder: String, CaseIterable {
         "PostgreSQL's \(rawValue): it is not installed (apt-get install postgresql-15-wal2json)."
     }
 
-    func makeSlot(_ connection: PostgresConnection) throws {
+    func makeSlot(_ connection: PostgresConnection, _ slot: String) throws {
         try connection.execute("SELECT pg_create_logical_replication_slot('\(slot)', '\(rawValue)')")
     }
+
+    /// Of a line that tells of a row: "table public.item: INSERT: …", or an object.
+    var firstByte: UInt8 { self == .test ? UInt8(ascii: "t") : UInt8(ascii: "{") }
 
     /// The row's key in a line of its output; nil where there is none.
     func key(_ line: Substring) -> Int64? {

@@ -25,7 +25,9 @@ final class PostgresServer {
         server = try Child(
             user.command([
                 "\(programs)/postgres", "-D", data, "-k", folder, "-c", "listen_addresses=", "-c",
-                "wal_level=logical", "-c", "max_replication_slots=10", "-c", "max_wal_senders=10",
+                "wal_level=logical", "-c", "autovacuum=off", "-c", "max_replication_slots=20", "-c",
+                "max_wal_senders=10", "-c",
+                "max_wal_size=8GB",
             ]), environment: ["LC_ALL=C"], errors: log)
         for _ in 0..<400 {
             if PostgresConnection(library, parameters("postgres")) != nil { return }
@@ -68,14 +70,10 @@ final class PostgresServer {
         }
     }
 
-    /// Starts pg_recvlogical, whose output is read.
-    func receive(_ database: String, slot: String, until end: String? = nil) throws -> (Child, LineReader) {
-        let (child, output) = try receiveBytes(database, slot: slot, until: end)
-        return (child, LineReader(output))
-    }
-
+    /// Starts pg_recvlogical.
+    ///
     /// - Returns: the process, and where its output is read.
-    func receiveBytes(_ database: String, slot: String, until end: String?) throws -> (Child, Int32) {
+    func receive(_ database: String, slot: String, until end: String? = nil) throws -> (Child, Int32) {
         let ends = try Child.pipe()
         defer { close(ends.writing) }
         let child = try Child(
