@@ -42,7 +42,8 @@ struct Run: ParsableCommand {
         let workplace = try Workplace(historyd: historyd)
         defer { workplace.leave() }
         let machine = Machine()
-        print(machine.text)
+        let facts = try machine.facts()
+        print(facts.map { "\($0.name): \($0.value)\n" }.joined())
         var findings = Findings()
         for part in Part.allCases where parts.isEmpty || parts.contains(part) {
             Progress.note("measuring: \(part.rawValue)")
@@ -52,7 +53,7 @@ struct Run: ParsableCommand {
         for omission in findings.omissions { print("Not measured: \(omission)") }
         print("Load average before and after: \(machine.load), \(Machine().load).")
         let file = try RunFolder(path: results).save(
-            RunRecord(machine: machine.facts, figures: findings.figures, omissions: findings.omissions),
+            RunRecord(machine: facts, figures: findings.figures, omissions: findings.omissions),
             as: name ?? machine.time)
         print("Kept as \(file).")
     }

@@ -106,32 +106,39 @@ struct LatencyBenchmark {
         "from COMMIT's return to the consumer, \(mode.text) (\(sizes.commits) commits a round)"
     }
 
-    /// All beside the bare consumer, and historyd within twice that, where it is to be.
+    /// The bare consumers beside the barest, and historyd beside that and all others.
     private func figures(_ field: LatencyField, _ mode: Mode, _ results: [Result]) -> [Figure] {
-        guard let floor = field.contestants.firstIndex(where: { $0.name == LatencyField.baseline }) else {
-            return []
-        }
-        var figures: [Figure] = []
-        for (contestant, result) in zip(field.contestants, results)
-        where contestant.name != LatencyField.baseline {
-            let aim: Aim? =
-                contestant.name == LatencyField.subject && mode.journal == .wal ? .ratioAtMost(2) : nil
-            for (label, path) in [("p50", \Result.p50), ("p99", \Result.p99)]
-            where result.hears {
-                figures.append(
-                    Figure(
-                        group(mode), "\(contestant.name), \(label)", rounds: result[keyPath: path],
-                        .microseconds,
-                        against: .init(name: LatencyField.baseline, rounds: results[floor][keyPath: path]),
-                        aim: aim))
-            }
-            if result.missed.contains(where: { $0 > 0 }) {
-                figures.append(
-                    Figure(
-                        group(mode), "\(contestant.name), missed",
-                        rounds: result.missed, .percent))
+        let all = Array(zip(field.contestants, results))
+        let (subject, floor) = (all[LatencyField.subjectPlace], all[LatencyField.floorPlace])
+        return all.flatMap { contestant, result -> [Figure] in
+            switch contestant.role {
+            case .historyd:
+                pair(mode, subject, beside: floor, aim: mode.journal == .wal ? .ratioAtMost(2) : nil)
+            case .floor: []
+            case .variant: pair(mode, (contestant, result), beside: floor) + missed(mode, contestant, result)
+            case .rival, .other:
+                pair(
+                    mode, subject, beside: (contestant, result),
+                    aim: contestant.role == .rival ? .ratioAtMost(1) : nil) + missed(mode, contestant, result)
             }
         }
-        return figures
+    }
+
+    private typealias Entry = (contestant: any Contestant, result: Result)
+
+    private func pair(_ mode: Mode, _ entry: Entry, beside other: Entry, aim: Aim? = nil) -> [Figure] {
+        guard entry.result.hears, other.result.hears else { return [] }
+        return [("p50", \Result.p50), ("p99", \Result.p99)].map { label, path in
+            Figure(
+                group(mode), "\(entry.contestant.name), \(label)", rounds: entry.result[keyPath: path],
+                .microseconds, against: .init(name: other.contestant.name, rounds: other.result[keyPath: path]),
+                aim: aim)
+        }
+    }
+
+    /// What is never missed is not told of.
+    private func missed(_ mode: Mode, _ contestant: any Contestant, _ result: Result) -> [Figure] {
+        guard result.missed.contains(where: { $0 > 0 }) else { return [] }
+        return [Figure(group(mode), "\(contestant.name), missed", rounds: result.missed, .percent)]
     }
 }

@@ -2,6 +2,9 @@
 final class LatencyField {
     static let subject = "historyd"
     static let baseline = "bare C consumer"
+    /// Of these, the places among all.
+    static let subjectPlace = 0
+    static let floorPlace = 1
 
     private(set) var contestants: [any Contestant] = []
     private(set) var omissions: [String] = []
@@ -27,23 +30,27 @@ final class LatencyField {
         self.daemon = daemon
         _ = try daemon.stamps.next()
         contestants.append(
-            StampContestant(Self.subject, own.writer, daemon.stamps) { Progress.attempt { try daemon.stop() } })
+            StampContestant(Self.subject, .historyd, own.writer, daemon.stamps) {
+                Progress.attempt { try daemon.stop() }
+            })
 
         let floor = try makeStore("consumer")
         let consumer = try ConsumerProcess(.watch, floor.path, workplace)
         self.consumer = consumer
-        contestants.append(StampContestant(Self.baseline, floor.writer, consumer.stamps, end: consumer.end))
+        contestants.append(
+            StampContestant(Self.baseline, .floor, floor.writer, consumer.stamps, end: consumer.end))
 
         let piped = try makeStore("plugin")
         let withPlugin = try ConsumerProcess(.watch, piped.path, workplace, plugin: true)
         contestants.append(
             StampContestant(
-                "bare C consumer and a plugin", piped.writer, withPlugin.stamps, end: withPlugin.end))
+                "bare C consumer and a plugin", .variant, piped.writer, withPlugin.stamps, end: withPlugin.end))
 
         let unasked = try makeStore("naive")
         let naive = try ConsumerProcess(.naive, unasked.path, workplace)
         contestants.append(
-            StampContestant("naive inotify loop", unasked.writer, naive.stamps, mayMiss: true, end: naive.end))
+            StampContestant(
+                "naive inotify loop", .variant, unasked.writer, naive.stamps, mayMiss: true, end: naive.end))
         do {
             let scripted = try makeStore("shell")
             contestants.append(try ShellConsumer.contestant(workplace, scripted.path, scripted.writer))

@@ -1,6 +1,7 @@
 /// Somebody who is told of commits, with the writer who makes them.
 protocol Contestant {
     var name: String { get }
+    var role: ContestantRole { get }
 
     /// Commits a row, and waits until the other has it.
     ///
@@ -11,6 +12,19 @@ protocol Contestant {
     func end()
 }
 
+/// What a contestant is compared to.
+enum ContestantRole {
+    case historyd
+    /// The bare consumer, which does the least that can be done.
+    case floor
+    /// Another bare consumer, compared to the first.
+    case variant
+    /// Compared to historyd, which is to be ahead.
+    case rival
+    /// Compared to historyd.
+    case other
+}
+
 extension Contestant {
     /// For those who may miss a commit: until the next one, nothing would come.
     static var patience: Int32 { 20 }
@@ -19,16 +33,19 @@ extension Contestant {
 /// One who tells by stamps: historyd's plugin, or the bare consumer.
 final class StampContestant: Contestant {
     let name: String
+    let role: ContestantRole
     private let writer: StoreWriter
     private let stamps: StampReader
     private let mayMiss: Bool
     private let ending: () -> Void
 
     init(
-        _ name: String, _ writer: StoreWriter, _ stamps: StampReader, mayMiss: Bool = false,
+        _ name: String, _ role: ContestantRole, _ writer: StoreWriter, _ stamps: StampReader,
+        mayMiss: Bool = false,
         end: @escaping () -> Void = {}
     ) {
         self.name = name
+        self.role = role
         self.writer = writer
         self.stamps = stamps
         self.mayMiss = mayMiss

@@ -4,6 +4,7 @@ import Glibc
 /// when the line has been read.
 final class LineContestant: Contestant {
     let name: String
+    let role: ContestantRole
     private let commit: () throws -> (key: Int64, time: Int64)
     private let lines: LineReader
     private let key: (Substring) -> Int64?
@@ -13,10 +14,12 @@ final class LineContestant: Contestant {
     ///   - commit: makes a row; its key, and when it was committed.
     ///   - key: the key in a line; nil where there is none.
     init(
-        _ name: String, _ process: Child, _ lines: LineReader, key: @escaping (Substring) -> Int64?,
+        _ name: String, _ role: ContestantRole, _ process: Child, _ lines: LineReader,
+        key: @escaping (Substring) -> Int64?,
         commit: @escaping () throws -> (key: Int64, time: Int64)
     ) {
         self.name = name
+        self.role = role
         self.process = process
         self.lines = lines
         self.key = key

@@ -23,7 +23,7 @@ enum ShellConsumer {
         let key = { (line: Substring) -> Int64? in
             line.split(separator: "|").dropFirst().first.flatMap { Int64($0) }
         }
-        return LineContestant("shell: inotifywait and sqlite3", child, lines, key: key) {
+        return LineContestant("shell: inotifywait and sqlite3", .rival, child, lines, key: key) {
             let time = try writer.commit()
             return (writer.last, time)
         }

@@ -50,16 +50,23 @@ struct Machine {
         #endif
     }
 
-    var facts: [RunRecord.Fact] {
+    /// What is compared to, and what that was made with, where it is there.
+    private func versions() throws -> [RunRecord.Fact] {
+        let programs = try [
+            ("commit", Tool.answer("git", "log", "-1", "--format=%h %cI")),
+            ("C", Tool.answer("cc", "--version")),
+            ("shell", Tool.answer("bash", "--version")), ("valgrind", Tool.answer("valgrind", "--version")),
+            ("PostgreSQL", Tool.answer("psql", "--version")),
+        ]
+        return programs.compactMap { name, answer in answer.map { .init(name: name, value: $0) } }
+    }
+
+    func facts() throws -> [RunRecord.Fact] {
         [
             .init(name: "time", value: time), .init(name: "kernel", value: kernel),
             .init(name: "processor", value: processor), .init(name: "memory", value: memory),
             .init(name: "SQLite", value: sqlite), .init(name: "Swift", value: "\(Self.compiler), \(build)"),
             .init(name: "load", value: load),
-        ]
-    }
-
-    var text: String {
-        facts.map { "\($0.name): \($0.value)" }.joined(separator: "\n") + "\n"
+        ] + (try versions())
     }
 }

@@ -16,7 +16,8 @@ enum PostgresContestants {
             let (child, output) = try server.receive(decoder.rawValue, slot: decoder.slot)
             contestants.append(
                 LineContestant(
-                    "PostgreSQL, \(decoder.title)", child, LineReader(output), key: decoder.key,
+                    "PostgreSQL, \(decoder.title)", decoder == .json ? .rival : .other, child,
+                    LineReader(output), key: decoder.key,
                     commit: writer(database)))
         }
         return (contestants, omissions)
@@ -63,6 +64,7 @@ enum LogicalDecoder: String, CaseIterable {
 /// LISTEN, to what a trigger notifies.
 final class NotifyContestant: Contestant {
     let name = "PostgreSQL, LISTEN and NOTIFY"
+    let role = ContestantRole.other
     private let commit: () throws -> (key: Int64, time: Int64)
     private let listener: PostgresConnection
 

@@ -7,6 +7,11 @@ enum FileBytes {
         let file = open(path, O_RDONLY | O_CLOEXEC)
         guard file >= 0 else { return "" }
         defer { close(file) }
+        return text(from: file)
+    }
+
+    /// What there is until the end.
+    static func text(from file: Int32) -> String {
         var bytes: [UInt8] = []
         var buffer = [UInt8](repeating: 0, count: 16_384)
         while true {

@@ -1,4 +1,5 @@
 import FoundationEssentials
+import Glibc
 
 /// Programs that may be installed, and that are measured or used where they are.
 enum Tool {
@@ -15,6 +16,18 @@ enum Tool {
             throw Missing(reason: "\(name) is not installed (apt-get install \(package)).")
         }
         return found
+    }
+
+    /// The first line of what a program prints with these arguments; nil where it can not be asked.
+    static func answer(_ command: String...) throws -> String? {
+        guard let file = try? find(command[0], package: command[0]) else { return nil }
+        let ends = try Child.pipe()
+        let child = try Child([file] + command.dropFirst(), output: ends.writing)
+        close(ends.writing)
+        defer { close(ends.reading) }
+        let text = FileBytes.text(from: ends.reading)
+        guard child.waitForEnd().status == 0 else { return nil }
+        return text.split(separator: "\n").first.map(String.init)
     }
 
     static let usual = ["/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin"]
