@@ -14,6 +14,12 @@ EXTENSION = Sources/CSQLiteHistory/history.c
 # SwiftPM would link the extension against the Swift runtime, and it could not be loaded without one.
 build-extension = $(CC) -std=gnu11 -O2 -Wall -Wextra -Werror -fPIC -shared \
 	-o $(1)/libhistory.so $(EXTENSION)
+# What is compared to is written in C: it needs the least that can be needed.
+compile = $(CC) -std=gnu11 -O2 -Wall -Wextra -Werror -o $(1) Sources/BenchPrograms/$(2)
+bench-programs = $(call compile,$(1)/bench-consumer,consumer.c -lsqlite3) && \
+	$(call compile,$(1)/bench-plugin,plugin.c) && \
+	$(call compile,$(1)/bench-pidfd.so,pidfd.c -fPIC -shared) && \
+	cp Sources/BenchPrograms/consumer.sh $(1)/bench-consumer.sh
 # Files that name the places of an installation do so as if PREFIX were /usr, SYSCONFDIR /etc.
 install-text = install -D -m 644 $(1) $(2) && \
 	sed -i 's,/usr/\(bin\|lib\|share\)/,$(PREFIX)/\1/,g; s,/etc/historyd/,$(SYSCONFDIR)/historyd/,g' $(2)
@@ -56,6 +62,7 @@ build: dependencies ## Build for use: historyd, historyctl and libhistory.so in 
 debug: dependencies ## Build for development, tests included, in .build/debug.
 	$(SWIFT) build --build-tests
 	$(call build-extension,.build/debug)
+	$(call bench-programs,.build/debug)
 
 test: debug ## Run every test. TESTFLAGS="--filter NAME" runs some, here and below.
 	$(run-tests)
@@ -75,12 +82,6 @@ torture: debug ## Torment the daemon for MINUTES (10), and print what became of 
 run: debug ## Run the daemon on a small store of its own in .run, ready to be tried.
 	@config/sample/run .build/debug .run
 
-# What is compared to is written in C: it needs the least that can be needed.
-compile = $(CC) -std=gnu11 -O2 -Wall -Wextra -Werror -o $(1) Sources/BenchPrograms/$(2)
-bench-programs = $(call compile,$(1)/bench-consumer,consumer.c -lsqlite3) && \
-	$(call compile,$(1)/bench-plugin,plugin.c) && \
-	$(call compile,$(1)/bench-pidfd.so,pidfd.c -fPIC -shared) && \
-	cp Sources/BenchPrograms/consumer.sh $(1)/bench-consumer.sh
 BENCHPARTS = latency backlog replica scale idle writer recording cleaning instructions
 
 .PHONY: bench-build bench-compare bench-NAME $(BENCHPARTS:%=bench-%)

@@ -43,7 +43,7 @@ struct FigureTests {
         #expect(
             FigureTable(figures).text
                 == """
-                                   measured    ±  baseline  ratio           aim           baseline is
+                                     measured    ±  baseline  ratio           aim           baseline is
 
                 first
                   short                100 µs  10%     40 µs   2.50  ≤ 2.00 times  not met  other

@@ -17,7 +17,7 @@ final class ConsumerProcess {
         defer { close(ends.writing) }
         if hasPlugin {
             defer { close(ends.reading) }
-            let pipe = "\(try workplace.makeFolder("consumer"))/\(ends.reading).\(Clock.now)"
+            let pipe = "\(try workplace.makeFolder())/stamps"
             stamps = try StampReader(named: pipe)
             plugin = try Child([workplace.plugin, pipe], input: ends.reading)
             consumer = try Child(command + ["--requests"], output: ends.writing)

@@ -11,7 +11,7 @@ final class DaemonProcess {
     /// Starts it, and waits until it says that it is ready.
     init(_ workplace: Workplace, _ setup: DaemonSetup) throws {
         self.workplace = workplace
-        folder = try workplace.makeFolder("daemon-\(Clock.now)")
+        folder = try workplace.makeFolder()
         stamps = try StampReader(named: "\(folder)/stamps")
         let configuration = try setup.write(to: folder, command: [workplace.plugin, "\(folder)/stamps"])
         let log = try FileBytes.create("\(folder)/log")

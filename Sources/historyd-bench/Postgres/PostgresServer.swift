@@ -13,7 +13,7 @@ final class PostgresServer {
         library = try PostgresLibrary()
         programs = try Self.findPrograms()
         let user = try User()
-        folder = try workplace.makeFolder("postgres-\(Clock.now)")
+        folder = try workplace.makeFolder()
         try user.own(folder, in: workplace)
         let data = "\(folder)/data"
         let initialize = try Child(

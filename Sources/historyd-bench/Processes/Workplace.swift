@@ -41,7 +41,19 @@ final class Workplace: Sendable {
         leaveWhenInterrupted()
     }
 
-    /// A new folder in it.
+    private static let made = Locked(0)
+
+    /// A new folder in it, which no other call gives. Its name is short: that of a socket may not be long.
+    func makeFolder() throws -> String {
+        try makeFolder(
+            String(
+                Self.made.withLock { count in
+                    count += 1
+                    return count
+                }))
+    }
+
+    /// A folder in it.
     func makeFolder(_ name: String) throws -> String {
         let path = "\(folder)/\(name)"
         try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
