@@ -18,13 +18,19 @@ EXTENSION = Sources/CSQLiteHistory/history.c
 # SwiftPM would link the extension against the Swift runtime, and it could not be loaded without one.
 build-extension = $(CC) -std=gnu11 -O2 -Wall -Wextra -Werror -fPIC -shared \
 	-o $(1)/libhistory.so $(EXTENSION)
+# What is compared to is written in C: it needs the least that can be needed.
+compile = $(CC) -std=gnu11 -O2 -Wall -Wextra -Werror -o $(1) Sources/BenchPrograms/$(2)
+bench-programs = $(call compile,$(1)/bench-consumer,consumer.c -lsqlite3) && \
+	$(call compile,$(1)/bench-plugin,plugin.c) && \
+	$(call compile,$(1)/bench-pidfd.so,pidfd.c -fPIC -shared) && \
+	cp Sources/BenchPrograms/consumer.sh $(1)/bench-consumer.sh
 # Files that name the places of an installation do so as if PREFIX were /usr, SYSCONFDIR /etc.
 install-text = install -D -m 644 $(1) $(2) && \
 	sed -i 's,/usr/\(bin\|lib\|share\)/,$(PREFIX)/\1/,g; s,/etc/historyd/,$(SYSCONFDIR)/historyd/,g' $(2)
 # One process for each group: tests of one process share its few threads, and those that compute
 # would keep those waiting that listen to a daemon.
 TESTGROUPS = PersistentHistoryTests DifferentialTests \
-	HistoryConfigurationTests|HistoryControlTests|HistoryPluginsTests|HistoryDaemonTests \
+	HistoryConfigurationTests|HistoryControlTests|HistoryPluginsTests|HistoryDaemonTests|BenchTests \
 	BlackBoxTests|SystemdTests
 test-command = $(SWIFT) test --skip-build --disable-xctest
 # What failed is said once more at the end: much is printed after it.
@@ -36,11 +42,12 @@ run-tests = $(if $(TESTFLAGS),$(test-command) $(1) $(TESTFLAGS),@failed=; log=$$
 	[ -z "$$failed" ] || { echo "Failed, in:$$failed"; cat "$$all"; exit 1; })
 
 .DEFAULT_GOAL := help
-.PHONY: help dependencies build debug test test-differential torture run bench bench-cleaning install uninstall \
+.PHONY: help dependencies build debug test test-differential torture run bench install uninstall \
 	tsan asan lint format security clean
 
 help: ## List what can be made.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-zA-Z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@echo "  NAME of a part:    $(BENCHPARTS)"
 
 dependencies: ## Install the Debian packages that are missing.
 	@if ! command -v dpkg-query >/dev/null; then \
@@ -63,6 +70,7 @@ build: dependencies ## Build for use: historyd, historyctl and libhistory.so in 
 debug: dependencies ## Build for development, tests included, in .build/debug.
 	$(SWIFT) build --build-tests
 	$(call build-extension,.build/debug)
+	$(call bench-programs,.build/debug)
 
 test: debug ## Run every test. TESTFLAGS="--filter NAME" runs some, here and below.
 	$(run-tests)
@@ -82,13 +90,29 @@ torture: debug ## Torment the daemon for MINUTES (10), and print what became of 
 run: debug ## Run the daemon on a small store of its own in .run, ready to be tried.
 	@config/sample/run .build/debug .run
 
-bench: dependencies ## Run the benchmarks, built for use.
-	$(SWIFT) build -c release --static-swift-stdlib --product historyd
-	$(SWIFT) build -c release --static-swift-stdlib --product historyd-bench
+BENCHPARTS = latency backlog replica scale idle writer recording cleaning instructions
+
+.PHONY: bench-build bench-compare bench-NAME $(BENCHPARTS:%=bench-%)
+bench: bench-build ## Measure everything. BENCHFLAGS="--rounds 3 --name before"; --help tells of all.
 	.build/release/historyd-bench $(BENCHFLAGS)
 
-bench-cleaning: ## Measure what a writer feels of a cleanup of 5,000,000 changes.
-	$(MAKE) bench BENCHFLAGS="--only cleaning"
+bench-NAME: ## Measure one part: NAME is one of those listed below.
+	@echo "NAME is one of: $(BENCHPARTS)" >&2; exit 64
+
+$(BENCHPARTS:%=bench-%): bench-%: bench-build
+	.build/release/historyd-bench $* $(PARTFLAGS) $(BENCHFLAGS)
+# A part by itself may take its time.
+bench-scale: PARTFLAGS = --history 10000000
+bench-idle: PARTFLAGS = --seconds 60
+bench-cleaning: PARTFLAGS = --cleaned 5000000
+
+bench-compare: ## Compare the last two runs, or those of the names A= and B=.
+	.build/release/historyd-bench compare $(A) $(B)
+
+bench-build: dependencies
+	$(SWIFT) build -c release --static-swift-stdlib --product historyd
+	$(SWIFT) build -c release --static-swift-stdlib --product historyd-bench
+	$(call bench-programs,.build/release)
 
 install: ## Install what was built. DESTDIR=, PREFIX=, UNITDIR=, BINDIR= (where the programs are).
 	@for file in historyd historyctl libhistory.so; do [ -e $(BINDIR)/$$file ] || \

@@ -124,6 +124,8 @@ let package = Package(
             ],
             swiftSettings: strict),
         .testTarget(
+            name: "BenchTests", dependencies: ["historyd-bench", "TestSupport"], swiftSettings: strict),
+        .testTarget(
             name: "BlackBoxTests", dependencies: ["TestSupport", "PersistentHistory", "HistoryFeed"],
             exclude: ["Clients"],
             swiftSettings: strict),

@@ -6,66 +6,67 @@ struct Bench: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "historyd-bench",
         abstract: "Measures historyd, each figure against a baseline in the same run.",
-        subcommands: [Run.self, WatchCommand.self, PluginCommand.self, IdleCommand.self, CleanCommand.self],
+        subcommands: [Run.self, Compare.self, IdleCommand.self, CleanCommand.self],
         defaultSubcommand: Run.self)
-}
-
-/// The parts of a run.
-enum Part: String, CaseIterable, ExpressibleByArgument {
-    case latency, backlog, recording, rest, cleaning
 }
 
 struct Run: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Runs the benchmarks, and prints one table.",
-        discussion: """
-            latency: from a commit to its observer. backlog: transactions worked off in a second, and the \
-            memory afterwards. recording: what the triggers cost a writer. rest: memory, threads and \
-            wake-ups of an idle daemon. cleaning (not unless asked for: it takes long): what a writer feels of a \
-            cleanup.
+        discussion: Part.allCases.map { "\($0.rawValue): \($0.summary)." }.joined(separator: "\n") + """
+
+
+            Each figure is the median of some rounds, in which all that are compared take turns; "±" is half of \
+            what the rounds lie apart.
 
             Stores are made in a folder of their own under $TMPDIR, or /tmp. Where that is a memory file \
             system, what synchronous=FULL costs is not seen.
             """)
 
-    @Option(help: ArgumentHelp("Run this part only; may be given more than once.", valueName: "name"))
-    var only: [Part] = []
+    @Argument(help: ArgumentHelp("The parts to run (default: all).", valueName: "part"))
+    var parts: [Part] = []
 
-    @Option(help: "Transactions of each latency figure (default: 2000) and of the backlog (default: 200000).")
-    var transactions: Int?
+    @OptionGroup var sizes: Sizes
 
-    @Option(help: ArgumentHelp("Keep the results as JSON.", valueName: "file"))
-    var json: String?
+    @Option(help: ArgumentHelp("Where results are kept, a JSON file for each run.", valueName: "folder"))
+    var results = RunFolder.usual
+
+    @Option(help: "What the results are kept as (default: the time).")
+    var name: String?
 
     @Option(
         help: ArgumentHelp("The daemon to measure (default: the one beside this program).", valueName: "file"))
     var historyd: String?
 
-    func validate() throws {
-        if let transactions, transactions < 1 { throw ValidationError("--transactions must be at least 1.") }
-    }
-
     func run() throws {
         let workplace = try Workplace(historyd: historyd)
         defer { workplace.leave() }
         let machine = Machine()
-        print(machine.text)
-        var figures: [Figure] = []
-        for part in Part.allCases where only.isEmpty ? part != .cleaning : only.contains(part) {
+        let facts = try machine.facts()
+        print(facts.map { "\($0.name): \($0.value)\n" }.joined())
+        var findings = Findings()
+        for part in Part.allCases where parts.isEmpty || parts.contains(part) {
             Progress.note("measuring: \(part.rawValue)")
-            switch part {
-            case .latency: figures += try LatencyBenchmark(workplace, commits: transactions ?? 2000).run()
-            case .backlog:
-                figures += try BacklogBenchmark(workplace, transactions: transactions ?? 200_000).run()
-            case .recording: figures += try RecordingBenchmark(workplace).run()
-            case .rest: figures += try RestBenchmark(workplace).run()
-            case .cleaning:
-                figures += try CleaningBenchmark(workplace, changes: 5_000_000, commits: transactions ?? 2000)
-                    .run()
-            }
+            findings += try part.measure(workplace, sizes)
         }
-        print(FigureTable(figures).text)
+        print(FigureTable(findings.figures).text)
+        for omission in findings.omissions { print("Not measured: \(omission)") }
         print("Load average before and after: \(machine.load), \(Machine().load).")
-        if let json { try FigureJSON.write(figures, machine, to: json) }
+        let file = try RunFolder(path: results).save(
+            RunRecord(machine: facts, figures: findings.figures, omissions: findings.omissions),
+            as: name ?? machine.time)
+        print("Kept as \(file).")
+    }
+}
+
+/// What a part found.
+struct Findings {
+    var figures: [Figure] = []
+    /// What could not be measured here, and why.
+    var omissions: [String] = []
+
+    static func += (findings: inout Findings, more: Findings) {
+        findings.figures += more.figures
+        findings.omissions += more.omissions
     }
 }

@@ -15,7 +15,7 @@ enum FeedLine {
             json.name("begins")
             json.object { json in
                 json.name("after")
-                json.string(token.description)
+                HistoryJSON.write(token, to: &json)
             }
         }
         json.endLine()
@@ -43,12 +43,12 @@ enum FeedLine {
     ) {
         json.object { json in
             HistoryJSON.writeHeaderMembers(of: transaction, to: &json)
-            var urls = ObjectURL.Prefixes(store: transaction.token.store)
+            let store = transaction.token.store
             for effect in ObjectIDNotification.Effect.allCases {
                 json.name(name(of: effect))
                 json.array { json in
                     for object in objects where object.effect == effect {
-                        write(object, url: urls[object.entity], to: &json)
+                        write(object, of: store, to: &json)
                     }
                 }
             }
@@ -74,7 +74,7 @@ enum FeedLine {
     }
 
     private static func write(
-        _ object: ObjectIDNotification.Object, url prefix: [UInt8], to json: inout JSONBytes
+        _ object: ObjectIDNotification.Object, of store: StoreID, to json: inout JSONBytes
     ) {
         json.object { json in
             json.name("entityName")
@@ -82,9 +82,10 @@ enum FeedLine {
             json.name("objectID")
             HistoryJSON.write(object.objectID, to: &json)
             json.name("objectIDURL")
-            var url = prefix
-            ObjectURL.append(object.objectID, of: object.entity, to: &url)
-            json.string(String(decoding: url, as: UTF8.self))
+            json.plainString { url in
+                ObjectURL.appendPrefix(store: store, entity: object.entity, to: &url)
+                ObjectURL.append(object.objectID, of: object.entity, to: &url)
+            }
         }
     }
 }

@@ -2,53 +2,95 @@ import Glibc
 
 /// How fast a daemon that was down works off what was committed meanwhile.
 struct BacklogBenchmark {
-    private static let rounds = 3
+    private static let rows = 1000
 
-    private let workplace: Workplace
-    private let transactions: Int
+    /// What lies there: so many transactions of so many rows each.
+    private struct Backlog {
+        let transactions: Int
+        let rows: Int
+        let aim: Aim
 
-    init(_ workplace: Workplace, transactions: Int) {
-        self.workplace = workplace
-        self.transactions = transactions
+        var changes: Int { transactions * rows }
+        var group: String {
+            let size =
+                rows == 1 ? "single-row transactions" : "transactions of \(NumberText.text(Double(rows))) rows"
+            return "a backlog of \(NumberText.text(Double(transactions))) \(size)"
+        }
     }
 
-    func run() throws -> [Figure] {
+    private let workplace: Workplace
+    private let sizes: Sizes
+
+    init(_ workplace: Workplace, _ sizes: Sizes) {
+        self.workplace = workplace
+        self.sizes = sizes
+    }
+
+    func run() throws -> Findings {
+        let single = Backlog(transactions: sizes.backlog, rows: 1, aim: .atLeast(500_000))
+        var findings = Findings(figures: try measure(single))
+        if let baseline = findings.figures.first?.baseline {
+            findings += try PostgresBacklog(workplace, sizes).run(single.group, against: baseline)
+        }
+        findings.figures += try measure(
+            Backlog(transactions: sizes.changes / Self.rows, rows: Self.rows, aim: .atLeast(1_000_000)))
+        return findings
+    }
+
+    private func measure(_ backlog: Backlog) throws -> [Figure] {
         let folder = try workplace.makeFolder("backlog")
         defer { Progress.attempt { try workplace.remove(folder) } }
         let store = "\(folder)/store"
         try BenchStore.make(store)
         let writer = try StoreWriter(store, synchronous: "OFF")
-        for _ in 0..<transactions { _ = try writer.commit() }
+        for _ in 0..<backlog.transactions { _ = try writer.commit(rows: backlog.rows) }
 
-        var runs: [(daemon: Drain, select: Drain, plugin: Drain)] = []
-        for _ in 0..<Self.rounds {
-            runs.append((try drainByDaemon(store), try drainBySelect(store), try drainByPlugin(store)))
+        var runs: [(daemon: Drain, loop: Drain, plugin: Drain?)] = []
+        for _ in 0..<sizes.rounds {
+            runs.append(
+                (
+                    try drainByDaemon(store, backlog), try drainByConsumer(store, backlog, plugin: false),
+                    // Its requests name one object only.
+                    backlog.rows == 1 ? try drainByConsumer(store, backlog, plugin: true) : nil
+                ))
         }
-        func median(_ value: ((daemon: Drain, select: Drain, plugin: Drain)) -> Double?) -> Double {
-            Distribution(runs.compactMap(value)).median
+        return figures(backlog, runs)
+    }
+
+    private func figures(
+        _ backlog: Backlog, _ runs: [(daemon: Drain, loop: Drain, plugin: Drain?)]
+    ) -> [Figure] {
+        let loop = "bare C loop without JSON"
+        let count = Double(backlog.changes)
+        func rates(_ drains: [Drain]) -> [Double] { drains.map { count / $0.seconds } }
+        func costs(_ seconds: [Double]) -> [Double] { seconds.map { $0 / count * 1e6 } }
+        func figure(
+            _ name: String, _ rounds: [Double], _ unit: Figure.Unit, against baseline: Figure.Baseline? = nil,
+            aim: Aim? = nil
+        ) -> Figure {
+            Figure(backlog.group, name, rounds: rounds, unit, against: baseline, aim: aim)
         }
-        let group = "a backlog of \(NumberText.text(Double(transactions))) single-row transactions"
-        let baselines = ["bare SELECT loop", "SELECT loop into the same plugin"]
-        let seconds = [median(\.select.seconds), median(\.plugin.seconds)]
-        let processor = [median(\.select.processor), median(\.plugin.processor)]
-        let count = Double(transactions)
-        return [0, 1].map { place in
-            Figure(
-                group, "worked off", count / median(\.daemon.seconds), .perSecond,
-                against: .init(name: baselines[place], value: count / seconds[place]))
+        let daemon = runs.map(\.daemon)
+        var figures = [
+            figure(
+                "worked off, changes", rates(daemon), .perSecond,
+                against: .init(name: loop, rounds: rates(runs.map(\.loop))), aim: backlog.aim),
+            figure(
+                "processor time a change", costs(daemon.map(\.processor)), .microseconds,
+                against: .init(name: loop, rounds: costs(runs.map(\.loop.processor)))),
+            figure("the plugin's, a change", costs(daemon.map(\.pluginProcessor)), .microseconds),
+            figure("from start to the first call", daemon.map { $0.toFirst * 1000 }, .milliseconds),
+            figure("daemon's memory, peak (VmHWM)", daemon.compactMap(\.reading?.peak), .kibibytes),
+        ]
+        let plugin = runs.compactMap(\.plugin)
+        if !plugin.isEmpty {
+            let name = "bare C loop into the same plugin"
+            figures.insert(
+                figure(
+                    "worked off, changes", rates(daemon), .perSecond,
+                    against: .init(name: name, rounds: rates(plugin))), at: 1)
         }
-            + [0, 1].map { place in
-                Figure(
-                    group, "processor time each", median(\.daemon.processor) / count * 1e6, .microseconds,
-                    against: .init(name: baselines[place], value: processor[place] / count * 1e6))
-            } + [
-                Figure(group, "from start to the first call", median(\.daemon.toFirst) * 1000, .milliseconds),
-                Figure(
-                    group, "daemon's memory after it, VmRSS", median(\.daemon.reading?.resident), .kibibytes),
-                Figure(
-                    group, "daemon's memory after it, Pss", median(\.daemon.reading?.proportional), .kibibytes),
-                Figure(group, "daemon's memory, peak", median(\.daemon.reading?.peak), .kibibytes),
-            ]
+        return figures
     }
 
     /// One way through the backlog, in seconds.
@@ -56,54 +98,46 @@ struct BacklogBenchmark {
         var seconds: Double
         /// Without the plugin's.
         var processor: Double
+        var pluginProcessor = 0.0
         var toFirst = 0.0
         var reading: ProcessReading?
     }
 
     /// From the daemon's start to its last call.
-    private func drainByDaemon(_ store: String) throws -> Drain {
-        let daemon = try DaemonProcess(workplace, stores: [store])
+    private func drainByDaemon(_ store: String, _ backlog: Backlog) throws -> Drain {
+        let daemon = try DaemonProcess(workplace, DaemonSetup(stores: [.init(store)]))
         defer { Progress.attempt { try daemon.stop() } }
-        let (first, last) = try readAll(daemon.stamps)
-        let reading = try ProcessReading(of: daemon.child.processID)
+        let (first, last) = try readAll(daemon.stamps, backlog)
+        let reading = try daemon.reading()
         return Drain(
             seconds: Double(last - daemon.started) / 1e9, processor: reading.seconds,
+            pluginProcessor: try ProcessReading.children(of: daemon.child.processID).reduce(0) {
+                $0 + (try ProcessReading.processorTime(of: $1))
+            },
             toFirst: Double(first - daemon.started) / 1e9, reading: reading)
     }
 
-    private func drainBySelect(_ store: String) throws -> Drain {
+    private func drainByConsumer(_ store: String, _ backlog: Backlog, plugin: Bool) throws -> Drain {
         let begin = Clock.now
-        let processor = clock()
-        let reader = try BareReader(store)
-        var count = 0
-        while case let found = try reader.next(), !found.isEmpty { count += found.count }
-        guard count == transactions else {
-            throw BenchError("The bare loop found \(count) transactions of \(transactions).")
-        }
-        return Drain(
-            seconds: Double(Clock.now - begin) / 1e9,
-            processor: Double(clock() - processor) / Double(CLOCKS_PER_SEC))
-    }
-
-    private func drainByPlugin(_ store: String) throws -> Drain {
-        let begin = Clock.now
-        let process = try BareProcess.reading(store, workplace, plugin: true)
+        let process = try ConsumerProcess(.drain, store, workplace, plugin: plugin)
         defer { process.end() }
-        let seconds = Double(try readAll(process.stamps).last - begin) / 1e9
-        return Drain(seconds: seconds, processor: process.children[0].waitForEnd())
+        let last = try readAll(process.stamps, backlog).last
+        return Drain(seconds: Double(last - begin) / 1e9, processor: process.consumer.waitForEnd().processor)
     }
 
-    private func readAll(_ stamps: StampReader) throws -> (first: Int64, last: Int64) {
+    private func readAll(_ stamps: StampReader, _ backlog: Backlog) throws -> (first: Int64, last: Int64) {
         var stamp = try stamps.next()
         let first = stamp.time
         var count = stamp.transactions
-        while count < transactions {
+        while count < backlog.transactions {
             stamp = try stamps.next()
             count += stamp.transactions
         }
-        guard count == transactions else {
-            throw BenchError("A plugin was told of \(count) transactions of \(transactions).")
-        }
+        // Keys are numbers without a gap.
+        let last = stamp.object
+        guard count == backlog.transactions,
+            last == backlog.changes || last == backlog.changes - backlog.rows + 1
+        else { throw BenchError("\(count) transactions came, of \(backlog.transactions).") }
         return (first, stamp.time)
     }
 }

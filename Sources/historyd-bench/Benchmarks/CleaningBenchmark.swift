@@ -6,20 +6,12 @@ import PersistentHistory
 /// What a writer feels of a cleanup: the time of its commits with and without one going on, in turns.
 struct CleaningBenchmark {
     private let workplace: Workplace
-    private let changes: Int
-    private let commits: Int
+    private let sizes: Sizes
 
-    /// - Parameters:
-    ///   - changes: What there is to be deleted.
-    ///   - commits: In each round.
-    init(_ workplace: Workplace, changes: Int, commits: Int) {
+    init(_ workplace: Workplace, _ sizes: Sizes) {
         self.workplace = workplace
-        self.changes = changes
-        self.commits = commits
+        self.sizes = sizes
     }
-
-    /// The time from one commit to the next.
-    private static let pace: UInt32 = 2000
 
     func run() throws -> [Figure] {
         let folder = try workplace.makeFolder("cleaning")
@@ -29,34 +21,24 @@ struct CleaningBenchmark {
         var figures: [Figure] = []
         for synchronous in ["NORMAL", "FULL"] {
             let writer = try StoreWriter(store, synchronous: synchronous)
-            var times: [[Double]] = [[], []]
-            // The first round warms up.
-            for round in 0..<9 {
-                let isCleaning = round.isMultiple(of: 2)
-                let cleaner =
-                    isCleaning ? try Child([CommandLine.arguments[0], "clean", store]) : nil
+            let changes = NumberText.text(Double(sizes.cleaned))
+            var times = CommitTimes(
+                "a writer's commit while \(changes) changes are cleaned, WAL, synchronous=\(synchronous)",
+                "with a cleanup")
+            _ = try writer.times(sizes.commits)
+            for _ in 0..<sizes.rounds {
+                let alone = try writer.times(sizes.commits)
                 let cleaned = try Self.cleaned(store)
-                if isCleaning { Clock.pause(microseconds: 200_000) }
-                for _ in 0..<commits {
-                    let start = Clock.now
-                    let time = Double(try writer.commit() - start) / 1000
-                    if round > 0 { times[isCleaning ? 1 : 0].append(time) }
-                    Clock.pause(microseconds: Self.pace)
-                }
-                cleaner?.end()
-                if isCleaning, try Self.cleaned(store) == cleaned {
+                let cleaner = try Child([workplace.bench, "clean", store])
+                defer { cleaner.end() }
+                Clock.pause(microseconds: 200_000)
+                let disturbed = try writer.times(sizes.commits)
+                times.add(Distribution(disturbed), alone: Distribution(alone))
+                guard try Self.cleaned(store) > cleaned else {
                     throw BenchError("Nothing was cleaned meanwhile.")
                 }
             }
-            let group =
-                "a writer's commit while \(NumberText.text(Double(changes))) changes are cleaned, WAL, synchronous=\(synchronous), µs"
-            let (without, with) = (Distribution(times[0]), Distribution(times[1]))
-            for (name, share) in [("median", 0.5), ("p99", 0.99), ("p99.9", 0.999)] {
-                figures.append(
-                    Figure(
-                        group, name, with.quantile(share), .microseconds,
-                        against: .init(name: "without", value: without.quantile(share))))
-            }
+            figures += times.figures(aim: .ratioAtMost(2))
         }
         return figures + [try rest(store)]
     }
@@ -75,14 +57,16 @@ struct CleaningBenchmark {
         let connection = try Connection(store)
         try connection.execute("PRAGMA synchronous = OFF")
         try connection.declareAuthor(BenchStore.writer)
-        for _ in 0..<(changes / 1000) { try connection.execute("UPDATE item SET quantity = quantity + 1") }
+        for _ in 0..<(sizes.cleaned / 1000) {
+            try connection.execute("UPDATE item SET quantity = quantity + 1")
+        }
     }
 
     /// What is left is deleted where nobody else writes.
     private func rest(_ store: String) throws -> Figure {
         let count = try Connection(store).number("SELECT count(*) FROM historyd_change")
         let start = Clock.now
-        _ = try Child([CommandLine.arguments[0], "clean", store]).waitForEnd()
+        _ = try Child([workplace.bench, "clean", store]).waitForEnd()
         let seconds = Double(Clock.now - start) / 1e9
         return Figure("cleaning", "changes deleted where nobody writes", Double(count) / seconds, .perSecond)
     }

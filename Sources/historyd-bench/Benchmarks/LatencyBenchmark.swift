@@ -1,102 +1,144 @@
-/// How long after a commit its observer knows of it.
+/// How long after a commit those know of it who are told.
 ///
-/// One writer, whose next commit waits for the observer and then for a millisecond. The daemon and
-/// the bare loops have a store each, so that none is woken by another's commits, and take turns.
+/// Each has a store and a writer of its own, so that none is woken by another's commits, and they take
+/// turns. The writer's next commit waits for the observer, and then for a millisecond.
 struct LatencyBenchmark {
     private static let pause: UInt32 = 1000
-    private static let block = 50
+
+    /// How sure a commit is when COMMIT returns.
+    struct Mode {
+        let journal: BenchStore.Journal
+        let synchronous: String
+
+        /// Whether PostgreSQL makes as sure of a commit, as it is set up by default.
+        var hasRival: Bool { journal == .wal && synchronous == "FULL" }
+
+        var text: String {
+            (journal == .wal ? "WAL" : "rollback journal") + ", synchronous=\(synchronous)"
+        }
+    }
+
+    private static let modes = [
+        Mode(journal: .wal, synchronous: "NORMAL"), Mode(journal: .wal, synchronous: "FULL"),
+        Mode(journal: .delete, synchronous: "FULL"),
+    ]
 
     private let workplace: Workplace
-    private let blocks: Int
+    private let sizes: Sizes
 
-    init(_ workplace: Workplace, commits: Int) {
+    init(_ workplace: Workplace, _ sizes: Sizes) {
         self.workplace = workplace
-        blocks = max(commits / Self.block, 1)
+        self.sizes = sizes
     }
 
-    func run() throws -> [Figure] {
-        let folder = try workplace.makeFolder("latency")
-        defer { Progress.attempt { try workplace.remove(folder) } }
-        var figures: [Figure] = []
-        for journal in [BenchStore.Journal.wal, .delete] {
-            let stores = ["daemon", "loop", "pipe"].map { "\(folder)/\(journal)-\($0)" }
-            for store in stores { try BenchStore.make(store, journal) }
-            // A first writer stays, so that the -wal does.
-            let holders = try stores.map { try StoreWriter($0, synchronous: "NORMAL") }
-            for holder in holders { _ = try holder.commit() }
-            let daemon = try DaemonProcess(workplace, stores: [stores[0]])
-            defer { Progress.attempt { try daemon.stop() } }
-            _ = try daemon.stamps.next()
-            let loop = try BareProcess.watching(stores[1], workplace, plugin: false)
-            defer { loop.end() }
-            let pipe = try BareProcess.watching(stores[2], workplace, plugin: true)
-            defer { pipe.end() }
-            let readers = [daemon.stamps, loop.stamps, pipe.stamps]
-            for synchronous in journal == .wal ? ["NORMAL", "FULL"] : ["FULL"] {
-                let sides = try zip(stores, readers).map {
-                    Side(writer: try StoreWriter($0, synchronous: synchronous), stamps: $1)
-                }
-                let name =
-                    journal == .wal
-                    ? "WAL, synchronous=\(synchronous)" : "rollback journal, synchronous=\(synchronous)"
-                let before = try readings(daemon, loop)
-                figures += try measure(sides, name)
-                let spent = zip(try readings(daemon, loop), before).map { $0.seconds - $1.seconds }
-                figures.append(processorTime(spent, name))
+    func run() throws -> Findings {
+        var findings = Findings()
+        for mode in Self.modes {
+            let folder = try workplace.makeFolder("latency")
+            defer { Progress.attempt { try workplace.remove(folder) } }
+            let field = try LatencyField(workplace, folder, mode)
+            defer { field.end() }
+            findings.figures += try measure(field, mode)
+            for omission in field.omissions where !findings.omissions.contains(omission) {
+                findings.omissions.append(omission)
             }
-            withExtendedLifetime(holders) {}
         }
-        return figures
+        return findings
     }
 
-    private func readings(_ daemon: DaemonProcess, _ loop: BareProcess) throws -> [ProcessReading] {
-        try [daemon.child, loop.children[0]].map { try ProcessReading(of: $0.processID) }
-    }
+    /// What one contestant did, round by round.
+    private struct Result {
+        var p50: [Double] = []
+        var p99: [Double] = []
+        /// Of a hundred commits, those not heard of before the next one.
+        var missed: [Double] = []
 
-    private func processorTime(_ seconds: [Double], _ name: String) -> Figure {
-        // The first block, which warms up, is counted too.
-        let each = seconds.map { $0 / Double((blocks + 1) * Self.block) * 1e6 }
-        return Figure(
-            group, "\(name), processor time each", each[0], .microseconds,
-            against: .init(name: "bare loop", value: each[1]))
-    }
+        var hears: Bool { missed.allSatisfy { $0 < 50 } }
 
-    private var group: String { "from COMMIT's return to the plugin (\(blocks * Self.block) commits each)" }
-
-    private struct Side {
-        let writer: StoreWriter
-        let stamps: StampReader
-
-        /// Commits, and waits until the observer has it; microseconds between.
-        func latency() throws -> Double {
-            let committed = try writer.commit()
-            while true {
-                let stamp = try stamps.next()
-                guard stamp.object < writer.last else { return Double(stamp.time - committed) / 1000 }
-            }
+        mutating func add(_ latencies: Distribution?, missed share: Double) {
+            missed.append(share)
+            guard let latencies else { return }
+            p50.append(latencies.median)
+            p99.append(latencies.p99)
         }
     }
 
-    private func measure(_ sides: [Side], _ name: String) throws -> [Figure] {
-        var latencies = sides.map { _ in [Double]() }
-        var turns = Turns(sides.count)
-        for block in 0...blocks {
+    private func measure(_ field: LatencyField, _ mode: LatencyBenchmark.Mode) throws -> [Figure] {
+        var results = field.contestants.map { _ in Result() }
+        var processor: (daemon: [Double], consumer: [Double]) = ([], [])
+        var turns = Turns(field.contestants.count)
+        // The first round warms up.
+        for round in 0...sizes.rounds {
+            let before = try field.processorTimes()
             for place in turns.next() {
-                for _ in 0..<Self.block {
-                    let latency = try sides[place].latency()
-                    // The first block warms up.
-                    if block > 0 { latencies[place].append(latency) }
-                    Clock.pause(microseconds: Self.pause)
-                }
+                // Each miss takes long; of one who misses most, that is all there is to know.
+                let few = round == 0 || !results[place].hears
+                let result = try measure(
+                    field.contestants[place], commits: few ? min(sizes.commits, 40) : sizes.commits)
+                guard round > 0 else { continue }
+                results[place].add(result.latencies, missed: result.missed)
+            }
+            let after = try field.processorTimes()
+            guard round > 0 else { continue }
+            processor.daemon.append((after.daemon - before.daemon) / Double(sizes.commits) * 1e6)
+            processor.consumer.append((after.consumer - before.consumer) / Double(sizes.commits) * 1e6)
+        }
+        return figures(field, mode, results) + [
+            Figure(
+                group(mode), "historyd, processor time each", rounds: processor.daemon, .microseconds,
+                against: .init(name: LatencyField.baseline, rounds: processor.consumer))
+        ]
+    }
+
+    private func measure(_ contestant: any Contestant, commits: Int) throws -> (
+        latencies: Distribution?, missed: Double
+    ) {
+        var latencies: [Double] = []
+        var missed = 0
+        for _ in 0..<commits {
+            if let latency = try contestant.latency() { latencies.append(latency) } else { missed += 1 }
+            Clock.pause(microseconds: Self.pause)
+        }
+        return (latencies.isEmpty ? nil : Distribution(latencies), Double(missed) / Double(commits) * 100)
+    }
+
+    private func group(_ mode: Mode) -> String {
+        "from COMMIT's return to the consumer, \(mode.text) (\(sizes.commits) commits a round)"
+    }
+
+    /// The bare consumers beside the barest, and historyd beside that and all others.
+    private func figures(_ field: LatencyField, _ mode: Mode, _ results: [Result]) -> [Figure] {
+        let all = Array(zip(field.contestants, results))
+        let (subject, floor) = (all[LatencyField.subjectPlace], all[LatencyField.floorPlace])
+        return all.flatMap { contestant, result -> [Figure] in
+            switch contestant.role {
+            case .historyd:
+                pair(mode, subject, beside: floor, aim: mode.journal == .wal ? .ratioAtMost(2) : nil)
+            case .floor: []
+            case .variant: pair(mode, (contestant, result), beside: floor) + missed(mode, contestant, result)
+            case .rival, .other:
+                pair(
+                    mode, subject, beside: (contestant, result),
+                    aim: contestant.role == .rival ? .ratioAtMost(1) : nil) + missed(mode, contestant, result)
             }
         }
-        let results = latencies.map { Distribution($0) }
-        return ["bare loop", "bare loop and a plugin"].enumerated().flatMap { place, baseline in
-            [("p50", 0.5), ("p99", 0.99)].map { label, share in
-                Figure(
-                    group, "\(name), \(label)", results[0].quantile(share), .microseconds,
-                    against: .init(name: baseline, value: results[place + 1].quantile(share)))
-            }
+    }
+
+    private typealias Entry = (contestant: any Contestant, result: Result)
+
+    private func pair(_ mode: Mode, _ entry: Entry, beside other: Entry, aim: Aim? = nil) -> [Figure] {
+        guard entry.result.hears, other.result.hears else { return [] }
+        return [("p50", \Result.p50), ("p99", \Result.p99)].map { label, path in
+            Figure(
+                group(mode), "\(entry.contestant.name), \(label)", rounds: entry.result[keyPath: path],
+                .microseconds, against: .init(name: other.contestant.name, rounds: other.result[keyPath: path]),
+                aim: aim)
         }
+    }
+
+    /// What is never missed is not told of.
+    private func missed(_ mode: Mode, _ contestant: any Contestant, _ result: Result) -> [Figure] {
+        guard result.missed.contains(where: { $0 > 0 }) else { return [] }
+        return [Figure(group(mode), "\(contestant.name), missed", rounds: result.missed, .percent)]
     }
 }

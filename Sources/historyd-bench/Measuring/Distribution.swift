@@ -15,6 +15,15 @@ struct Distribution {
 
     var median: Double { quantile(0.5) }
     var p99: Double { quantile(0.99) }
+
+    /// From the smallest to the largest.
+    var range: ClosedRange<Double> { sorted[0]...sorted[sorted.count - 1] }
+
+    /// How far the rounds lie apart: half their range, of the median. Nil where there was but one.
+    var spread: Double? {
+        guard sorted.count > 1, median != 0 else { return nil }
+        return (range.upperBound - range.lowerBound) / 2 / abs(median)
+    }
 }
 
 /// Takes turns: who is first in one round is last in the next, so that no one always runs in

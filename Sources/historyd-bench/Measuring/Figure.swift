@@ -1,63 +1,71 @@
-/// One measured number, with what it is compared to.
-struct Figure {
-    enum Unit: String {
+/// One thing that was measured over and over, with what it is compared to.
+struct Figure: Codable {
+    enum Unit: String, Codable {
         case microseconds = "µs"
         case milliseconds = "ms"
         case perSecond = "/s"
         case kibibytes = "KiB"
+        case percent = "%"
         case count = ""
+
+        var isBetterHigher: Bool { self == .perSecond }
     }
 
-    struct Baseline {
+    /// What the same thing costs otherwise, measured in the same rounds.
+    struct Baseline: Codable {
         let name: String
-        let value: Double
+        let rounds: [Double]
+
+        init(name: String, rounds: [Double]) {
+            self.name = name
+            self.rounds = rounds
+        }
+
+        init(name: String, value: Double) {
+            self.init(name: name, rounds: [value])
+        }
+
+        var value: Double { Distribution(rounds).median }
     }
 
     let group: String
     let name: String
-    let value: Double
     let unit: Unit
+    /// What each round gave.
+    let rounds: [Double]
     let baseline: Baseline?
+    let aim: Aim?
 
-    init(_ group: String, _ name: String, _ value: Double, _ unit: Unit, against baseline: Baseline? = nil) {
+    init(
+        _ group: String, _ name: String, rounds: [Double], _ unit: Unit, against baseline: Baseline? = nil,
+        aim: Aim? = nil
+    ) {
         self.group = group
         self.name = name
-        self.value = value
+        self.rounds = rounds
         self.unit = unit
         self.baseline = baseline
+        self.aim = aim
     }
+
+    init(
+        _ group: String, _ name: String, _ value: Double, _ unit: Unit, against baseline: Baseline? = nil,
+        aim: Aim? = nil
+    ) {
+        self.init(group, name, rounds: [value], unit, against: baseline, aim: aim)
+    }
+
+    /// The rounds' median.
+    var value: Double { Distribution(rounds).median }
 
     var ratio: Double? {
         baseline.flatMap { $0.value == 0 ? nil : value / $0.value }
     }
-}
 
-/// Numbers for people: three significant digits, thousands parted by commas.
-enum NumberText {
-    static func text(_ value: Double) -> String {
-        let size = abs(value)
-        let decimals = size == size.rounded() || size >= 100 ? 0 : size >= 10 ? 1 : 2
-        return text(value, decimals: decimals)
-    }
-
-    static func text(_ value: Double, decimals: Int) -> String {
-        var scale = 1
-        for _ in 0..<decimals { scale *= 10 }
-        let scaled = Int((abs(value) * Double(scale)).rounded())
-        let sign = value < 0 && scaled > 0 ? "-" : ""
-        let whole = sign + grouped(scaled / scale)
-        guard decimals > 0 else { return whole }
-        let fraction = String(scaled % scale)
-        return "\(whole).\(String(repeating: "0", count: decimals - fraction.count))\(fraction)"
-    }
-
-    private static func grouped(_ number: Int) -> String {
-        let digits = String(number)
-        var text = ""
-        for (place, digit) in digits.enumerated() {
-            if place > 0, (digits.count - place).isMultiple(of: 3) { text += "," }
-            text.append(digit)
-        }
-        return text
+    /// What each round is of its baseline. Empty where there is none.
+    var ratios: [Double] {
+        guard let baseline, !baseline.rounds.contains(0) else { return [] }
+        guard baseline.rounds.count == rounds.count else { return rounds.map { $0 / baseline.value } }
+        return zip(rounds, baseline.rounds).map { $0 / $1 }
     }
 }

@@ -5,47 +5,27 @@ struct FigureTable {
     init(_ figures: [Figure]) { self.figures = figures }
 
     var text: String {
-        let rows = figures.map(Row.init)
-        let widths = (0..<4).map { column in
-            ([Row.head] + rows).map { $0.cells[column].count }.max() ?? 0
-        }
-        var lines = [line(Row.head, widths)]
+        var table = AlignedText(head: ["", "measured", "±", "baseline", "ratio", "aim", "", "baseline is"])
         var group: String?
-        for (figure, row) in zip(figures, rows) {
-            if figure.group != group { lines += ["", figure.group] }
+        for figure in figures {
+            if figure.group != group { table.add(.heading(figure.group)) }
             group = figure.group
-            lines.append(line(row, widths))
+            table.add(.cells(Self.cells(figure)))
         }
-        return lines.joined(separator: "\n") + "\n"
+        return table.text
     }
 
-    private struct Row {
-        /// Name, value, baseline, ratio, the baseline's name.
-        let cells: [String]
-
-        static let head = Row(cells: ["", "measured", "baseline", "ratio", "baseline is"])
-
-        init(cells: [String]) { self.cells = cells }
-
-        init(_ figure: Figure) {
-            func amount(_ value: Double) -> String {
-                let unit = figure.unit.rawValue
-                return NumberText.text(value) + (unit.isEmpty ? "" : " \(unit)")
-            }
-            cells = [
-                "  " + figure.name, amount(figure.value), figure.baseline.map { amount($0.value) } ?? "-",
-                figure.ratio.map { NumberText.text($0, decimals: 2) } ?? "-", figure.baseline?.name ?? "",
-            ]
-        }
+    private static func cells(_ figure: Figure) -> [String] {
+        [
+            "  " + figure.name, amount(figure.value, figure.unit),
+            Distribution(figure.rounds).spread.map { "\(NumberText.text($0 * 100, decimals: 0))%" } ?? "",
+            figure.baseline.map { amount($0.value, figure.unit) } ?? "",
+            figure.ratio.map { NumberText.text($0, decimals: 2) } ?? "", figure.aim?.text ?? "",
+            figure.aim.map { $0.isMet(by: figure) ? "met" : "not met" } ?? "", figure.baseline?.name ?? "",
+        ]
     }
 
-    private func line(_ row: Row, _ widths: [Int]) -> String {
-        var line = row.cells[0] + padding(row.cells[0], widths[0])
-        for column in 1..<4 { line += "  " + padding(row.cells[column], widths[column]) + row.cells[column] }
-        return row.cells[4].isEmpty ? line : "\(line)  \(row.cells[4])"
-    }
-
-    private func padding(_ text: String, _ width: Int) -> String {
-        String(repeating: " ", count: max(width - text.count, 0))
+    static func amount(_ value: Double, _ unit: Figure.Unit) -> String {
+        NumberText.text(value) + (unit == .count ? "" : " \(unit.rawValue)")
     }
 }

@@ -1,16 +1,20 @@
-import Glibc
+import FoundationEssentials
 import GRDBSQLite
+import Glibc
 
 /// What the figures were measured on: without it they say nothing.
 struct Machine {
     let kernel: String
     let processor: String
+    let memory: String
     let sqlite: String
     let build: String
     /// Of the last minute, at the moment.
     let load: String
+    let time: String
 
     init() {
+        time = Date().formatted(.iso8601)
         var name = utsname()
         uname(&name)
         kernel = "\(Self.text(&name.sysname)) \(Self.text(&name.release)) \(Self.text(&name.machine))"
@@ -20,6 +24,8 @@ struct Machine {
         let processors = sysconf(Int32(_SC_NPROCESSORS_ONLN))
         let title = model?.split(separator: ":").last.map { String($0.drop { $0 == " " }) } ?? "unknown"
         processor = "\(title), \(processors) processors"
+        let pages = Double(sysconf(Int32(_SC_PHYS_PAGES))) * Double(sysconf(Int32(_SC_PAGESIZE)))
+        memory = "\(NumberText.text(pages / Double(1 << 30), decimals: 0)) GiB"
         sqlite = String(cString: sqlite3_libversion())
         #if DEBUG
             build = "debug (the figures mean little)"
@@ -44,14 +50,23 @@ struct Machine {
         #endif
     }
 
-    var facts: [(name: String, value: String)] {
-        [
-            ("kernel", kernel), ("processor", processor), ("SQLite", sqlite),
-            ("Swift", "\(Self.compiler), \(build)"), ("load", load),
+    /// What is compared to, and what that was made with, where it is there.
+    private func versions() throws -> [RunRecord.Fact] {
+        let programs = try [
+            ("commit", Tool.answer("git", "log", "-1", "--format=%h %cI")),
+            ("C", Tool.answer("cc", "--version")),
+            ("shell", Tool.answer("bash", "--version")), ("valgrind", Tool.answer("valgrind", "--version")),
+            ("PostgreSQL", Tool.answer("psql", "--version")),
         ]
+        return programs.compactMap { name, answer in answer.map { .init(name: name, value: $0) } }
     }
 
-    var text: String {
-        facts.map { "\($0.name): \($0.value)" }.joined(separator: "\n") + "\n"
+    func facts() throws -> [RunRecord.Fact] {
+        [
+            .init(name: "time", value: time), .init(name: "kernel", value: kernel),
+            .init(name: "processor", value: processor), .init(name: "memory", value: memory),
+            .init(name: "SQLite", value: sqlite), .init(name: "Swift", value: "\(Self.compiler), \(build)"),
+            .init(name: "load", value: load),
+        ] + (try versions())
     }
 }

@@ -7,7 +7,7 @@ import Dispatch
 /// It becomes asynchronous only here: the bare loops are to have none of that.
 struct IdleCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "idle", abstract: "Waits, until it is ended.", shouldDisplay: false)
+        commandName: "wait", abstract: "Waits, until it is ended.", shouldDisplay: false)
 
     func run() {
         // What an asynchronous `main` does: a task, and a main thread that is left to the runtime.

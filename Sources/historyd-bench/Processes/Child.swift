@@ -4,15 +4,18 @@ import PersistentHistory
 /// A program that runs on behalf of a benchmark.
 final class Child {
     let processID: pid_t
+    /// As kill(2) takes it: the process, or its group.
+    private let target: pid_t
     private var isRunning = true
 
     /// - Parameters:
     ///   - input: Its standard input; nil for none.
     ///   - output: Its standard output; nil for nowhere.
     ///   - errors: Its standard error; nil for this program's.
+    ///   - isGroup: Whether it starts a process group, for what it starts itself.
     init(
         _ command: [String], environment: [String] = [], input: Int32? = nil, output: Int32? = nil,
-        errors: Int32? = nil
+        errors: Int32? = nil, isGroup: Bool = false
     ) throws(BenchError) {
         var actions = posix_spawn_file_actions_t()
         posix_spawn_file_actions_init(&actions)
@@ -32,7 +35,8 @@ final class Child {
         sigemptyset(&none)
         posix_spawnattr_init(&attributes)
         posix_spawnattr_setsigmask(&attributes, &none)
-        posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK))
+        posix_spawnattr_setflags(
+            &attributes, Int16(POSIX_SPAWN_SETSIGMASK | (isGroup ? POSIX_SPAWN_SETPGROUP : 0)))
         defer { posix_spawnattr_destroy(&attributes) }
 
         var processID = pid_t()
@@ -43,33 +47,44 @@ final class Child {
         }
         guard status == 0 else { throw .system("start '\(command[0])'", status) }
         self.processID = processID
-        Workplace.children.withLock { _ = $0.insert(processID) }
+        let target = isGroup ? -processID : processID
+        self.target = target
+        Workplace.children.withLock { _ = $0.insert(target) }
     }
 
     deinit { end() }
 
-    /// Tells it to end, and waits until it has.
-    func end() {
+    /// Tells it to end, and its group if it is the first of one, and waits until it has.
+    func end(by signal: Int32 = SIGTERM) {
         guard isRunning else { return }
         isRunning = false
-        kill(processID, SIGTERM)
+        kill(target, signal)
         wait()
     }
 
-    /// Waits until it has ended by itself; the processor time that it took, in seconds.
-    func waitForEnd() -> Double {
-        guard isRunning else { return 0 }
+    /// How a program ended.
+    struct End {
+        /// As wait(2) gives it: 0 for success.
+        let status: Int32
+        /// Time on a processor, in seconds.
+        let processor: Double
+    }
+
+    /// Waits until it has ended by itself.
+    func waitForEnd() -> End {
+        guard isRunning else { return End(status: 0, processor: 0) }
         isRunning = false
         return wait()
     }
 
     @discardableResult
-    private func wait() -> Double {
+    private func wait() -> End {
         var status: Int32 = 0
         var usage = rusage()
         while wait4(processID, &status, 0, &usage) < 0, errno == EINTR {}
-        Workplace.children.withLock { _ = $0.remove(processID) }
-        return [usage.ru_utime, usage.ru_stime].reduce(0) { $0 + Double($1.tv_sec) + Double($1.tv_usec) / 1e6 }
+        Workplace.children.withLock { _ = $0.remove(target) }
+        let times = [usage.ru_utime, usage.ru_stime].map { Double($0.tv_sec) + Double($0.tv_usec) / 1e6 }
+        return End(status: status, processor: times[0] + times[1])
     }
 
     /// Both ends of a pipe, which no other child inherits.

@@ -7,6 +7,11 @@ enum FileBytes {
         let file = open(path, O_RDONLY | O_CLOEXEC)
         guard file >= 0 else { return "" }
         defer { close(file) }
+        return text(from: file)
+    }
+
+    /// What there is until the end.
+    static func text(from file: Int32) -> String {
         var bytes: [UInt8] = []
         var buffer = [UInt8](repeating: 0, count: 16_384)
         while true {
@@ -14,6 +19,13 @@ enum FileBytes {
             guard count > 0 else { return String(decoding: bytes, as: UTF8.self) }
             bytes += buffer[..<count]
         }
+    }
+
+    /// An empty file to write to.
+    static func create(_ path: String) throws(BenchError) -> Int32 {
+        let file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
+        guard file >= 0 else { throw .system("write '\(path)'") }
+        return file
     }
 
     static func write(_ bytes: [UInt8], to descriptor: Int32) throws(BenchError) {

@@ -9,10 +9,8 @@ struct ProcessReading {
     let threads: Double
     /// Times that each of its threads gave up the processor to wait for something.
     private let waits: [String: Double]
-    /// Time on a processor, in clock ticks.
-    let ticks: Double
-
-    var seconds: Double { ticks / Double(sysconf(Int32(_SC_CLK_TCK))) }
+    /// Time on a processor.
+    let seconds: Double
 
     init(of processID: pid_t) throws {
         let status = Fields("/proc/\(processID)/status")
@@ -21,13 +19,19 @@ struct ProcessReading {
         threads = try status.number("Threads")
         proportional = try Fields("/proc/\(processID)/smaps_rollup").number("Pss")
         waits = try Self.waits(of: processID)
-        // The name, which may hold anything, is in parentheses; utime and stime are the 14th and 15th field.
-        let stat = FileBytes.text(of: "/proc/\(processID)/stat")
-        let fields = stat.split(separator: ")").last?.split(separator: " ") ?? []
-        guard fields.count > 12, let user = Double(fields[11]), let system = Double(fields[12]) else {
-            throw BenchError("/proc does not tell the processor time of process \(processID).")
+        seconds = try Self.processorTime(of: processID)
+    }
+
+    /// To the nanosecond, where /proc tells hundredths of a second.
+    static func processorTime(of processID: pid_t) throws -> Double {
+        var clock = clockid_t()
+        var time = timespec()
+        let result = clock_getcpuclockid(processID, &clock)
+        guard result == 0 else { throw BenchError.system("find the clock of process \(processID)", result) }
+        guard clock_gettime(clock, &time) == 0 else {
+            throw BenchError.system("read the clock of process \(processID)")
         }
-        ticks = user + system
+        return Double(time.tv_sec) + Double(time.tv_nsec) / 1e9
     }
 
     /// Waits since an earlier reading. Those of a thread that has ended meanwhile are not known.
@@ -47,18 +51,29 @@ struct ProcessReading {
     }
 
     private static func tasks(of processID: pid_t) throws -> [String] {
-        guard let folder = opendir("/proc/\(processID)/task") else {
-            throw BenchError.system("list a process's threads")
-        }
+        try numbers(in: "/proc/\(processID)/task")
+    }
+
+    /// Processes that it has started, and that have not ended.
+    static func children(of processID: pid_t) throws -> [pid_t] {
+        try numbers(in: "/proc").filter { process in
+            // One may have ended since it was listed.
+            Fields("/proc/\(process)/status").word("PPid") == String(processID)
+        }.compactMap { pid_t($0) }
+    }
+
+    /// The names in a folder that are numbers.
+    private static func numbers(in path: String) throws -> [String] {
+        guard let folder = opendir(path) else { throw BenchError.system("list '\(path)'") }
         defer { closedir(folder) }
-        var tasks: [String] = []
+        var numbers: [String] = []
         while let entry = readdir(folder) {
             let name = withUnsafeBytes(of: &entry.pointee.d_name) {
                 String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self)
             }
-            if Int(name) != nil { tasks.append(name) }
+            if Int(name) != nil { numbers.append(name) }
         }
-        return tasks
+        return numbers
     }
 
     /// Lines of `Name: number unit`.
@@ -72,12 +87,15 @@ struct ProcessReading {
         }
 
         func number(_ name: String) throws -> Double {
-            let line = lines.first { $0.hasPrefix("\(name):") }
-            let value = line?.dropFirst(name.count + 1).split { $0 == " " || $0 == "\t" }.first.flatMap {
-                Double($0)
+            guard let word = word(name), let value = Double(word) else {
+                throw BenchError("\(path) does not tell \(name).")
             }
-            guard let value else { throw BenchError("\(path) does not tell \(name).") }
             return value
+        }
+
+        func word(_ name: String) -> String? {
+            let line = lines.first { $0.hasPrefix("\(name):") }
+            return line?.dropFirst(name.count + 1).split { $0 == " " || $0 == "\t" }.first.map(String.init)
         }
     }
 }

@@ -1,6 +1,6 @@
 import Glibc
 
-/// What an observer of any kind tells of what it has just been given.
+/// What an observer of any kind tells of what it has just been given (see `stamp.h`).
 struct Stamp {
     /// The key of the last row.
     var object: Int64
@@ -8,16 +8,6 @@ struct Stamp {
     var transactions: Int64
     /// When, by `Clock`.
     var time: Int64
-
-    func send(to descriptor: Int32) {
-        withUnsafeBytes(of: self) { bytes in
-            // Less than PIPE_BUF, so that it is written whole or not at all (pipe(7)).
-            guard write(descriptor, bytes.baseAddress, bytes.count) == bytes.count else {
-                perror("historyd-bench: write")
-                exit(1)
-            }
-        }
-    }
 }
 
 /// Where stamps arrive: a pipe of this program's, or one with a name.
@@ -43,6 +33,23 @@ final class StampReader {
     }
 
     deinit { close(descriptor) }
+
+    /// Whether one comes within that time.
+    func wait(milliseconds: Int32) -> Bool {
+        if end - start >= MemoryLayout<Stamp>.size { return true }
+        var source = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+        return poll(&source, 1, milliseconds) > 0
+    }
+
+    /// Takes all there are.
+    ///
+    /// - Returns: the last one.
+    @discardableResult
+    func discard() throws(BenchError) -> Stamp? {
+        var last: Stamp?
+        while wait(milliseconds: 0) { last = try next() }
+        return last
+    }
 
     func next() throws(BenchError) -> Stamp {
         let size = MemoryLayout<Stamp>.size

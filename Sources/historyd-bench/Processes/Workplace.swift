@@ -9,9 +9,16 @@ final class Workplace: Sendable {
     static let children = Locked<Set<pid_t>>([])
 
     let folder: String
-    /// This program's own file, which is also the plugin and the bare loops.
+    /// This program's own file.
     let bench: String
     let historyd: String
+    /// The programs in C.
+    let consumer: String
+    let plugin: String
+    /// And the one in a shell.
+    let script: String
+    /// A library for where valgrind runs the daemon.
+    let pidfd: String
 
     /// - Parameter historyd: The daemon to measure; nil for the one beside this program.
     init(historyd given: String?) throws {
@@ -20,8 +27,12 @@ final class Workplace: Sendable {
         let folder = bench.split(separator: "/", omittingEmptySubsequences: false).dropLast().joined(
             separator: "/")
         historyd = given ?? "\(folder)/historyd"
-        guard file.isExecutableFile(atPath: historyd) else {
-            throw BenchError("There is no program \"\(historyd)\": `make bench` builds it.")
+        consumer = "\(folder)/bench-consumer"
+        plugin = "\(folder)/bench-plugin"
+        script = "\(folder)/bench-consumer.sh"
+        pidfd = "\(folder)/bench-pidfd.so"
+        for program in [historyd, consumer, plugin] where !file.isExecutableFile(atPath: program) {
+            throw BenchError("There is no program \"\(program)\": `make bench` builds it.")
         }
         let parent = getenv("TMPDIR").map { String(cString: $0) } ?? "/tmp"
         var template = Array("\(parent)/historyd-bench.XXXXXX".utf8CString)
@@ -30,7 +41,19 @@ final class Workplace: Sendable {
         leaveWhenInterrupted()
     }
 
-    /// A new folder in it.
+    private static let made = Locked(0)
+
+    /// A new folder in it, which no other call gives. Its name is short: that of a socket may not be long.
+    func makeFolder() throws -> String {
+        try makeFolder(
+            String(
+                Self.made.withLock { count in
+                    count += 1
+                    return count
+                }))
+    }
+
+    /// A folder in it.
     func makeFolder(_ name: String) throws -> String {
         let path = "\(folder)/\(name)"
         try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)

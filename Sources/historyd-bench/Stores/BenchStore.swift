@@ -22,27 +22,19 @@ enum BenchStore {
             """)
         if tracked { try Tracking.track(path, [table: ["name"]]) }
     }
-}
 
-/// Makes single-row transactions as a declared author, each with the next key.
-final class StoreWriter {
-    private let connection: Connection
-    private let insert: Statement
-    private(set) var last: Int64
-
-    init(_ path: String, synchronous: String) throws {
-        connection = try Connection(path)
-        connection.waitForLocks(milliseconds: 10_000)
-        try connection.execute("PRAGMA synchronous = \(synchronous)")
-        try connection.declareAuthor(BenchStore.writer)
-        insert = try Statement(connection, BenchStore.insert)
-        last = try connection.number("SELECT max(id) FROM item")
-    }
-
-    /// Inserts a row and commits; when the commit was done.
-    func commit() throws -> Int64 {
-        last += 1
-        try insert.run(last)
-        return Clock.now
+    /// Makes a long history cheaply: written into its table as the triggers write it (see "How changes lie in
+    /// the store"), all of it by the one author to whom it need not be delivered.
+    static func fillHistory(of path: String, transactions: Int) throws {
+        let connection = try Connection(path)
+        try connection.execute(
+            """
+            PRAGMA synchronous = OFF;
+            WITH RECURSIVE number(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number WHERE n < \(transactions))
+            INSERT INTO historyd_change (origin, kind, object, detail)
+            SELECT format('%016x', n) || tab || 1000 || tab || (1767225600000 + n) || tab || '\(reader)', kind, n, NULL
+            FROM number, (SELECT shape * 4 AS kind, char(9) AS tab FROM historyd_entity LIMIT 1);
+            PRAGMA wal_checkpoint(TRUNCATE);
+            """)
     }
 }

@@ -1,0 +1,28 @@
+/// The times of a writer's commits, with and without somebody who may disturb it.
+struct CommitTimes {
+    private let group: String
+    private let name: String
+    private var disturbed: [Distribution] = []
+    private var alone: [Distribution] = []
+
+    /// - Parameter name: Who may disturb it.
+    init(_ group: String, _ name: String) {
+        self.group = group
+        self.name = name
+    }
+
+    /// What a round gave.
+    mutating func add(_ times: Distribution, alone others: Distribution) {
+        disturbed.append(times)
+        alone.append(others)
+    }
+
+    /// - Parameter aim: for the p99.
+    func figures(aim: Aim? = nil) -> [Figure] {
+        [("p50", 0.5, nil), ("p99", 0.99, aim)].map { label, share, aim in
+            Figure(
+                group, "\(name), \(label)", rounds: disturbed.map { $0.quantile(share) }, .microseconds,
+                against: .init(name: "without", rounds: alone.map { $0.quantile(share) }), aim: aim)
+        }
+    }
+}

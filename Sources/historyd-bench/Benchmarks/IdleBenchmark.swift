@@ -1,0 +1,54 @@
+/// What a daemon costs while nothing happens, beside a bare consumer that waits for the same, and beside a
+/// program with Swift's concurrency that waits for nothing.
+struct IdleBenchmark {
+    private let workplace: Workplace
+    private let seconds: Int
+
+    init(_ workplace: Workplace, _ sizes: Sizes) {
+        self.workplace = workplace
+        seconds = sizes.seconds
+    }
+
+    func run() throws -> [Figure] {
+        let folder = try workplace.makeFolder("idle")
+        defer { Progress.attempt { try workplace.remove(folder) } }
+        let stores = ["daemon", "consumer"].map { "\(folder)/\($0)" }
+        for store in stores { try BenchStore.make(store) }
+        let writers = try stores.map { try StoreWriter($0, synchronous: "NORMAL") }
+        let daemon = try DaemonProcess(workplace, DaemonSetup(stores: [.init(stores[0])]))
+        defer { Progress.attempt { try daemon.stop() } }
+        let consumer = try ConsumerProcess(.watch, stores[1], workplace)
+        defer { consumer.end() }
+        let idle = try Child([workplace.bench, "wait"])
+        defer { idle.end() }
+        // Each has worked, and has come to rest again.
+        for (writer, stamps) in zip(writers, [daemon.stamps, consumer.stamps]) {
+            _ = try writer.commit()
+            _ = try stamps.next()
+        }
+        // The runtime lets its threads go after five idle seconds.
+        Clock.pause(microseconds: 7_000_000)
+
+        let processes = [daemon.child, consumer.consumer, idle].map(\.processID)
+        let before = try processes.map { try ProcessReading(of: $0) }
+        Clock.pause(microseconds: UInt32(seconds) * 1_000_000)
+        let after = try processes.map { try ProcessReading(of: $0) }
+        let wakeUps = zip(after, before).map { $0.waits(since: $1) }
+        let time = zip(after, before).map { ($0.seconds - $1.seconds) * 1e6 }
+        return figures("wake-ups in \(seconds) s", .count, wakeUps, aim: .atMost(0))
+            + figures("processor time in \(seconds) s", .microseconds, time, aim: .atMost(0))
+            + figures("memory, VmRSS", .kibibytes, after.map(\.resident), aim: .atMost(20 * 1024))
+            + figures("memory, Pss", .kibibytes, after.map(\.proportional))
+            + figures("threads", .count, after.map(\.threads))
+    }
+
+    private func figures(
+        _ name: String, _ unit: Figure.Unit, _ values: [Double], aim: Aim? = nil
+    ) -> [Figure] {
+        [LatencyField.baseline, "idle Swift program"].enumerated().map { place, baseline in
+            Figure(
+                "an idle daemon", name, values[0], unit,
+                against: .init(name: baseline, value: values[place + 1]), aim: place == 0 ? aim : nil)
+        }
+    }
+}

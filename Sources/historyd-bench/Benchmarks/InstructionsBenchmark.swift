@@ -1,0 +1,111 @@
+import FoundationEssentials
+
+/// How many instructions the daemon runs for a transaction, as valgrind counts them: a number that is the same on
+/// a busy machine and on another one, so that a heavier path is seen.
+struct InstructionsBenchmark {
+    private static let store = "store.sqlite"
+
+    private let workplace: Workplace
+    private let rounds: Int
+
+    init(_ workplace: Workplace, _ sizes: Sizes) {
+        self.workplace = workplace
+        // They hardly differ.
+        rounds = min(sizes.rounds, 3)
+    }
+
+    func run() throws -> Findings {
+        do {
+            let valgrind = try Tool.find("valgrind", package: "valgrind")
+            let strip = try Tool.find("strip", package: "binutils")
+            return Findings(figures: try measure(valgrind, strip))
+        } catch let missing as Tool.Missing {
+            return Findings(omissions: ["instructions: \(missing.reason)"])
+        }
+    }
+
+    /// Instructions of a daemon, and of the bare consumer, that find so many transactions.
+    private struct Counts {
+        var daemon: [Double] = []
+        var consumer: [Double] = []
+    }
+
+    private func measure(_ valgrind: String, _ strip: String) throws -> [Figure] {
+        let folder = try workplace.makeFolder("instructions")
+        defer { Progress.attempt { try workplace.remove(folder) } }
+        let store = "\(folder)/\(Self.store)"
+        try BenchStore.make(store)
+        let stamps = try StampReader(named: "\(folder)/stamps")
+        var home = try DaemonHome(
+            workplace, DaemonSetup(stores: [.init(store)]), in: folder,
+            plugin: [workplace.plugin, "\(folder)/stamps"])
+        try home.runOnce()
+        try home.keep([Self.store])
+        // What a debugger reads of the daemon, this valgrind can not.
+        let stripped = "\(folder)/historyd"
+        guard try Child([strip, "-g", "-o", stripped, workplace.historyd]).waitForEnd().status == 0 else {
+            throw BenchError("The daemon's file could not be stripped.")
+        }
+        home.historyd = stripped
+
+        let counter = Counter(valgrind: valgrind, log: "\(folder)/count", shim: workplace.pidfd)
+        let sizes = [0, 100, 1100]
+        var counts = sizes.map { _ in Counts() }
+        for _ in 0..<rounds {
+            for (place, size) in sizes.enumerated() {
+                try home.comeBack([Self.store])
+                try write(size, to: store)
+                counts[place].daemon.append(
+                    try counter.count { try home.runOnce(under: $0, environment: counter.environment) })
+                counts[place].consumer.append(
+                    try counter.count { _ = try Child($0 + [workplace.consumer, "drain", store]).waitForEnd() })
+                try stamps.discard()
+            }
+        }
+        return figures(counts)
+    }
+
+    private func write(_ transactions: Int, to store: String) throws {
+        let writer = try StoreWriter(store, synchronous: "OFF")
+        for _ in 0..<transactions { _ = try writer.commit() }
+    }
+
+    private func figures(_ counts: [Counts]) -> [Figure] {
+        func difference(_ more: [Double], _ less: [Double], _ divisor: Double = 1) -> [Double] {
+            zip(more, less).map { ($0 - $1) / divisor }
+        }
+        let group = "instructions (callgrind; the daemon's process, not the plugin's)"
+        return [
+            ("a pass of 100 transactions, the plugin's start with it", 1, 0, 1),
+            ("each of 1,000 more", 2, 1, 1000),
+        ]
+        .map { name, more, less, divisor in
+            Figure(
+                group, name,
+                rounds: difference(counts[more].daemon, counts[less].daemon, Double(divisor)), .count,
+                against: .init(
+                    name: LatencyField.baseline,
+                    rounds: difference(counts[more].consumer, counts[less].consumer, Double(divisor))))
+        }
+    }
+
+    /// Counts the instructions of a program.
+    private struct Counter {
+        let valgrind: String
+        let log: String
+        let shim: String
+
+        var environment: [String] { ["LD_PRELOAD=\(shim)"] }
+
+        /// - Parameter run: runs a program by the command that it is given.
+        func count(_ run: ([String]) throws -> Void) throws -> Double {
+            try run([valgrind, "--tool=callgrind", "--callgrind-out-file=/dev/null", "--log-file=\(log)"])
+            // "==1== Collected : 46116479"
+            let line = FileBytes.text(of: log).split(separator: "\n").first { $0.contains("Collected") }
+            guard let count = line?.split(separator: " ").last.flatMap({ Double($0) }) else {
+                throw BenchError("valgrind counts nothing:\n\(FileBytes.text(of: log))")
+            }
+            return count
+        }
+    }
+}

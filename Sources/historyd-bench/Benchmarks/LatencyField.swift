@@ -1,0 +1,89 @@
+/// All who are told of commits, side by side.
+final class LatencyField {
+    static let subject = "historyd"
+    static let baseline = "bare C consumer"
+    /// Of these, the places among all.
+    static let subjectPlace = 0
+    static let floorPlace = 1
+
+    private(set) var contestants: [any Contestant] = []
+    private(set) var omissions: [String] = []
+    private let daemon: DaemonProcess
+    private let consumer: ConsumerProcess
+    /// Connections that stay, so that the -wal does.
+    private var holders: [StoreWriter] = []
+    private var server: PostgresServer?
+
+    init(_ workplace: Workplace, _ folder: String, _ mode: LatencyBenchmark.Mode) throws {
+        var holders: [StoreWriter] = []
+        func makeStore(_ name: String) throws -> (path: String, writer: StoreWriter) {
+            let path = "\(folder)/\(name)"
+            try BenchStore.make(path, mode.journal)
+            let holder = try StoreWriter(path, synchronous: mode.synchronous)
+            _ = try holder.commit()
+            holders.append(holder)
+            return (path, try StoreWriter(path, synchronous: mode.synchronous))
+        }
+
+        let own = try makeStore("historyd")
+        let daemon = try DaemonProcess(workplace, DaemonSetup(stores: [.init(own.path)]))
+        self.daemon = daemon
+        _ = try daemon.stamps.next()
+        contestants.append(
+            StampContestant(Self.subject, .historyd, own.writer, daemon.stamps) {
+                Progress.attempt { try daemon.stop() }
+            })
+
+        let floor = try makeStore("consumer")
+        let consumer = try ConsumerProcess(.watch, floor.path, workplace)
+        self.consumer = consumer
+        contestants.append(
+            StampContestant(Self.baseline, .floor, floor.writer, consumer.stamps, end: consumer.end))
+
+        let piped = try makeStore("plugin")
+        let withPlugin = try ConsumerProcess(.watch, piped.path, workplace, plugin: true)
+        contestants.append(
+            StampContestant(
+                "bare C consumer and a plugin", .variant, piped.writer, withPlugin.stamps, end: withPlugin.end))
+
+        let unasked = try makeStore("naive")
+        let naive = try ConsumerProcess(.naive, unasked.path, workplace)
+        contestants.append(
+            StampContestant(
+                "naive inotify loop", .variant, unasked.writer, naive.stamps, mayMiss: true, end: naive.end))
+        do {
+            let scripted = try makeStore("shell")
+            contestants.append(try ShellConsumer.contestant(workplace, scripted.path, scripted.writer))
+        } catch let missing as Tool.Missing {
+            omissions.append("the shell script: \(missing.reason)")
+        }
+        self.holders = holders
+        if mode.hasRival { try addPostgres(workplace) }
+    }
+
+    private func addPostgres(_ workplace: Workplace) throws {
+        do {
+            let server = try PostgresServer(workplace)
+            self.server = server
+            let (more, omissions) = try PostgresContestants.all(server)
+            contestants += more
+            self.omissions += omissions
+        } catch let missing as Tool.Missing {
+            omissions.append("PostgreSQL: \(missing.reason)")
+        }
+    }
+
+    /// Seconds that they have taken so far.
+    func processorTimes() throws -> (daemon: Double, consumer: Double) {
+        (
+            try ProcessReading.processorTime(of: daemon.child.processID),
+            try ProcessReading.processorTime(of: consumer.consumer.processID)
+        )
+    }
+
+    func end() {
+        for contestant in contestants { contestant.end() }
+        server?.end()
+        withExtendedLifetime(holders) {}
+    }
+}

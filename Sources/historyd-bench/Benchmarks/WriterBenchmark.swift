@@ -1,0 +1,93 @@
+/// What a writer feels of historyd: how long its commits take, with a daemon that is told of each, and with
+/// one that works off a backlog meanwhile, beside the same commits where there is none.
+struct WriterBenchmark {
+    private let workplace: Workplace
+    private let sizes: Sizes
+
+    init(_ workplace: Workplace, _ sizes: Sizes) {
+        self.workplace = workplace
+        self.sizes = sizes
+    }
+
+    func run() throws -> [Figure] {
+        var figures: [Figure] = []
+        for synchronous in ["NORMAL", "FULL"] {
+            figures += try whileLevel(synchronous)
+            figures += try whileDraining(synchronous)
+        }
+        return figures
+    }
+
+    /// In short turns: the pace of a disk changes from one second to the next.
+    private static let block = 20
+
+    private func whileLevel(_ synchronous: String) throws -> [Figure] {
+        let folder = try workplace.makeFolder("writer")
+        defer { Progress.attempt { try workplace.remove(folder) } }
+        let stores = ["historyd", "consumer", "alone"].map { "\(folder)/\($0)" }
+        for store in stores { try BenchStore.make(store) }
+        let writers = try stores.map { try StoreWriter($0, synchronous: synchronous) }
+        let daemon = try DaemonProcess(workplace, DaemonSetup(stores: [.init(stores[0])]))
+        defer { Progress.attempt { try daemon.stop() } }
+        let consumer = try ConsumerProcess(.watch, stores[1], workplace)
+        defer { consumer.end() }
+
+        let mode = "is delivered, WAL, synchronous=\(synchronous)"
+        var times = [
+            CommitTimes("a writer's commit while it \(mode)", "with historyd"),
+            CommitTimes("a writer's commit while it \(mode)", "with the \(LatencyField.baseline)"),
+        ]
+        var turns = Turns(stores.count)
+        // The first round warms up.
+        for round in 0...sizes.rounds {
+            var values: [[Double]] = stores.map { _ in [] }
+            for _ in 0..<max(sizes.commits / Self.block, 1) {
+                for place in turns.next() {
+                    values[place] += try writers[place].times(Self.block) {
+                        try daemon.stamps.discard()
+                        try consumer.stamps.discard()
+                    }
+                }
+            }
+            guard round > 0 else { continue }
+            for place in times.indices {
+                times[place].add(Distribution(values[place]), alone: Distribution(values[2]))
+            }
+        }
+        return times[0].figures(aim: .ratioAtMost(1.1)) + times[1].figures()
+    }
+
+    private func whileDraining(_ synchronous: String) throws -> [Figure] {
+        let folder = try workplace.makeFolder("writer")
+        defer { Progress.attempt { try workplace.remove(folder) } }
+        let store = "\(folder)/store"
+        try BenchStore.make(store)
+        let filler = try StoreWriter(store, synchronous: "OFF")
+        for _ in 0..<sizes.backlog { _ = try filler.commit() }
+        let last = filler.last
+        let writer = try StoreWriter(store, synchronous: synchronous)
+
+        let group = "a writer's commit while a backlog is drained, WAL, synchronous=\(synchronous)"
+        var times = CommitTimes(group, "with historyd")
+        _ = try writer.times(sizes.commits)
+        for _ in 0..<sizes.rounds {
+            let alone = try writer.times(sizes.commits)
+            // One that has no state begins where the history does.
+            let daemon = try DaemonProcess(workplace, DaemonSetup(stores: [.init(store)]))
+            defer { Progress.attempt { try daemon.stop() } }
+            var reached = try daemon.stamps.next().object
+            var done: [Double] = []
+            while done.count < sizes.commits, reached < last {
+                done.append(try writer.time())
+                Clock.pause(microseconds: StoreWriter.pace)
+                reached = try daemon.stamps.discard()?.object ?? reached
+            }
+            guard done.count >= min(sizes.commits, 100) else {
+                throw BenchError(
+                    "The backlog was drained within \(done.count) commits: it needs a larger --backlog.")
+            }
+            times.add(Distribution(done), alone: Distribution(alone))
+        }
+        return times.figures(aim: .ratioAtMost(1.1))
+    }
+}

@@ -1,0 +1,73 @@
+import ArgumentParser
+
+/// The parts of a run.
+enum Part: String, CaseIterable, ExpressibleByArgument {
+    case latency, backlog, replica, scale, idle, writer, recording, cleaning, instructions
+
+    var summary: String {
+        switch self {
+        case .latency: "from a commit to who is told of it"
+        case .backlog: "transactions worked off in a second, and the memory afterwards"
+        case .replica: "changed rows that a replica takes in"
+        case .scale: "what many consumers, many stores or a long history cost"
+        case .writer: "what a writer feels of a daemon that is told of its commits, or works off a backlog"
+        case .recording: "what the triggers cost a writer"
+        case .idle: "memory, threads and wake-ups of a daemon that has nothing to do"
+        case .cleaning: "what a writer feels of a cleanup"
+        case .instructions: "how many the daemon runs, as valgrind counts them"
+        }
+    }
+
+    func measure(_ workplace: Workplace, _ sizes: Sizes) throws -> Findings {
+        switch self {
+        case .latency: try LatencyBenchmark(workplace, sizes).run()
+        case .backlog: try BacklogBenchmark(workplace, sizes).run()
+        case .replica: Findings(figures: try ReplicaBenchmark(workplace, sizes).run())
+        case .scale: Findings(figures: try ScaleBenchmark(workplace, sizes).run())
+        case .writer: Findings(figures: try WriterBenchmark(workplace, sizes).run())
+        case .recording: Findings(figures: try RecordingBenchmark(workplace).run())
+        case .idle: Findings(figures: try IdleBenchmark(workplace, sizes).run())
+        case .cleaning: Findings(figures: try CleaningBenchmark(workplace, sizes).run())
+        case .instructions: try InstructionsBenchmark(workplace, sizes).run()
+        }
+    }
+}
+
+/// How much is measured; the defaults take some minutes in all.
+struct Sizes: ParsableArguments {
+    @Option(help: "Rounds of which each figure is the median.")
+    var rounds = 5
+
+    @Option(help: "Commits in each round of a figure of latency.")
+    var commits = 400
+
+    @Option(help: "Single-row transactions of the backlog.")
+    var backlog = 500_000
+
+    @Option(help: "Changes of the backlog of transactions of 1,000 rows, and rows that a replica takes in.")
+    var changes = 1_000_000
+
+    @Option(help: "Consumers of one store.")
+    var consumers = 1000
+
+    @Option(help: "Stores of one daemon.")
+    var stores = 1000
+
+    @Option(help: "Transactions of a long history. It takes a gigabyte for 10,000,000.")
+    var history = 1_000_000
+
+    @Option(help: "Seconds for which an idle daemon is watched.")
+    var seconds = 20
+
+    @Option(help: "Changes that are cleaned while somebody writes.")
+    var cleaned = 2_000_000
+
+    func validate() throws {
+        let smallest =
+            [rounds, commits, backlog, changes, consumers, stores, history, seconds, cleaned].min() ?? 0
+        guard smallest >= 1 else { throw ValidationError("No number may be smaller than 1.") }
+        guard changes.isMultiple(of: 1000), cleaned.isMultiple(of: 1000) else {
+            throw ValidationError("--changes and --cleaned must be multiples of 1,000.")
+        }
+    }
+}
