@@ -92,7 +92,7 @@ actor ConsumerRunner {
         if try reader.isReplaced(state.cursor(of: consumer.author)?.mark, at: cursor) {
             throw reader.ahead(cursor)
         }
-        try await contexts.tend(cursor: cursor)
+        try await onPool { try await contexts.tend(cursor: cursor) }
     }
 
     /// How long until a context that failed is to be tried again.
@@ -109,7 +109,7 @@ actor ConsumerRunner {
     /// - Returns: What it shows now; nil where there is no such context.
     /// - Throws: `HistoryError`.
     func resync(_ context: String) async throws -> HistoryToken? {
-        try await contexts.resync(context, cursor: cursor)
+        try await onPool { try await contexts.resync(context, cursor: cursor) }
     }
 
     /// The store's schema has changed; the next pass follows it.
@@ -130,7 +130,7 @@ actor ConsumerRunner {
         pending = nil
         failing = nil
         await contexts.beginAnew()
-        try await contexts.tend(cursor: cursor)
+        try await onPool { try await contexts.tend(cursor: cursor) }
         if !consumer.feeds.isEmpty { seats.ring(consumer: consumer.author) }
     }
 
@@ -213,7 +213,7 @@ actor ConsumerRunner {
 
     /// Nothing is left to be fetched.
     private func settled() async throws -> Step {
-        try await contexts.settle(cursor: cursor)
+        if !consumer.contexts.isEmpty { try await onPool { try await contexts.settle(cursor: cursor) } }
         wasLevel = true
         return .level
     }
@@ -223,7 +223,10 @@ actor ConsumerRunner {
         if let batch, batch.end > cursor { return (batch, relevant(batch)) }
         var next = try await fetcher.batch(after: cursor, through: interrupted > cursor ? interrupted : nil)
         if next.end <= cursor, interrupted > cursor { next = try await fetcher.batch(after: cursor) }
-        if !consumer.contexts.isEmpty { next = try await contexts.stage(next, cursor: cursor) }
+        if !consumer.contexts.isEmpty {
+            let fetched = next
+            next = try await onPool { try await contexts.stage(fetched, cursor: cursor) }
+        }
         batch = next
         return (next, relevant(next))
     }
@@ -363,7 +366,10 @@ actor ConsumerRunner {
             }
         }
         if !consumer.contexts.isEmpty {
-            let delay = try await contexts.merge(merge, cursor: cursor, waits: !set.mergers.isEmpty)
+            let merged = merge
+            let delay = try await onPool {
+                try await contexts.merge(merged, cursor: cursor, waits: !set.mergers.isEmpty)
+            }
             if let delay { return .retry(after: delay) }
         }
         if !consumer.feeds.isEmpty {

@@ -21,9 +21,17 @@ extension StoreSession {
     }
 
     func clean(dryRun: Bool, force: Bool) async throws -> StoreControl.Cleaning {
+        try await onPool { try await cleanNow(dryRun: dryRun, force: force) }
+    }
+
+    private func cleanNow(dryRun: Bool, force: Bool) async throws -> StoreControl.Cleaning {
         try feeds.settle()
         let plan = try CleaningPlan(store, reader: reader, state: state, force: force)
-        let report = try reader.read { db in try CleaningReport(plan, rule: store.rule, db) }
+        // It reads all of the history: by a connection of its own, so that nobody waits for the other.
+        let ownReader = try HistoryReader(path: store.path)
+        let result = Result { try ownReader.read { db in try CleaningReport(plan, rule: store.rule, db) } }
+        try ownReader.close()
+        let report = try result.get()
         if dryRun { return StoreControl.Cleaning(report: report, outcome: nil) }
         let outcome = try await HistoryCleaner(path: store.path, rule: store.rule)
             .clean(through: report.floorAfter.number, shouldStop: { [ending] in ending.isRequested })

@@ -153,7 +153,7 @@ final class StoreSession: Sendable {
             for ((consumer, runner), bell) in zip(runners, bells) {
                 group.addTask { try await self.serve(consumer, runner, bell) }
             }
-            group.addTask { await self.cleaning.run() }
+            group.addTask { await onPool { await self.cleaning.run() } }
             group.addTask { try await self.saveCursors() }
             group.addTask {
                 defer {

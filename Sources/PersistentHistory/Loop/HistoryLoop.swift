@@ -19,7 +19,7 @@ package final class HistoryLoop: TaskExecutor {
 
     private struct State {
         var jobs: [UnownedJob] = []
-        var timers = LoopTimers()
+        var timers = LoopTimers<CheckedContinuation<Void, Never>>()
         /// By a number that is never used again, so that a late event does not reach the next
         /// descriptor that the kernel gives the same number.
         var descriptors: [UInt64: Descriptor] = [:]

@@ -1,9 +1,7 @@
 /// Who sleeps until when.
 ///
 /// Few sleep at a time, most of them for long; so an ordered list does, the earliest last.
-struct LoopTimers {
-    typealias Waiter = CheckedContinuation<Void, Never>
-
+struct LoopTimers<Waiter: Sendable>: Sendable {
     private var lastKey: UInt64 = 0
     private var waiting: [(deadline: Int64, key: UInt64, waiter: Waiter)] = []
 

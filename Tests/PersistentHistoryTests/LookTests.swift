@@ -1,0 +1,71 @@
+import GRDB
+import TestSupport
+import Testing
+
+@testable import PersistentHistory
+
+/// What is read of a store when something may have been committed.
+@Suite struct LookTests {
+    private func store(_ folder: TemporaryFolder) throws -> DatabaseQueue {
+        let store = try DatabaseQueue(path: folder.file("s.sqlite"))
+        try store.write { try $0.execute(sql: "CREATE TABLE t (id INTEGER PRIMARY KEY)") }
+        try Tracking.track(store.path, ["t": nil])
+        return store
+    }
+
+    @Test func aPlaceWhereSomethingElseStandsIsNotGoneOnFrom() throws {
+        let folder = try TemporaryFolder()
+        let store = try store(folder)
+        try store.write { try $0.execute(sql: "INSERT INTO t VALUES (1)") }
+        let reader = try HistoryReader(path: store.path)
+        let (number, mark) = try reader.end()
+        #expect(number == 1 && mark != nil)
+        #expect(try reader.look(after: number, mark: mark).batch.transactions.isEmpty)
+        try store.write { try $0.execute(sql: "INSERT INTO t VALUES (2)") }
+        #expect(try reader.look(after: number, mark: mark).batch.transactions.map(\.token.number) == [2])
+        // Nothing is known of it.
+        #expect(try reader.look(after: number, mark: nil).batch.end == 2)
+        let error = #expect(throws: HistoryError.self) { try reader.look(after: number, mark: "another") }
+        #expect(error?.code == .tokenAhead)
+        #expect(try reader.isReplaced("another", at: 1))
+        #expect(try !reader.isReplaced("another", at: 7))
+        try reader.close()
+    }
+
+    /// Changes that nobody declared, of one millisecond, are one transaction, also where a first reading came
+    /// in between: whoever repeats the reading finds them so.
+    @Test func aBatchThatHasGrownIsReadAsAWhole() throws {
+        let folder = try TemporaryFolder()
+        let store = try store(folder)
+        try store.write { db in
+            try db.execute(sql: "INSERT INTO t VALUES (1); INSERT INTO t VALUES (2)")
+            try db.execute(sql: "UPDATE historyd_change SET origin = 5")
+        }
+        let reader = try HistoryReader(path: store.path)
+        let first = try reader.batch(after: 0)
+        #expect(first.transactions.map(\.token.number) == [2])
+        #expect(try store.read { try reader.batch($0, after: 0, beginningAs: first) }.end == 2)
+        try store.write { db in
+            try db.execute(sql: "INSERT INTO t VALUES (3); UPDATE historyd_change SET origin = 5")
+        }
+        let grown = try store.read { try reader.batch($0, after: 0, beginningAs: first) }
+        #expect(grown.transactions == (try reader.batch(after: 0).transactions))
+        #expect(grown.transactions.map(\.changes.count) == [3])
+        // And where it is not the same history any more, it is none.
+        try store.write { try $0.execute(sql: "UPDATE historyd_change SET origin = 6") }
+        #expect(throws: HistoryError.self) {
+            try store.read { try reader.batch($0, after: 0, beginningAs: first) }
+        }
+        try reader.close()
+    }
+
+    @Test func theSchemasVersionComesWithIt() throws {
+        let folder = try TemporaryFolder()
+        let store = try store(folder)
+        let reader = try HistoryReader(path: store.path)
+        let before = try reader.look(after: 0, mark: nil).schemaVersion
+        try store.write { try $0.execute(sql: "ALTER TABLE t ADD COLUMN a") }
+        #expect(try reader.look(after: 0, mark: nil).schemaVersion != before)
+        try reader.close()
+    }
+}
