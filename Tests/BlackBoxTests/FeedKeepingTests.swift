@@ -205,6 +205,38 @@ struct FeedKeepingTests {
         }
     }
 
+    @Test("Where a store is served no more, its streams end")
+    func ended() async throws {
+        try await withWorkbench { bench in
+            let authors = StoreSetup.feeding("live")
+            try await bench.sql(Workbench.schema, of: bench.path("other.sqlite"))
+            try bench.configure(
+                StoreSetup(authors: authors), StoreSetup(name: "other", path: "other.sqlite", authors: authors),
+                plugins: [])
+            let daemon = try await bench.startDaemon()
+            let feed = try bench.listen("--store", "other")
+            let stays = try bench.listen("--store", "contacts")
+            let other = try await bench.sql(
+                "SELECT value FROM historyd_store WHERE key = 'id'", of: bench.path("other.sqlite"))
+            let follow = try bench.startCtl(
+                ["follow", "--store", "other", "--after", other.trimmingCharacters(in: .newlines) + ":0"])
+            try await feed.lines(1, of: daemon)
+            try await bench.write("INSERT INTO person (id) VALUES (1)", to: bench.path("other.sqlite"))
+            try await eventually("who follows") { follow.output.wholeLines.count == 1 }
+            // Which of several is meant has to be said.
+            #expect(try await bench.ctl("feed", "MainApp", "live").status == .exited(64))
+            try bench.configure(StoreSetup(authors: authors), plugins: [])
+            try await bench.steer("reload")
+            for program in [feed.program, follow] {
+                #expect(try await program.end() == .exited(75))
+                #expect(program.errors.contains("served no more"))
+            }
+            try await bench.insert(1...1)
+            #expect(try await stays.lines(2, of: daemon).last == "1 Widget +p1")
+            try await daemon.stop()
+        }
+    }
+
     @Test("While the store is away the stream waits, and a pause holds it")
     func waits() async throws {
         try await withWorkbench { bench in

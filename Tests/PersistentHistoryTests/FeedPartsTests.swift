@@ -126,4 +126,63 @@ import Testing
 
                 """)
     }
+
+    @Test func whatWasFetchedForOthersIsNotReadAgain() async throws {
+        let store = try GatekeeperStore()
+        try store.write("A", "INSERT INTO t (n) VALUES (1)")
+        let reader = try HistoryReader(path: store.path)
+        defer { try? reader.close() }
+        let fetcher = try SharedFetcher(reader)
+        #expect(await fetcher.known(after: 1, through: 1) == nil)
+        try store.write("B", "INSERT INTO t (n) VALUES (2), (3)")
+        #expect(try await fetcher.look())
+        #expect(await fetcher.known(after: 1, through: 3)?.transactions.map(\.token.number) == [3])
+        // Not what the consumer has not come to, nor from another place.
+        #expect(await fetcher.known(after: 1, through: 2) == nil)
+        #expect(await fetcher.known(after: 0, through: 3) == nil)
+    }
+
+    @Test func aFeedMovesOverWhatIsNotForIt() async throws {
+        let store = try GatekeeperStore()
+        let feed = FeedID(consumer: "A", context: "live")
+        let served = store.served(["A"], feeds: ["A": [FeedContext(name: "live", entities: ["t"])]])
+        try await store.serve(served)
+        try store.write("A", "INSERT INTO t (n) VALUES (1)")
+        try store.write("B", "INSERT INTO u (n) VALUES (1)", "INSERT INTO t (n) VALUES (1)")
+        try store.write("A", "INSERT INTO t (n) VALUES (1)")
+        let reader = try HistoryReader(path: store.path)
+        defer { try? reader.close() }
+        func keeping<T>(_ body: (FeedKeeper) throws -> T) throws -> T {
+            let state = try store.state()
+            defer { try? state.close() }
+            return try body(FeedKeeper(store: served, reader: reader, state: state, reporter: SilentReporter()))
+        }
+        func settled() throws -> Int64 {
+            try keeping { keeper in
+                let before = try keeper.place(of: feed)
+                try keeper.settle()
+                let after = try keeper.place(of: feed)
+                // That it has left something undone for long stays so.
+                #expect(before.cursor.movedAt == after.cursor.movedAt)
+                return after.number
+            }
+        }
+        // Not ahead of its consumer.
+        #expect(try settled() == 0)
+        store.clock.advance(1000)
+        try await store.serve(served)
+        #expect(try settled() == 2)
+        #expect(throws: HistoryError.self) {
+            try keeping { try $0.acknowledge(HistoryToken(store: reader.storeID, number: 5), of: feed) }
+        }
+        let acknowledged = try keeping {
+            try $0.acknowledge(HistoryToken(store: reader.storeID, number: 3), of: feed)
+        }
+        #expect(acknowledged.number == 3)
+        #expect(try settled() == 4)
+        // It does not go back, and holds back nothing more.
+        _ = try keeping { try $0.acknowledge(HistoryToken(store: reader.storeID, number: 1), of: feed) }
+        let report = try ManualCleaning(served, stateFolder: store.folder.path).report()
+        #expect(report.blockers.isEmpty && report.floorAfter.number == 4)
+    }
 }

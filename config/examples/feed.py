@@ -37,7 +37,14 @@ class Refused(Exception):
     """The daemon's answer is an error."""
 
     def passes(self):
-        return self.args[0]["code"] in ("stopping", "storeNotOpen", "feedInUse", "tokenForeign")
+        return self.args[0]["code"] in (
+            "stopping",
+            "storeNotOpen",
+            "feedInUse",
+            # The store was replaced or restored: the next connection says so.
+            "tokenForeign",
+            "tokenAhead",
+        )
 
 
 def show(transaction):

@@ -108,6 +108,7 @@ extension StoreControl {
                     place = HistoryToken(store: place.store, number: max(batch.end, place.number))
                     if batch.isLast { break }
                 }
+                if over.isRequested { break }
             }
             if over.isRequested { throw Self.isOver }
         }

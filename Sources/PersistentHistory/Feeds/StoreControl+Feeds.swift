@@ -37,6 +37,7 @@ extension StoreControl {
                     guard let lines = try await stream.next(self) else { break }
                     try await send(lines)
                 }
+                if over.isRequested { break }
             }
             if over.isRequested { throw Self.isOver }
         }
