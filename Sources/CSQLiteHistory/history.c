@@ -126,29 +126,14 @@ static int isNewestOurs(sqlite3 *db, Connection *c) {
     return ours;
 }
 
-static void rememberSchema(sqlite3 *db, Connection *c, int index) {
-    for (int i = 0; i < c->writingCount; i++)
-        if (c->writing[i] == index) return;
-    c->writing[c->writingCount] = index;
-    c->versions[c->writingCount++] = dataVersion(db, schemaName(db, index));
-}
-
-/* What is written to by now. */
-static void rememberWritten(sqlite3 *db, Connection *c, int first) {
-    const char *schema;
-    for (int i = first; i < MAX_SCHEMAS && (schema = schemaName(db, i)) != NULL; i++)
-        if (sqlite3_txn_state(db, schema) == SQLITE_TXN_WRITE) rememberSchema(db, c, i);
-}
-
 static void rememberTransaction(sqlite3 *db, Connection *c) {
+    const char *schema;
     c->writingCount = 0;
-    rememberWritten(db, c, 0);
-}
-
-/* A store that the transaction came to later may be the only one that it commits to, where a
- * rollback to a savepoint takes back what it did to the others. The first two are main and temp. */
-static void rememberAttached(sqlite3 *db, Connection *c) {
-    if (schemaName(db, 2) != NULL) rememberWritten(db, c, 0);
+    for (int i = 0; i < MAX_SCHEMAS && (schema = schemaName(db, i)) != NULL; i++) {
+        if (sqlite3_txn_state(db, schema) != SQLITE_TXN_WRITE) continue;
+        c->writing[c->writingCount] = i;
+        c->versions[c->writingCount++] = dataVersion(db, schema);
+    }
 }
 
 static long long millisecondsSince1970(clockid_t clock) {
@@ -188,7 +173,6 @@ static void makeOrigin(Connection *c) {
  * changes are gone), but not with a time long past: hence a look at the store now and then. */
 static int isCurrent(sqlite3 *db, Connection *c) {
     if (!isUncommitted(db, c)) return 0;
-    rememberAttached(db, c);
     /* To some milliseconds, but for a fraction of the price. */
     long long now = millisecondsSince1970(CLOCK_REALTIME_COARSE);
     if (now - c->verified > -1000 && now - c->verified < 1000) return 1;
@@ -208,11 +192,11 @@ static void compileOption(sqlite3_context *call, int count, sqlite3_value **valu
     }
     if (c->author[0] == 0) {
         /* Undeclared; what was written so far, none can be declared for later. */
-        int known = isUncommitted(db, c) ? c->writingCount : 0;
-        if (known > 0) rememberAttached(db, c);
-        else rememberTransaction(db, c);
-        for (int i = known; i < c->writingCount; i++)
-            c->newest[i] = newestChange(db, schemaName(db, c->writing[i]));
+        if (!isUncommitted(db, c)) {
+            rememberTransaction(db, c);
+            for (int i = 0; i < c->writingCount; i++)
+                c->newest[i] = newestChange(db, schemaName(db, c->writing[i]));
+        }
         return;
     }
     if (!isCurrent(db, c)) {

@@ -1,4 +1,4 @@
-/// The rows in the way of one that is written: found, noted before, and recorded as deleted if they are gone after.
+/// The rows in the way of one that is written: noted before, and recorded as deleted if they are gone after.
 extension TriggerWriter {
     /// One constraint's view of the rows that stand in the way of NEW.
     struct Rival {

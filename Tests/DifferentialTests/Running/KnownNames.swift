@@ -27,13 +27,13 @@ struct KnownNames {
             altered.insert(table)
             unknown[table, default: []].insert(column)
         case .renameColumn(let table, let from, let to):
-            altered.insert(table)
+            // Those that refer to it are written anew as well.
+            mayBeAny = true
             if unknown[table]?.remove(from) != nil { unknown[table]?.insert(to) }
             let known = known(table)
             let column = columns[known]?.first { $0.value == from }?.key ?? from
             columns[known, default: [:]][column] = to
         case .renameTable(let from, let to):
-            // Those that refer to it are written anew as well.
             mayBeAny = true
             unknown[to] = unknown.removeValue(forKey: from)
             tables[known(from)] = to

@@ -1,0 +1,16 @@
+import GRDB
+
+/// VACUUM may give rows without an INTEGER PRIMARY KEY new rowids
+/// (https://www.sqlite.org/lang_vacuum.html), and with them a new identity where the rowid is all
+/// a row is known by. In practice it does so for tables that have no index; one that holds no row
+/// is enough to keep them, and costs a write nothing.
+enum RowidKeeper {
+    static func keepRowids(of table: TableSchema, _ entity: Entity, _ db: Database) throws {
+        let needsRowid = entity.key == .rowid || table.keyMayBeNull
+        guard needsRowid, !table.hasIndex else { return }
+        try db.execute(
+            sql:
+                "CREATE INDEX \(RecordingFormat.prefix)\(entity.shape)_rowids ON \(SQLText.name(table.name)) ((0)) WHERE 0"
+        )
+    }
+}

@@ -1,0 +1,121 @@
+import GRDB
+import PersistentHistory
+import TestSupport
+import Testing
+
+/// Where SQLite itself keeps recording from being exact: what the README says of it, and no more.
+@Suite struct RecordingLimitTests {
+    private func store(_ schema: String, _ folder: TemporaryFolder, foreignKeys: Bool = false) throws
+        -> DatabaseQueue
+    {
+        var configuration = Configuration()
+        configuration.foreignKeysEnabled = foreignKeys
+        let store = try DatabaseQueue(path: folder.file("s.sqlite"), configuration: configuration)
+        try store.write { try $0.execute(sql: schema) }
+        return store
+    }
+
+    private func changes(_ store: DatabaseQueue) throws -> [String] {
+        let reader = try HistoryReader(path: store.path)
+        defer { #expect(throws: Never.self) { try reader.close() } }
+        return try reader.batch(after: 0).transactions.flatMap(\.changes).map {
+            "\($0.operation.rawValue) \($0.objectID.values[0])"
+        }
+    }
+
+    /// SQLite computes it of the columns that triggers name which run before; ours name more.
+    @Test(arguments: [false, true])
+    func aGeneratedColumnBeforeAnUpdate(isTracked: Bool) throws {
+        let folder = try TemporaryFolder(inMemory: true)
+        let store = try store(
+            """
+            CREATE TABLE log (x);
+            CREATE TABLE t (a PRIMARY KEY, sum AS (b + 1) STORED, b UNIQUE);
+            CREATE TRIGGER own BEFORE UPDATE OF a ON t BEGIN INSERT INTO log VALUES (NEW.sum); END;
+            """, folder)
+        if isTracked { try Tracking.track(store.path, ["t": nil]) }
+        let seen = try store.write { db in
+            try db.execute(sql: "INSERT INTO t VALUES (1, 1); UPDATE t SET a = 2")
+            return try Int64?.fetchOne(db, sql: "SELECT x FROM log") ?? nil
+        }
+        #expect(seen == (isTracked ? 2 : nil))
+    }
+
+    /// In the row that triggers see, SQLite converts the key as the column does that refers to it.
+    @Test func aForeignKeyOfAnotherAffinity() throws {
+        let folder = try TemporaryFolder(inMemory: true)
+        let store = try store(
+            """
+            CREATE TABLE parent (id TEXT PRIMARY KEY NOT NULL);
+            CREATE TABLE child (parent NUMERIC PRIMARY KEY REFERENCES parent (id)) WITHOUT ROWID;
+            """, folder, foreignKeys: true)
+        try Tracking.track(store.path, ["parent": nil])
+        try store.write { try $0.execute(sql: "INSERT INTO parent VALUES ('1'), ('a'); DELETE FROM parent") }
+        #expect(
+            try changes(store) == [
+                "insert text(\"1\")", "insert text(\"a\")", "delete integer(1)", "delete text(\"a\")",
+            ])
+    }
+
+    /// Stored as an integer in a column that converts nothing, where triggers see a real.
+    @Test func aVirtualRealInAColumnThatConvertsNothing() throws {
+        let folder = try TemporaryFolder(inMemory: true)
+        let store = try store("CREATE TABLE t (id INTEGER PRIMARY KEY, a, r REAL AS (abs(id)) VIRTUAL)", folder)
+        try Tracking.track(store.path, ["t": nil])
+        try store.write { db in
+            try db.execute(sql: "INSERT INTO t (id, a) VALUES (1, 1.0); UPDATE t SET a = r")
+            #expect(try String.fetchOne(db, sql: "SELECT typeof(a) FROM t") == "integer")
+        }
+        #expect(try changes(store) == ["insert integer(1)"])
+    }
+
+    /// In one that converts, the key is recorded as it is stored.
+    @Test(arguments: ["", "WITHOUT ROWID"])
+    func aVirtualRealInAKey(options: String) throws {
+        let folder = try TemporaryFolder(inMemory: true)
+        let store = try store(
+            "CREATE TABLE t (id NUMERIC PRIMARY KEY NOT NULL, r REAL AS (abs(id) + 1) VIRTUAL) \(options)",
+            folder)
+        try Tracking.track(store.path, ["t": nil])
+        try store.write { try $0.execute(sql: "INSERT INTO t VALUES (1); UPDATE t SET id = r") }
+        #expect(try changes(store) == ["insert integer(1)", "delete integer(1)", "insert integer(2)"])
+    }
+
+    /// For SQLite's own actions all rows of a table named so refer to each other.
+    @Test(arguments: ["old", "t"])
+    func aTableNamedOld(name: String) throws {
+        let folder = try TemporaryFolder(inMemory: true)
+        let store = try store(
+            "CREATE TABLE \(name) (id INTEGER PRIMARY KEY, up REFERENCES \(name) (id) ON DELETE CASCADE)",
+            folder,
+            foreignKeys: true)
+        try Tracking.track(store.path, [name: nil])
+        try store.write { db in
+            try db.execute(
+                sql: "INSERT INTO \(name) VALUES (1, NULL), (2, 2); DELETE FROM \(name) WHERE id = 1")
+        }
+        let gone = try changes(store).filter { $0.hasPrefix("delete") }
+        #expect(
+            gone.sorted()
+                == (name == "old" ? ["delete integer(1)", "delete integer(2)"] : ["delete integer(1)"]))
+    }
+
+    /// All three names of the rowid are columns: the key is its only name.
+    @Test func aRowidThatColumnsHide() throws {
+        let folder = try TemporaryFolder(inMemory: true)
+        let store = try store("CREATE TABLE t (id INTEGER PRIMARY KEY, rowid, _rowid_, oid)", folder)
+        try Tracking.track(store.path, ["t": nil])
+        try store.write { db in
+            try db.execute(
+                sql:
+                    "INSERT INTO t (id) VALUES (1), (2); REPLACE INTO t (id) VALUES (2); UPDATE OR REPLACE t SET id = 2 WHERE id = 1"
+            )
+        }
+        #expect(
+            try changes(store) == [
+                "insert integer(1)", "insert integer(2)", "delete integer(2)", "insert integer(2)",
+                "delete integer(2)",
+                "delete integer(1)", "insert integer(2)",
+            ])
+    }
+}
