@@ -92,7 +92,7 @@ run: debug ## Run the daemon on a small store of its own in .run, ready to be tr
 
 BENCHPARTS = latency backlog replica scale idle writer recording cleaning instructions
 
-.PHONY: bench-build bench-compare bench-NAME $(BENCHPARTS:%=bench-%)
+.PHONY: bench-build bench-compare bench-aims bench-NAME $(BENCHPARTS:%=bench-%)
 bench: bench-build ## Measure everything. BENCHFLAGS="--rounds 3 --name before"; --help tells of all.
 	.build/release/historyd-bench $(BENCHFLAGS)
 
@@ -108,6 +108,9 @@ bench-cleaning: PARTFLAGS = --cleaned 5000000
 
 bench-compare: ## Compare the last two runs, or those of the names A= and B=.
 	.build/release/historyd-bench compare $(A) $(B)
+
+bench-aims: ## Print what the last run, or that of the name A=, found of what is aimed at, in Markdown.
+	.build/release/historyd-bench aims $(A)
 
 bench-build: dependencies
 	$(SWIFT) build -c release --static-swift-stdlib --product historyd

@@ -6,7 +6,7 @@ struct Bench: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "historyd-bench",
         abstract: "Measures historyd, each figure against a baseline in the same run.",
-        subcommands: [Run.self, Compare.self, IdleCommand.self, CleanCommand.self],
+        subcommands: [Run.self, Compare.self, Aims.self, IdleCommand.self, CleanCommand.self],
         defaultSubcommand: Run.self)
 }
 
@@ -42,7 +42,12 @@ struct Run: ParsableCommand {
         let workplace = try Workplace(historyd: historyd)
         defer { workplace.leave() }
         let machine = Machine()
-        let facts = try machine.facts()
+        let facts =
+            try machine.facts() + [
+                .init(
+                    name: "rounds",
+                    value: "\(sizes.rounds), of \(sizes.commits) commits where commits are timed")
+            ]
         print(facts.map { "\($0.name): \($0.value)\n" }.joined())
         var findings = Findings()
         for part in Part.allCases where parts.isEmpty || parts.contains(part) {

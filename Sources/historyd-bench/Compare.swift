@@ -27,9 +27,11 @@ struct Compare: ParsableCommand {
         let earlier = try before ?? earlierName(names, than: newest, in: folder, like: later)
         let first = try RunRecord.load(folder.file(earlier))
         print("Before: \(earlier)\nAfter: \(newest)\n")
-        for (old, new) in zip(first.machine, later.machine) where old.value != new.value {
-            print("\(new.name): \(old.value), then \(new.value)")
+        for fact in later.machine {
+            let old = first.machine.first { $0.name == fact.name }?.value ?? "not there"
+            if old != fact.value { print("\(fact.name): \(old), then \(fact.value)") }
         }
+        print("")
         print(Comparison(first.figures, later.figures).text)
     }
 

@@ -49,12 +49,12 @@ struct ComparisonTests {
 
     @Test func figuresOfOneRunOnlyAreNamed() {
         let before = [Figure("a", "x", 1, .count), Figure("a", "y", 1, .count)]
-        let after = [Figure("a", "y", 1, .count), Figure("b", "x", 1, .count)]
+        let after = [Figure("a", "y", 1, .count), Figure("b", "x", 1, .count), Figure("b", "y", 1, .count)]
         let comparison = Comparison(before, after)
         #expect(comparison.lines.map(\.name) == ["y"])
         #expect(comparison.onlyBefore == ["a: x"])
-        #expect(comparison.onlyAfter == ["b: x"])
-        #expect(comparison.text.contains("Only before: a: x.\nOnly after: b: x.\n"))
+        #expect(comparison.onlyAfter == ["b"])
+        #expect(comparison.text.contains("Only before: a: x.\nOnly after: b.\n"))
         #expect(Comparison.share(before, after))
         #expect(!Comparison.share([before[0]], after))
     }

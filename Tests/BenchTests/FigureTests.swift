@@ -53,4 +53,22 @@ struct FigureTests {
 
                 """)
     }
+
+    @Test func whatHasNoAimIsNoneOfTheAims() {
+        let figures = [
+            figure([20], [10], aim: .ratioAtMost(2)), figure([30], [10], aim: .ratioAtMost(2)),
+            figure([1], nil),
+        ]
+        #expect(
+            AimTable(figures).text == """
+                | | measured | beside | ratio | aim | |
+                |---|---|---|---|---|---|
+                | **group** | | | | | |
+                | name | 20 µs | 10 µs, baseline | 2.00 | ≤ 2.00 times | met |
+                | name | 30 µs | 10 µs, baseline | 3.00 | ≤ 2.00 times | **not met** |
+
+                Met: 1 of 2.
+
+                """)
+    }
 }

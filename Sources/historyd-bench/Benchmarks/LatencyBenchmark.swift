@@ -46,25 +46,8 @@ struct LatencyBenchmark {
         return findings
     }
 
-    /// What one contestant did, round by round.
-    private struct Result {
-        var p50: [Double] = []
-        var p99: [Double] = []
-        /// Of a hundred commits, those not heard of before the next one.
-        var missed: [Double] = []
-
-        var hears: Bool { missed.allSatisfy { $0 < 50 } }
-
-        mutating func add(_ latencies: Distribution?, missed share: Double) {
-            missed.append(share)
-            guard let latencies else { return }
-            p50.append(latencies.median)
-            p99.append(latencies.p99)
-        }
-    }
-
-    private func measure(_ field: LatencyField, _ mode: LatencyBenchmark.Mode) throws -> [Figure] {
-        var results = field.contestants.map { _ in Result() }
+    private func measure(_ field: LatencyField, _ mode: Mode) throws -> [Figure] {
+        var results = field.contestants.map { _ in LatencyResult() }
         var processor: (daemon: [Double], consumer: [Double]) = ([], [])
         var turns = Turns(field.contestants.count)
         // The first round warms up.
@@ -103,13 +86,15 @@ struct LatencyBenchmark {
     }
 
     private func group(_ mode: Mode) -> String {
-        "from COMMIT's return to the consumer, \(mode.text) (\(sizes.commits) commits a round)"
+        "from COMMIT's return to the consumer, \(mode.text)"
     }
 
     /// The bare consumers beside the barest, and historyd beside that and all others.
-    private func figures(_ field: LatencyField, _ mode: Mode, _ results: [Result]) -> [Figure] {
+    private func figures(_ field: LatencyField, _ mode: Mode, _ results: [LatencyResult]) -> [Figure] {
         let all = Array(zip(field.contestants, results))
-        let (subject, floor) = (all[LatencyField.subjectPlace], all[LatencyField.floorPlace])
+        guard let subject = all.first(where: { $0.0.role == .historyd }),
+            let floor = all.first(where: { $0.0.role == .floor })
+        else { return [] }
         return all.flatMap { contestant, result -> [Figure] in
             switch contestant.role {
             case .historyd:
@@ -124,11 +109,11 @@ struct LatencyBenchmark {
         }
     }
 
-    private typealias Entry = (contestant: any Contestant, result: Result)
+    private typealias Entry = (contestant: any Contestant, result: LatencyResult)
 
     private func pair(_ mode: Mode, _ entry: Entry, beside other: Entry, aim: Aim? = nil) -> [Figure] {
         guard entry.result.hears, other.result.hears else { return [] }
-        return [("p50", \Result.p50), ("p99", \Result.p99)].map { label, path in
+        return [("p50", \LatencyResult.p50), ("p99", \LatencyResult.p99)].map { label, path in
             Figure(
                 group(mode), "\(entry.contestant.name), \(label)", rounds: entry.result[keyPath: path],
                 .microseconds, against: .init(name: other.contestant.name, rounds: other.result[keyPath: path]),
@@ -137,8 +122,8 @@ struct LatencyBenchmark {
     }
 
     /// What is never missed is not told of.
-    private func missed(_ mode: Mode, _ contestant: any Contestant, _ result: Result) -> [Figure] {
-        guard result.missed.contains(where: { $0 > 0 }) else { return [] }
-        return [Figure(group(mode), "\(contestant.name), missed", rounds: result.missed, .percent)]
+    private func missed(_ mode: Mode, _ contestant: any Contestant, _ result: LatencyResult) -> [Figure] {
+        guard result.missedInAll > 0 else { return [] }
+        return [Figure(group(mode), "\(contestant.name), missed", result.missedInAll, .percent)]
     }
 }

@@ -2,9 +2,6 @@
 final class LatencyField {
     static let subject = "historyd"
     static let baseline = "bare C consumer"
-    /// Of these, the places among all.
-    static let subjectPlace = 0
-    static let floorPlace = 1
 
     private(set) var contestants: [any Contestant] = []
     private(set) var omissions: [String] = []

@@ -21,7 +21,7 @@ struct Comparison {
     }
 
     let lines: [Line]
-    /// Figures of one run only.
+    /// Figures, and groups of figures, of one run only.
     let onlyBefore: [String]
     let onlyAfter: [String]
 
@@ -29,9 +29,20 @@ struct Comparison {
         lines = after.compactMap { figure in
             before.first { Self.key($0) == Self.key(figure) }.flatMap { Self.line($0, figure) }
         }
-        let (old, new) = (before.map(Self.key), after.map(Self.key))
-        onlyBefore = old.filter { !new.contains($0) }
-        onlyAfter = new.filter { !old.contains($0) }
+        onlyBefore = Self.missing(in: after, of: before)
+        onlyAfter = Self.missing(in: before, of: after)
+    }
+
+    /// What one run has and the other has not: groups, where all of one is missing, and single figures.
+    private static func missing(in others: [Figure], of figures: [Figure]) -> [String] {
+        let keys = Set(others.map(key))
+        let groups = Set(others.map(\.group))
+        var missing: [String] = []
+        for figure in figures where !keys.contains(key(figure)) {
+            let name = groups.contains(figure.group) ? key(figure) : figure.group
+            if missing.last != name { missing.append(name) }
+        }
+        return missing
     }
 
     /// Whether there is anything to compare.

@@ -39,17 +39,20 @@ final class Child {
             &attributes, Int16(POSIX_SPAWN_SETSIGMASK | (isGroup ? POSIX_SPAWN_SETPGROUP : 0)))
         defer { posix_spawnattr_destroy(&attributes) }
 
-        var processID = pid_t()
-        let status = Self.withCStrings(command) { arguments in
-            Self.withCStrings(environment) {
-                posix_spawn(&processID, command[0], &actions, &attributes, arguments, $0)
+        // At once with its entry, so that none is forgotten where everything is to end.
+        let (status, processID) = Workplace.children.withLock { children in
+            var processID = pid_t()
+            let status = Self.withCStrings(command) { arguments in
+                Self.withCStrings(environment) {
+                    posix_spawn(&processID, command[0], &actions, &attributes, arguments, $0)
+                }
             }
+            if status == 0 { children.insert(isGroup ? -processID : processID) }
+            return (status, processID)
         }
         guard status == 0 else { throw .system("start '\(command[0])'", status) }
         self.processID = processID
-        let target = isGroup ? -processID : processID
-        self.target = target
-        Workplace.children.withLock { _ = $0.insert(target) }
+        target = isGroup ? -processID : processID
     }
 
     deinit { end() }

@@ -97,8 +97,16 @@ final class Workplace: Sendable {
         sigaddset(&signals, SIGTERM)
         var signal: Int32 = 0
         sigwait(&signals, &signal)
-        Self.children.withLock { for child in $0 { kill(child, SIGKILL) } }
-        leave()
-        _exit(128 + signal)
+        // Nobody gets this lock again, so that no program is started any more.
+        Self.children.withLock { children in
+            for child in children { kill(child, SIGKILL) }
+            // The other thread may still make files.
+            var tries = 0
+            while tries < 100, access(folder, F_OK) == 0 {
+                tries += 1
+                do { try remove(folder) } catch { Clock.pause(microseconds: 10_000) }
+            }
+            _exit(128 + signal)
+        }
     }
 }
