@@ -23,6 +23,18 @@ extension Run {
             try refresh()
             try twin.keepRowids()
         }
+        try readSchemas()
+    }
+
+    /// A schema that was altered is read before the next statement is compiled; while another has a lock
+    /// on it, that is what fails.
+    private func readSchemas() throws {
+        for subject in [tracked, twin] {
+            for writer in Case.Writer.allCases {
+                let schema = writer == .attaching ? "store" : "main"
+                _ = try subject.writer(writer).run("SELECT count(*) FROM \(schema).sqlite_schema")
+            }
+        }
     }
 
     /// The rows that go with a table are no changes; what foreign keys do to others is.
@@ -82,5 +94,6 @@ extension Run {
                 oracle.preserved[shape.name]?.contains($0) ?? false
             }
         }
+        try readSchemas()
     }
 }
