@@ -168,12 +168,21 @@ extension ObjectID {
 
     /// Reads the text back; nil where the entity has another kind of key by now.
     init?(keyText: String, keyedBy key: Entity.Key) {
-        if key == .rowid, keyText.hasPrefix("rowid"), let rowid = Int64(keyText.dropFirst(5)) {
+        if let integer = Self.integer(keyText), case .column(let column) = key {
+            self.init(columns: [column], values: [.integer(integer)])
+        } else if key == .rowid, keyText.hasPrefix("rowid"), let rowid = Int64(keyText.dropFirst(5)) {
             self.init(columns: ["rowid"], values: [.integer(rowid)], isRowID: true)
         } else if let object = ObjectIDURL("x-history://-/-/\(keyText)")?.objectID(keyedBy: key) {
             self = object
         } else {
             return nil
         }
+    }
+
+    /// What most keys are.
+    private static func integer(_ keyText: String) -> Int64? {
+        var text = keyText[...]
+        guard text.popFirst() == "p" else { return nil }
+        return Int64(text)
     }
 }

@@ -16,6 +16,9 @@ struct ReplicaTable {
     private let selectOne: String
     private let selectByRowid: String
     private let insert: String
+    private let stage: String
+    private let put: String
+    private let putOne: String
     private let delete: String
     private let deleteByRowid: String
 
@@ -40,6 +43,9 @@ struct ReplicaTable {
         selectOne = "\(select) WHERE \(key)"
         selectByRowid = "\(select) WHERE \(byRowid)"
         insert = "INSERT OR REPLACE INTO main.\(name) (\(list))"
+        stage = "INSERT OR IGNORE INTO \(staging) VALUES (?\(columns.map { _ in ", ?" }.joined()))"
+        put = "\(insert) SELECT \(columns.indices.map { "c\($0)" }.joined(separator: ", ")) FROM \(staging)"
+        putOne = "\(put) WHERE object = ?"
         delete = "DELETE FROM main.\(name) WHERE \(key)"
         deleteByRowid = "DELETE FROM main.\(name) WHERE \(byRowid)"
     }
@@ -77,9 +83,7 @@ struct ReplicaTable {
     }
 
     private func stagingInsert(_ replica: Database) throws -> OpaquePointer {
-        let places = columns.map { _ in ", ?" }.joined()
-        return try replica.cachedStatement(sql: "INSERT OR IGNORE INTO \(staging) VALUES (?\(places))")
-            .sqliteStatement
+        try replica.cachedStatement(sql: stage).sqliteStatement
     }
 
     /// Reads all rows into the replica's own table at once.
@@ -126,9 +130,7 @@ struct ReplicaTable {
 
     /// Puts in what was read of an object, if there was something.
     func put(_ object: ObjectID, _ replica: Database) throws {
-        let statement = try replica.cachedStatement(
-            sql: "\(insert) SELECT \(stagedColumns) FROM \(staging) WHERE object = ?"
-        ).sqliteStatement
+        let statement = try replica.cachedStatement(sql: putOne).sqliteStatement
         sqlite3_reset(statement)
         Self.bind(.text(object.keyText), to: statement, 1)
         defer { sqlite3_reset(statement) }
@@ -137,10 +139,8 @@ struct ReplicaTable {
 
     /// Puts in all that was read.
     func putAll(_ replica: Database) throws {
-        try replica.execute(sql: "\(insert) SELECT \(stagedColumns) FROM \(staging)")
+        try replica.execute(sql: put)
     }
-
-    private var stagedColumns: String { columns.indices.map { "c\($0)" }.joined(separator: ", ") }
 
     // MARK: Values
 
