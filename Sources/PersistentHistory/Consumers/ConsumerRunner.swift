@@ -175,7 +175,14 @@ actor ConsumerRunner {
         if pending != nil { return try await merge(set) }
         let (batch, relevant) = try await nextBatch()
         guard batch.end > cursor else { return try await settled() }
-        guard !relevant.isEmpty else {
+        let unseen = relevant.drop { $0.number <= observed }
+        let plan = DeliveryPlan(
+            unseen, hooks: set.observers, store: consumer.store, consumer: consumer.author, done: done)
+        // Nobody has been told of anything, and nobody is to be.
+        let isOfConcern =
+            !plan.runs.isEmpty || unseen.count < relevant.count || !done.isEmpty
+            || !relevant.isEmpty && !(set.mergers.isEmpty && consumer.contexts.isEmpty)
+        guard isOfConcern else {
             move(to: batch.end, batch.mark)
             return batch.isLast ? try await settled() : .more
         }
@@ -185,9 +192,6 @@ actor ConsumerRunner {
             interrupted = batch.end
         }
 
-        let unseen = relevant.drop { $0.number <= observed }
-        let plan = DeliveryPlan(
-            unseen, hooks: set.observers, store: consumer.store, consumer: consumer.author, done: done)
         let outcome = await ObserverDispatch.run(plan, stop: stop)
         report(outcome)
         let finished = outcome.next.map { next in
