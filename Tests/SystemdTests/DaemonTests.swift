@@ -92,9 +92,9 @@ extension ServiceTests {
                 #expect(try await container.property("Result") == "success")
                 #expect(try await container.property("ExecMainStatus") == "0")
                 // This comes while it is down.
-                try await container.addPeople(121...180)
+                try await container.addPeople(201...300)
                 try await container.succeed("systemctl", "start", unit)
-                try await container.expectDelivery(of: 1...180, after: mark)
+                try await container.expectDelivery(of: 1...300, after: mark)
             }
         }
 
