@@ -153,13 +153,7 @@ actor Engine {
     /// Lets batches under way end, for a while.
     private func hold(_ passes: [PassControl]) async {
         for control in passes { control.hold(by: .reload) }
-        await withTaskGroup(of: Void.self) { group in
-            group.addTask { for control in passes { await control.quiet() } }
-            // Woken early only by the cancellation that follows.
-            group.addTask { try? await Task.sleep(for: Self.patience) }
-            await group.next()
-            group.cancelAll()
-        }
+        await wait(atMost: Self.patience) { for control in passes { await control.quiet() } }
     }
 
     private func start(_ configuration: StoreConfiguration, _ signals: StoreSignals, _ control: StoreControl)

@@ -58,13 +58,7 @@ struct RunningStore: Sendable {
     /// - Parameter patience: How long what is under way may take to end by itself.
     func finish(within patience: Duration) async {
         stop.request()
-        await withTaskGroup(of: Void.self) { group in
-            group.addTask { await guest.ended() }
-            // Woken early only by the cancellation that follows.
-            group.addTask { try? await Task.sleep(for: patience) }
-            await group.next()
-            group.cancelAll()
-        }
+        await wait(atMost: patience) { [guest] in await guest.ended() }
         guest.cancel()
         await guest.ended()
     }

@@ -247,7 +247,7 @@ actor ConsumerRunner {
             let call = ExpiredCall(expiry, hook: hook, store: consumer.store, consumer: consumer.author)
             do {
                 try await hook.endpoint.expired(call)
-                recover(hook, at: expiry.after)
+                recover(hook.name, at: expiry.after)
             } catch {
                 if stop.isRequested { return .more }
                 switch try decide(hook, error, token: expiry.after) {
@@ -270,8 +270,6 @@ actor ConsumerRunner {
             reporter.report(.delivered(consumer: consumer.author, hook: hook, deliveries))
         }
     }
-
-    private func recover(_ hook: Hook, at token: HistoryToken) { recover(hook.name, at: token) }
 
     /// Tells where a hook that had failed succeeded.
     private func recover(_ hook: String, at token: HistoryToken) {
@@ -349,7 +347,7 @@ actor ConsumerRunner {
                 let result = try await hook.endpoint.merge(call)
                 merge.answer(hook, result)
                 pending = merge
-                if let last = merge.transactions.last?.token { recover(hook, at: last) }
+                if let last = merge.transactions.last?.token { recover(hook.name, at: last) }
                 if let last = call.transactions.last {
                     var deliveries = Deliveries(last)
                     deliveries.count(last, entity: nil)

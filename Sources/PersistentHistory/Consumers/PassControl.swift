@@ -67,7 +67,7 @@ public final class PassControl: Sendable {
                 return nil
             }
             guard let released else { return true }
-            await Self.wait(for: released, unless: stop)
+            await stop.cutShort { await released.wait() }
         }
         return false
     }
@@ -87,18 +87,6 @@ public final class PassControl: Sendable {
 
     /// The pause after a failure.
     func sleep(for duration: Duration, unlessWokenBy wakeUp: StopSignal, or stop: StopSignal) async {
-        do {
-            try await stop.cancelling { await wakeUp.sleep(for: duration) }
-        } catch {
-            // Woken by the stop: that is what it is for.
-        }
-    }
-
-    private static func wait(for signal: StopSignal, unless stop: StopSignal) async {
-        do {
-            try await stop.cancelling { await signal.wait() }
-        } catch {
-            // Stopped while it waited.
-        }
+        await stop.cutShort { await wakeUp.sleep(for: duration) }
     }
 }

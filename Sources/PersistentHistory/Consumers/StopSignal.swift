@@ -66,8 +66,13 @@ public final class StopSignal: Sendable {
 
     /// Sleeps, unless a stop is requested before.
     public func sleep(for duration: Duration) async {
+        await cutShort { try await Task.sleep(for: duration) }
+    }
+
+    /// Waits for something, unless a stop is requested before.
+    func cutShort(_ wait: @escaping @Sendable () async throws -> Void) async {
         do {
-            try await cancelling { try await Task.sleep(for: duration) }
+            try await cancelling { try await wait() }
         } catch {
             // Woken by the stop: that is what this is for.
         }
