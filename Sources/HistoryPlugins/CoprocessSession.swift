@@ -56,7 +56,6 @@ extension CoprocessPlugin {
     }
 
     /// Starts the process, speaks with it to its end, and leaves nothing of it.
-    ///
     func runProcess() async throws(HookFailure) -> SessionEnd {
         let (ending, status) = try await ChildProcess.run(plugin) { child in await converse(with: child) }
         let end: SessionEnd
