@@ -15,7 +15,6 @@ let grdb: Target.Dependency = .product(name: "GRDB", package: "GRDB.swift")
 let sqlite: Target.Dependency = .product(name: "GRDBSQLite", package: "GRDB.swift")
 let logging: Target.Dependency = .product(name: "Logging", package: "swift-log")
 let lifecycle: Target.Dependency = .product(name: "ServiceLifecycle", package: "swift-service-lifecycle")
-let signals: Target.Dependency = .product(name: "UnixSignals", package: "swift-service-lifecycle")
 let subprocess: Target.Dependency = .product(name: "Subprocess", package: "swift-subprocess")
 let arguments: Target.Dependency = .product(name: "ArgumentParser", package: "swift-argument-parser")
 let collections: Target.Dependency = .product(name: "DequeModule", package: "swift-collections")
@@ -50,11 +49,13 @@ let package = Package(
         .systemLibrary(name: "CSystemd", pkgConfig: "libsystemd", providers: [.apt(["libsystemd-dev"])]),
 
         // epoll and its kin, which Swift does not see either.
-        .systemLibrary(name: "CEpoll"),
+        .systemLibrary(name: "CLinux"),
+        // The Swift runtime's hooks for a program that runs its tasks itself.
+        .target(name: "CTaskHooks"),
 
         .target(
             name: "PersistentHistory",
-            dependencies: ["CEpoll", "CSQLiteHistory", grdb, sqlite, logging, collections],
+            dependencies: ["CLinux", "CSQLiteHistory", "CTaskHooks", grdb, sqlite, logging, collections],
             swiftSettings: strict),
         .target(name: "HistoryConfiguration", dependencies: ["PersistentHistory"], swiftSettings: strict),
         .target(
@@ -75,7 +76,8 @@ let package = Package(
             name: "HistoryDaemon",
             dependencies: [
                 "PersistentHistory", "HistoryConfiguration", "HistoryPlugins", "HistoryControl", "CSystemd",
-                logging, lifecycle, signals,
+                "CLinux",
+                logging, lifecycle,
             ] + nio,
             swiftSettings: strict),
 

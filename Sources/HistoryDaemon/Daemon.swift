@@ -4,7 +4,6 @@ import HistoryPlugins
 public import Logging
 import PersistentHistory
 import ServiceLifecycle
-import UnixSignals
 
 /// The daemon: a configuration, made to run until a signal ends it.
 public struct Daemon: Sendable {
@@ -42,6 +41,8 @@ public struct Daemon: Sendable {
     ///
     /// - Throws: `ObserverError` or `HistoryError` where the daemon can not go on.
     public func run(control: ControlListener) async throws {
+        // Before there are other threads.
+        let (stop, reload) = (try SignalLine([SIGTERM, SIGINT]), try SignalLine([SIGHUP]))
         logger.report(.starting, "historyd \(HistoryVersion.current) starts, state \"\(folder.path)\".")
         level.level = loaded.configuration.logLevel.loggerLevel
         let status = Locked(DaemonStatus(stores: 0, hooks: 0))
@@ -54,11 +55,13 @@ public struct Daemon: Sendable {
         logger.info(
             "Configuration \"\(loaded.files.first ?? "")\": \(loaded.configuration.stores.count, "store"), \(loaded.consumers, "consumer"), \(roster.plugins.count, "plugin"), \(roster.hooks.count, "hook")."
         )
-        try await serve(engine, control)
+        try await serve(engine, control, stop, reload)
         logger.info("historyd has stopped.")
     }
 
-    private func serve(_ engine: Engine, _ control: ControlListener) async throws {
+    private func serve(
+        _ engine: Engine, _ control: ControlListener, _ stop: SignalLine, _ reload: SignalLine
+    ) async throws {
         let jobs = SerialJobs()
         let steward = Steward(engine: engine, jobs: jobs, startedAt: .now)
         let listening = StartGate()
@@ -72,11 +75,13 @@ public struct Daemon: Sendable {
         let services: [any Service] = [
             ObserverService(observer: engine.observer), engine.pluginHost, engine.storeHost, watchdog, jobs,
             ControlServer(listener: control, logger: logger, gate: listening, steward: steward),
-            ReloadService(steward: steward), readiness(engine, listening),
+            ReloadService(signals: reload, steward: steward), readiness(engine, listening),
         ]
+        let stopping = ServiceGroupConfiguration.ServiceConfiguration(
+            service: StopService(signals: stop), successTerminationBehavior: .gracefullyShutdownGroup)
         var configuration = ServiceGroupConfiguration(
-            services: services.map { ServiceGroupConfiguration.ServiceConfiguration(service: $0) },
-            gracefulShutdownSignals: [.sigterm, .sigint], logger: logger.quiet)
+            services: services.map { ServiceGroupConfiguration.ServiceConfiguration(service: $0) } + [stopping],
+            logger: logger.quiet)
         configuration.maximumGracefulShutdownDuration = Self.patience
         try await ServiceGroup(configuration: configuration).run()
     }
@@ -89,6 +94,7 @@ public struct Daemon: Sendable {
             let line = engine.surroundings.status.withLock(\.line)
             notifier.notify(.ready, .status(line))
             logger.report(.ready, "\(line).")
+            StartUpMemory.giveBack()
         } isStopping: {
             notifier.notify(.stopping, .status("Stopping"))
             logger.report(.stopping, "historyd stops.")

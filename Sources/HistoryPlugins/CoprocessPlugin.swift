@@ -298,7 +298,7 @@ public actor CoprocessPlugin: HookEndpoint, Service {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { for await _ in stream {} }
             // It throws only when it is cancelled, and then the time does not matter any more.
-            group.addTask { try? await Task.sleep(for: duration) }
+            group.addTask { try? await Task.sleep(for: duration, clock: .loop) }
             await group.next()
             group.cancelAll()
         }

@@ -141,7 +141,7 @@ extension CoprocessPlugin {
                 }
                 group.addTask { [grace] in
                     // It throws only when it is cancelled: the process has ended in time.
-                    try? await Task.sleep(for: grace)
+                    try? await Task.sleep(for: grace, clock: .loop)
                     return .grace
                 }
             }
@@ -246,7 +246,7 @@ extension CoprocessPlugin {
         while !Task.isCancelled {
             if let deadline = exchange.deadline {
                 // It throws only when it is cancelled.
-                try? await Task.sleep(until: deadline, clock: .suspending)
+                try? await Task.sleep(for: SuspendingClock.now.duration(to: deadline), clock: .loop)
                 if exchange.isOverdue(at: .now), !Task.isCancelled {
                     return killProcess(
                         because: HookFailure(

@@ -1,3 +1,5 @@
+import PersistentHistory
+
 /// Slows down the reading of what is thrown away: a plugin that writes without end is to wait, not
 /// to keep a processor busy. A plugin that writes much now and then does not notice.
 struct FloodBrake {
@@ -14,6 +16,6 @@ struct FloodBrake {
         guard thrownAway >= limit else { return }
         thrownAway = 0
         // It throws only when it is cancelled, and then nobody reads any more.
-        try? await Task.sleep(for: Self.pause)
+        try? await Task.sleep(for: Self.pause, clock: .loop)
     }
 }

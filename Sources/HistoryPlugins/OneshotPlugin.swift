@@ -126,7 +126,7 @@ public final class OneshotPlugin: HookEndpoint {
             }
             group.addTask { [timeout = plugin.timeout] in
                 // It throws only when it is cancelled: the process has ended in time.
-                do { try await Task.sleep(for: timeout) } catch { return .other }
+                do { try await Task.sleep(for: timeout, clock: .loop) } catch { return .other }
                 child.signalGroup(SIGKILL)
                 return .timeout
             }

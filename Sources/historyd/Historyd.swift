@@ -7,7 +7,7 @@ import Logging
 import PersistentHistory
 
 @main
-struct Historyd: AsyncParsableCommand {
+struct Historyd: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "historyd",
         abstract: "Tells programs what other programs changed in a SQLite store.",
@@ -36,7 +36,11 @@ struct Historyd: AsyncParsableCommand {
             valueName: "path"), completion: .file())
     var controlSocket: String?
 
-    func run() async throws {
+    func run() throws {
+        try HistoryLoop.carry { try await serve() }
+    }
+
+    private func serve() async throws {
         let level = LiveLogLevel(.info)
         LogOutput.suitable.bootstrap(level: level)
         let logger = Logger(label: "historyd")
@@ -61,9 +65,7 @@ struct Historyd: AsyncParsableCommand {
                 let control = try ControlListener(
                     path: controlSocket ?? ControlSocket.server(environment: environment),
                     environment: environment)
-                try await withTaskExecutorPreference(HistoryLoop.shared()) {
-                    try await daemon.run(control: control)
-                }
+                try await daemon.run(control: control)
             }
         } catch let error as ConfigurationErrors {
             for problem in error.problems { logger.report(.configurationInvalid, "\(problem)") }

@@ -25,7 +25,7 @@ struct IdleTests {
             let time = Processes.processorTime(daemon.processID)
             let descriptors = Processes.descriptors(daemon.processID)
             try await observe(for: .seconds(3))
-            #expect(Processes.switches(daemon.processID) - switches <= 8)
+            #expect(Processes.switches(daemon.processID) - switches <= 2)
             #expect(Processes.processorTime(daemon.processID) - time <= .milliseconds(20))
             #expect(Processes.descriptors(daemon.processID) == descriptors)
 
@@ -53,7 +53,7 @@ struct IdleTests {
             try await daemon.quiet()
             let switches = Processes.switches(daemon.processID)
             try await observe(for: .seconds(3))
-            #expect(Processes.switches(daemon.processID) - switches <= 8)
+            #expect(Processes.switches(daemon.processID) - switches <= 2)
             try await bench.steer("resume")
             #expect(try await waiting.succeed() == "\(token)\n")
             _ = try await bench.commit("INSERT INTO person (id) VALUES (2)")

@@ -63,28 +63,6 @@ import Testing
         }
     }
 
-    // MARK: Tasks
-
-    /// From wherever a task is resumed, it goes on where it prefers to run.
-    @Test func tasksStayOnOneThread() async throws {
-        let loop = try HistoryLoop.shared()
-        let threads = await withTaskExecutorPreference(loop) {
-            await withTaskGroup(of: UInt.self) { group in
-                for number in 0..<50 {
-                    group.addTask {
-                        if number.isMultiple(of: 2) { await Task.yield() }
-                        if number.isMultiple(of: 3) {
-                            await withTaskExecutorPreference(globalConcurrentExecutor) { await Task.yield() }
-                        }
-                        return UInt(bitPattern: pthread_self().hashValue)
-                    }
-                }
-                return await group.reduce(into: Set<UInt>()) { $0.insert($1) }
-            }
-        }
-        #expect(threads.count == 1)
-    }
-
     // MARK: Descriptors
 
     @Test func whoReadsWaitsForWhoWrites() async throws {

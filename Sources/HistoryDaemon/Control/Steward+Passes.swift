@@ -123,7 +123,7 @@ extension Steward {
         return try await withThrowingTaskGroup(of: T?.self) { group in
             group.addTask { await body() }
             group.addTask {
-                try await Task.sleep(for: limit)
+                try await Task.sleep(for: limit, clock: .loop)
                 return nil
             }
             defer { group.cancelAll() }

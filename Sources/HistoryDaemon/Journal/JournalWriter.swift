@@ -2,43 +2,63 @@ import CSystemd
 import Dispatch
 import Glibc
 import Logging
+import PersistentHistory
 import Synchronization
 
 /// Hands entries to journald without making anyone wait for it.
 ///
 /// `sd_journal_sendv` blocks while journald does not read, and a daemon must not stand still for its
-/// own log. So entries wait here in order, up to `limit` bytes; what comes when that is full is
-/// dropped and counted, and one entry tells how many as soon as journald reads again.
+/// own log. So entries wait here in order, for a thread of their own, up to `limit` bytes; what comes when
+/// that is full is dropped and counted, and one entry tells how many as soon as journald reads again.
 final class JournalWriter: Sendable {
     typealias Send = @Sendable (JournalEntry) -> Bool
 
     static let shared = JournalWriter(limit: 4 << 20, send: JournalWriter.sendToJournal)
 
+    private enum Item: Sendable {
+        case entry(JournalEntry)
+        /// Everything before it was handed over.
+        case flushed(DispatchSemaphore)
+        case end
+    }
+
     private let limit: Int
-    private let send: Send
-    private let queue = DispatchQueue(label: "historyd.journal")
-    private let waitingBytes = Atomic(0)
-    private let dropped = Atomic(0)
+    private let queue = ThreadQueue<Item>()
+    private let waitingBytes: Count
+    private let dropped: Count
 
     /// - Parameter send: whether the entry was taken; may block. Called one at a time.
     init(limit: Int, send: @escaping Send) {
         self.limit = limit
-        self.send = send
+        let (waitingBytes, dropped, queue) = (Count(), Count(), queue)
+        self.waitingBytes = waitingBytes
+        self.dropped = dropped
+        let status = startThread {
+            while true {
+                switch queue.next() {
+                case .entry(let entry):
+                    if !send(entry) { dropped.add(1) }
+                    waitingBytes.add(-entry.bytes.count)
+                    Self.report(dropped, send)
+                case .flushed(let done): done.signal()
+                case .end: return
+                }
+            }
+        }
+        // Without a thread, whatever is written fills the room for what waits, and is counted.
+        assert(status == 0)
     }
+
+    deinit { queue.add(.end) }
 
     func write(_ entry: JournalEntry) {
         let size = entry.bytes.count
-        let waiting = waitingBytes.add(size, ordering: .relaxed).newValue
-        guard waiting <= limit else {
-            waitingBytes.subtract(size, ordering: .relaxed)
-            dropped.add(1, ordering: .relaxed)
+        guard waitingBytes.add(size) <= limit else {
+            waitingBytes.add(-size)
+            dropped.add(1)
             return
         }
-        queue.async { [self] in
-            if !send(entry) { dropped.add(1, ordering: .relaxed) }
-            waitingBytes.subtract(size, ordering: .relaxed)
-            reportDropped()
-        }
+        queue.add(.entry(entry))
     }
 
     /// Waits until everything written so far was handed over, or the time is up.
@@ -47,19 +67,19 @@ final class JournalWriter: Sendable {
     @discardableResult
     func flush(within limit: DispatchTimeInterval = .seconds(1)) -> Bool {
         let done = DispatchSemaphore(value: 0)
-        queue.async { done.signal() }
+        queue.add(.flushed(done))
         return done.wait(timeout: .now() + limit) == .success
     }
 
-    private func reportDropped() {
-        let count = dropped.exchange(0, ordering: .relaxed)
+    private static func report(_ dropped: Count, _ send: Send) {
+        let count = dropped.take()
         guard count > 0 else { return }
         let event = Event.linesDropped
         let entry = JournalEntry(
             level: event.level,
             message: "\(count) log lines were dropped, because the journal did not take them in time.",
             metadata: ["event": .string(event.rawValue)])
-        if !send(entry) { dropped.add(count, ordering: .relaxed) }
+        if !send(entry) { dropped.add(count) }
     }
 
     /// Source: sd_journal_sendv(3). It gives 0, too, where no journald runs at all.
@@ -76,4 +96,14 @@ final class JournalWriter: Sendable {
             return sd_journal_sendv(fields, Int32(fields.count)) >= 0
         }
     }
+}
+
+/// A number that several threads count.
+private final class Count: Sendable {
+    private let value = Atomic(0)
+
+    @discardableResult
+    func add(_ difference: Int) -> Int { value.add(difference, ordering: .relaxed).newValue }
+
+    func take() -> Int { value.exchange(0, ordering: .relaxed) }
 }

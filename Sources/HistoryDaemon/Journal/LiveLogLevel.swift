@@ -1,3 +1,4 @@
+public import HistoryConfiguration
 public import Logging
 import Synchronization
 
@@ -19,4 +20,9 @@ public final class LiveLogLevel: Sendable {
     private static func index(of level: Logger.Level) -> Int {
         Logger.Level.allCases.firstIndex(of: level) ?? 0
     }
+}
+
+extension LogLevel {
+    /// The level of the log.
+    public var loggerLevel: Logger.Level { Logger.Level(rawValue: rawValue) ?? .info }
 }

@@ -1,4 +1,5 @@
 public import Logging
+public import PersistentHistory
 public import ServiceLifecycle
 
 /// Feeds the service manager's watchdog, but only while the daemon really works.
@@ -18,7 +19,7 @@ public struct WatchdogService<C: Clock & Sendable>: Service where C.Duration == 
     ///   - check: returns once the pipeline has answered. Should take far less than half the interval.
     public init(
         interval: Duration?, notifier: any ServiceNotifying, logger: Logger,
-        clock: C = ContinuousClock(), check: @escaping @Sendable () async throws -> Void
+        clock: C = LoopClock(), check: @escaping @Sendable () async throws -> Void
     ) {
         self.interval = interval
         self.notifier = notifier

@@ -58,7 +58,7 @@ public struct HistoryCleaner: Sendable {
                 deleted: deleted, floor: HistoryToken(store: header.storeID, number: header.floor),
                 givenBack: givenBack, free: free ?? 0)
         }
-        try HistoryError.translating(path) { try queue.close() }
+        try HistoryError.translating(path) { try queue.end() }
         return outcome
     }
 
@@ -126,12 +126,13 @@ public struct HistoryCleaner: Sendable {
                 }
                 last = (seen, result.newest, .now)
                 let pause = pace.pause(after: duration, done: result.done, others: others)
-                try await Task.sleep(for: pause)
+                try await Task.sleep(for: pause, clock: .loop)
             } catch let error as HistoryError where error.code == .storeBusy {
                 if refusals == 0 { refusedSince = .now }
                 guard ContinuousClock.now - refusedSince < Self.patience else { throw error }
                 // Where writers take turns, the moment between two of them is short.
-                try await Task.sleep(for: min(.milliseconds(1) * (1 << min(refusals, 6)), .milliseconds(50)))
+                let pause = min(Duration.milliseconds(1) * (1 << min(refusals, 6)), .milliseconds(50))
+                try await Task.sleep(for: pause, clock: .loop)
                 refusals += 1
             }
         }

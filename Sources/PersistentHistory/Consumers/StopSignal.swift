@@ -52,7 +52,7 @@ public final class StopSignal: Sendable {
             group.addTask { try await operation() }
             group.addTask {
                 await self.wait()
-                if grace > .zero { try await Task.sleep(for: grace) }
+                if grace > .zero { try await Task.sleep(for: grace, clock: .loop) }
                 return nil
             }
             defer { group.cancelAll() }
@@ -66,7 +66,7 @@ public final class StopSignal: Sendable {
 
     /// Sleeps, unless a stop is requested before.
     public func sleep(for duration: Duration) async {
-        await cutShort { try await Task.sleep(for: duration) }
+        await cutShort { try await Task.sleep(for: duration, clock: .loop) }
     }
 
     /// Waits for something, unless a stop is requested before.

@@ -94,7 +94,7 @@ public final class StoreControl: Sendable {
                 return try await body()
             } catch let error as HistoryError where error.code == .storeBusy && failures < 8 {
                 failures += 1
-                try await Task.sleep(for: Backoff.delay(afterFailures: failures))
+                try await Task.sleep(for: Backoff.delay(afterFailures: failures), clock: .loop)
             }
         }
     }

@@ -63,7 +63,7 @@ struct FeedStream {
                 return nil
             } catch let error as HistoryError where error.code == .storeBusy {
                 failures += 1
-                try await Task.sleep(for: Backoff.delay(afterFailures: failures))
+                try await Task.sleep(for: Backoff.delay(afterFailures: failures), clock: .loop)
             }
         }
         return nil

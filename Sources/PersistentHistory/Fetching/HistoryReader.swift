@@ -43,7 +43,7 @@ public final class HistoryReader: Sendable {
     }
 
     /// Ends the connection.
-    public func close() throws { try HistoryError.translating(path) { try queue.close() } }
+    public func close() throws { try HistoryError.translating(path) { try queue.end() } }
 
     /// The token of the newest transaction; number 0 where nothing was ever recorded.
     ///

@@ -101,7 +101,7 @@ package final class Descriptor: Sendable {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { _ = await self.wait() }
             // Only its end is of interest, by whatever it comes.
-            group.addTask { [loop] in try? await loop.sleep(for: duration) }
+            group.addTask { try? await Task.sleep(for: duration, clock: .loop) }
             await group.next()
             group.cancelAll()
         }
@@ -120,8 +120,9 @@ package final class Descriptor: Sendable {
             case .closed: return 0
             case .done(let count):
                 if isLast { close() }
-                // Who writes as fast as one reads would keep the thread from all others.
-                if count == buffer.count { await Task.yield() }
+                // Who writes as fast as one reads would keep the thread from all others. `Task.yield` would
+                // go to the runtime's own threads.
+                if count == buffer.count { try? await loop.sleep(for: .zero) }
                 return count
             case .wouldBlock where isLast: return 0
             case .wouldBlock: _ = await wait()

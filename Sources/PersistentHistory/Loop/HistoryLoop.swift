@@ -1,19 +1,50 @@
-internal import CEpoll
+internal import CLinux
+internal import CTaskHooks
 internal import Glibc
 
-/// One thread that sleeps in epoll(7) until a descriptor is ready, time is up or a task can go on, and
-/// runs those tasks that prefer it (`withTaskExecutorPreference`).
+/// One thread that sleeps in epoll(7) until a descriptor is ready, time is up or a task can go on.
 ///
-/// From a commit to a hook the way leads through several tasks. On threads of a pool each of them
-/// may be woken on another processor, and a sleeping processor takes longer to wake than all of the work;
-/// here the thread that the kernel woke goes the whole way. What takes long belongs on the pool.
-package final class HistoryLoop: TaskExecutor {
+/// A program that is carried by it runs all its tasks on this thread: from a commit to a hook the way
+/// leads through several tasks, and on threads of a pool each of them may be woken on another processor;
+/// a sleeping processor takes longer to wake than all of the work. Here the thread that the kernel woke
+/// goes the whole way, and nothing wakes it for nothing. What takes long belongs on the pool (`onPool`).
+package final class HistoryLoop: Sendable {
     /// The process's only one. It lives as long as the process.
     ///
     /// - Throws: `SystemError` where the kernel has no descriptors left for it.
     package static func shared() throws(SystemError) -> HistoryLoop { try made.get() }
 
-    private static let made = Result { () throws(SystemError) in try HistoryLoop() }
+    /// In a program that is not carried, it has a thread of its own.
+    private static let made = Result { () throws(SystemError) in
+        let loop = try HistoryLoop()
+        if carries.withLock({ $0 }) { return loop }
+        let number = startThread { loop.run(until: nil) }
+        if number != 0 { throw SystemError(call: "pthread_create", number: number) }
+        return loop
+    }
+
+    private static let carries = Locked(false)
+
+    /// Runs a program on this thread, with all tasks that it begins, to its end.
+    ///
+    /// To be called once, before anything else is begun.
+    ///
+    /// - Throws: what the program throws; `SystemError` where the kernel has no descriptors left.
+    package static func carry(_ program: @escaping @Sendable () async throws -> Void) throws {
+        carries.withLock { $0 = true }
+        let loop = try shared()
+        // C calls it, and can hold nothing of Swift's: it finds the one loop by itself.
+        ctaskhooks_install { job in try? HistoryLoop.shared().enqueue(unsafeBitCast(job, to: UnownedJob.self)) }
+        let end = Locked<Result<Void, any Error>?>(nil)
+        // The root of all tasks: there is none above it that could wait for it.
+        Task {
+            let result: Result<Void, any Error>
+            do { result = .success(try await program()) } catch { result = .failure(error) }
+            end.withLock { $0 = result }
+        }
+        loop.run(until: end)
+        try end.withLock { $0 }?.get()
+    }
 
     package enum Interest: Sendable { case reading, writing, exceptions }
 
@@ -44,12 +75,10 @@ package final class HistoryLoop: TaskExecutor {
         if epoll < 0 { throw SystemError(call: "epoll_create1", number: errno) }
         wakeUp = eventfd(0, Int32(EFD_CLOEXEC | EFD_NONBLOCK))
         if wakeUp < 0 { throw SystemError(call: "eventfd", number: errno) }
-        timer = timerfd_create(CLOCK_MONOTONIC, Int32(TFD_CLOEXEC | TFD_NONBLOCK))
+        timer = timerfd_create(CLOCK_BOOTTIME, Int32(TFD_CLOEXEC | TFD_NONBLOCK))
         if timer < 0 { throw SystemError(call: "timerfd_create", number: errno) }
         try add(wakeUp, EPOLLIN, as: Key.wakeUp)
         try add(timer, EPOLLIN, as: Key.timer)
-        let number = startThread { self.run() }
-        if number != 0 { throw SystemError(call: "pthread_create", number: number) }
     }
 
     private func add(_ descriptor: Int32, _ events: EPOLL_EVENTS, as key: UInt64) throws(SystemError) {
@@ -63,8 +92,7 @@ package final class HistoryLoop: TaskExecutor {
 
     // MARK: Tasks
 
-    package func enqueue(_ job: consuming ExecutorJob) {
-        let job = UnownedJob(job)
+    private func enqueue(_ job: UnownedJob) {
         let wakes = state.withLock { state in
             state.jobs.append(job)
             return state.isAsleep.take()
@@ -107,10 +135,8 @@ package final class HistoryLoop: TaskExecutor {
 
     // MARK: Time
 
-    /// Sleeps; a pause of microseconds is one of microseconds.
-    ///
     /// - Throws: `CancellationError`.
-    package func sleep(for duration: Duration) async throws(CancellationError) {
+    func sleep(for duration: Duration) async throws(CancellationError) {
         let deadline = Self.now + duration.nanoseconds
         let key = state.withLock { $0.timers.newKey() }
         await withTaskCancellationHandler {
@@ -131,7 +157,8 @@ package final class HistoryLoop: TaskExecutor {
 
     private static var now: Int64 {
         var time = timespec()
-        clock_gettime(CLOCK_MONOTONIC, &time)
+        // The one that goes on while the machine is suspended.
+        clock_gettime(CLOCK_BOOTTIME, &time)
         return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
     }
 
@@ -140,20 +167,20 @@ package final class HistoryLoop: TaskExecutor {
     /// After how many rounds of tasks the kernel is asked in between.
     private static let rounds = 32
 
-    private func run() {
+    private func run(until end: Locked<Result<Void, any Error>?>?) {
         var events = [epoll_event](repeating: epoll_event(), count: 64)
         var jobs: [UnownedJob] = []
         var armed = Int64.max
-        let executor = asUnownedTaskExecutor()
         while true {
             var round = 0
             while round < Self.rounds {
                 state.withLock { swap(&$0.jobs, &jobs) }
                 if jobs.isEmpty { break }
-                for job in jobs { job.runSynchronously(on: executor) }
+                for job in jobs { ctaskhooks_run(unsafeBitCast(job, to: UnsafeMutableRawPointer.self)) }
                 jobs.removeAll(keepingCapacity: true)
                 round += 1
             }
+            if let end, end.withLock({ $0 != nil }) { return }
             let (sleeps, deadline) = state.withLock { state in
                 state.isAsleep = state.jobs.isEmpty
                 return (state.isAsleep, state.timers.earliest)

@@ -3,7 +3,7 @@ internal import Glibc
 /// Starts a thread, which is joined by nobody.
 ///
 /// - Returns: 0, or an errno.
-func startThread(_ body: @escaping @Sendable () -> Void) -> Int32 {
+package func startThread(_ body: @escaping @Sendable () -> Void) -> Int32 {
     start(ThreadMain(body: body))
 }
 

@@ -97,7 +97,7 @@ struct ReplicaFile {
         try Self.translating(path) { try queue.inTransaction(.immediate, body) }
     }
 
-    func close() throws { try queue.close() }
+    func close() throws { try queue.end() }
 
     static func translating<T>(_ path: String, _ body: () throws -> T) throws -> T {
         do {

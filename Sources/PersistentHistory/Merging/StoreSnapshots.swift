@@ -21,7 +21,7 @@ final class StoreSnapshots {
 
     func close() {
         // Nothing is written here: a failure to close loses nothing.
-        try? queue?.close()
+        try? queue?.end()
         queue = nil
     }
 }

@@ -11,7 +11,7 @@ public struct PollingObserver: Sendable {
 
     /// - Parameter interval: from the end of one look to the next.
     public init(every interval: Duration) {
-        self.init(every: interval) { try await Task.sleep(for: $0) }
+        self.init(every: interval) { try await Task.sleep(for: $0, clock: .loop) }
     }
 
     init(every interval: Duration, sleep: @escaping @Sendable (Duration) async throws -> Void) {

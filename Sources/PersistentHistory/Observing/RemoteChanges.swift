@@ -51,7 +51,7 @@ public struct RemoteChanges: AsyncSequence, Sendable {
                     step = rule.looked(foundNew: token != nil)
                     if let token { return token }
                 case .wait(let delay):
-                    try await Task.sleep(for: delay)
+                    try await Task.sleep(for: delay, clock: .loop)
                     step = rule.waited()
                 }
             }

@@ -11,7 +11,7 @@ extension SettleRule {
     /// - Throws: what the closures throw, and `CancellationError`.
     public func settle(
         isWriterActive: () async throws -> Bool,
-        pause: (Duration) async throws -> Void = { try await Task.sleep(for: $0) },
+        pause: (Duration) async throws -> Void = { try await Task.sleep(for: $0, clock: .loop) },
         look: () async throws -> Bool
     ) async throws {
         var rule = self
@@ -34,7 +34,7 @@ extension WriterProbe {
     /// Looks until everything that a signal spoke of has been seen; see `SettleRule.settle`.
     public func settle(
         rule: SettleRule = SettleRule(),
-        pause: (Duration) async throws -> Void = { try await Task.sleep(for: $0) },
+        pause: (Duration) async throws -> Void = { try await Task.sleep(for: $0, clock: .loop) },
         look: () async throws -> Bool
     ) async throws {
         try await rule.settle(isWriterActive: isWriterActive, pause: pause, look: look)

@@ -28,8 +28,7 @@ public enum Tracking {
         // Most often nothing is to be done: then no lock is taken, and no file beside the store
         // made and removed, which others would hear of.
         guard try !isUpToDate(path, entities, all: all, patience) else { return Outcome() }
-        let queue = try StoreConnection.open(path, .write, patience: patience)
-        return try HistoryError.translating(path) {
+        return try StoreConnection.withConnection(to: path, .write, patience: patience) { queue in
             try queue.inTransaction(.immediate) { db in
                 try Plan(db, entities: entities, all: all).carryOut(db)
             }
@@ -39,8 +38,7 @@ public enum Tracking {
     private static func isUpToDate(
         _ path: String, _ entities: [String: [String]?], all: Bool, _ patience: Double
     ) throws -> Bool {
-        let queue = try StoreConnection.open(path, .read, patience: patience)
-        return try HistoryError.translating(path) {
+        try StoreConnection.withConnection(to: path, .read, patience: patience) { queue in
             try queue.read { db in try Plan(db, entities: entities, all: all).isEmpty }
         }
     }

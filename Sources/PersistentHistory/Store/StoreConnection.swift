@@ -34,6 +34,20 @@ enum StoreConnection {
         }
     }
 
+    /// Opens an existing store for as long as a body runs.
+    ///
+    /// - Throws: `HistoryError`, what the body throws.
+    static func withConnection<T>(
+        to path: String, _ mode: Mode, patience: Double = patience, _ body: (DatabaseQueue) throws -> T
+    ) throws -> T {
+        let queue = try open(path, mode, patience: patience)
+        return try HistoryError.translating(path) {
+            let result = Result { try body(queue) }
+            try queue.end()
+            return try result.get()
+        }
+    }
+
     /// Reads; where a writer crashed in the middle of a transaction, a connection that may write
     /// rolls back what it left (a hot journal, https://www.sqlite.org/lockingv3.html), and it is
     /// read once more.

@@ -1,0 +1,20 @@
+/// Continuous time, which is waited for on the loop: `Task.sleep(for: pause, clock: .loop)`.
+///
+/// A pause of microseconds is one of microseconds, and nothing is left behind by one that is cancelled.
+public struct LoopClock: Clock {
+    public typealias Instant = ContinuousClock.Instant
+
+    public init() {}
+
+    public var now: Instant { .now }
+    public var minimumResolution: Duration { .nanoseconds(1) }
+
+    /// - Throws: `CancellationError`; `SystemError` where the loop can not be made.
+    public func sleep(until deadline: Instant, tolerance: Duration? = nil) async throws {
+        try await HistoryLoop.shared().sleep(for: now.duration(to: deadline))
+    }
+}
+
+extension Clock where Self == LoopClock {
+    public static var loop: LoopClock { LoopClock() }
+}

@@ -1,0 +1,34 @@
+internal import CLinux
+internal import Glibc
+
+/// Hears of signals to the process, one by one, as of anything else that the loop waits for.
+///
+/// Source: signalfd(2).
+package final class SignalLine: Sendable {
+    private let descriptor: Descriptor
+
+    /// Takes the signals over, for the whole process: to be called before any other thread is started,
+    /// which would still be interrupted by them. What comes before `next` is called is kept.
+    ///
+    /// - Throws: `SystemError`.
+    package init(_ signals: [Int32]) throws(SystemError) {
+        var set = sigset_t()
+        sigemptyset(&set)
+        for signal in signals { sigaddset(&set, signal) }
+        let number = pthread_sigmask(SIG_BLOCK, &set, nil)
+        if number != 0 { throw SystemError(call: "pthread_sigmask", number: number) }
+        let file = signalfd(-1, &set, Int32(SFD_CLOEXEC | SFD_NONBLOCK))
+        if file < 0 { throw SystemError(call: "signalfd", number: errno) }
+        descriptor = try Descriptor(adopting: file, for: .reading)
+    }
+
+    /// Waits for a signal.
+    ///
+    /// - Returns: its number; nil where the task was cancelled.
+    /// - Throws: `SystemError`.
+    package func next() async throws(SystemError) -> Int32? {
+        var buffer = [UInt8](repeating: 0, count: MemoryLayout<signalfd_siginfo>.size)
+        guard try await descriptor.read(into: &buffer) == buffer.count else { return nil }
+        return buffer.withUnsafeBytes { Int32(bitPattern: $0.load(as: UInt32.self)) }
+    }
+}
