@@ -70,6 +70,10 @@ struct DaemonStatus: Sendable, Equatable {
         case .cleaningHeldBack(let names): holdingBack[store] = names.isEmpty ? nil : Set(names)
         // Who moves stands still no longer.
         case .cursorMoved(let consumer, _): release(consumer, store)
+        case .cursorsMoved(let consumers, _):
+            for consumer in holdingBack[store] ?? [] where consumers.contains(consumer) {
+                release(consumer, store)
+            }
         case .feedMoved(let consumer, let context, _): release("\(consumer)/\(context)", store)
         default: break
         }

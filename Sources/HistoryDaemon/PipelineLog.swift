@@ -12,8 +12,8 @@ struct PipelineLog: PipelineReporter {
 
     func report(_ event: PipelineEvent) {
         let wasHeld = isHeld(event)
-        let (changed, line) = status.withLock { ($0.note(event, store: store), $0.line) }
-        if changed { notifier.notify(.status(line)) }
+        let line = status.withLock { $0.note(event, store: store) ? $0.line : nil }
+        if let line { notifier.notify(.status(line)) }
         log(event, isRepeated: wasHeld)
         if case .hookHeld = event { onHold() }
     }
@@ -125,6 +125,10 @@ struct PipelineLog: PipelineReporter {
         case .cursorMoved(let consumer, let token):
             logger.trace(
                 "The cursor of \"\(consumer)\" is at \(token).", metadata: fields(consumer, token: token))
+        case .cursorsMoved(let consumers, let token):
+            logger.trace(
+                "The cursors of \(consumers.count, "consumer") with nothing to do are at \(token).",
+                metadata: fields(token: token))
         case .feedBegan(let consumer, let context, let token):
             logger.notice(
                 "The feed \"\(context)\" of \"\(consumer)\" is new; it begins after \(token).",

@@ -135,7 +135,7 @@ import Testing
         let fetcher = try SharedFetcher(reader)
         #expect(await fetcher.known(after: 1, through: 1) == nil)
         try store.write("B", "INSERT INTO t (n) VALUES (2), (3)")
-        #expect(try await fetcher.look())
+        #expect(try await fetcher.look()?.end == 3)
         #expect(await fetcher.known(after: 1, through: 3)?.transactions.map(\.token.number) == [3])
         // Not what the consumer has not come to, nor from another place.
         #expect(await fetcher.known(after: 1, through: 2) == nil)

@@ -31,6 +31,8 @@ final class Ledger: Sendable {
 
     fileprivate struct State {
         var consumers: [Place: ConsumerState] = [:]
+        /// Consumers of a store whose cursors were moved together, and where to.
+        var movedTogether: [String: (consumers: MovedConsumers, cursor: HistoryToken)] = [:]
         var problems: [String: String] = [:]
         var hooks: [String: HookFigures] = [:]
         var waiters: [Place: StopSignal] = [:]
@@ -38,7 +40,7 @@ final class Ledger: Sendable {
 
     fileprivate let state = Locked(State())
 
-    func consumer(_ place: Place) -> ConsumerState { state.withLock { $0.consumers[place] ?? ConsumerState() } }
+    func consumer(_ place: Place) -> ConsumerState { state.withLock { $0.consumer(place) } }
     /// Why a store is not open.
     func problem(of store: String) -> String? { state.withLock { $0.problems[store] } }
     func figures(of hook: String) -> HookFigures { state.withLock { $0.hooks[hook] ?? HookFigures() } }
@@ -48,6 +50,7 @@ final class Ledger: Sendable {
         state.withLock { state in
             state.hooks = state.hooks.filter { hooks.contains($0.key) }
             state.problems = state.problems.filter { stores.contains($0.key) }
+            state.movedTogether = state.movedTogether.filter { stores.contains($0.key) }
             state.consumers = state.consumers.filter { stores.contains($0.key.store) }
         }
     }
@@ -58,7 +61,7 @@ final class Ledger: Sendable {
     func wait<T: Sendable>(at place: Place, _ look: (ConsumerState) -> T?) async -> T? {
         while !Task.isCancelled {
             let (found, change) = state.withLock { state -> (T?, StopSignal?) in
-                if let found = look(state.consumers[place] ?? ConsumerState()) { return (found, nil) }
+                if let found = look(state.consumer(place)) { return (found, nil) }
                 let signal = state.waiters[place] ?? StopSignal()
                 state.waiters[place] = signal
                 return (nil, signal)
@@ -89,20 +92,41 @@ struct ReporterList: PipelineReporter {
 
 extension Ledger {
     fileprivate func note(_ event: PipelineEvent, _ store: String) {
-        let signal = state.withLock { state -> StopSignal? in
-            guard let consumer = state.note(event, store) else { return nil }
-            return state.waiters.removeValue(forKey: Place(store: store, consumer: consumer))
+        let signals = state.withLock { state in
+            state.note(event, store).compactMap { state.waiters.removeValue(forKey: $0) }
         }
-        signal?.request()
+        for signal in signals { signal.request() }
     }
 }
 
 extension Ledger.State {
-    /// - Returns: The consumer whose state has changed, if one's has.
-    fileprivate mutating func note(_ event: PipelineEvent, _ store: String) -> String? {
+    fileprivate func consumer(_ place: Ledger.Place) -> Ledger.ConsumerState {
+        var consumer = consumers[place] ?? .init()
+        // It may have joined the others since they were moved.
+        if let (moved, cursor) = movedTogether[place.store], moved.contains(place.consumer),
+            cursor.number > consumer.cursor?.number ?? 0
+        {
+            consumer.cursor = cursor
+        }
+        return consumer
+    }
+
+    /// - Returns: Those who are waited for, of all whose state has changed.
+    fileprivate mutating func note(_ event: PipelineEvent, _ store: String) -> [Ledger.Place] {
+        if case .cursorsMoved(let consumers, let token) = event {
+            movedTogether[store] = (consumers, token)
+            return waiters.keys.filter { $0.store == store && consumers.contains($0.consumer) }
+        }
+        guard let consumer = noteConsumer(event, store) else { return [] }
+        return [Ledger.Place(store: store, consumer: consumer)]
+    }
+
+    private mutating func noteConsumer(_ event: PipelineEvent, _ store: String) -> String? {
         func place(_ consumer: String) -> Ledger.Place { Ledger.Place(store: store, consumer: consumer) }
         switch event {
-        case .storeOpened: problems[store] = nil
+        case .storeOpened:
+            problems[store] = nil
+            movedTogether[store] = nil
         case .storeLost(let error): problems[store] = "\(error)"
         case .consumerStands(let consumer, let token), .cursorMoved(let consumer, let token):
             consumers[place(consumer), default: .init()].cursor = token

@@ -151,6 +151,7 @@ actor ConsumerRunner {
     /// - Throws: `HistoryError` for what can not be retried here: the store is lost, the token
     ///   expired, the state can not be saved.
     func pass() async throws -> Bool {
+        if let place = state.resting.wake(consumer.author) { goOn(from: place) }
         let start = cursor
         while await passes.enter(stop) {
             // Of before the attempt: a wake-up that comes while it fails is meant for the next one.
@@ -174,7 +175,7 @@ actor ConsumerRunner {
         if let expiry { return try await tell(expiry, set) }
         if pending != nil { return try await merge(set) }
         let (batch, relevant) = try await nextBatch()
-        guard batch.end > cursor else { return try await settled() }
+        guard batch.end > cursor else { return try await settled(set) }
         let unseen = relevant.drop { $0.number <= observed }
         let plan = DeliveryPlan(
             unseen, hooks: set.observers, store: consumer.store, consumer: consumer.author, done: done)
@@ -183,8 +184,8 @@ actor ConsumerRunner {
             !plan.runs.isEmpty || unseen.count < relevant.count || !done.isEmpty
             || !relevant.isEmpty && !(set.mergers.isEmpty && consumer.contexts.isEmpty)
         guard isOfConcern else {
-            move(to: batch.end, batch.mark)
-            return batch.isLast ? try await settled() : .more
+            move(to: Cursor(number: batch.end, movedAt: state.clock.wall(), mark: batch.mark))
+            return batch.isLast ? try await settled(set) : .more
         }
         // Where a batch ends at the newest change, nothing but this tells where it ended.
         if batch.isLast, interrupted != batch.end, relevant.last?.author == nil || !set.mergers.isEmpty {
@@ -212,14 +213,29 @@ actor ConsumerRunner {
             if let failure = outcome.failure { return try settle(next, failure, set) }
             return .more
         }
-        return batch.isLast ? try await settled() : .more
+        return batch.isLast ? try await settled(set) : .more
     }
 
     /// Nothing is left to be fetched.
-    private func settled() async throws -> Step {
+    private func settled(_ set: HookSet) async throws -> Step {
         if !consumer.contexts.isEmpty { try await onPool { try await contexts.settle(cursor: cursor) } }
         wasLevel = true
+        rest(set)
         return .level
+    }
+
+    /// Who has neither contexts nor feeds, nor hooks for every entity, need not hear of every commit.
+    private func rest(_ set: HookSet) {
+        guard consumer.contexts.isEmpty, consumer.feeds.isEmpty, set.mergers.isEmpty else { return }
+        let entities = set.observers.compactMap(\.entity)
+        guard entities.count == set.observers.count else { return }
+        state.resting.rest(consumer.author, at: cursor, until: Set(entities), hooks: set.version)
+    }
+
+    /// It has rested until here, and had nothing to do with what was committed meanwhile.
+    private func goOn(from place: Cursor) {
+        if place.number > cursor { move(to: place) }
+        wasLevel = true
     }
 
     /// The batch to work on, and what of it is for the consumer.
@@ -384,9 +400,9 @@ actor ConsumerRunner {
     }
 
     /// Past what is of no concern.
-    private func move(to number: Int64, _ mark: String?) {
-        state.pass(Cursor(number: number, movedAt: state.clock.wall(), mark: mark), of: consumer.author)
-        moved(to: number)
+    private func move(to cursor: Cursor) {
+        state.pass(cursor, of: consumer.author)
+        moved(to: cursor.number)
     }
 
     private func move(to number: Int64) throws {

@@ -24,6 +24,9 @@ public final class PassControl: Sendable {
 
     public func isHeld(by holder: Holder) -> Bool { state.withLock { $0.holders.contains(holder) } }
 
+    /// Whether anybody holds.
+    var isHeld: Bool { state.withLock { !$0.holders.isEmpty } }
+
     /// Begins to hold; `quiet` waits until it is felt.
     public func hold(by holder: Holder) { state.withLock { _ = $0.holders.insert(holder) } }
 

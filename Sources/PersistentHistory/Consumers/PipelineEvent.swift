@@ -35,6 +35,8 @@ public enum PipelineEvent: Sendable {
     case contextFailed(consumer: String, context: String, HistoryError)
     case contextRecovered(consumer: String, context: String)
     case cursorMoved(consumer: String, to: HistoryToken)
+    /// The cursors of consumers that a commit is of no concern to, all at once.
+    case cursorsMoved(MovedConsumers, to: HistoryToken)
     /// A feed that is new has its place here.
     case feedBegan(consumer: String, context: String, at: HistoryToken)
     case feedForgotten(consumer: String, context: String)
@@ -51,6 +53,15 @@ public enum PipelineEvent: Sendable {
     /// At each turn: all who have stood still for long and hold back the cleaning; mostly nobody.
     case cleaningHeldBack(by: [String])
     case cleaningFailed(HistoryError)
+}
+
+/// Consumers whose cursors move together: who they are is asked, not told, for they may be many.
+public struct MovedConsumers: Sendable {
+    let resting: RestingConsumers
+    public let count: Int
+
+    /// Whether a consumer is one of them, now.
+    public func contains(_ consumer: String) -> Bool { resting.contains(consumer) }
 }
 
 /// Calls of one hook that succeeded, one after the other.

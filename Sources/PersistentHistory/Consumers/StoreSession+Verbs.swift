@@ -8,8 +8,8 @@ extension StoreSession {
 
     /// Looks as after a signal, and wakes the consumers whatever was found.
     func lookNow() async throws -> HistoryToken {
-        _ = try await fetcher.look()
-        for bell in bells { bell.ring() }
+        _ = try await look()
+        ringAll()
         return try reader.newestToken()
     }
 
@@ -37,7 +37,7 @@ extension StoreSession {
             .clean(through: report.floorAfter.number, shouldStop: { [ending] in ending.isRequested })
         if outcome.deleted > 0 { reporter.report(.cleaned(outcome)) }
         // Those who were passed by find out, and begin anew.
-        if !plan.passedBy.isEmpty { for bell in bells { bell.ring() } }
+        if !plan.passedBy.isEmpty { ringAll() }
         return StoreControl.Cleaning(report: report, outcome: outcome)
     }
 

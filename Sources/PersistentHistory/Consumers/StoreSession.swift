@@ -12,9 +12,10 @@ final class StoreSession: Sendable {
     /// Asks everybody in this session to come to an end: at a stop, and when the store is gone.
     let ending = StopSignal()
     private let control: StoreControl
+    private let hooks: HookRegistry
     let runners: [(consumer: Consumer, runner: ConsumerRunner)]
-    /// One for each consumer.
-    let bells: [Bell]
+    /// By consumer.
+    let bells: [String: Bell]
     private let schemaVersion: Locked<Int64>
     private let cleaning: CleaningTurns
     let feeds: FeedKeeper
@@ -29,6 +30,7 @@ final class StoreSession: Sendable {
     ) async throws {
         self.store = store
         self.control = control
+        self.hooks = hooks
         self.reporter = reporter
         self.stop = stop
         let problem = try Self.bringTrackingUpToDate(store, reporter)
@@ -41,8 +43,13 @@ final class StoreSession: Sendable {
         if let problem { reporter.report(.trackingFailed(problem)) }
         schemaVersion = Locked(try reader.schemaVersion())
         try StateOwner.take(reader.storeID, in: stateFolder, for: store.path)
-        fetcher = try SharedFetcher(reader)
-        state = try StateDatabase(folder: stateFolder, store: reader.storeID, clock: store.clock)
+        let end = try reader.end()
+        fetcher = try SharedFetcher(reader, after: end)
+        let resting = RestingConsumers(
+            store.consumers.map(\.author),
+            at: Cursor(number: end.number, movedAt: store.clock.wall(), mark: end.mark))
+        state = try StateDatabase(
+            folder: stateFolder, store: reader.storeID, clock: store.clock, resting: resting)
         cleaning = CleaningTurns(store, reader: reader, state: state, reporter: reporter, stop: ending)
         feeds = FeedKeeper(store: store, reader: reader, state: state, reporter: reporter)
         reporter.report(.storeOpened(newest: try reader.newestToken()))
@@ -68,7 +75,7 @@ final class StoreSession: Sendable {
         }
         try feeds.begin()
         self.runners = runners
-        bells = runners.map { _ in Bell() }
+        bells = Dictionary(uniqueKeysWithValues: store.consumers.map { ($0.author, Bell()) })
         // Last, because it must be closed by hand: nothing that may fail comes after it.
         probe =
             store.isUsedInProcess
@@ -150,19 +157,20 @@ final class StoreSession: Sendable {
     private func serve(watching signals: SignalRelay, isUp: @escaping @Sendable () -> Void) async throws {
         async let _ = passOnStop()
         try await withThrowingTaskGroup(of: Void.self) { group in
-            for ((consumer, runner), bell) in zip(runners, bells) {
+            for (consumer, runner) in runners {
+                guard let bell = bells[consumer.author] else { continue }
                 group.addTask { try await self.serve(consumer, runner, bell) }
             }
             group.addTask { await onPool { await self.cleaning.run() } }
             group.addTask { try await self.saveCursors() }
             group.addTask {
                 defer {
-                    for bell in self.bells + [self.cleaning.bell, self.state.hasUnsaved] { bell.end() }
+                    for bell in [self.cleaning.bell, self.state.hasUnsaved] + self.bells.values { bell.end() }
                     self.ending.request()
                 }
                 try await self.listen(signals)
             }
-            for bell in bells { bell.ring() }
+            ringAll()
             isUp()
             // The first to fail ends the session; the others come to a good end.
             var failure: (any Error)?
@@ -189,7 +197,7 @@ final class StoreSession: Sendable {
             try await ending.cancelling {
                 while let signal = await signals.next() {
                     if self.isGone(signal) { return }
-                    try await self.probe.settle(pause: HistoryLoop.shared().sleep) { try await self.look() }
+                    try await self.probe.settle { try await self.look() }
                     try await self.refreshTracking()
                 }
             }
@@ -209,10 +217,10 @@ final class StoreSession: Sendable {
         return true
     }
 
-    private func look() async throws -> Bool {
+    func look() async throws -> Bool {
         do {
-            guard try await fetcher.look() else { return false }
-            for bell in bells { bell.ring() }
+            guard let batch = try await fetcher.look() else { return false }
+            try await tellConsumers(of: batch)
             control.tellFollowers()
             return true
         } catch let error as HistoryError where error.code == .storeBusy {
@@ -220,6 +228,24 @@ final class StoreSession: Sendable {
             return false
         }
     }
+
+    /// Wakes those whom it may concern, and moves the others past it.
+    private func tellConsumers(of batch: HistoryBatch) async throws {
+        let place = Cursor(
+            number: batch.end, movedAt: store.clock.wall(), movedAtServed: state.served, mark: batch.mark)
+        let version = control.passes.isHeld ? nil : await hooks.version
+        let (woken, moved) = state.resting.pass(batch, to: place, hooks: version)
+        for consumer in woken { bells[consumer]?.ring() }
+        guard moved > 0 else { return }
+        state.hasUnsaved.ring()
+        try cleaning.countPass()
+        reporter.report(
+            .cursorsMoved(
+                MovedConsumers(resting: state.resting, count: moved),
+                to: HistoryToken(store: reader.storeID, number: batch.end)))
+    }
+
+    func ringAll() { for bell in bells.values { bell.ring() } }
 
     /// Brings the tracking up to date where the schema has changed. A writer that holds the lock
     /// is waited for: nobody else can commit meanwhile.
@@ -234,10 +260,8 @@ final class StoreSession: Sendable {
                 }
                 let now = try reader.schemaVersion()
                 schemaVersion.withLock { $0 = now }
-                for ((_, runner), bell) in zip(runners, bells) {
-                    await runner.followSchema()
-                    bell.ring()
-                }
+                for (_, runner) in runners { await runner.followSchema() }
+                ringAll()
                 return
             } catch let error as HistoryError where error.code == .storeBusy {
                 failures += 1

@@ -63,6 +63,10 @@ public final class StateDatabase: Sendable {
     private let openedAt: Duration
     /// Cursors that are not saved yet; see `pass`.
     private let unsaved = Locked<[String: Cursor]>([:])
+    /// Whose cursors move together.
+    let resting: RestingConsumers
+    /// Where those were when their cursors were saved.
+    private let restingSaved = Locked<Int64>(0)
     /// Rings where there begins to be something unsaved.
     let hasUnsaved = Bell()
 
@@ -72,7 +76,14 @@ public final class StateDatabase: Sendable {
     /// Opens the state of a store, and makes it where there is none.
     ///
     /// - Throws: `HistoryError` with `.stateUnusable`.
-    public init(folder: String, store: StoreID, clock: HistoryClock = .system) throws {
+    public convenience init(folder: String, store: StoreID, clock: HistoryClock = .system) throws {
+        let nobody = RestingConsumers([], at: Cursor(number: 0, movedAt: clock.wall()))
+        try self.init(folder: folder, store: store, clock: clock, resting: nobody)
+    }
+
+    /// - Parameter resting: Consumers whose cursors are saved with the others.
+    init(folder: String, store: StoreID, clock: HistoryClock, resting: RestingConsumers) throws {
+        self.resting = resting
         path = Self.path(folder: folder, store: store)
         self.clock = clock
         openedAt = clock.elapsed()
@@ -190,6 +201,7 @@ public final class StateDatabase: Sendable {
                 })
         }
         return saved.merging(unsaved.withLock { $0 }) { $1 }
+            .merging(resting.cursors) { $1.number > $0.number ? $1 : $0 }
     }
 
     public func save(_ cursor: Cursor, of consumer: String) throws {
@@ -211,9 +223,13 @@ public final class StateDatabase: Sendable {
 
     /// Saves what is not saved yet. To be done before history is deleted that somebody is only said to have passed.
     public func saveAll() throws {
-        let cursors = unsaved.withLock { unsaved in
+        var cursors = unsaved.withLock { unsaved in
             defer { unsaved = [:] }
             return unsaved
+        }
+        if let place = resting.place(ifAfter: restingSaved.withLock { $0 }) {
+            cursors.merge(resting.cursors) { $1 }
+            restingSaved.withLock { $0 = place }
         }
         guard !cursors.isEmpty else { return }
         try access { db in
@@ -319,7 +335,7 @@ public final class StateDatabase: Sendable {
         }
     }
 
-    public func close() throws { try queue.close() }
+    public func close() throws { try queue.end() }
 }
 
 // MARK: Beginning anew

@@ -1,6 +1,6 @@
 /// Fetches on behalf of all consumers of a store: those that stand at the same place, as they do
 /// when a commit comes in, share one read.
-public actor SharedFetcher {
+actor SharedFetcher {
     private let reader: HistoryReader
     private var newest: Int64
     /// What tells the newest change from another of its number: see `HistoryBatch.mark`.
@@ -9,28 +9,30 @@ public actor SharedFetcher {
     private(set) var schemaVersion: Int64
     private var shared: (after: Int64, batch: HistoryBatch)?
 
+    /// - Parameter end: Everything up to here has been seen; nil for the end of the history.
     /// - Throws: `HistoryError`.
-    public init(_ reader: HistoryReader) throws {
+    init(_ reader: HistoryReader, after end: (number: Int64, mark: String?)? = nil) throws {
         self.reader = reader
-        (newest, mark) = try reader.end()
+        (newest, mark) = try end ?? reader.end()
         schemaVersion = try reader.schemaVersion()
     }
 
     /// Looks whether something was committed since the last look, and fetches it.
     ///
+    /// - Returns: Nil where there was nothing.
     /// - Throws: `HistoryError`; with `.tokenAhead` where what was seen before is no longer there: a
     ///   backup was copied into the open file.
-    public func look() throws -> Bool {
+    func look() throws -> HistoryBatch? {
         let look = try reader.look(after: newest, mark: mark)
         schemaVersion = look.schemaVersion
         guard look.batch.end > newest else {
             shared = nil
-            return false
+            return nil
         }
         shared = (newest, look.batch)
         newest = look.batch.end
         mark = look.batch.mark
-        return true
+        return look.batch
     }
 
     /// What was fetched after a place already, if it is no more than is wanted.
@@ -43,7 +45,7 @@ public actor SharedFetcher {
     ///
     /// - Parameter last: Nothing after this is wanted.
     /// - Throws: `HistoryError`.
-    public func batch(after number: Int64, through last: Int64? = nil) throws -> HistoryBatch {
+    func batch(after number: Int64, through last: Int64? = nil) throws -> HistoryBatch {
         if let last { return try reader.batch(after: number, isPlace: true, through: last) }
         if let shared, shared.after == number { return shared.batch }
         let batch = try reader.batch(after: number, isPlace: true)

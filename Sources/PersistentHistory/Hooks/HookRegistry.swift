@@ -4,10 +4,13 @@ public import FoundationEssentials
 public struct HookSet: Sendable {
     public let observers: [Hook]
     public let mergers: [Hook]
+    /// Of all hooks, when these were asked for.
+    let version: Int
 
-    public init(observers: [Hook], mergers: [Hook]) {
+    init(observers: [Hook], mergers: [Hook], version: Int) {
         self.observers = observers
         self.mergers = mergers
+        self.version = version
     }
 }
 
@@ -15,6 +18,8 @@ public struct HookSet: Sendable {
 public actor HookRegistry {
     private var observers: [Hook] = []
     private var mergers: [Hook] = []
+    /// Another one with each change.
+    private(set) var version = 0
 
     public init(_ hooks: [Hook] = []) {
         observers = hooks.filter { $0.kind == .observer }
@@ -23,6 +28,7 @@ public actor HookRegistry {
 
     /// Puts other hooks in the place of all there are, at once.
     public func replaceAll(_ hooks: [Hook]) {
+        version += 1
         observers = hooks.filter { $0.kind == .observer }
         mergers = []
         for hook in hooks where hook.kind == .merge { Self.insert(hook, into: &mergers) }
@@ -33,6 +39,7 @@ public actor HookRegistry {
 
     /// Adds a hook at the end, or a merge hook in front of the one it names.
     public func register(_ hook: Hook) {
+        version += 1
         switch hook.kind {
         case .observer: observers.append(hook)
         case .merge: Self.insert(hook, into: &mergers)
@@ -47,6 +54,7 @@ public actor HookRegistry {
 
     /// Takes a hook away; false where there is none with that id.
     public func remove(id: UUID) -> Bool {
+        version += 1
         let count = observers.count + mergers.count
         observers.removeAll { $0.id == id }
         mergers.removeAll { $0.id == id }
@@ -57,6 +65,6 @@ public actor HookRegistry {
     public func hooks(store: String, consumer: String) -> HookSet {
         HookSet(
             observers: observers.filter { $0.serves(store: store, consumer: consumer) },
-            mergers: mergers.filter { $0.serves(store: store, consumer: consumer) })
+            mergers: mergers.filter { $0.serves(store: store, consumer: consumer) }, version: version)
     }
 }
