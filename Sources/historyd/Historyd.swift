@@ -37,6 +37,7 @@ struct Historyd: ParsableCommand {
     var controlSocket: String?
 
     func run() throws {
+        ProcessMemory.keepSmall()
         try HistoryLoop.carry { try await serve() }
     }
 

@@ -35,7 +35,9 @@ public final class HistoryReader: Sendable {
         queue = try StoreConnection.open(path, .read, patience: patience)
         (storeID, encoding) = try HistoryError.translating(path) { [queue] in
             try queue.read { db in
-                guard try db.tableExists("historyd_store") else { throw HistoryError.notTracked }
+                // What it reads it reads once; there may be a thousand of it.
+                try db.execute(sql: "PRAGMA cache_size = -256")
+                guard try RecordingFormat.isThere(db) else { throw HistoryError.notTracked }
                 let encoding = try String.fetchOne(db, sql: "PRAGMA encoding").flatMap(StoreEncoding.init)
                 return (try HistoryHeader(db).storeID, encoding ?? .utf8)
             }

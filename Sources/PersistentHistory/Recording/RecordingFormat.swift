@@ -1,3 +1,5 @@
+import GRDB
+
 /// How the history lies in the store.
 ///
 /// A commit of one changed row touches one page more than it would untracked: the last leaf of
@@ -27,6 +29,12 @@ enum RecordingFormat {
 
     static func kind(shape: Int64, _ operation: Operation) -> Int64 {
         shape * 4 + operation.rawValue
+    }
+
+    /// Whether a store is tracked. (GRDB's `tableExists` reads and keeps the whole schema.)
+    static func isThere(_ db: Database) throws -> Bool {
+        try Bool.fetchOne(
+            db, sql: "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'historyd_store'") ?? false
     }
 
     static let tables = [

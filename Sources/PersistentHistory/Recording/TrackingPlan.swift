@@ -56,7 +56,7 @@ struct Plan {
 
     /// Nil where the store is not tracked.
     private static func format(_ db: Database) throws -> Int64? {
-        guard try db.tableExists("historyd_store") else { return nil }
+        guard try RecordingFormat.isThere(db) else { return nil }
         let version = try Int64.fetchOne(db, sql: "SELECT value FROM historyd_store WHERE key = 'format'")
         if let version, version > RecordingFormat.version {
             throw HistoryError(
