@@ -24,8 +24,10 @@ struct PlainAnswer {
                 guard outcome == nil else { return nil }
                 if let text = reader.word() {
                     outcome = .text(reader.text(text))
-                } else if reader.takeNull() {
+                } else if reader.take(word: "null") {
                     outcome = .null
+                } else if reader.take(word: "true") || reader.take(word: "false") || reader.takeEmptyObject() {
+                    outcome = .other
                 } else {
                     return nil
                 }
@@ -64,11 +66,19 @@ struct PlainAnswer {
             return true
         }
 
-        mutating func takeNull() -> Bool {
+        mutating func take(word text: StaticString) -> Bool {
             skipSpace()
-            guard place + 4 <= bytes.count, self.is(place..<(place + 4), "null") else { return false }
-            place += 4
+            let end = place + text.utf8CodeUnitCount
+            guard end <= bytes.count, self.is(place..<end, text) else { return false }
+            place = end
             return true
+        }
+
+        mutating func takeEmptyObject() -> Bool {
+            let start = place
+            if take("{"), take("}") { return true }
+            place = start
+            return false
         }
 
         func `is`(_ word: Range<Int>, _ text: StaticString) -> Bool {

@@ -27,7 +27,10 @@ import Testing
             Self.read(#"{"id":1,"result":{"verdict":"finish","reject":["a"]}}"#)?.outcome
                 == .verdict(MergeVerdict(verdict: "finish", reject: ["a"])))
         #expect(Self.read(#"{"id":1,"result":{"ok":true}}"#)?.outcome == .other)
-        #expect(Self.read(#"{"id":1,"result":3}"#)?.outcome == .other)
+        for other in ["3", "true", "false", "{}", "{ }", " {} ", "[]"] {
+            #expect(Self.read(#"{"id":1,"result":\#(other)}"#)?.outcome == .other, "\(other)")
+            #expect(Self.read(#"{"result":\#(other),"id":1}"#)?.outcome == .other, "\(other)")
+        }
         #expect(
             Self.read(#"{"id":1,"error":{"code":-32601,"message":"no such method"}}"#)?.outcome
                 == .methodUnknown("no such method"))
@@ -38,7 +41,9 @@ import Testing
 
     @Test(arguments: [
         "", "x", "null", "[]", "{}", #"{"id":1}"#, #"{"id":"1","result":null}"#, #"{"id":1,"result":null"#,
-        #"{"id":1,"result":nul}"#, #"{"id":1,"result":null}}"#, #"{"id":1.5,"result":null}"#,
+        #"{"id":1,"result":nul}"#, #"{"id":1,"result":tru}"#, #"{"id":1,"result":truee}"#,
+        #"{"id":1,"result":{}"#, #"{"id":1,"result":{}}}"#, #"{"id":1,"result":null}}"#,
+        #"{"id":1.5,"result":null}"#,
         #"{"id":1 "result":null}"#,
         #"{"id":1,"result":null} {"id":2,"result":null}"#, #"{"id":99999999999999999999,"result":null}"#,
     ]) func nonsense(_ line: String) {

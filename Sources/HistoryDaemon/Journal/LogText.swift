@@ -17,12 +17,14 @@ enum LogText {
         // An id is for machines; people get the event's name.
         if key == "event", let event = Event(rawValue: text) { text = "\(event)" }
         let isWord =
-            !text.isEmpty && text.unicodeScalars.allSatisfy { $0 != " " && $0 != "\"" && !$0.breaksLine }
+            !text.isEmpty && !text.utf8.contains(UInt8(ascii: " ")) && !text.utf8.contains(UInt8(ascii: "\""))
+            && (text.isPlain || text.unicodeScalars.allSatisfy { !$0.breaksLine })
         if isWord { return "\(key)=\(text)" }
         return "\(key)=\"\(oneLine(text.escaping("\\").escaping("\"")))\""
     }
 
     private static func oneLine(_ text: String) -> String {
+        if text.isPlain { return text }
         var line = ""
         for scalar in text.unicodeScalars {
             switch scalar {
@@ -48,6 +50,9 @@ extension Unicode.Scalar {
 }
 
 extension String {
+    /// Whether it is of printable ASCII only, as nearly all is.
+    fileprivate var isPlain: Bool { utf8.allSatisfy { $0 >= 0x20 && $0 < 0x7F } }
+
     fileprivate func escaping(_ character: Character) -> String {
         reduce(into: "") { result, next in
             if next == character { result.append("\\") }

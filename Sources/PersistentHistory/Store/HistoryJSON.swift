@@ -90,19 +90,27 @@ public enum HistoryJSON {
     /// The array of what an observer is told: of each change the entity, the operation and the
     /// object, with the time and the author of its transaction.
     public static func writeContexts(
-        _ changes: some Sequence<HistoryChange>, of transaction: HistoryTransaction, to json: inout JSONBytes
+        _ changes: some Collection<HistoryChange>, of transaction: HistoryTransaction, to json: inout JSONBytes
     ) {
-        var end = JSONBytes(reservingCapacity: 64)
-        end.name("timestamp")
-        write(transaction.timestamp, to: &end)
-        end.name("author")
-        end.string(transaction.author)
+        func writeEnd(to json: inout JSONBytes) {
+            json.name("timestamp")
+            write(transaction.timestamp, to: &json)
+            json.name("author")
+            json.string(transaction.author)
+        }
+        // Written once where there are several.
+        var end: JSONBytes?
+        if changes.count > 1 {
+            var json = JSONBytes(reservingCapacity: 64)
+            writeEnd(to: &json)
+            end = json
+        }
         let store = transaction.token.store
         json.array { json in
             for change in changes {
                 json.object { json in
                     writeMembers(of: change, store, to: &json)
-                    json.raw(end.bytes)
+                    if let end { json.raw(end.bytes) } else { writeEnd(to: &json) }
                 }
             }
         }
@@ -156,6 +164,6 @@ public enum HistoryJSON {
     }
 
     static func write(_ timestamp: HistoryTimestamp, to json: inout JSONBytes) {
-        json.plainString { bytes in timestamp.withText { bytes.append(contentsOf: $0) } }
+        json.timestamp(timestamp)
     }
 }

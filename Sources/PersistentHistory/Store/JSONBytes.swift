@@ -9,6 +9,8 @@ public struct JSONBytes: Sendable {
     public private(set) var bytes: [UInt8]
     /// Whether what comes next is not the first of its object, array or line, nor a member's value.
     private var needsComma = false
+    /// The last time that was written: it is often written again.
+    private var lastTimestamp: (HistoryTimestamp, text: [UInt8])?
 
     public init(reservingCapacity capacity: Int = 0) {
         bytes = []
@@ -131,6 +133,11 @@ public struct JSONBytes: Sendable {
     public mutating func real(_ value: Double) {
         separate()
         bytes.append(contentsOf: value.shortestText.utf8)
+    }
+
+    mutating func timestamp(_ timestamp: HistoryTimestamp) {
+        if lastTimestamp?.0 != timestamp { lastTimestamp = (timestamp, timestamp.withText { Array($0) }) }
+        plainString { [lastTimestamp] in $0.append(contentsOf: lastTimestamp?.text ?? []) }
     }
 
     public mutating func string(_ text: String) {
