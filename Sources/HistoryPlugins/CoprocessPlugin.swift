@@ -34,6 +34,8 @@ public actor CoprocessPlugin: HookEndpoint, Service {
     var stage = Stage.none
     /// Requests that are still to be written: they gather while the pipe is full.
     var outbox = JSONBytes()
+    /// Whether something was taken out of it that is still being written.
+    var isWriting = false
     /// Whether the watch over the calls' time sleeps until there is a call.
     var watchIsIdle = false
     /// Why the present process was killed, where it was, and whether a call failed by that.
@@ -150,7 +152,7 @@ public actor CoprocessPlugin: HookEndpoint, Service {
                     }
                     sent += 1
                 } while maySend && exchange.hasRoom
-                session.hasRequests.yield()
+                send(to: session)
                 if watchIsIdle { session.hasDeadline.yield() }
             }
             // The stream also ends when the task is cancelled.

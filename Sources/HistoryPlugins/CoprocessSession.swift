@@ -72,6 +72,7 @@ extension CoprocessPlugin {
         }
         exchange.reset()
         outbox = JSONBytes()
+        isWriting = false
         lastKill = nil
         stage = .none
         return end
@@ -160,6 +161,17 @@ extension CoprocessPlugin {
 
     // MARK: Requests
 
+    /// Sends what is to be written: mostly at once, for mostly the process waits for it.
+    func send(to session: Session) {
+        if !isWriting {
+            // What is wrong with the pipe shows once more where it is waited for.
+            let count = (try? session.child.input.writeNow(outbox.bytes)) ?? 0
+            if count == outbox.count { return outbox.removeAll() }
+            outbox.removeFirst(count)
+        }
+        session.hasRequests.yield()
+    }
+
     /// - Returns: false where the process does not read any more.
     private func writeRequests(to input: Descriptor, when requests: AsyncStream<Void>) async -> Bool {
         defer { input.close() }
@@ -168,7 +180,11 @@ extension CoprocessPlugin {
         for await _ in requests {
             while outbox.count > 0 {
                 swap(&outbox, &sending)
-                defer { sending.removeAll() }
+                isWriting = true
+                defer {
+                    sending.removeAll()
+                    isWriting = false
+                }
                 do throws(SystemError) {
                     guard try await input.write(sending.bytes) else { return true }
                 } catch {

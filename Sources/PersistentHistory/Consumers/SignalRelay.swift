@@ -6,7 +6,7 @@ final class SignalRelay: Sendable {
     private struct State {
         var pending: StoreSignal = []
         var isOver = false
-        var waiter: AsyncStream<Never>.Continuation?
+        var waiter: CheckedContinuation<Void, Never>?
     }
 
     private let state = Locked(State())
@@ -22,27 +22,31 @@ final class SignalRelay: Sendable {
     private func change(_ body: (inout State) -> Void) {
         let waiter = state.withLock { state in
             body(&state)
-            defer { state.waiter = nil }
-            return state.waiter
+            return state.waiter.take()
         }
-        waiter?.finish()
+        waiter?.resume()
     }
 
     /// Waits for a signal, and takes it. One at a time may wait.
     ///
     /// - Returns: Nil when there will be none any more, or the task was cancelled.
     func next() async -> StoreSignal? {
-        while !Task.isCancelled {
-            let (change, waiter) = AsyncStream<Never>.makeStream()
-            let (signal, isOver) = state.withLock { state in
-                defer { state.pending = [] }
-                if state.pending.isEmpty { state.waiter = waiter }
-                return (state.pending, state.isOver)
+        await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                let isOver = state.withLock { state in
+                    if !state.pending.isEmpty || state.isOver || Task.isCancelled { return true }
+                    state.waiter = continuation
+                    return false
+                }
+                if isOver { continuation.resume() }
             }
-            if !signal.isEmpty { return signal }
-            if isOver { return nil }
-            for await _ in change {}
+        } onCancel: {
+            change { _ in }
         }
-        return nil
+        let signal = state.withLock { state in
+            defer { state.pending = [] }
+            return state.pending
+        }
+        return signal.isEmpty ? nil : signal
     }
 }

@@ -140,6 +140,10 @@ final class StoreSession: Sendable {
 
     // MARK: Running
 
+    /// How long calls that are under way when a stop is requested may take. One that takes longer is
+    /// made again, with the same delivery id.
+    private static let grace: Duration = .seconds(1)
+
     /// - Throws: `HistoryError` where the store is lost.
     func run(watching signals: SignalRelay, isUp: @escaping @Sendable () -> Void) async throws {
         control.opened(self)
@@ -159,7 +163,11 @@ final class StoreSession: Sendable {
         try await withThrowingTaskGroup(of: Void.self) { group in
             for (consumer, runner) in runners {
                 guard let bell = bells[consumer.author] else { continue }
-                group.addTask { try await self.serve(consumer, runner, bell) }
+                group.addTask {
+                    try await self.ending.cancelling(after: Self.grace) {
+                        try await self.serve(consumer, runner, bell)
+                    }
+                }
             }
             group.addTask { await onPool { await self.cleaning.run() } }
             group.addTask { try await self.saveCursors() }
@@ -334,21 +342,27 @@ final class StoreSession: Sendable {
         try await withThrowingTaskGroup(of: Void.self) { group in
             for (consumer, runner) in runners {
                 group.addTask {
-                    try await self.retrying(consumer, runner) {
-                        try await runner.prepare()
-                        if try await runner.pass() { try self.cleaning.countPass() }
-                        try self.state.saveAll()
-                        while let delay = await runner.retryDelay, !self.ending.isRequested {
-                            if let trouble = await runner.lastingTrouble { throw trouble }
-                            await self.ending.sleep(for: delay)
-                            if try await runner.pass() { try self.cleaning.countPass() }
-                        }
+                    try await self.ending.cancelling(after: Self.grace) {
+                        try await self.passOnce(consumer, runner)
                     }
                 }
             }
             try await group.waitForAll()
         }
         await cleaning.cleanIfDue()
+    }
+
+    private func passOnce(_ consumer: Consumer, _ runner: ConsumerRunner) async throws {
+        try await retrying(consumer, runner) {
+            try await runner.prepare()
+            if try await runner.pass() { try cleaning.countPass() }
+            try state.saveAll()
+            while let delay = await runner.retryDelay, !ending.isRequested {
+                if let trouble = await runner.lastingTrouble { throw trouble }
+                await ending.sleep(for: delay)
+                if try await runner.pass() { try cleaning.countPass() }
+            }
+        }
     }
 
     /// Until the task is cancelled.

@@ -12,27 +12,15 @@ struct ObserverDispatch: Sendable {
         var delivered: [(hook: String, deliveries: Deliveries)] = []
     }
 
-    /// How long calls that are under way when a stop is requested may take. One that takes longer is
-    /// made again, with the same delivery id.
-    private static let grace: Duration = .seconds(1)
-
-    /// Makes a plan's calls, until one fails or a stop is requested.
+    /// Makes a plan's calls, until one fails or a stop is requested. Returns early when the task is cancelled.
     ///
     /// Calls that follow each other to one endpoint are handed to it together, so that it may have
     /// several under way; a call to another endpoint waits until those before it have succeeded.
     static func run(_ plan: DeliveryPlan, stop: StopSignal) async -> Outcome {
         var outcome = Outcome()
         for (place, run) in plan.runs.enumerated() {
-            let result: ObserverOutcome
-            if stop.isRequested {
-                result = ObserverOutcome(succeeded: 0)
-            } else {
-                do {
-                    result = try await stop.cancelling(after: grace) { await run.endpoint.observe(run.calls) }
-                } catch {
-                    result = ObserverOutcome(succeeded: 0)
-                }
-            }
+            let result =
+                stop.isRequested ? ObserverOutcome(succeeded: 0) : await run.endpoint.observe(run.calls)
             outcome.count(run.calls.prefix(result.succeeded))
             guard result.succeeded < run.calls.count else { continue }
             let next = run.calls[result.succeeded]

@@ -131,6 +131,17 @@ package final class Descriptor: Sendable {
         }
     }
 
+    /// Writes as much as there is room for, without waiting.
+    ///
+    /// - Returns: how many bytes.
+    package func writeNow(_ bytes: [UInt8]) throws(SystemError) -> Int {
+        switch try attempt("write", { bytes.withUnsafeBytes { Glibc.write(number, $0.baseAddress, $0.count) } })
+        {
+        case .closed, .wouldBlock: 0
+        case .done(let count): count
+        }
+    }
+
     /// Writes everything, waiting where the pipe is full.
     ///
     /// - Returns: false where it was not all written, because the waiting was ended.

@@ -19,6 +19,9 @@ public struct JSONBytes: Sendable {
 
     public var count: Int { bytes.count }
 
+    /// Forgets the beginning of what was written.
+    package mutating func removeFirst(_ count: Int) { bytes.removeFirst(count) }
+
     /// Forgets what was written, and keeps the memory.
     public mutating func removeAll() {
         bytes.removeAll(keepingCapacity: true)
