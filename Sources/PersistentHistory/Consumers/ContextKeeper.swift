@@ -26,7 +26,7 @@ actor ContextKeeper {
     private var ready: Set<String> = []
     /// Those that have taken in more than they show.
     private var unsettled: Set<String> = []
-    /// Those that could not be settled, because the store had gone on.
+    /// Those that could not be settled, because the store had gone on, in this run or the one before.
     private var overtaken: Set<String> = []
     private var logTold: Set<String> = []
 
@@ -115,6 +115,7 @@ actor ContextKeeper {
         let preparation = try replica.prepare(isKnown: known.isKnown, snapshots)
         tell(context, preparation)
         if isReady, !preparation.isFilled { return }
+        if !replica.isLevel { overtaken.insert(context.name) }
         if preparation.isFilled || !known.isKnown {
             try state.noteReplica(context.name, of: consumer.author, at: context.path)
         }
