@@ -24,6 +24,8 @@ final class StoreRows {
     private var store: Database?
     private var statements: [Lookup: OpaquePointer] = [:]
     private var failure: (any Error)?
+    /// The key's text by which a row is looked up.
+    private(set) var text = ""
     /// Whether a key was asked for that is not of the table's present kind.
     private(set) var metUnknownKey = false
 
@@ -88,8 +90,8 @@ final class StoreRows {
         cursor.end()
         switch (lookup, arguments) {
         case (.object, let arguments?):
-            cursor.object = String(cString: sqlite3_value_text(arguments[0]))
-            guard let object = key.object(cursor.object) else {
+            text = String(cString: sqlite3_value_text(arguments[0]))
+            guard let object = key.object(text) else {
                 metUnknownKey = true
                 return
             }
@@ -138,7 +140,7 @@ final class StoreRows {
 
 /// Where a statement stands in the store's rows.
 ///
-/// It is used as SQLite asks for each value of each row: it lies in memory of its own, and nothing is counted.
+/// SQLite asks it for each value of each row: it lies in memory of its own, and has no references to be counted.
 struct StoreCursor {
     /// SQLite's own part comes first.
     private var base = sqlite3_vtab_cursor()
@@ -149,9 +151,6 @@ struct StoreCursor {
     private(set) var statement: OpaquePointer?
     private(set) var isAtEnd = true
     private(set) var number: Int64 = 0
-    /// What was looked up.
-    var object = ""
-
     init(_ rows: StoreRows) {
         self.rows = Unmanaged.passUnretained(rows)
         columnCount = rows.columnCount
@@ -191,8 +190,8 @@ struct StoreCursor {
             case .nothing: sqlite3_result_int64(result, number)
             case .run: sqlite3_result_value(result, sqlite3_column_value(statement, keyColumn))
             case .object, .rowid:
-                let length = UInt64(object.utf8.count)
-                sqlite3_result_text64(result, object, length, copied, UInt8(SQLITE_UTF8))
+                let text = rows.takeUnretainedValue().text
+                sqlite3_result_text64(result, text, UInt64(text.utf8.count), copied, UInt8(SQLITE_UTF8))
             }
         }
     }
