@@ -178,10 +178,11 @@ actor ContextKeeper {
             guard batch.isLast else { return batch }
             let wanted = relevant(batch, after: cursor)
             if wanted.isEmpty { return batch }
+            let isMuch = wanted.lazy.map(\.changes.count).reduce(0, +) > HistoryReader.batchSize
             for replica in replicas where ready.contains(replica.context.name) {
-                // What it has yet to show is cheaper to settle, when no hook has a say in it any more; but where
-                // writers are busy there may never be a moment for that.
-                guard replica.isLevel || overtaken.contains(replica.context.name) else { continue }
+                // Much is cheaper to settle, when no hook has a say in it any more; but where writers are busy
+                // there may never be a moment for that.
+                guard replica.isLevel && !isMuch || overtaken.contains(replica.context.name) else { continue }
                 try attempting(replica) {
                     try replica.stage(wanted, of: batch.transactions, through: batch.end, from: store)
                 }

@@ -14,6 +14,9 @@ struct ChangedObjects: Equatable {
 
     var isEmpty: Bool { entities.isEmpty }
 
+    /// None.
+    init() {}
+
     /// - Parameters:
     ///   - number: Only what was changed after it.
     ///   - wanted: The entities that count; nil for all.
@@ -49,7 +52,7 @@ struct ChangedObjects: Equatable {
     private static func runs(_ integers: [Int64]) -> [ClosedRange<Int64>] {
         var runs: [ClosedRange<Int64>] = []
         for integer in integers.sorted() {
-            if let last = runs.last, last.upperBound == .max || integer <= last.upperBound + 1 {
+            if let last = runs.last, last.isFollowed(by: integer...integer) {
                 runs[runs.count - 1] = last.lowerBound...max(integer, last.upperBound)
             } else {
                 runs.append(integer...integer)

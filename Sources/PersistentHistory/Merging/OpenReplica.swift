@@ -59,7 +59,7 @@ struct OpenReplica {
             tables[name] = try ReplicaTable(name, number: tablesMade, in: store, at: storePath)
         }
         try file.access { replica in
-            try NotedObjects.staged.make(replica)
+            try WantedObjects.make(replica)
             for table in self.tables.values { try table.end(replica) }
             for table in tables.values { try table.begin(replica) }
         }
@@ -78,7 +78,7 @@ struct OpenReplica {
             try nothing.makeTables(replica, insteadOf: shape)
             try storeShape.makeTables(replica, insteadOf: nothing)
             for table in tables.values { try table.putAll(replica, from: store) }
-            try NotedObjects.pending.clear(replica)
+            try PendingObjects.clear(replica)
             try file.setPlace(place, replica)
             return try storeShape.makeIndexes(replica, insteadOf: nothing)
         }
@@ -107,12 +107,12 @@ struct OpenReplica {
         try file.access { replica in
             try replica.inTransaction(.deferred) {
                 for name in self.used { try tables[name]?.emptyStaging(replica) }
-                let hasPending = try !NotedObjects.pending.isEmpty(replica)
-                try note(changed, hasPending: hasPending, replica)
-                for (name, table) in tables {
-                    guard hasPending || changed.entities[name] != nil || whole.contains(name) else { continue }
-                    used.insert(name)
-                    if !whole.contains(name), try table.stage(.staged, replica, from: store) { continue }
+                let hasPending = try !PendingObjects.isEmpty(replica)
+                let wanted = try WantedObjects.gather(changed, hasPending: hasPending, replica)
+                used = wanted.union(whole).intersection(tables.keys)
+                for name in used {
+                    guard let table = tables[name] else { continue }
+                    if !whole.contains(name), try table.stage(replica, from: store) { continue }
                     whole.insert(name)
                     try table.stageAll(replica, from: store)
                 }
@@ -126,12 +126,6 @@ struct OpenReplica {
 
     /// Forgets what was read.
     mutating func unstage() { staged = nil }
-
-    private func note(_ changed: ChangedObjects, hasPending: Bool, _ replica: Database) throws {
-        try NotedObjects.staged.clear(replica)
-        try NotedObjects.staged.add(changed, replica)
-        if hasPending { try NotedObjects.staged.add(.pending, replica) }
-    }
 
     // MARK: Merging
 
@@ -147,7 +141,7 @@ struct OpenReplica {
         var merged = Replica.Merged(transactions: transactions.count { $0.number > taken })
         var (place, shape) = (self.place, self.shape)
         try file.write { replica in
-            let hasPending = try !NotedObjects.pending.isEmpty(replica)
+            let hasPending = try !PendingObjects.isEmpty(replica)
             if let staged, mayShow(changed, staged, through: end, hasPending: hasPending) {
                 merged.leftOut = try show(changed, staged, hasPending: hasPending, replica)
                 if staged.changesShape { shape = storeShape }
@@ -155,7 +149,7 @@ struct OpenReplica {
             } else if changed.isEmpty, !hasPending {
                 place.number = end
             } else {
-                try NotedObjects.pending.add(changed, replica)
+                try PendingObjects.add(changed, at: end, replica)
                 merged.isShown = false
             }
             place.taken = end
@@ -182,16 +176,18 @@ struct OpenReplica {
     ) throws -> [ReplicaContext.LeftOutIndex] {
         if staged.changesShape { try storeShape.makeTables(replica, insteadOf: shape) }
         // Hooks have taken some away.
-        if changed != staged.changed { try note(changed, hasPending: hasPending, replica) }
+        if changed != staged.changed {
+            _ = try WantedObjects.gather(changed, hasPending: hasPending, replica)
+        }
         for name in used {
             guard let table = tables[name] else { continue }
             if staged.whole.contains(name) {
                 try table.putAll(replica)
             } else {
-                _ = try table.put(.staged, replica)
+                _ = try table.put(replica)
             }
         }
-        if hasPending { try NotedObjects.pending.clear(replica) }
+        if hasPending { try PendingObjects.clear(replica) }
         return staged.changesShape ? try storeShape.makeIndexes(replica, insteadOf: shape) : []
     }
 
@@ -204,13 +200,15 @@ struct OpenReplica {
         place.number = place.taken
         let leftOut = try file.write { replica in
             if changesShape { try storeShape.makeTables(replica, insteadOf: shape) }
-            let hasPending = try !NotedObjects.pending.isEmpty(replica)
+            let hasPending = try !PendingObjects.isEmpty(replica)
             let new = storeShape.newTables(in: shape)
-            for (name, table) in tables where hasPending || new.contains(name) {
-                if !new.contains(name), try table.put(.pending, replica, from: store) { continue }
+            let wanted = try WantedObjects.gather(ChangedObjects(), hasPending: hasPending, replica)
+            for name in wanted.union(new) {
+                guard let table = tables[name] else { continue }
+                if !new.contains(name), try table.put(replica, from: store) { continue }
                 try table.putAll(replica, from: store)
             }
-            if hasPending { try NotedObjects.pending.clear(replica) }
+            if hasPending { try PendingObjects.clear(replica) }
             try file.setPlace(place, replica)
             return changesShape ? try storeShape.makeIndexes(replica, insteadOf: shape) : []
         }

@@ -5,7 +5,7 @@ internal import Glibc
 ///
 /// - `historyd_replica`: the place in the history that the rows show (`number`), and how far changes
 ///   have been taken in (`taken`), which is further while the consumer catches up.
-/// - `historyd_pending`, `historyd_pending_run`: the objects of the changes between the two.
+/// - `historyd_pending_run`, `historyd_pending_object`: the objects of the changes between the two.
 /// - `historyd_object`: the tables and indexes that were made, with the store's words for them.
 struct ReplicaFile {
     let path: String
@@ -41,7 +41,7 @@ struct ReplicaFile {
                         CREATE TABLE IF NOT EXISTS historyd_object (
                             name TEXT PRIMARY KEY, type TEXT NOT NULL, entity TEXT NOT NULL, sql TEXT NOT NULL) WITHOUT ROWID;
                         """)
-                try NotedObjects.pending.make(db)
+                try PendingObjects.make(db)
             }
             return queue
         }

@@ -55,11 +55,11 @@ struct ReplicaTable {
         try replica.cachedStatement(sql: "DELETE FROM \(staging)").execute()
     }
 
-    /// Reads the rows of objects, if the store has them.
+    /// Reads the rows of the wanted objects, if the store has them.
     ///
     /// - Returns: Whether rows can be found by all of their keys.
-    func stage(_ objects: NotedObjects, _ replica: Database, from store: Database) throws -> Bool {
-        try [foundInRuns(objects, .store(store)), foundByText(objects, .store(store))].allSatisfy { found in
+    func stage(_ replica: Database, from store: Database) throws -> Bool {
+        try found(.store(store)).allSatisfy { found in
             let copy = "INSERT OR REPLACE INTO \(staging) SELECT r.object, \(list) FROM \(found)"
             return try run(copy, replica, from: .store(store)) != nil
         }
@@ -74,21 +74,22 @@ struct ReplicaTable {
 
     // MARK: Into the replica
 
-    /// Makes the rows of objects the store's.
+    /// Makes the rows of the wanted objects the store's.
+    ///
+    /// Those of one snapshot go together: what a row that is put pushes out is an old one, whose own new row, if it
+    /// has one, is put as well. So values of a unique index may change places.
     ///
     /// - Parameter store: Where they are read; nil for those that were read before.
     /// - Returns: Whether rows can be found by all of their keys.
-    func put(_ objects: NotedObjects, _ replica: Database, from store: Database? = nil) throws -> Bool {
+    func put(_ replica: Database, from store: Database? = nil) throws -> Bool {
         let source = store.map { Source.store($0) } ?? .staging
-        // All are taken away before any is put, so that values of a unique index may change places. Where
-        // only the key is unique, a row that is put takes the other's place, which is much cheaper.
-        guard try removeByText(objects, replica) else { return false }
-        if !key.isAllThatIsUnique { try removeRuns(objects, replica) }
-        guard let count = try put(foundInRuns(objects, source), replica, source) else { return false }
-        if key.isAllThatIsUnique, try count < objects.count(inRunsOf: table.name, replica) {
-            try removeRuns(objects, replica, missingIn: source)
+        var count = 0
+        for found in found(source) {
+            guard let more = try put(found, replica, source) else { return false }
+            count += more
         }
-        return try put(foundByText(objects, source), replica, source) != nil
+        if try count < WantedObjects.count(of: table.name, replica) { try removeMissing(replica, in: source) }
+        return true
     }
 
     /// Makes all rows the store's.
@@ -106,37 +107,34 @@ struct ReplicaTable {
         try run("\(insert) SELECT \(list) FROM \(found)", replica, from: source)
     }
 
-    private func removeByText(_ objects: NotedObjects, _ replica: Database) throws -> Bool {
-        let texts = try objects.texts(of: table.name, replica)
-        while let text = try texts.next() {
-            guard let object = key.object(text) else { return false }
-            let condition = key.isByRowid(object) ? key.matchesRowid : key.matches
-            let statement = try replica.cachedStatement(sql: "DELETE FROM \(target) WHERE \(condition)")
-                .sqliteStatement
-            sqlite3_reset(statement)
-            defer { sqlite3_reset(statement) }
-            statement.bind(object.values)
-            _ = try statement.step(replica)
+    /// Takes away the rows of wanted objects that are not in a source.
+    private func removeMissing(_ replica: Database, in source: Source) throws {
+        func missing(_ condition: String) -> String {
+            "NOT EXISTS (SELECT 1 FROM \(name(source)) AS r WHERE \(condition))"
         }
-        return true
-    }
-
-    /// - Parameter source: Only what is not there is taken away; nil for all.
-    private func removeRuns(_ objects: NotedObjects, _ replica: Database, missingIn source: Source? = nil)
-        throws
-    {
-        guard let integer = key.integer else { return }
-        var missing = ""
-        if let source {
-            let isSame = isInRun(source, "t.\(integer)", "t.\(integer)")
-            missing = " AND NOT EXISTS (SELECT 1 FROM \(name(source)) AS r WHERE \(isSame))"
+        if let integer = key.integer {
+            let condition = isInRun(source, "t.\(integer)", "t.\(integer)")
+            try run(
+                """
+                DELETE FROM \(target) WHERE \(integer) IN (
+                    SELECT t.\(integer) FROM \(WantedObjects.runs) AS k CROSS JOIN \(target) AS t
+                    WHERE k.entity = ?1 AND \(key.isInRun("+k.first", "+k.last", of: "t."))
+                    AND \(missing(condition)))
+                """, replica, from: source)
         }
-        try run(
-            """
-            DELETE FROM \(target) WHERE \(integer) IN (
-                SELECT t.\(integer) FROM \(objects.runs) AS k CROSS JOIN \(target) AS t
-                WHERE k.entity = ?1 AND \(key.isInRun("+k.first", "+k.last", of: "t."))\(missing))
-            """, replica, from: source ?? .staging)
+        let texts = try replica.cachedStatement(
+            sql: """
+                SELECT k.object FROM \(WantedObjects.objects) AS k
+                WHERE k.entity = ?1 AND \(missing("r.object = +k.object"))
+                """)
+        try reading(source) {
+            let texts = try String.fetchCursor(texts, arguments: [table.name])
+            while let object = try texts.next().flatMap(key.object) {
+                let condition = key.isByRowid(object) ? key.matchesRowid : key.matches
+                try replica.cachedStatement(sql: "DELETE FROM \(target) WHERE \(condition)")
+                    .write(replica, object.values)
+            }
+        }
     }
 
     // MARK: Statements
@@ -158,16 +156,16 @@ struct ReplicaTable {
         }
     }
 
-    // A + keeps a column's affinity away from what it is compared with, which is not converted and can be looked
-    // up in its order (https://www.sqlite.org/datatype3.html#affinity_of_an_expression). The objects lead.
-
-    private func foundInRuns(_ objects: NotedObjects, _ source: Source) -> String {
-        let condition = isInRun(source, "k.first", "k.last")
-        return "\(objects.runs) AS k CROSS JOIN \(name(source)) AS r WHERE k.entity = ?1 AND \(condition)"
-    }
-
-    private func foundByText(_ objects: NotedObjects, _ source: Source) -> String {
-        "\(objects.objects) AS k CROSS JOIN \(name(source)) AS r WHERE k.entity = ?1 AND r.object = +k.object"
+    /// The wanted objects with their rows: those in runs, and the others.
+    private func found(_ source: Source) -> [String] {
+        // A + keeps a column's affinity away from what it is compared with, which is not converted and can be
+        // looked up in its order (https://www.sqlite.org/datatype3.html#affinity_of_an_expression).
+        [
+            (WantedObjects.runs, isInRun(source, "k.first", "k.last")),
+            (WantedObjects.objects, "r.object = +k.object"),
+        ].map { objects, condition in
+            "\(objects) AS k CROSS JOIN \(name(source)) AS r WHERE k.entity = ?1 AND \(condition)"
+        }
     }
 
     /// Runs a statement whose one argument, if it has any, is the entity's name.
@@ -175,16 +173,18 @@ struct ReplicaTable {
     /// - Returns: How many rows it wrote; nil where it met keys by which rows can not be found.
     @discardableResult
     private func run(_ sql: String, _ replica: Database, from source: Source) throws -> Int? {
-        let statement = try replica.cachedStatement(sql: sql).sqliteStatement
-        sqlite3_reset(statement)
-        defer { sqlite3_reset(statement) }
-        if sqlite3_bind_parameter_count(statement) == 1 { statement.bind([.text(table.name)]) }
-        switch source {
-        case .staging: _ = try statement.step(replica)
-        case .store(let store):
-            try rows.read(from: store) { _ = try statement.step(replica) }
-            if rows.metUnknownKey { return nil }
-        }
+        let statement = try replica.cachedStatement(sql: sql)
+        let arguments: [HistoryValue] =
+            sqlite3_bind_parameter_count(statement.sqliteStatement) == 1 ? [.text(table.name)] : []
+        try reading(source) { try statement.write(replica, arguments) }
+        if case .store = source, rows.metUnknownKey { return nil }
         return Int(sqlite3_changes64(replica.sqliteConnection))
+    }
+
+    private func reading(_ source: Source, _ body: () throws -> Void) throws {
+        switch source {
+        case .store(let store): try rows.read(from: store, body)
+        case .staging: try body()
+        }
     }
 }

@@ -4,8 +4,6 @@ struct RowKey {
     let integer: String?
     /// Whether that is the rowid, so that nothing but integers is in it.
     let isRowid: Bool
-    /// Whether nothing else of a row is unique: then a row that is put replaces the one of its key, and no other.
-    let isAllThatIsUnique: Bool
     /// The condition for the row of an object, with the key's values as arguments.
     let matches: String
     /// The same for one that is known by its rowid, though most are known by their keys.
@@ -15,9 +13,6 @@ struct RowKey {
     init(_ table: TableSchema) {
         self.table = table
         isRowid = table.key == .rowid || table.keyIsRowid
-        // A row with both a rowid and a key of its own is unique by each.
-        isAllThatIsUnique =
-            isRowid ? table.uniqueness.isEmpty : table.rowid == nil && table.uniqueness.count == 1
         matchesRowid = "\(table.rowid ?? "NULL") = ?"
         switch table.key {
         case .rowid:

@@ -33,6 +33,16 @@ extension OpaquePointer {
     }
 }
 
+extension Statement {
+    /// Runs a statement that gives no rows; what is run for each of many.
+    func write(_ db: Database, _ values: [HistoryValue]) throws {
+        sqlite3_reset(sqliteStatement)
+        defer { sqlite3_reset(sqliteStatement) }
+        sqliteStatement.bind(values)
+        _ = try sqliteStatement.step(db)
+    }
+}
+
 extension DatabaseError {
     /// What a connection's last call failed with.
     init(lastOf db: Database) {
