@@ -23,16 +23,8 @@ import Testing
                 })
         }
         let (integers, others) = (some(), some())
-        let entity = Entity(shape: 1, name: "t", columns: [], key: .column("id"), preserved: [])
         func changed(_ integers: Set<Int64>, _ text: String) -> ChangedObjects {
-            let keys = (integers.map { HistoryValue.integer($0) } + [.text(text)]).shuffled(using: &seed)
-            let changes = (keys + keys.prefix(5)).map { (value: HistoryValue) in
-                HistoryChange(
-                    entity: entity, operation: .update, objectID: ObjectID(columns: ["id"], values: [value]))
-            }
-            let transaction = HistoryTransaction(
-                token: HistoryToken(store: StoreID("s"), number: 7), author: nil, context: nil, processID: nil,
-                timestamp: HistoryTimestamp(milliseconds: 0), changes: changes)
+            let transaction = Self.transaction(integers, text, &seed)
             #expect(ChangedObjects([transaction], after: 7, of: nil).isEmpty)
             #expect(ChangedObjects([transaction], after: 6, of: ["u"]).isEmpty)
             return ChangedObjects([transaction], after: 6, of: nil)
@@ -45,6 +37,81 @@ import Testing
         #expect(zip(runs, runs.dropFirst()).allSatisfy { $0.upperBound < $1.lowerBound - 1 }, "\(seed)")
         #expect(one.isDisjoint(with: other) == integers.isDisjoint(with: others), "\(seed)")
         #expect(!one.isDisjoint(with: changed([], "a")), "\(seed)")
+    }
+
+    /// Of changes of these objects, some more than once.
+    private static func transaction(_ integers: Set<Int64>, _ text: String, _ seed: inout Seed)
+        -> HistoryTransaction
+    {
+        let entity = Entity(shape: 1, name: "t", columns: [], key: .column("id"), preserved: [])
+        let keys = (integers.map { HistoryValue.integer($0) } + [.text(text)]).shuffled(using: &seed)
+        let changes = (keys + keys.prefix(5)).map { (value: HistoryValue) in
+            HistoryChange(
+                entity: entity, operation: .update, objectID: ObjectID(columns: ["id"], values: [value]))
+        }
+        return HistoryTransaction(
+            token: HistoryToken(store: StoreID("s"), number: 7), author: nil, context: nil, processID: nil,
+            timestamp: HistoryTimestamp(milliseconds: 0), changes: changes)
+    }
+
+    @Test(
+        "What is wanted is each pending and each changed object once, in as few runs as can be",
+        arguments: seeds)
+    func gathered(_ number: UInt64) throws {
+        var seed = Seed(number)
+        try DatabaseQueue().write { db in
+            // A replica that an earlier version left behind.
+            try db.execute(
+                sql:
+                    "CREATE TABLE historyd_pending (entity, object); INSERT INTO historyd_pending VALUES ('t', 'told')"
+            )
+            try PendingObjects.make(db)
+            try WantedObjects.make(db)
+            var integers: Set<Int64> = []
+            var texts: Set<String> = ["told"]
+            func some() -> ChangedObjects {
+                let from = Int64.random(in: -50...50, using: &seed)
+                let more = Set((0..<20).map { _ in from + .random(in: 0...30, using: &seed) })
+                let text = "\(from)"
+                integers.formUnion(more)
+                texts.insert("t\(from)")
+                return ChangedObjects([Self.transaction(more, text, &seed)], after: 0, of: nil)
+            }
+            let batches = Int64.random(in: 0...6, using: &seed)
+            for place in 0..<batches { try PendingObjects.add(some(), at: place, db) }
+            #expect(try !PendingObjects.isEmpty(db))
+            #expect(try WantedObjects.gather(some(), hasPending: true, db) == ["t"])
+            let runs = try Row.fetchAll(db, sql: "SELECT first, last FROM \(WantedObjects.runs) ORDER BY first")
+                .map { ($0[0] as Int64)...($0[1] as Int64) }
+            #expect(runs.flatMap { Array($0) } == integers.sorted(), "\(seed)")
+            #expect(zip(runs, runs.dropFirst()).allSatisfy { $0.upperBound < $1.lowerBound - 1 }, "\(seed)")
+            let found = try String.fetchAll(db, sql: "SELECT object FROM \(WantedObjects.objects)")
+            #expect(Set(found) == texts, "\(seed)")
+            #expect(found.count == texts.count, "\(seed)")
+            #expect(try WantedObjects.count(of: "t", db) == integers.count + texts.count)
+            try PendingObjects.clear(db)
+            #expect(try PendingObjects.isEmpty(db))
+        }
+    }
+
+    @Test("A transaction of more rows than a batch shows when the hooks have been told of it")
+    func large() async throws {
+        let store = try GatekeeperStore()
+        let served = store.served(["Mirror"], contexts: ["Mirror": [store.replica()]])
+        try store.write("A", "INSERT INTO t VALUES (7000, 1)")
+        try await store.serve(served)
+        for change in [
+            "INSERT INTO t SELECT i, 0 FROM c", "UPDATE t SET n = id", "DELETE FROM t WHERE id % 7 > 2",
+        ] {
+            try store.write(
+                "A",
+                "CREATE TEMP TABLE c AS WITH RECURSIVE c (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 6000) SELECT i FROM c; \(change)"
+            )
+            let listener = Listener()
+            try await store.serve(served, [listener.observer()])
+            #expect(listener.all().count == 1)
+            #expect(try store.rows(of: store.replica().path) == store.rows())
+        }
     }
 
     // MARK: Ways
