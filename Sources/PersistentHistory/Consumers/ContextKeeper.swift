@@ -26,6 +26,8 @@ actor ContextKeeper {
     private var ready: Set<String> = []
     /// Those that have taken in more than they show.
     private var unsettled: Set<String> = []
+    /// Those that could not be settled, because the store had gone on, in this run or the one before.
+    private var overtaken: Set<String> = []
     private var logTold: Set<String> = []
 
     /// More than this in a replica's write-ahead log is worth a word.
@@ -113,6 +115,7 @@ actor ContextKeeper {
         let preparation = try replica.prepare(isKnown: known.isKnown, snapshots)
         tell(context, preparation)
         if isReady, !preparation.isFilled { return }
+        if !replica.isLevel { overtaken.insert(context.name) }
         if preparation.isFilled || !known.isKnown {
             try state.noteReplica(context.name, of: consumer.author, at: context.path)
         }
@@ -175,7 +178,11 @@ actor ContextKeeper {
             guard batch.isLast else { return batch }
             let wanted = relevant(batch, after: cursor)
             if wanted.isEmpty { return batch }
+            let isMuch = wanted.lazy.map(\.changes.count).reduce(0, +) > HistoryReader.batchSize
             for replica in replicas where ready.contains(replica.context.name) {
+                // Much is cheaper to settle, when no hook has a say in it any more; but where writers are busy
+                // there may never be a moment for that.
+                guard replica.isLevel && !isMuch || overtaken.contains(replica.context.name) else { continue }
                 try attempting(replica) {
                     try replica.stage(wanted, of: batch.transactions, through: batch.end, from: store)
                 }
@@ -219,15 +226,16 @@ actor ContextKeeper {
         where unsettled.contains(replica.context.name) && ready.contains(replica.context.name) {
             try attempting(replica) {
                 let place = try replica.prepare(snapshots).number
-                let isLevel = try snapshots.read { store in
-                    guard try HistoryHeader(store).newest == place else { return false }
-                    try replica.stage([], of: [], through: place, from: store)
-                    return true
+                let levelled = try snapshots.read { store in
+                    try HistoryHeader(store).newest == place ? try replica.level(from: store) : nil
                 }
-                guard isLevel else { return }
-                let merged = try replica.merge([], through: place)
-                tell(replica.context, merged.leftOut)
-                if merged.isShown { unsettled.remove(replica.context.name) }
+                guard let levelled else {
+                    overtaken.insert(replica.context.name)
+                    return
+                }
+                tell(replica.context, levelled.leftOut)
+                unsettled.remove(replica.context.name)
+                overtaken.remove(replica.context.name)
             }
         }
     }

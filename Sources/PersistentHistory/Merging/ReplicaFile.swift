@@ -5,7 +5,7 @@ internal import Glibc
 ///
 /// - `historyd_replica`: the place in the history that the rows show (`number`), and how far changes
 ///   have been taken in (`taken`), which is further while the consumer catches up.
-/// - `historyd_pending`: the objects of the changes between the two.
+/// - `historyd_pending_run`, `historyd_pending_object`: the objects of the changes between the two.
 /// - `historyd_object`: the tables and indexes that were made, with the store's words for them.
 struct ReplicaFile {
     let path: String
@@ -38,11 +38,10 @@ struct ReplicaFile {
                         PRAGMA ignore_check_constraints = ON; -- What the store holds is right.
                         CREATE TABLE IF NOT EXISTS historyd_replica (
                             store TEXT NOT NULL, number INTEGER NOT NULL, taken INTEGER NOT NULL);
-                        CREATE TABLE IF NOT EXISTS historyd_pending (
-                            entity TEXT, object TEXT, PRIMARY KEY (entity, object)) WITHOUT ROWID;
                         CREATE TABLE IF NOT EXISTS historyd_object (
                             name TEXT PRIMARY KEY, type TEXT NOT NULL, entity TEXT NOT NULL, sql TEXT NOT NULL) WITHOUT ROWID;
                         """)
+                try PendingObjects.make(db)
             }
             return queue
         }
@@ -134,55 +133,5 @@ struct ReplicaFile {
             sql: "INSERT OR REPLACE INTO historyd_replica (rowid, store, number, taken) VALUES (1, ?, ?, ?)"
         )
         .execute(arguments: [place.store.text, place.number, place.taken])
-    }
-
-    // MARK: Pending
-
-    func addPending(_ objects: [String: Set<ObjectID>], _ db: Database) throws {
-        let insert = try db.cachedStatement(sql: "INSERT OR IGNORE INTO historyd_pending VALUES (?, ?)")
-        for (entity, objects) in objects {
-            for object in objects { try insert.execute(arguments: [entity, object.keyText]) }
-        }
-    }
-
-    /// The keys of the pending objects of an entity.
-    func pending(_ entity: String, _ db: Database) throws -> RowCursor {
-        try Row.fetchCursor(
-            try db.cachedStatement(sql: "SELECT object FROM historyd_pending WHERE entity = ?"),
-            arguments: [entity])
-    }
-
-    func hasPending(_ db: Database) throws -> Bool {
-        try Row.fetchOne(try db.cachedStatement(sql: "SELECT 1 FROM historyd_pending LIMIT 1")) != nil
-    }
-}
-
-extension ObjectID {
-    /// As in the object's URL: what tells it apart within its entity.
-    var keyText: String {
-        if isRowID, case .integer(let rowid)? = values.first { return "rowid\(rowid)" }
-        var text: [UInt8] = []
-        ObjectURL.appendKey(values, to: &text)
-        return String(decoding: text, as: UTF8.self)
-    }
-
-    /// Reads the text back; nil where the entity has another kind of key by now.
-    init?(keyText: String, keyedBy key: Entity.Key) {
-        if let integer = Self.integer(keyText), case .column(let column) = key {
-            self.init(columns: [column], values: [.integer(integer)])
-        } else if key == .rowid, keyText.hasPrefix("rowid"), let rowid = Int64(keyText.dropFirst(5)) {
-            self.init(columns: ["rowid"], values: [.integer(rowid)], isRowID: true)
-        } else if let object = ObjectIDURL("x-history://-/-/\(keyText)")?.objectID(keyedBy: key) {
-            self = object
-        } else {
-            return nil
-        }
-    }
-
-    /// What most keys are.
-    private static func integer(_ keyText: String) -> Int64? {
-        var text = keyText[...]
-        guard text.popFirst() == "p" else { return nil }
-        return Int64(text)
     }
 }

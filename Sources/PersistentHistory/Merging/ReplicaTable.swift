@@ -1,213 +1,190 @@
 import GRDB
 import GRDBSQLite
 
-/// Copies rows of one entity from a store to a replica, with SQLite's own values: nothing is
-/// converted on the way.
+/// Brings rows of one entity from a store to a replica, with SQLite's own values: nothing is converted on
+/// the way.
 ///
-/// Rows are first read into a temporary table of the replica's connection, in one snapshot of the
-/// store, and put into the replica later, when the hooks have had their say.
+/// Rows whose changes hooks have a say in are first read into a temporary table of the replica's
+/// connection, in one snapshot of the store, and put into the replica later. All others are put at once.
 struct ReplicaTable {
-    let table: TableSchema
-    private let storePath: String
-    /// The name of the temporary table.
+    private let table: TableSchema
+    private let key: RowKey
+    private let rows: StoreRows
+    /// The name of the temporary table: the store's rows, each behind what it was found by.
     private let staging: String
-    private let columns: [String]
-    private let select: String
-    private let selectOne: String
-    private let selectByRowid: String
+    private let columns: Int
     private let insert: String
-    private let stage: String
-    private let put: String
-    private let putOne: String
-    private let delete: String
-    private let deleteByRowid: String
 
-    /// - Parameter number: Another one for each entity.
+    /// Where rows are taken from.
+    private enum Source { case store(Database), staging }
+
+    /// - Parameter number: Another one for each that is made for the same replica.
     init(_ name: String, number: Int, in store: Database, at storePath: String) throws {
         table = try TableSchema(name, in: store)
-        self.storePath = storePath
-        staging = "temp.historyd_staged_\(number)"
-
+        key = RowKey(table)
         var columns = table.columns.filter { !$0.isGenerated }.map { SQLText.name($0.name) }
         // Rows that are known by their rowid keep it.
         if let rowid = table.rowid, !table.keyIsRowid { columns.insert(rowid, at: 0) }
-        self.columns = columns
-        let name = SQLText.name(table.name)
-        let key =
-            table.key == .rowid
-            ? "\(table.rowid ?? "rowid") = ?"
-            : table.primaryKey.map { "\(SQLText.name($0)) IS ?" }.joined(separator: " AND ")
-        let byRowid = "\(table.rowid ?? "NULL") = ?"
-        let list = columns.joined(separator: ", ")
-        select = "SELECT \(list) FROM main.\(name)"
-        selectOne = "\(select) WHERE \(key)"
-        selectByRowid = "\(select) WHERE \(byRowid)"
-        insert = "INSERT OR REPLACE INTO main.\(name) (\(list))"
-        stage = "INSERT OR IGNORE INTO \(staging) VALUES (?\(columns.map { _ in ", ?" }.joined()))"
-        put = "\(insert) SELECT \(columns.indices.map { "c\($0)" }.joined(separator: ", ")) FROM \(staging)"
-        putOne = "\(put) WHERE object = ?"
-        delete = "DELETE FROM main.\(name) WHERE \(key)"
-        deleteByRowid = "DELETE FROM main.\(name) WHERE \(byRowid)"
+        rows = StoreRows("historyd_rows_\(number)", of: table, key, columns: columns, at: storePath)
+        staging = "temp.historyd_copy_\(number)"
+        self.columns = columns.count
+        insert = "INSERT OR REPLACE INTO main.\(SQLText.name(name)) (\(columns.joined(separator: ", ")))"
     }
 
-    // MARK: From the store
+    private var list: String { (0..<columns).map { "c\($0)" }.joined(separator: ", ") }
 
-    /// Makes the temporary table, or empties it.
-    func beginStaging(_ replica: Database) throws {
-        let list = columns.indices.map { "c\($0)" }.joined(separator: ", ")
+    /// Makes what is needed on the replica's connection.
+    func begin(_ replica: Database) throws {
+        try rows.begin(replica)
+        // Integers come in their order, and are put behind each other.
+        let (object, kind) =
+            key.isRowid ? ("object INTEGER PRIMARY KEY", "") : ("object PRIMARY KEY", "WITHOUT ROWID")
         try replica.execute(sql: "DROP TABLE IF EXISTS \(staging)")
-        try replica.execute(sql: "CREATE TABLE \(staging) (object TEXT UNIQUE, \(list))")
+        try replica.execute(sql: "CREATE TABLE \(staging) (\(object), \(list)) \(kind)")
     }
+
+    /// Takes it away again.
+    func end(_ replica: Database) throws {
+        try replica.execute(sql: "DROP TABLE IF EXISTS \(staging)")
+        rows.end(replica)
+    }
+
+    // MARK: Staging
 
     func emptyStaging(_ replica: Database) throws {
         try replica.cachedStatement(sql: "DELETE FROM \(staging)").execute()
     }
 
-    /// Reads an object's row, if the store has it.
-    func stage(_ object: ObjectID, _ replica: Database, from store: Database) throws {
-        let target = try stagingInsert(replica)
-        let rows = try StoreRows(isByRowid(object) ? selectByRowid : selectOne, store, storePath)
-        defer { rows.end() }
-        Self.bind(object, to: rows.statement)
-        while try rows.next() {
-            Self.bind(.text(object.keyText), to: target, 1)
-            try Self.copyRow(rows, into: target, from: 2, replica)
+    /// Reads the rows of the wanted objects, if the store has them.
+    ///
+    /// - Returns: Whether rows can be found by all of their keys.
+    func stage(_ replica: Database, from store: Database) throws -> Bool {
+        try found(.store(store)).allSatisfy { found in
+            let copy = "INSERT OR REPLACE INTO \(staging) SELECT r.object, \(list) FROM \(found)"
+            return try run(copy, replica, from: .store(store)) != nil
         }
     }
 
     /// Reads all rows.
     func stageAll(_ replica: Database, from store: Database) throws {
-        let target = try stagingInsert(replica)
-        sqlite3_bind_null(target, 1)
-        try copyAll(into: target, from: 2, replica, store)
-    }
-
-    private func stagingInsert(_ replica: Database) throws -> OpaquePointer {
-        try replica.cachedStatement(sql: stage).sqliteStatement
-    }
-
-    /// Reads all rows into the replica's own table at once.
-    func fill(_ replica: Database, from store: Database) throws {
-        let places = columns.map { _ in "?" }.joined(separator: ", ")
-        let target = try replica.cachedStatement(sql: "\(insert) VALUES (\(places))").sqliteStatement
-        try copyAll(into: target, from: 1, replica, store)
-    }
-
-    private func copyAll(
-        into target: OpaquePointer, from first: Int32, _ replica: Database, _ store: Database
-    ) throws {
-        let rows = try StoreRows(select, store, storePath)
-        defer { rows.end() }
-        while try rows.next() { try Self.copyRow(rows, into: target, from: first, replica) }
-    }
-
-    /// Whether an object recorded under an older shape can still be looked up by its key.
-    func knows(_ object: ObjectID) -> Bool {
-        if object.isRowID { return table.rowid != nil }
-        return table.key != .rowid && object.values.count == table.primaryKey.count
-    }
-
-    /// Reads the key of an object that was noted; nil where keys are of another kind by now.
-    func object(_ keyText: String) -> ObjectID? {
-        guard let object = ObjectID(keyText: keyText, keyedBy: table.key), knows(object) else { return nil }
-        return object
+        try emptyStaging(replica)
+        try run(
+            "INSERT INTO \(staging) SELECT object, \(list) FROM \(rows.name)", replica, from: .store(store))
     }
 
     // MARK: Into the replica
 
-    /// Takes an object away.
-    func remove(_ object: ObjectID, _ replica: Database) throws {
-        let statement = try replica.cachedStatement(sql: isByRowid(object) ? deleteByRowid : delete)
-            .sqliteStatement
-        Self.bind(object, to: statement)
-        defer { sqlite3_reset(statement) }
-        _ = try statement.step(replica)
-    }
-
-    func removeAll(_ replica: Database) throws {
-        try replica.execute(sql: "DELETE FROM main.\(SQLText.name(table.name))")
-    }
-
-    /// Puts in what was read of an object, if there was something.
-    func put(_ object: ObjectID, _ replica: Database) throws {
-        let statement = try replica.cachedStatement(sql: putOne).sqliteStatement
-        sqlite3_reset(statement)
-        Self.bind(.text(object.keyText), to: statement, 1)
-        defer { sqlite3_reset(statement) }
-        _ = try statement.step(replica)
-    }
-
-    /// Puts in all that was read.
-    func putAll(_ replica: Database) throws {
-        try replica.execute(sql: put)
-    }
-
-    // MARK: Values
-
-    private func isByRowid(_ object: ObjectID) -> Bool { object.isRowID && table.key != .rowid }
-
-    private static func copyRow(
-        _ rows: StoreRows, into target: OpaquePointer, from first: Int32, _ replica: Database
-    ) throws {
-        for column in 0..<sqlite3_column_count(rows.statement) {
-            sqlite3_bind_value(target, column + first, sqlite3_column_value(rows.statement, column))
+    /// Makes the rows of the wanted objects the store's.
+    ///
+    /// Those of one snapshot go together: what a row that is put pushes out is an old one, whose own new row, if it
+    /// has one, is put as well. So values of a unique index may change places.
+    ///
+    /// - Parameter store: Where they are read; nil for those that were read before.
+    /// - Returns: Whether rows can be found by all of their keys.
+    func put(_ replica: Database, from store: Database? = nil) throws -> Bool {
+        let source = store.map { Source.store($0) } ?? .staging
+        var count = 0
+        for found in found(source) {
+            guard let more = try put(found, replica, source) else { return false }
+            count += more
         }
-        defer { sqlite3_reset(target) }
-        _ = try target.step(replica)
+        if try count < WantedObjects.count(of: table.name, replica) { try removeMissing(replica, in: source) }
+        return true
     }
 
-    private static func bind(_ object: ObjectID, to statement: OpaquePointer) {
-        sqlite3_reset(statement)
-        for (index, value) in object.values.enumerated() { bind(value, to: statement, Int32(index + 1)) }
+    /// Makes all rows the store's.
+    ///
+    /// - Parameter store: Where they are read; nil for those that were read before.
+    func putAll(_ replica: Database, from store: Database? = nil) throws {
+        try replica.execute(sql: "DELETE FROM \(target)")
+        let source = store.map { Source.store($0) } ?? .staging
+        try put(name(source), replica, source)
     }
 
-    private static func bind(_ value: HistoryValue, to statement: OpaquePointer, _ place: Int32) {
-        switch value {
-        case .null: sqlite3_bind_null(statement, place)
-        case .integer(let value): sqlite3_bind_int64(statement, place, value)
-        case .real(let value): sqlite3_bind_double(statement, place, value)
-        case .text(let value):
-            let bytes = Array(value.utf8)
-            sqlite3_bind_text64(
-                statement, place, bytes.map { CChar(bitPattern: $0) }, UInt64(bytes.count),
-                copied, UInt8(SQLITE_UTF8))
-        case .blob(let bytes):
-            sqlite3_bind_blob64(statement, place, bytes, UInt64(bytes.count), copied)
+    /// - Returns: As `run`.
+    @discardableResult
+    private func put(_ found: String, _ replica: Database, _ source: Source) throws -> Int? {
+        try run("\(insert) SELECT \(list) FROM \(found)", replica, from: source)
+    }
+
+    /// Takes away the rows of wanted objects that are not in a source.
+    private func removeMissing(_ replica: Database, in source: Source) throws {
+        func missing(_ condition: String) -> String {
+            "NOT EXISTS (SELECT 1 FROM \(name(source)) AS r WHERE \(condition))"
+        }
+        if let integer = key.integer {
+            let condition = isInRun(source, "t.\(integer)", "t.\(integer)")
+            try run(
+                """
+                DELETE FROM \(target) WHERE \(integer) IN (
+                    SELECT t.\(integer) FROM \(WantedObjects.runs) AS k CROSS JOIN \(target) AS t
+                    WHERE k.entity = ?1 AND \(key.isInRun("+k.first", "+k.last", of: "t."))
+                    AND \(missing(condition)))
+                """, replica, from: source)
+        }
+        let texts = try replica.cachedStatement(
+            sql: """
+                SELECT k.object FROM \(WantedObjects.objects) AS k
+                WHERE k.entity = ?1 AND \(missing("r.object = +k.object"))
+                """)
+        try reading(source) {
+            let texts = try String.fetchCursor(texts, arguments: [table.name])
+            while let object = try texts.next().flatMap(key.object) {
+                let condition = key.isByRowid(object) ? key.matchesRowid : key.matches
+                try replica.cachedStatement(sql: "DELETE FROM \(target) WHERE \(condition)")
+                    .write(replica, object.values)
+            }
         }
     }
-}
 
-/// Rows of a store, read while a replica is written: what fails here is told as the store's.
-private struct StoreRows {
-    let statement: OpaquePointer
-    private let store: Database
-    private let path: String
+    // MARK: Statements
 
-    init(_ sql: String, _ store: Database, _ path: String) throws {
-        statement = try HistoryError.translating(path) { try store.cachedStatement(sql: sql).sqliteStatement }
-        self.store = store
-        self.path = path
-        sqlite3_reset(statement)
+    private var target: String { "main.\(SQLText.name(table.name))" }
+
+    private func name(_ source: Source) -> String {
+        switch source {
+        case .store: rows.name
+        case .staging: staging
+        }
     }
 
-    func next() throws -> Bool { try HistoryError.translating(path) { try statement.step(store) } }
-    func end() { sqlite3_reset(statement) }
-}
+    /// Whether a row of a source is one of a run's.
+    private func isInRun(_ source: Source, _ first: String, _ last: String) -> String {
+        switch source {
+        case .store: "r.first = +\(first) AND r.last = +\(last)"
+        case .staging: "r.object BETWEEN +\(first) AND +\(last)"
+        }
+    }
 
-/// "The application must not modify or free the memory until SQLite is done with it"; this value
-/// asks SQLite for a copy of its own (https://www.sqlite.org/c3ref/c_static.html).
-private let copied = unsafeBitCast(-1, to: sqlite3_destructor_type.self)
+    /// The wanted objects with their rows: those in runs, and the others.
+    private func found(_ source: Source) -> [String] {
+        // A + keeps a column's affinity away from what it is compared with, which is not converted and can be
+        // looked up in its order (https://www.sqlite.org/datatype3.html#affinity_of_an_expression).
+        [
+            (WantedObjects.runs, isInRun(source, "k.first", "k.last")),
+            (WantedObjects.objects, "r.object = +k.object"),
+        ].map { objects, condition in
+            "\(objects) AS k CROSS JOIN \(name(source)) AS r WHERE k.entity = ?1 AND \(condition)"
+        }
+    }
 
-extension OpaquePointer {
-    /// Steps a statement; whether it stands on a row.
-    fileprivate func step(_ db: Database) throws -> Bool {
-        switch sqlite3_step(self) {
-        case SQLITE_ROW: return true
-        case SQLITE_DONE: return false
-        case let code:
-            throw DatabaseError(
-                resultCode: ResultCode(rawValue: code),
-                message: String(cString: sqlite3_errmsg(db.sqliteConnection)))
+    /// Runs a statement whose one argument, if it has any, is the entity's name.
+    ///
+    /// - Returns: How many rows it wrote; nil where it met keys by which rows can not be found.
+    @discardableResult
+    private func run(_ sql: String, _ replica: Database, from source: Source) throws -> Int? {
+        let statement = try replica.cachedStatement(sql: sql)
+        let arguments: [HistoryValue] =
+            sqlite3_bind_parameter_count(statement.sqliteStatement) == 1 ? [.text(table.name)] : []
+        try reading(source) { try statement.write(replica, arguments) }
+        if case .store = source, rows.metUnknownKey { return nil }
+        return Int(sqlite3_changes64(replica.sqliteConnection))
+    }
+
+    private func reading(_ source: Source, _ body: () throws -> Void) throws {
+        switch source {
+        case .store(let store): try rows.read(from: store, body)
+        case .staging: try body()
         }
     }
 }

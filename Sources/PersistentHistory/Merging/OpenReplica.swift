@@ -1,0 +1,218 @@
+import GRDB
+
+/// A replica's file that is open, with what is known of it: brings rows from the store, each time in one
+/// transaction with the place in the history that they show.
+///
+/// A value: where something fails, what was known before goes on to hold, as it does in the file.
+struct OpenReplica {
+    let file: ReplicaFile
+    private(set) var place: ReplicaFile.Place
+    private let wanted: Set<String>?
+    private let storePath: String
+    /// What stands in the replica.
+    private var shape: ReplicaShape
+    /// What the store has, as of `schemaVersion`.
+    private var storeShape = ReplicaShape()
+    private var schemaVersion: Int64 = -1
+    private var tables: [String: ReplicaTable] = [:]
+    private var tablesMade = 0
+    private var staged: Staged?
+    /// The entities of which something was read.
+    private var used: Set<String> = []
+
+    /// What was read of the store.
+    private struct Staged {
+        let end: Int64
+        /// Whether tables or indexes have to be made or taken away.
+        let changesShape: Bool
+        /// Entities all rows of which were read.
+        let whole: Set<String>
+        /// The objects that were to be read, beside the pending ones.
+        let changed: ChangedObjects
+        /// Everything that was fetched with them.
+        let batch: [HistoryTransaction]
+    }
+
+    /// Whether it shows all that it has taken in.
+    var isLevel: Bool { place.number == place.taken }
+
+    /// - Parameter place: Nil for one that was never filled.
+    init(
+        _ file: ReplicaFile, at place: ReplicaFile.Place?, _ shape: ReplicaShape, of context: ReplicaContext,
+        storePath: String
+    ) {
+        self.file = file
+        self.place = place ?? ReplicaFile.Place(store: StoreID(""), number: 0, taken: 0)
+        self.shape = shape
+        self.storePath = storePath
+        wanted = context.entities
+    }
+
+    /// Reads what tables the store has, if its schema has changed.
+    mutating func follow(_ store: Database) throws {
+        let version = try Int64.fetchOne(try store.cachedStatement(sql: "PRAGMA schema_version")) ?? 0
+        guard version != schemaVersion else { return }
+        let shape = try ReplicaShape(store: store, wanted: wanted)
+        var tables: [String: ReplicaTable] = [:]
+        for name in shape.tables.keys {
+            tablesMade += 1
+            tables[name] = try ReplicaTable(name, number: tablesMade, in: store, at: storePath)
+        }
+        try file.access { replica in
+            try WantedObjects.make(replica)
+            for table in self.tables.values { try table.end(replica) }
+            for table in tables.values { try table.begin(replica) }
+        }
+        (storeShape, self.tables, schemaVersion) = (shape, tables, version)
+        (staged, used) = (nil, [])
+    }
+
+    // MARK: Filling
+
+    /// Makes everything as it is in a snapshot of the store.
+    mutating func fill(from store: Database) throws -> [ReplicaContext.LeftOutIndex] {
+        let header = try HistoryHeader(store)
+        let place = ReplicaFile.Place(store: header.storeID, number: header.newest, taken: header.newest)
+        let leftOut = try file.write { replica in
+            let nothing = ReplicaShape()
+            try nothing.makeTables(replica, insteadOf: shape)
+            try storeShape.makeTables(replica, insteadOf: nothing)
+            for table in tables.values { try table.putAll(replica, from: store) }
+            try PendingObjects.clear(replica)
+            try file.setPlace(place, replica)
+            return try storeShape.makeIndexes(replica, insteadOf: nothing)
+        }
+        (self.place, shape, staged) = (place, storeShape, nil)
+        return leftOut
+    }
+
+    // MARK: Staging
+
+    /// Whether rows have been read for a place.
+    func hasStaged(for end: Int64) -> Bool { staged?.end == end }
+
+    /// Reads the rows of changed objects from a snapshot of the store that has nothing newer.
+    ///
+    /// - Parameters:
+    ///   - transactions: Those that may be merged.
+    ///   - batch: All that were fetched with them.
+    ///   - end: The newest change in the snapshot.
+    mutating func stage(
+        _ transactions: [HistoryTransaction], of batch: [HistoryTransaction], through end: Int64,
+        from store: Database
+    ) throws {
+        let changed = ChangedObjects(transactions, after: place.taken, of: wanted)
+        var whole = storeShape.newTables(in: shape)
+        var used: Set<String> = []
+        try file.access { replica in
+            try replica.inTransaction(.deferred) {
+                for name in self.used { try tables[name]?.emptyStaging(replica) }
+                let hasPending = try !PendingObjects.isEmpty(replica)
+                let wanted = try WantedObjects.gather(changed, hasPending: hasPending, replica)
+                used = wanted.union(whole).intersection(tables.keys)
+                for name in used {
+                    guard let table = tables[name] else { continue }
+                    if !whole.contains(name), try table.stage(replica, from: store) { continue }
+                    whole.insert(name)
+                    try table.stageAll(replica, from: store)
+                }
+                return .commit
+            }
+        }
+        self.used = used
+        staged = Staged(
+            end: end, changesShape: storeShape != shape, whole: whole, changed: changed, batch: batch)
+    }
+
+    /// Forgets what was read.
+    mutating func unstage() { staged = nil }
+
+    // MARK: Merging
+
+    /// Takes in the changes of transactions.
+    ///
+    /// - Parameter end: The place that the replica has afterwards.
+    mutating func merge(_ transactions: [HistoryTransaction], through end: Int64) throws -> Replica.Merged {
+        let settles = staged?.end == end && end == place.taken
+        let isOutdated = place.number < end || staged?.changesShape == true
+        guard end > place.taken || settles && isOutdated else { return Replica.Merged(isShown: isLevel) }
+        let taken = place.taken
+        let changed = ChangedObjects(transactions, after: taken, of: wanted)
+        var merged = Replica.Merged(transactions: transactions.count { $0.number > taken })
+        var (place, shape) = (self.place, self.shape)
+        try file.write { replica in
+            let hasPending = try !PendingObjects.isEmpty(replica)
+            if let staged, mayShow(changed, staged, through: end, hasPending: hasPending) {
+                merged.leftOut = try show(changed, staged, hasPending: hasPending, replica)
+                if staged.changesShape { shape = storeShape }
+                place.number = end
+            } else if changed.isEmpty, !hasPending {
+                place.number = end
+            } else {
+                try PendingObjects.add(changed, at: end, replica)
+                merged.isShown = false
+            }
+            place.taken = end
+            try file.setPlace(place, replica)
+        }
+        (self.place, self.shape) = (place, shape)
+        if staged?.end == end { staged = nil }
+        return merged
+    }
+
+    /// Whether the rows that were read are as they were at a place.
+    private func mayShow(
+        _ changed: ChangedObjects, _ staged: Staged, through end: Int64, hasPending: Bool
+    ) -> Bool {
+        if staged.end == end { return true }
+        // The batch is cut short. What was not changed again behind the cut is as it was there.
+        guard staged.end > end, !staged.changesShape, staged.whole.isEmpty, !hasPending else { return false }
+        return ChangedObjects(staged.batch, after: end, of: wanted).isDisjoint(with: changed)
+    }
+
+    /// Puts what was read into the replica.
+    private func show(
+        _ changed: ChangedObjects, _ staged: Staged, hasPending: Bool, _ replica: Database
+    ) throws -> [ReplicaContext.LeftOutIndex] {
+        if staged.changesShape { try storeShape.makeTables(replica, insteadOf: shape) }
+        // Hooks have taken some away.
+        if changed != staged.changed {
+            _ = try WantedObjects.gather(changed, hasPending: hasPending, replica)
+        }
+        for name in used {
+            guard let table = tables[name] else { continue }
+            if staged.whole.contains(name) {
+                try table.putAll(replica)
+            } else {
+                _ = try table.put(replica)
+            }
+        }
+        if hasPending { try PendingObjects.clear(replica) }
+        return staged.changesShape ? try storeShape.makeIndexes(replica, insteadOf: shape) : []
+    }
+
+    /// Brings the rows of all pending objects, and the store's tables, at once: where nothing newer than what
+    /// has been taken in is in the snapshot, no hook has a say any more.
+    mutating func level(from store: Database) throws -> Replica.Merged {
+        let changesShape = storeShape != shape
+        guard !isLevel || changesShape else { return Replica.Merged() }
+        var place = self.place
+        place.number = place.taken
+        let leftOut = try file.write { replica in
+            if changesShape { try storeShape.makeTables(replica, insteadOf: shape) }
+            let hasPending = try !PendingObjects.isEmpty(replica)
+            let new = storeShape.newTables(in: shape)
+            let wanted = try WantedObjects.gather(ChangedObjects(), hasPending: hasPending, replica)
+            for name in wanted.union(new) {
+                guard let table = tables[name] else { continue }
+                if !new.contains(name), try table.put(replica, from: store) { continue }
+                try table.putAll(replica, from: store)
+            }
+            if hasPending { try PendingObjects.clear(replica) }
+            try file.setPlace(place, replica)
+            return changesShape ? try storeShape.makeIndexes(replica, insteadOf: shape) : []
+        }
+        (self.place, shape, staged) = (place, storeShape, nil)
+        return Replica.Merged(leftOut: leftOut)
+    }
+}

@@ -1,0 +1,53 @@
+import GRDB
+import GRDBSQLite
+
+/// "The application must not modify or free the memory until SQLite is done with it"; this value
+/// asks SQLite for a copy of its own (https://www.sqlite.org/c3ref/c_static.html).
+let copied = unsafeBitCast(-1, to: sqlite3_destructor_type.self)
+
+extension OpaquePointer {
+    /// Steps a statement; whether it stands on a row.
+    func step(_ db: Database) throws -> Bool {
+        switch sqlite3_step(self) {
+        case SQLITE_ROW: return true
+        case SQLITE_DONE: return false
+        default: throw DatabaseError(lastOf: db)
+        }
+    }
+
+    /// Binds values to a statement's parameters, in their order.
+    func bind(_ values: [HistoryValue]) {
+        for (index, value) in values.enumerated() {
+            let place = Int32(index + 1)
+            switch value {
+            case .null: sqlite3_bind_null(self, place)
+            case .integer(let value): sqlite3_bind_int64(self, place, value)
+            case .real(let value): sqlite3_bind_double(self, place, value)
+            case .text(let value):
+                let length = UInt64(value.utf8.count)
+                sqlite3_bind_text64(self, place, value, length, copied, UInt8(SQLITE_UTF8))
+            case .blob(let bytes):
+                sqlite3_bind_blob64(self, place, bytes, UInt64(bytes.count), copied)
+            }
+        }
+    }
+}
+
+extension Statement {
+    /// Runs a statement that gives no rows; what is run for each of many.
+    func write(_ db: Database, _ values: [HistoryValue]) throws {
+        sqlite3_reset(sqliteStatement)
+        defer { sqlite3_reset(sqliteStatement) }
+        sqliteStatement.bind(values)
+        _ = try sqliteStatement.step(db)
+    }
+}
+
+extension DatabaseError {
+    /// What a connection's last call failed with.
+    init(lastOf db: Database) {
+        self.init(
+            resultCode: ResultCode(rawValue: sqlite3_extended_errcode(db.sqliteConnection)),
+            message: String(cString: sqlite3_errmsg(db.sqliteConnection)))
+    }
+}

@@ -1,0 +1,93 @@
+import GRDB
+import GRDBSQLite
+
+/// The objects whose rows are read or put now, each once, in the order of their keys: two temporary tables of a
+/// replica's connection, which lead its statements to the rows.
+enum WantedObjects {
+    /// `(entity, first, last)`: all integers from the first to the last.
+    static let runs = "temp.historyd_wanted_run"
+    /// `(entity, object)`: the text of keys of other kinds.
+    static let objects = "temp.historyd_wanted_object"
+
+    static func make(_ db: Database) throws {
+        try db.execute(
+            sql: """
+                CREATE TABLE IF NOT EXISTS \(runs) (
+                    entity TEXT, first INTEGER, last INTEGER, PRIMARY KEY (entity, first)) WITHOUT ROWID;
+                CREATE TABLE IF NOT EXISTS \(objects) (
+                    entity TEXT, object TEXT, PRIMARY KEY (entity, object)) WITHOUT ROWID;
+                """)
+    }
+
+    /// Makes them the changed and the pending ones.
+    ///
+    /// - Returns: Their entities.
+    static func gather(_ changed: ChangedObjects, hasPending: Bool, _ db: Database) throws -> Set<String> {
+        try db.cachedStatement(sql: "DELETE FROM \(runs)").execute()
+        try db.cachedStatement(sql: "DELETE FROM \(objects)").execute()
+        var entities = Set(changed.entities.keys)
+        if hasPending {
+            entities.formUnion(try PendingObjects.entities(db))
+            try db.cachedStatement(
+                sql: """
+                    INSERT INTO \(objects) SELECT DISTINCT entity, object FROM historyd_pending_object
+                    ORDER BY entity, object
+                    """
+            ).execute()
+        }
+        let object = try db.cachedStatement(sql: "INSERT OR IGNORE INTO \(objects) VALUES (?, ?)")
+        for entity in entities {
+            let keys = changed.entities[entity] ?? ChangedObjects.Keys()
+            for text in keys.texts { try object.write(db, [.text(entity), .text(text)]) }
+            let pending = hasPending ? try PendingObjects.runs(of: entity, db) : nil
+            try add(keys.runs, pending?.next, entity, db)
+        }
+        return entities
+    }
+
+    /// Adds runs in order, as few as they make together.
+    private static func add(
+        _ changed: [ClosedRange<Int64>], _ nextPending: (() throws -> ClosedRange<Int64>?)?, _ entity: String,
+        _ db: Database
+    ) throws {
+        let insert = try db.cachedStatement(sql: "INSERT INTO \(runs) VALUES (?, ?, ?)")
+        func write(_ run: ClosedRange<Int64>) throws {
+            try insert.write(db, [.text(entity), .integer(run.lowerBound), .integer(run.upperBound)])
+        }
+        var changed = changed[...]
+        var pending = try nextPending?()
+        var last: ClosedRange<Int64>?
+        while true {
+            let next: ClosedRange<Int64>
+            if let run = pending, run.lowerBound <= changed.first?.lowerBound ?? .max {
+                next = run
+                pending = try nextPending?()
+            } else if let run = changed.popFirst() {
+                next = run
+            } else {
+                break
+            }
+            if let before = last, before.isFollowed(by: next) {
+                last = before.lowerBound...max(before.upperBound, next.upperBound)
+            } else {
+                if let last { try write(last) }
+                last = next
+            }
+        }
+        if let last { try write(last) }
+    }
+
+    /// How many objects of an entity there are, in its runs and beside them.
+    static func count(of entity: String, _ db: Database) throws -> Int {
+        let sql = """
+            SELECT (SELECT CAST(total(last - first + 1) AS INTEGER) FROM \(runs) WHERE entity = ?1)
+                + (SELECT count(*) FROM \(objects) WHERE entity = ?1)
+            """
+        return try Int.fetchOne(try db.cachedStatement(sql: sql), arguments: [entity]) ?? 0
+    }
+}
+
+extension ClosedRange<Int64> {
+    /// Whether nothing is between it and another, that begins no earlier.
+    func isFollowed(by next: Self) -> Bool { upperBound == .max || next.lowerBound <= upperBound + 1 }
+}
