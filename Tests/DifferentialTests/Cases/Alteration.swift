@@ -69,7 +69,7 @@ struct AlterationGenerator {
             let type = dice.one(of: table.isStrict ? ["TEXT", "ANY"] : ["TEXT", "", "NUMERIC"])
             let isGenerated = dice.once(in: 6)
             let added = TableModel.Column(
-                name: "added \(number)", type: type, isGenerated: isGenerated, isPicky: false)
+                name: newName("added", in: table), type: type, isGenerated: isGenerated, isPicky: false)
             var definition = type
             if isGenerated {
                 definition += " AS (typeof(\(column.quoted)))"
@@ -80,7 +80,7 @@ struct AlterationGenerator {
             tables[index].columns.append(added)
             return .addColumn(table: table.name, column: added.name, definition: definition)
         case 4...6:
-            let name = "renamed \(number)"
+            let name = newName("renamed", in: table)
             tables[index].rename(column.name, to: name)
             return .renameColumn(table: table.name, from: column.name, to: name)
         case 7 where table.writable.contains { $0.name != column.name }:
@@ -103,5 +103,10 @@ struct AlterationGenerator {
             tables[index] = origin.model
             return .makeAnew(table: table.name, create: origin.create)
         }
+    }
+    /// Also one that takes a name of the rowid from it; where `_rowid_` is taken, triggers know it by the others.
+    private mutating func newName(_ prefix: String, in table: TableModel) -> String {
+        let isFree = !table.columns.contains { $0.name == "_rowid_" }
+        return isFree && dice.once(in: 6) ? dice.one(of: ["rowid", "OID"]) : "\(prefix) \(number)"
     }
 }
