@@ -104,4 +104,12 @@ import Testing
                 + [.alter(.makeAnew(table: "t", create: "CREATE TABLE t (id INTEGER PRIMARY KEY)"))]
                 + steps(["INSERT INTO t VALUES (4)"]))
     }
+    /// Without triggers an UPDATE of all rows may find them by an index, where that has all it asks for.
+    @Test func anIndexGivesTheOrder() throws {
+        try expectNoFailure(
+            ["CREATE TABLE t (a UNIQUE NOT NULL, b UNIQUE, c, d, id TEXT PRIMARY KEY) WITHOUT ROWID"],
+            steps([
+                "INSERT INTO t VALUES ('x', 3, 1, 1, 'b'), (3, 4, 2, 2, 'a')", "UPDATE OR IGNORE t SET b = a",
+            ]))
+    }
 }

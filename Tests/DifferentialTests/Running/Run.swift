@@ -164,7 +164,7 @@ struct Run {
     /// Whether it may matter in which order rows are visited: with triggers an UPDATE visits them by
     /// their keys, whatever index finds them.
     private func dependsOnOrder(_ sql: SQL) -> Bool {
-        guard sql.head.hasPrefix("UPDATE "), sql.tail.contains("WHERE") else { return false }
+        guard sql.head.hasPrefix("UPDATE ") else { return false }
         let plan = twin.observer.run("EXPLAIN QUERY PLAN \(sql.text)").rows
         return plan.contains { "\($0)".contains(" INDEX ") }
     }
