@@ -115,4 +115,13 @@ import Testing
             ],
             steps(["INSERT INTO t VALUES ('x', 1, 3, 'b'), (3, 2, 4, 'a')", "UPDATE OR IGNORE t SET c = a"]))
     }
+    /// With recursive triggers SQLite may find an updated row in its own way, where a later one is an error.
+    @Test func anUpdatedRowIsInItsOwnWay() throws {
+        try expectNoFailure(
+            ["CREATE TABLE t (b NOT NULL UNIQUE ON CONFLICT IGNORE, a, c)", "CREATE UNIQUE INDEX i ON t (a)"],
+            steps([
+                "INSERT INTO t VALUES ('', 2, 1), (4, 90, NULL), (1, 3, 2.5)",
+                "UPDATE OR REPLACE t SET a = 2, b = c",
+            ]))
+    }
 }

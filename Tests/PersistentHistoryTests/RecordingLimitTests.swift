@@ -167,4 +167,26 @@ import Testing
         try store.write { try $0.execute(sql: "INSERT INTO t (a, _rowid_) VALUES (2, 7)") }
         #expect(try changes(store) == ["insert integer(7)", "insert integer(2)"])
     }
+    /// Before 3.54 SQLite asks once more, where triggers heard of the rows that REPLACE removed, whether a row
+    /// is in the way, and finds the row itself.
+    @Test(arguments: [nil, "historyd", "own"])
+    func anUpdatedRowIsInItsOwnWay(triggers: String?) throws {
+        let folder = try TemporaryFolder(inMemory: true)
+        let store = try store(
+            "CREATE TABLE t (b UNIQUE ON CONFLICT IGNORE, a); CREATE UNIQUE INDEX i ON t (a)", folder)
+        if triggers == "historyd" { try Tracking.track(store.path, ["t": nil]) }
+        try store.writeWithoutTransaction { db in
+            if triggers == "own" {
+                try db.execute(sql: "CREATE TRIGGER own AFTER DELETE ON t BEGIN SELECT 1; END")
+            }
+            try db.execute(sql: "PRAGMA recursive_triggers = ON; INSERT INTO t VALUES (0, 2), (1, 3)")
+            let hasFault = try Bool.fetchOne(db, sql: "SELECT sqlite_version() < '3.54'") ?? false
+            let update = "UPDATE OR REPLACE t SET a = 2, b = 1 WHERE rowid = 1"
+            if hasFault, triggers != nil {
+                #expect(throws: DatabaseError.self) { try db.execute(sql: update) }
+            } else {
+                try db.execute(sql: update)
+            }
+        }
+    }
 }

@@ -51,6 +51,9 @@ struct AlterationGenerator {
     /// The statements that made the tables that still have their names, with what they make.
     private var origins: [String: (create: String, model: TableModel)]
     private var number = 0
+    /// Names of the rowid that columns took from it. When such a column is renamed, the triggers that hear of
+    /// an update by that name go with it.
+    private var taken: Set<String> = []
 
     init(dice: Dice, tables: [TableModel], schema: [SQL]) {
         self.dice = dice
@@ -79,7 +82,7 @@ struct AlterationGenerator {
             }
             tables[index].columns.append(added)
             return .addColumn(table: table.name, column: added.name, definition: definition)
-        case 4...6:
+        case 4...6 where !taken.contains(column.name):
             let name = newName("renamed", in: table)
             tables[index].rename(column.name, to: name)
             return .renameColumn(table: table.name, from: column.name, to: name)
@@ -107,6 +110,9 @@ struct AlterationGenerator {
     /// Also one that takes a name of the rowid from it; where `_rowid_` is taken, triggers know it by the others.
     private mutating func newName(_ prefix: String, in table: TableModel) -> String {
         let isFree = !table.columns.contains { $0.name == "_rowid_" }
-        return isFree && dice.once(in: 6) ? dice.one(of: ["rowid", "OID"]) : "\(prefix) \(number)"
+        guard isFree, dice.once(in: 6) else { return "\(prefix) \(number)" }
+        let name = dice.one(of: ["rowid", "OID"])
+        taken.insert(name)
+        return name
     }
 }
