@@ -50,8 +50,9 @@ typedef struct Connection {
     /* Schemas that were being written when the key was made, and their data versions then. */
     int writing[MAX_SCHEMAS];
     unsigned versions[MAX_SCHEMAS];
-    sqlite3_int64 newest[MAX_SCHEMAS]; /* the number of the newest change then */
+    sqlite3_int64 newest[MAX_SCHEMAS]; /* the number of the newest change then, if undeclared */
     int writingCount;
+    int isAlone; /* whether that was a statement by itself, and the number was not asked for */
     /* The last answer of history_token(), and how far it has looked. */
     sqlite3_int64 answered;
     sqlite3_int64 lookedUpTo;
@@ -99,6 +100,7 @@ static sqlite3_int64 newestChange(sqlite3 *db, const char *schema) {
 /* Whether a store being written has changes that it had not when this transaction began to record:
  * a rollback to a savepoint may have taken them away. */
 static int hasNewChanges(sqlite3 *db, Connection *c) {
+    if (c->isAlone) return sqlite3_get_autocommit(db);
     for (int i = 0; i < c->writingCount; i++)
         if (newestChange(db, schemaName(db, c->writing[i])) > c->newest[i]) return 1;
     return 0;
@@ -191,10 +193,12 @@ static void compileOption(sqlite3_context *call, int count, sqlite3_value **valu
         return;
     }
     if (c->author[0] == 0) {
-        /* Undeclared; what was written so far, none can be declared for later. */
-        if (!isUncommitted(db, c)) {
+        /* Undeclared; what was written so far, none can be declared for later. Looking costs more than
+         * recording does, and no savepoint ends within a statement by itself. */
+        if (!isUncommitted(db, c) || (c->isAlone && !sqlite3_get_autocommit(db))) {
             rememberTransaction(db, c);
-            for (int i = 0; i < c->writingCount; i++)
+            c->isAlone = sqlite3_get_autocommit(db);
+            for (int i = 0; i < c->writingCount && !c->isAlone; i++)
                 c->newest[i] = newestChange(db, schemaName(db, c->writing[i]));
         }
         return;

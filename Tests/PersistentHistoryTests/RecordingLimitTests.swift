@@ -118,4 +118,75 @@ import Testing
                 "delete integer(1)", "insert integer(2)",
             ])
     }
+    /// Before 3.54 SQLite replaces by the rowid before it asks a key that has it do nothing: a row is gone,
+    /// or missing from the indexes, and no trigger runs.
+    @Test(arguments: [false, true], ["IGNORE", "FAIL"])
+    func aRowIsReplacedByNothing(foreignKeys: Bool, rule: String) throws {
+        var left: [[String]] = []
+        for isTracked in [false, true] {
+            let folder = try TemporaryFolder(inMemory: true)
+            let store = try store(
+                """
+                CREATE TABLE t (id INTEGER PRIMARY KEY ON CONFLICT REPLACE, a UNIQUE ON CONFLICT \(rule), b UNIQUE);
+                CREATE TABLE c (parent REFERENCES t);
+                """, folder, foreignKeys: foreignKeys)
+            if isTracked { try Tracking.track(store.path, ["t": nil]) }
+            left.append(
+                try store.writeWithoutTransaction { db in
+                    try db.execute(sql: "INSERT INTO t VALUES (1, 1, 1), (2, 2, 2)")
+                    do {
+                        try db.execute(
+                            sql: "INSERT INTO t VALUES (1, 2, 3) ON CONFLICT (b) DO UPDATE SET b = 9")
+                        #expect(db.changesCount == 0)
+                    } catch let error as DatabaseError {
+                        #expect(rule == "FAIL" && error.extendedResultCode == .SQLITE_CONSTRAINT_UNIQUE)
+                    }
+                    let rows = try String.fetchAll(db, sql: "SELECT id FROM t NOT INDEXED ORDER BY id")
+                    return try rows + String.fetchAll(db, sql: "PRAGMA integrity_check").sorted()
+                })
+            if isTracked { #expect(try changes(store) == ["insert integer(1)", "insert integer(2)"]) }
+            let hasFault = try store.read {
+                try Bool.fetchOne($0, sql: "SELECT sqlite_version() < '3.54'") ?? false
+            }
+            let isRight = left[0] == ["1", "2", "ok"]
+            #expect(isRight != hasFault)
+            if hasFault { #expect((left[0] == ["2", "ok"]) == foreignKeys) }
+        }
+        #expect(left[0] == left[1])
+    }
+
+    /// It hides the name by which triggers know a table's rows, until they are brought up to date.
+    @Test func aColumnIsAddedByTheNameOfTheRowid() throws {
+        let folder = try TemporaryFolder(inMemory: true)
+        let store = try store("CREATE TABLE t (a)", folder)
+        try Tracking.track(store.path, ["t": nil])
+        try store.write { db in
+            try db.execute(sql: "ALTER TABLE t ADD COLUMN _rowid_; INSERT INTO t (a, _rowid_) VALUES (1, 7)")
+        }
+        try Tracking.refresh(store.path)
+        try store.write { try $0.execute(sql: "INSERT INTO t (a, _rowid_) VALUES (2, 7)") }
+        #expect(try changes(store) == ["insert integer(7)", "insert integer(2)"])
+    }
+    /// Before 3.54 SQLite asks once more, where triggers heard of the rows that REPLACE removed, whether a row
+    /// is in the way, and finds the row itself.
+    @Test(arguments: [nil, "historyd", "own"])
+    func anUpdatedRowIsInItsOwnWay(triggers: String?) throws {
+        let folder = try TemporaryFolder(inMemory: true)
+        let store = try store(
+            "CREATE TABLE t (b UNIQUE ON CONFLICT IGNORE, a); CREATE UNIQUE INDEX i ON t (a)", folder)
+        if triggers == "historyd" { try Tracking.track(store.path, ["t": nil]) }
+        try store.writeWithoutTransaction { db in
+            if triggers == "own" {
+                try db.execute(sql: "CREATE TRIGGER own AFTER DELETE ON t BEGIN SELECT 1; END")
+            }
+            try db.execute(sql: "PRAGMA recursive_triggers = ON; INSERT INTO t VALUES (0, 2), (1, 3)")
+            let hasFault = try Bool.fetchOne(db, sql: "SELECT sqlite_version() < '3.54'") ?? false
+            let update = "UPDATE OR REPLACE t SET a = 2, b = 1 WHERE rowid = 1"
+            if hasFault, triggers != nil {
+                #expect(throws: DatabaseError.self) { try db.execute(sql: update) }
+            } else {
+                try db.execute(sql: update)
+            }
+        }
+    }
 }

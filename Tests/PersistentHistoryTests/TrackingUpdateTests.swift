@@ -139,4 +139,38 @@ import Testing
         #expect(try reader.batch(after: 0).transactions.map(\.author) == [nil, "InTime"])
         try reader.close()
     }
+    /// What a statement by itself recorded is gone when it fails, and stays when it does not.
+    @Test(arguments: ["DELETE", "WAL"])
+    func anAuthorMayComeAfterAStatementThatFailed(journal: String) throws {
+        let folder = try TemporaryFolder()
+        let store = try store(folder)
+        try store.writeWithoutTransaction { db in
+            try db.execute(sql: "PRAGMA journal_mode = \(journal); CREATE TABLE u (a)")
+            try db.installHistory()
+            #expect(throws: DatabaseError.self) {
+                try db.execute(sql: "INSERT INTO t VALUES (1, 1, 1), (1, 2, 2)")
+            }
+            try db.execute(sql: "BEGIN; INSERT INTO u VALUES (1)")
+            try db.declareAuthor("InTime")
+            try db.execute(
+                sql: "INSERT INTO t VALUES (1, 1, 1), (2, 2, 2); COMMIT; SELECT history_author(NULL)")
+            #expect(throws: DatabaseError.self) {
+                try db.execute(sql: "UPDATE t SET b = CASE id WHEN 2 THEN history_author('TooLate') END")
+            }
+            let failing = "INSERT INTO t VALUES (3, 3, 3), (3, 4, 4)"
+            #expect(throws: DatabaseError.self) { try db.execute(sql: failing) }
+            try db.execute(sql: "BEGIN; INSERT INTO t VALUES (3, 3, 3)")
+            #expect(throws: DatabaseError.self) { try db.declareAuthor("TooLate") }
+            try db.execute(sql: "ROLLBACK")
+            #expect(throws: DatabaseError.self) { try db.execute(sql: failing) }
+            try db.execute(sql: "BEGIN; SAVEPOINT s; INSERT INTO t VALUES (3, 3, 3); ROLLBACK TO s")
+            try db.declareAuthor("InTime")
+            try db.execute(sql: "ROLLBACK; SELECT history_author(NULL); BEGIN; INSERT INTO t VALUES (3, 3, 3)")
+            #expect(throws: DatabaseError.self) { try db.declareAuthor("TooLate") }
+            try db.execute(sql: "COMMIT")
+        }
+        let reader = try HistoryReader(path: store.path)
+        #expect(try reader.batch(after: 0).transactions.map(\.author) == ["InTime", nil])
+        try reader.close()
+    }
 }

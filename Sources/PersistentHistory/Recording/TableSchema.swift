@@ -100,7 +100,7 @@ struct TableSchema: Sendable {
             && db.tableExists("sqlite_sequence")
         keyMayBeNull = !withoutRowid && !keyIsRowid && keyRows.contains { !($0["notnull"] as Bool) }
         let rowidName = Self.rowidName(hiddenBy: columns.map(\.name))
-        rowid = withoutRowid ? nil : rowidName ?? (keyIsRowid ? SQLText.name(primaryKey[0]) : nil)
+        rowid = withoutRowid ? nil : keyIsRowid ? SQLText.name(primaryKey[0]) : rowidName
 
         if primaryKey.isEmpty {
             key = .rowid
@@ -169,7 +169,8 @@ struct TableSchema: Sendable {
 
     private static func rowidName(hiddenBy columns: [String]) -> String? {
         let taken = Set(columns.map { $0.lowercased() })
-        return ["rowid", "_rowid_", "oid"].first { !taken.contains($0) }
+        // The first that no column has, nor is likely to get before tracking is brought up to date.
+        return ["_rowid_", "rowid", "oid"].first { !taken.contains($0) }
     }
 
     /// A column with an INTEGER, NUMERIC, REAL or TEXT affinity stores equal values alike; one

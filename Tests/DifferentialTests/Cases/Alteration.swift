@@ -51,6 +51,9 @@ struct AlterationGenerator {
     /// The statements that made the tables that still have their names, with what they make.
     private var origins: [String: (create: String, model: TableModel)]
     private var number = 0
+    /// Names of the rowid that columns took from it. When such a column is renamed, the triggers that hear of
+    /// an update by that name go with it.
+    private var taken: Set<String> = []
 
     init(dice: Dice, tables: [TableModel], schema: [SQL]) {
         self.dice = dice
@@ -69,7 +72,7 @@ struct AlterationGenerator {
             let type = dice.one(of: table.isStrict ? ["TEXT", "ANY"] : ["TEXT", "", "NUMERIC"])
             let isGenerated = dice.once(in: 6)
             let added = TableModel.Column(
-                name: "added \(number)", type: type, isGenerated: isGenerated, isPicky: false)
+                name: newName("added", in: table), type: type, isGenerated: isGenerated, isPicky: false)
             var definition = type
             if isGenerated {
                 definition += " AS (typeof(\(column.quoted)))"
@@ -79,8 +82,8 @@ struct AlterationGenerator {
             }
             tables[index].columns.append(added)
             return .addColumn(table: table.name, column: added.name, definition: definition)
-        case 4...6:
-            let name = "renamed \(number)"
+        case 4...6 where !taken.contains(column.name):
+            let name = newName("renamed", in: table)
             tables[index].rename(column.name, to: name)
             return .renameColumn(table: table.name, from: column.name, to: name)
         case 7 where table.writable.contains { $0.name != column.name }:
@@ -103,5 +106,13 @@ struct AlterationGenerator {
             tables[index] = origin.model
             return .makeAnew(table: table.name, create: origin.create)
         }
+    }
+    /// Also one that takes a name of the rowid from it; where `_rowid_` is taken, triggers know it by the others.
+    private mutating func newName(_ prefix: String, in table: TableModel) -> String {
+        let isFree = !table.columns.contains { $0.name == "_rowid_" }
+        guard isFree, dice.once(in: 6) else { return "\(prefix) \(number)" }
+        let name = dice.one(of: ["rowid", "OID"])
+        taken.insert(name)
+        return name
     }
 }

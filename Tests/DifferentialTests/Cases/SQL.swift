@@ -12,6 +12,9 @@ struct SQL: Hashable {
 
     var text: String { head + list.joined(separator: ", ") + tail }
 
+    /// Whether `changes()` tells of this, if it succeeds.
+    var changesRows: Bool { ["INSERT ", "REPLACE ", "UPDATE ", "DELETE "].contains { head.hasPrefix($0) } }
+
     /// Whether this makes a table with a foreign key to itself.
     var refersToItself: Bool {
         guard head.hasPrefix("CREATE TABLE ") else { return false }

@@ -27,6 +27,7 @@ struct SchemaGenerator {
         let isStrict = dice.once(in: 6)
         table.isStrict = isStrict
         let isWide = dice.once(in: 40)
+        table.isContentious = !isWide && dice.once(in: 4)
         let count = isWide ? dice.number(60...200) : dice.number(1...5)
         var names = dice.shuffled(Self.columnNames)
         if isWide { names += (0..<200).map { "c\($0)" } }
@@ -48,11 +49,12 @@ struct SchemaGenerator {
         }
         if inline == nil, !table.primaryKey.isEmpty {
             let key = table.primaryKey.map { SQL.quoted($0) + (dice.once(in: 6) ? " DESC" : "") }
-            parts.append("PRIMARY KEY (\(key.joined(separator: ", ")))\(onConflict())")
+            parts.append("PRIMARY KEY (\(key.joined(separator: ", ")))\(onConflict(&table, table.primaryKey))")
         }
-        if dice.once(in: 3), table.columns.count > 1 {
+        if dice.once(in: table.isContentious ? 2 : 3), table.columns.count > 1 {
             let columns = dice.some(of: table.columns.map(\.name))
-            parts.append("UNIQUE (\(columns.map(SQL.quoted).joined(separator: ", ")))\(onConflict())")
+            let rule = onConflict(&table, columns)
+            parts.append("UNIQUE (\(columns.map(SQL.quoted).joined(separator: ", ")))\(rule)")
             table.uniques.append(columns)
         }
         if dice.once(in: 3) { parts += foreignKey(of: table) }
@@ -74,7 +76,7 @@ struct SchemaGenerator {
         case 0...2:
             table.columns[0] = integer()
             table.primaryKey = [first.name]
-            return "PRIMARY KEY" + (dice.once(in: 6) ? " DESC" : "") + onConflict()
+            return "PRIMARY KEY" + (dice.once(in: 6) ? " DESC" : "") + onConflict(&table, table.primaryKey)
                 + (dice.once(in: 5) ? " AUTOINCREMENT" : "")
         case 3:
             table.columns[0] = integer()
@@ -83,7 +85,7 @@ struct SchemaGenerator {
         case 4, 5:
             table.primaryKey = [first.name]
             table.isWithoutRowid = dice.once(in: 2)
-            return "PRIMARY KEY" + onConflict() + (dice.once(in: 2) ? " NOT NULL" : "")
+            return "PRIMARY KEY" + onConflict(&table, table.primaryKey) + (dice.once(in: 2) ? " NOT NULL" : "")
         case 6, 7:
             table.primaryKey = dice.shuffled(plain.count > 1 ? dice.some(of: plain) : plain)
             return nil
@@ -95,9 +97,17 @@ struct SchemaGenerator {
         }
     }
 
-    private mutating func onConflict() -> String {
-        dice.once(in: 5)
-            ? " ON CONFLICT " + dice.one(of: ["REPLACE", "REPLACE", "IGNORE", "FAIL", "ROLLBACK"]) : ""
+    /// What is to be done where rows conflict; of a key with these columns, if it is one.
+    private mutating func onConflict(_ table: inout TableModel, _ key: [String] = []) -> String {
+        guard table.isContentious ? !dice.once(in: 4) : dice.once(in: 5) else { return "" }
+        let rule = dice.one(of: ["REPLACE", "REPLACE", "IGNORE", "FAIL", "ROLLBACK"])
+        if key.count == 1, key == table.primaryKey, table.affinity(of: key[0]) == "INTEGER",
+            !table.isWithoutRowid
+        {
+            table.replacesByRowid = rule == "REPLACE"
+        }
+        if !key.isEmpty, ["IGNORE", "FAIL"].contains(rule) { table.sparesRows = true }
+        return " ON CONFLICT " + rule
     }
 
     private mutating func definition(
@@ -106,11 +116,11 @@ struct SchemaGenerator {
         var text = "\(column.quoted) \(column.type)"
         if let key { text += " " + key }
         if isWide, key == nil { return text }
-        if key == nil, dice.once(in: 5) { text += " NOT NULL" + onConflict() }
+        if key == nil, dice.once(in: 5) { text += " NOT NULL" + onConflict(&table) }
         if dice.once(in: 4) { text += " DEFAULT (\(Values.literal(column, &dice)))" }
         if dice.once(in: 6) { text += " COLLATE " + dice.one(of: ["NOCASE", "RTRIM", "BINARY"]) }
-        if key == nil, dice.once(in: 6) {
-            text += " UNIQUE" + onConflict()
+        if key == nil, dice.once(in: table.isContentious ? 2 : 6) {
+            text += " UNIQUE" + onConflict(&table, [column.name])
             table.uniques.append([column.name])
         }
         if dice.once(in: 12) { text += " CHECK (\(column.quoted) IS NOT 3)" }

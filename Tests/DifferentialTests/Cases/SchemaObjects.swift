@@ -75,7 +75,12 @@ struct SchemaObjects {
                 dice.once(in: column.isPicky ? 12 : 3) ? source : Values.literal(column, &dice)
             }
             let columns = target.writable.map(\.quoted).joined(separator: ", ")
-            return "INSERT \(or)INTO \(target.quoted) (\(columns)) VALUES (\(values.joined(separator: ", ")))"
+            let onConflict = dice.one(of: [
+                "", "", "", " ON CONFLICT DO NOTHING",
+                " ON CONFLICT DO UPDATE SET \(column.quoted) = excluded.\(column.quoted)",
+            ])
+            return
+                "INSERT \(or)INTO \(target.quoted) (\(columns)) VALUES (\(values.joined(separator: ", ")))\(onConflict)"
         case 2, 3:
             let value = dice.one(of: [source, Values.literal(column, &dice)])
             return

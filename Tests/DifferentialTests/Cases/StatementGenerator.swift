@@ -5,6 +5,7 @@ struct StatementGenerator {
 
     mutating func statement() -> SQL {
         let table = dice.one(of: tables)
+        if table.isContentious, dice.once(in: 3) { return upsert(into: table) }
         switch dice.number(0...19) {
         case 0...6: return insert(into: table)
         case 7...8: return upsert(into: table)
@@ -50,20 +51,47 @@ struct StatementGenerator {
 
     private mutating func upsert(into table: TableModel) -> SQL {
         let columns = columns(of: table)
-        let keys = (table.uniques + [table.primaryKey]).filter { !$0.isEmpty }
-        let target =
-            keys.isEmpty || dice.once(in: 3)
-            ? "" : " (" + dice.one(of: keys).map(SQL.quoted).joined(separator: ", ") + ")"
-        let column = dice.one(of: table.writable)
-        let value = dice.one(of: ["excluded.\(column.quoted)", Values.literal(column, &dice)])
-        let update = "DO UPDATE SET \(column.quoted) = \(value)"
-        let action = dice.one(of: [
-            update, update, update + " WHERE \(table.quoted).\(column.quoted) IS NOT 2", "DO NOTHING",
-        ])
         let verb = dice.once(in: 6) ? "INSERT \(or)" : "INSERT "
+        let clauses = conflictTargets(of: table).map { target in
+            " ON CONFLICT" + (target.isEmpty ? "" : " (" + target.map(SQL.quoted).joined(separator: ", ") + ")")
+                + " " + conflictAction(table)
+        }
         return SQL(
             "\(verb)INTO \(table.quoted) (\(list(columns))) VALUES ", list: rows(columns),
-            tail: " ON CONFLICT\(target) \(action)\(returning)")
+            tail: clauses.joined() + returning)
+    }
+
+    /// Keys of a table; none at the end means the rest of them.
+    private mutating func conflictTargets(of table: TableModel) -> [[String]] {
+        let keys = Array(Set((table.uniques + [table.primaryKey]).filter { !$0.isEmpty })).sorted {
+            $0.joined(separator: ",") < $1.joined(separator: ",")
+        }
+        var targets = Array(dice.shuffled(keys).prefix(dice.once(in: 3) ? 3 : 1))
+        // SQLite until 3.53 replaces by the rowid before it asks the keys that no clause names, and damages the
+        // table's indexes where one of these then has it do nothing.
+        let isDamaging = table.replacesByRowidAlone && !targets.contains(table.primaryKey)
+        if targets.isEmpty || isDamaging || dice.once(in: targets.count == 1 ? 3 : 6) { targets.append([]) }
+        if targets.count == 2, targets[1].isEmpty, !isDamaging, dice.once(in: 2) { targets.removeFirst() }
+        return targets
+    }
+
+    private mutating func conflictAction(_ table: TableModel) -> String {
+        if dice.once(in: 4) { return "DO NOTHING" }
+        let assignments = dice.shuffled(table.writable).prefix(dice.once(in: 2) ? 1 : 3).map { column in
+            let other = column.isPicky ? column : dice.one(of: table.writable)
+            let value = dice.one(of: [
+                "excluded.\(column.quoted)", "excluded.\(other.quoted)", Values.literal(column, &dice),
+                "\(table.quoted).\(other.quoted)", "\(table.quoted).\(column.quoted) + 1",
+            ])
+            return "\(column.quoted) = \(value)"
+        }
+        let column = dice.one(of: table.writable)
+        let filter = dice.one(of: [
+            "", "", "", " WHERE \(table.quoted).\(column.quoted) IS NOT 2",
+            " WHERE excluded.\(column.quoted) > 1",
+            " WHERE 0",
+        ])
+        return "DO UPDATE SET \(assignments.joined(separator: ", "))\(filter)"
     }
 
     private mutating func update(_ table: TableModel) -> SQL {

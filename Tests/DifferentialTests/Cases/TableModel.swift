@@ -18,6 +18,12 @@ struct TableModel {
     var isStrict = false
     /// Lists of columns that are unique together, as UPSERT and foreign keys may name them.
     var uniques: [[String]] = []
+    /// Whether most of its keys say what is to be done in a conflict.
+    var isContentious = false
+    /// Whether a row in the way of the rowid is replaced, and one in the way of another key is not.
+    var replacesByRowidAlone: Bool { replacesByRowid && sparesRows }
+    var replacesByRowid = false
+    var sparesRows = false
 
     var quoted: String { SQL.quoted(name) }
     var writable: [Column] { columns.filter { !$0.isGenerated } }

@@ -1,0 +1,127 @@
+import TestSupport
+import Testing
+
+/// Cases that random ones led to, or that they would seldom make: each must hold under all settings.
+@Suite struct FixedCaseTests {
+    private func expectNoFailure(_ schema: [String], _ steps: [Case.Step]) throws {
+        let folder = try TemporaryFolder(inMemory: true)
+        for setting in 0..<4 {
+            let settings = Case.Settings(
+                isWAL: setting % 3 == 0, recursiveTriggers: setting & 1 != 0, foreignKeys: setting & 2 != 0,
+                preservesEvery: 2)
+            let specimen = Case(
+                seed: UInt64(setting), settings: settings, schema: schema.map { SQL($0) }, later: [],
+                steps: steps)
+            let failure = Run.failure(specimen, in: folder.path)
+            #expect(failure == nil, "\(failure.map { "\($0)" } ?? "")\n\(specimen.script)")
+        }
+    }
+
+    private func steps(_ statements: [String]) -> [Case.Step] { statements.map { .sql(.first, SQL($0)) } }
+
+    /// What an INSERT noted of rows in its way, and left there, when it came to nothing or became an update.
+    @Test(arguments: [
+        "INSERT INTO t VALUES (1, 7, 2, 0) ON CONFLICT (b) DO NOTHING",
+        "INSERT INTO t VALUES (1, 7, 2, 0) ON CONFLICT (b) DO UPDATE SET c = 9",
+        "INSERT INTO t VALUES (1, 7, 2, 0) ON CONFLICT (b) DO UPDATE SET c = 9 WHERE 0",
+        "INSERT INTO t VALUES (1, 2, 3, 0) ON CONFLICT (b) DO UPDATE SET b = 7, id = 8",
+        "INSERT INTO t VALUES (1, 7, 2, 0) ON CONFLICT (b) DO UPDATE SET id = 1",
+        "INSERT INTO t VALUES (9, 1, 2, 0) ON CONFLICT (id) DO NOTHING ON CONFLICT (b) DO UPDATE SET id = 8",
+        "INSERT INTO t VALUES (1, 7, 2, 0), (2, 3, 8, 0), (4, 4, 3, 0) ON CONFLICT (b) DO UPDATE SET c = id",
+        "INSERT INTO t VALUES (1, 7, 7, 0), (3, 2, 1, 0), (1, 3, 9, 0) ON CONFLICT (b) DO UPDATE SET b = -b",
+        "INSERT OR IGNORE INTO t VALUES (1, 2, 3, 0), (1, 2, 9, 0)",
+        "INSERT OR REPLACE INTO t VALUES (1, 2, 3, 0) ON CONFLICT (b) DO UPDATE SET a = 7",
+        "INSERT OR FAIL INTO t VALUES (7, 7, 7, 0), (1, 2, 3, 0)",
+        "UPDATE OR REPLACE t SET id = 4 - id",
+        "UPDATE OR REPLACE t SET a = 4 - a, b = b % 3 + 1",
+        "UPDATE OR IGNORE t SET id = 2, a = 3",
+        "UPDATE OR REPLACE t SET id = id + 1, a = 2 WHERE b < 3",
+    ])
+    func rowsInTheWay(statement: String) throws {
+        let rows = "INSERT INTO t VALUES (1, 1, 1, 0), (2, 2, 2, 0), (3, 3, 3, 0)"
+        for key in ["id INTEGER PRIMARY KEY", "id INT PRIMARY KEY NOT NULL", "id TEXT PRIMARY KEY"] {
+            for rule in ["", " ON CONFLICT REPLACE"] {
+                for options in key.contains("INT PRIMARY") ? ["", " WITHOUT ROWID"] : [""] {
+                    // Each statement twice, with what makes all notes that are left be looked at.
+                    try expectNoFailure(
+                        [
+                            key.contains("INT PRIMARY") && options.isEmpty
+                                ? "CREATE TABLE c (p REFERENCES t ON DELETE CASCADE ON UPDATE SET NULL)"
+                                : "CREATE TABLE c (p REFERENCES t)",
+                            "CREATE TABLE t (\(key)\(rule), a UNIQUE\(rule), b UNIQUE, c)\(options)",
+                        ],
+                        steps([
+                            rows, "INSERT INTO c SELECT id FROM t WHERE id > 1", statement,
+                            "INSERT OR REPLACE INTO t VALUES (5, 2, 2, 0)", statement,
+                            "UPDATE OR REPLACE t SET id = 5, a = 1 WHERE id = 1", "DELETE FROM t WHERE a > 1",
+                            rows.replacing("INSERT", with: "INSERT OR IGNORE"), statement,
+                        ]))
+                }
+            }
+        }
+    }
+
+    /// A column takes a name of the rowid from it before tracking is brought up to date.
+    @Test(arguments: ["", "id INTEGER PRIMARY KEY, ", "id TEXT PRIMARY KEY, "], ["rowid", "oid"])
+    func aColumnHidesTheRowid(key: String, name: String) throws {
+        let writes: [Case.Step] = steps([
+            "INSERT INTO t (a, \(name)) VALUES (3, 2), (4, 1)", "UPDATE t SET \(name) = 7 WHERE a = 3",
+            "UPDATE OR REPLACE t SET a = 4, \(name) = 1 WHERE a = 3", "DELETE FROM t WHERE \(name) = 1",
+            "REPLACE INTO t (a, \(name)) VALUES (1, 2), (5, 5)",
+        ])
+        let added = Case.Step.alter(.addColumn(table: "t", column: name, definition: "DEFAULT 2"))
+        let renamed = Case.Step.alter(.renameColumn(table: "t", from: "b", to: name))
+        for alteration in [added, renamed] {
+            try expectNoFailure(
+                ["CREATE TABLE t (\(key)a UNIQUE, b)"],
+                steps(["INSERT INTO t (a, b) VALUES (1, 1), (2, 2)"]) + [alteration] + writes + [.refresh]
+                    + writes)
+        }
+    }
+
+    /// A statement that another's lock keeps from being compiled leaves `changes()` as it was.
+    @Test func aLockKeepsAStatementFromTheSchema() throws {
+        try expectNoFailure(
+            ["CREATE TABLE t (id INTEGER PRIMARY KEY, a)"],
+            [
+                // It can not be dropped, which has the schema forgotten.
+                .sql(.plain, SQL("INSERT INTO t VALUES (1, 1)")),
+                .alter(.dropColumn(table: "t", column: "id")), .sql(.second, SQL("BEGIN EXCLUSIVE")),
+                .sql(.plain, SQL("UPDATE t SET a = 2")),
+                .sql(.plain, SQL("BEGIN")), .sql(.plain, SQL("ROLLBACK")), .sql(.second, SQL("COMMIT")),
+                .sql(.plain, SQL("UPDATE t SET a = 2")),
+            ])
+    }
+
+    /// Without triggers an INSERT of one row overlooks a foreign key to it that refers to no key.
+    @Test func aForeignKeyRefersToNoKey() throws {
+        try expectNoFailure(
+            [
+                "CREATE TABLE t (id INTEGER PRIMARY KEY)",
+                "CREATE TABLE c (p REFERENCES t (id) ON DELETE CASCADE)",
+            ],
+            [.alter(.renameColumn(table: "t", from: "id", to: "key"))]
+                + [.alter(.makeAnew(table: "t", create: "CREATE TABLE t (id INTEGER PRIMARY KEY)"))]
+                + steps(["INSERT INTO t VALUES (4)"]))
+    }
+    /// Without triggers an UPDATE of all rows may find them by an index, where that has all it asks for.
+    @Test func anIndexGivesTheOrder() throws {
+        try expectNoFailure(
+            [
+                """
+                CREATE TABLE t (a NOT NULL UNIQUE ON CONFLICT REPLACE, b UNIQUE, c UNIQUE ON CONFLICT REPLACE,
+                id TEXT PRIMARY KEY) WITHOUT ROWID
+                """
+            ],
+            steps(["INSERT INTO t VALUES ('x', 1, 3, 'b'), (3, 2, 4, 'a')", "UPDATE OR IGNORE t SET c = a"]))
+    }
+    /// With recursive triggers SQLite may find an updated row in its own way, where a later one is an error.
+    @Test func anUpdatedRowIsInItsOwnWay() throws {
+        try expectNoFailure(
+            ["CREATE TABLE t (b NOT NULL UNIQUE ON CONFLICT IGNORE, a, c)", "CREATE UNIQUE INDEX i ON t (a)"],
+            steps([
+                "INSERT INTO t VALUES ('', 2, 1), (4, 90, NULL), (1, 3, 2.5)",
+                "UPDATE OR REPLACE t SET a = 2, b = c",
+            ]))
+    }
+}
