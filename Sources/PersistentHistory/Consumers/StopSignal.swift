@@ -52,7 +52,8 @@ public final class StopSignal: Sendable {
             group.addTask { try await operation() }
             group.addTask {
                 await self.wait()
-                if grace > .zero { try await Task.sleep(for: grace, clock: .loop) }
+                // Woken early only by a cancellation of all of this.
+                if grace > .zero { try? await Task.sleep(for: grace, clock: .loop) }
                 return nil
             }
             defer { group.cancelAll() }

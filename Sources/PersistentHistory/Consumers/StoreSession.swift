@@ -33,7 +33,7 @@ final class StoreSession: Sendable {
         self.hooks = hooks
         self.reporter = reporter
         self.stop = stop
-        let problem = try Self.bringTrackingUpToDate(store, reporter)
+        let (problem, version) = try Self.bringTrackingUpToDate(store, reporter)
         file = FileID(of: store.path)
         do {
             reader = try HistoryReader(path: store.path, patience: 0)
@@ -41,7 +41,7 @@ final class StoreSession: Sendable {
             throw problem ?? error
         }
         if let problem { reporter.report(.trackingFailed(problem)) }
-        schemaVersion = Locked(try reader.schemaVersion())
+        schemaVersion = Locked(try version ?? reader.schemaVersion())
         try StateOwner.take(reader.storeID, in: stateFolder, for: store.path)
         let end = try reader.end()
         fetcher = try SharedFetcher(reader, after: end)
@@ -84,28 +84,27 @@ final class StoreSession: Sendable {
 
     /// Tracks as configured, or where that is left to others, what is tracked.
     ///
-    /// - Returns: What stands in the way. What is tracked all the same goes on.
+    /// - Returns: What stands in the way (what is tracked all the same goes on), and for which version of the
+    ///   schema the tracking is right.
     private static func bringTrackingUpToDate(_ store: ServedStore, _ reporter: any PipelineReporter) throws
-        -> HistoryError?
+        -> (problem: HistoryError?, schemaVersion: Int64?)
     {
-        func report(_ outcome: Tracking.Outcome) {
+        func track(_ entities: [String: [String]?]) throws -> Int64 {
+            let (outcome, version) = try Tracking.bringUpToDate(store.path, entities, patience: 0)
             if !outcome.isEmpty { reporter.report(.trackingUpdated(outcome)) }
+            return version
         }
         do {
-            report(
-                try store.entities.map { try Tracking.track(store.path, $0, patience: 0) }
-                    ?? Tracking.refresh(store.path, patience: 0))
-            return nil
+            return (nil, try track(store.entities ?? [:]))
         } catch let error as HistoryError where error.code == .notAnEntity && store.entities != nil {
             // A table or a preserved column that is named in the configuration is not there.
             do {
-                report(try Tracking.refresh(store.path, patience: 0))
+                return (error, try track([:]))
             } catch let refused as HistoryError where refused.code == .notTracked {
                 throw error
             }
-            return error
         } catch let error as HistoryError where error.code == .storeUnreadable {
-            return error
+            return (error, nil)
         }
     }
 
@@ -263,10 +262,9 @@ final class StoreSession: Sendable {
             do {
                 let version = await fetcher.schemaVersion
                 guard schemaVersion.withLock({ $0 != version }) else { return }
-                if let problem = try Self.bringTrackingUpToDate(store, reporter) {
-                    reporter.report(.trackingFailed(problem))
-                }
-                let now = try reader.schemaVersion()
+                let (problem, tracked) = try Self.bringTrackingUpToDate(store, reporter)
+                if let problem { reporter.report(.trackingFailed(problem)) }
+                let now = try tracked ?? reader.schemaVersion()
                 schemaVersion.withLock { $0 = now }
                 for (_, runner) in runners { await runner.followSchema() }
                 ringAll()

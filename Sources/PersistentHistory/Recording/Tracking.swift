@@ -25,22 +25,33 @@ public enum Tracking {
     public static func track(
         _ path: String, _ entities: [String: [String]?], all: Bool = false, patience: Double = 5
     ) throws -> Outcome {
+        try bringUpToDate(path, entities, all: all, patience: patience).outcome
+    }
+
+    /// As `track`; with the version of the schema that was looked at, or made, in the same transaction: what
+    /// another process changes after it is yet to be seen.
+    static func bringUpToDate(
+        _ path: String, _ entities: [String: [String]?], all: Bool = false, patience: Double
+    ) throws -> (outcome: Outcome, schemaVersion: Int64) {
         // Most often nothing is to be done: then no lock is taken, and no file beside the store
         // made and removed, which others would hear of.
-        guard try !isUpToDate(path, entities, all: all, patience) else { return Outcome() }
+        let seen = try StoreConnection.withConnection(to: path, .read, patience: patience) { queue in
+            try queue.read { db in
+                let plan = try Plan(db, entities: entities, all: all)
+                return plan.isEmpty ? (Outcome(), schemaVersion: try schemaVersion(db)) : nil
+            }
+        }
+        if let seen { return seen }
         return try StoreConnection.withConnection(to: path, .write, patience: patience) { queue in
             try queue.inTransaction(.immediate) { db in
-                try Plan(db, entities: entities, all: all).carryOut(db)
+                let outcome = try Plan(db, entities: entities, all: all).carryOut(db)
+                return (outcome, schemaVersion: try schemaVersion(db))
             }
         }
     }
 
-    private static func isUpToDate(
-        _ path: String, _ entities: [String: [String]?], all: Bool, _ patience: Double
-    ) throws -> Bool {
-        try StoreConnection.withConnection(to: path, .read, patience: patience) { queue in
-            try queue.read { db in try Plan(db, entities: entities, all: all).isEmpty }
-        }
+    private static func schemaVersion(_ db: Database) throws -> Int64 {
+        try Int64.fetchOne(db, sql: "PRAGMA schema_version") ?? 0
     }
 
     /// Brings what is tracked up to date with the schema: new, renamed and dropped columns, tables
