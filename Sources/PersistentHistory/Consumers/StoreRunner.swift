@@ -83,9 +83,7 @@ public struct StoreRunner: Sendable {
         while !stop.isRequested, !Task.isCancelled {
             var wasOpen = false
             do {
-                let session = try await StoreSession(
-                    store, hooks: hooks, stateFolder: stateFolder, reporter: reporter, stop: stop,
-                    control: control)
+                let session = try await open()
                 let opened = ContinuousClock.now
                 wasOpen = true
                 do {
@@ -109,13 +107,20 @@ public struct StoreRunner: Sendable {
         }
     }
 
+    /// Not on the loop, for it waits for locks.
+    private func open() async throws -> StoreSession {
+        try await onPool {
+            try await StoreSession(
+                store, hooks: hooks, stateFolder: stateFolder, reporter: reporter, stop: stop,
+                control: control)
+        }
+    }
+
     /// Works off everything there is, once.
     ///
     /// - Throws: `HistoryError` where the store can not be opened or read.
     public func runOnce() async throws {
-        let session = try await StoreSession(
-            store, hooks: hooks, stateFolder: stateFolder, reporter: reporter, stop: stop,
-            control: control)
+        let session = try await open()
         do {
             try await session.runOnce()
         } catch {
@@ -153,7 +158,8 @@ private struct Trouble {
     /// How long to wait at least: a store that is opened and closed may be heard of by that alone.
     mutating func delay(_ error: HistoryError, wasOpen: Bool) -> Duration {
         failures += 1
-        let longest: Duration = error.waitsForChange && !wasOpen ? .seconds(1) : Self.longestDelay
+        let passesSoon = error.code == .storeBusy || error.waitsForChange && !wasOpen
+        let longest: Duration = passesSoon ? .seconds(1) : Self.longestDelay
         return min(Backoff.delay(afterFailures: failures), longest)
     }
 }

@@ -21,6 +21,10 @@ final class StoreSession: Sendable {
     let feeds: FeedKeeper
     private let file: FileID?
 
+    /// How many seconds an opening waits for a lock: where writers are never still, a store is seldom free for
+    /// all that has to be read.
+    private static let patience: Double = 1
+
     /// Opens the store, brings its tracking up to date, and finds each consumer's place.
     ///
     /// - Throws: `HistoryError`, `ObserverError`.
@@ -33,10 +37,10 @@ final class StoreSession: Sendable {
         self.hooks = hooks
         self.reporter = reporter
         self.stop = stop
-        let (problem, version) = try Self.bringTrackingUpToDate(store, reporter)
+        let (problem, version) = try Self.bringTrackingUpToDate(store, reporter, patience: Self.patience)
         file = FileID(of: store.path)
         do {
-            reader = try HistoryReader(path: store.path, patience: 0)
+            reader = try HistoryReader(path: store.path, patience: Self.patience)
         } catch let error as HistoryError where error.code == .notTracked {
             throw problem ?? error
         }
@@ -76,6 +80,8 @@ final class StoreSession: Sendable {
         try feeds.begin()
         self.runners = runners
         bells = Dictionary(uniqueKeysWithValues: store.consumers.map { ($0.author, Bell()) })
+        // From now on it is read on the loop, where a lock must not be waited for.
+        try reader.setPatience(0)
         // Last, because it must be closed by hand: nothing that may fail comes after it.
         probe =
             store.isUsedInProcess
@@ -86,11 +92,11 @@ final class StoreSession: Sendable {
     ///
     /// - Returns: What stands in the way (what is tracked all the same goes on), and for which version of the
     ///   schema the tracking is right.
-    private static func bringTrackingUpToDate(_ store: ServedStore, _ reporter: any PipelineReporter) throws
-        -> (problem: HistoryError?, schemaVersion: Int64?)
-    {
+    private static func bringTrackingUpToDate(
+        _ store: ServedStore, _ reporter: any PipelineReporter, patience: Double
+    ) throws -> (problem: HistoryError?, schemaVersion: Int64?) {
         func track(_ entities: [String: [String]?]) throws -> Int64 {
-            let (outcome, version) = try Tracking.bringUpToDate(store.path, entities, patience: 0)
+            let (outcome, version) = try Tracking.bringUpToDate(store.path, entities, patience: patience)
             if !outcome.isEmpty { reporter.report(.trackingUpdated(outcome)) }
             return version
         }
@@ -262,7 +268,7 @@ final class StoreSession: Sendable {
             do {
                 let version = await fetcher.schemaVersion
                 guard schemaVersion.withLock({ $0 != version }) else { return }
-                let (problem, tracked) = try Self.bringTrackingUpToDate(store, reporter)
+                let (problem, tracked) = try Self.bringTrackingUpToDate(store, reporter, patience: 0)
                 if let problem { reporter.report(.trackingFailed(problem)) }
                 let now = try tracked ?? reader.schemaVersion()
                 schemaVersion.withLock { $0 = now }

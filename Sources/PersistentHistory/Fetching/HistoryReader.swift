@@ -44,6 +44,15 @@ public final class HistoryReader: Sendable {
         }
     }
 
+    /// For how many seconds it waits from now on for a lock that another process holds.
+    ///
+    /// - Throws: `HistoryError`.
+    func setPatience(_ seconds: Double) throws {
+        try HistoryError.translating(path) {
+            try queue.read { db in try db.execute(sql: "PRAGMA busy_timeout = \(Int(seconds * 1000))") }
+        }
+    }
+
     /// Ends the connection.
     public func close() throws { try HistoryError.translating(path) { try queue.end() } }
 
