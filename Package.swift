@@ -50,6 +50,7 @@ let package = Package(
 
         // epoll and its kin, which Swift does not see either.
         .systemLibrary(name: "CLinux"),
+        .target(name: "CMemory"),
         // The Swift runtime's hooks for a program that runs its tasks itself.
         .target(name: "CTaskHooks"),
 
@@ -76,7 +77,7 @@ let package = Package(
             name: "HistoryDaemon",
             dependencies: [
                 "PersistentHistory", "HistoryConfiguration", "HistoryPlugins", "HistoryControl", "CSystemd",
-                "CLinux",
+                "CMemory",
                 logging, lifecycle,
             ] + nio,
             swiftSettings: strict),

@@ -1,3 +1,4 @@
+internal import CMemory
 internal import Glibc
 public import HistoryConfiguration
 import HistoryPlugins
@@ -94,7 +95,8 @@ public struct Daemon: Sendable {
             let line = engine.surroundings.status.withLock(\.line)
             notifier.notify(.ready, .status(line))
             logger.report(.ready, "\(line).")
-            StartUpMemory.giveBack()
+            // Most of what was read of the program until now only the start-up needed.
+            cmemory_give_back_code()
         } isStopping: {
             notifier.notify(.stopping, .status("Stopping"))
             logger.report(.stopping, "historyd stops.")

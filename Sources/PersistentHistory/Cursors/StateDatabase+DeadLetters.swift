@@ -1,7 +1,56 @@
 import GRDB
 
-/// Dead letters by their number, for whoever looks through them.
+/// A call of a hook that was given up.
+public struct DeadLetter: Sendable, Equatable {
+    public let consumer: String
+    public let hook: String
+    public let delivery: String
+    public let reason: String
+    public let attempts: Int
+    /// The call's parameters as JSON.
+    public let call: String
+    public let keptAt: HistoryTimestamp
+
+    public init(
+        consumer: String, hook: String, delivery: String, reason: String, attempts: Int, call: String,
+        keptAt: HistoryTimestamp
+    ) {
+        self.consumer = consumer
+        self.hook = hook
+        self.delivery = delivery
+        self.reason = reason
+        self.attempts = attempts
+        self.call = call
+        self.keptAt = keptAt
+    }
+}
+
+/// Dead letters, and their numbers for whoever looks through them.
 extension StateDatabase {
+    public func keep(_ letter: DeadLetter) throws {
+        try access { db in
+            try db.execute(
+                sql:
+                    "INSERT INTO dead_letter (consumer, hook, delivery, reason, attempts, call, kept_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
+                arguments: [
+                    letter.consumer, letter.hook, letter.delivery, letter.reason, letter.attempts, letter.call,
+                    letter.keptAt.milliseconds,
+                ])
+        }
+    }
+
+    public func deadLetters() throws -> [DeadLetter] {
+        try access { db in
+            try Row.fetchAll(db, sql: "SELECT * FROM dead_letter ORDER BY id").map { row in
+                DeadLetter(
+                    consumer: row["consumer"], hook: row["hook"], delivery: row["delivery"],
+                    reason: row["reason"],
+                    attempts: row["attempts"], call: row["call"],
+                    keptAt: HistoryTimestamp(milliseconds: row["kept_at"]))
+            }
+        }
+    }
+
     func numberedDeadLetters() throws -> [NumberedDeadLetter] {
         let numbers = try access { db in
             try Int64.fetchAll(db, sql: "SELECT id FROM dead_letter ORDER BY id")

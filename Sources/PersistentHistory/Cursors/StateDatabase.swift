@@ -2,54 +2,6 @@ internal import FoundationEssentials
 import GRDB
 internal import Glibc
 
-/// How far a consumer got.
-public struct Cursor: Sendable, Equatable {
-    /// The number of the last transaction that the consumer is done with.
-    public let number: Int64
-    public let movedAt: HistoryTimestamp
-    /// In served time (how long its store had been served in all), when it moved, or was last seen to
-    /// have everything.
-    public let movedAtServed: Duration
-    /// What the store says of the change there: a store that was restored from a backup, and has been
-    /// written to, says something else. Nil where nothing is known.
-    public let mark: String?
-
-    /// - Parameter movedAtServed: Does not matter where the cursor is to be saved.
-    public init(
-        number: Int64, movedAt: HistoryTimestamp, movedAtServed: Duration = .zero, mark: String? = nil
-    ) {
-        self.number = number
-        self.movedAt = movedAt
-        self.movedAtServed = movedAtServed
-        self.mark = mark
-    }
-}
-
-/// A call of a hook that was given up.
-public struct DeadLetter: Sendable, Equatable {
-    public let consumer: String
-    public let hook: String
-    public let delivery: String
-    public let reason: String
-    public let attempts: Int
-    /// The call's parameters as JSON.
-    public let call: String
-    public let keptAt: HistoryTimestamp
-
-    public init(
-        consumer: String, hook: String, delivery: String, reason: String, attempts: Int, call: String,
-        keptAt: HistoryTimestamp
-    ) {
-        self.consumer = consumer
-        self.hook = hook
-        self.delivery = delivery
-        self.reason = reason
-        self.attempts = attempts
-        self.call = call
-        self.keptAt = keptAt
-    }
-}
-
 /// What the daemon knows about one store that is not in the store itself: one SQLite database
 /// in the state folder, named after the store's id, so that a store that is moved keeps its place.
 public final class StateDatabase: Sendable {
@@ -62,7 +14,7 @@ public final class StateDatabase: Sendable {
     private let servedBefore: Duration
     private let openedAt: Duration
     /// Cursors that are not saved yet; see `pass`.
-    private let unsaved = Locked<[String: Cursor]>([:])
+    let unsaved = Locked<[String: Cursor]>([:])
     /// Whose cursors move together.
     let resting: RestingConsumers
     /// Where those were when their cursors were saved.
@@ -240,7 +192,7 @@ public final class StateDatabase: Sendable {
         }
     }
 
-    fileprivate func save(_ cursor: Cursor, of consumer: String, _ db: Database) throws {
+    func save(_ cursor: Cursor, of consumer: String, _ db: Database) throws {
         try db.cachedStatement(
             sql: """
                 INSERT INTO cursor VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET number = excluded.number,
@@ -311,117 +263,7 @@ public final class StateDatabase: Sendable {
         }
     }
 
-    public func keep(_ letter: DeadLetter) throws {
-        try access { db in
-            try db.execute(
-                sql:
-                    "INSERT INTO dead_letter (consumer, hook, delivery, reason, attempts, call, kept_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
-                arguments: [
-                    letter.consumer, letter.hook, letter.delivery, letter.reason, letter.attempts, letter.call,
-                    letter.keptAt.milliseconds,
-                ])
-        }
-    }
-
-    public func deadLetters() throws -> [DeadLetter] {
-        try access { db in
-            try Row.fetchAll(db, sql: "SELECT * FROM dead_letter ORDER BY id").map { row in
-                DeadLetter(
-                    consumer: row["consumer"], hook: row["hook"], delivery: row["delivery"],
-                    reason: row["reason"],
-                    attempts: row["attempts"], call: row["call"],
-                    keptAt: HistoryTimestamp(milliseconds: row["kept_at"]))
-            }
-        }
-    }
-
     public func close() throws { try queue.end() }
-}
-
-// MARK: Beginning anew
-
-extension StateDatabase {
-    /// Lets a consumer go on at another place, and keeps until it was told that it has lost history.
-    /// Its replicas are to be filled anew.
-    ///
-    /// - Parameter expiry: Nil where nothing is lost.
-    public func beginAnew(_ consumer: String, _ expiry: Expiry?, at number: Int64) throws {
-        unsaved.withLock { $0[consumer] = nil }
-        try access { db in
-            try db.inTransaction {
-                try save(Cursor(number: number, movedAt: clock.wall()), of: consumer, db)
-                try db.execute(sql: "DELETE FROM fetched WHERE consumer = ?", arguments: [consumer])
-                try db.execute(sql: "UPDATE replica SET refill = 1 WHERE consumer = ?", arguments: [consumer])
-                guard let expiry else { return .commit }
-                if expiry.reason == .restored {
-                    try expireFeeds(db, .restored, at: number, where: "consumer = ?", [consumer])
-                    try db.execute(sql: "DELETE FROM unmerged WHERE consumer = ?", arguments: [consumer])
-                }
-                // Who has not been told yet of an earlier loss is told of all of it at once.
-                try db.execute(
-                    sql: """
-                        INSERT INTO expiry VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE
-                        SET reason = excluded.reason, begins_after = excluded.begins_after
-                        """,
-                    arguments: [
-                        consumer, expiry.reason.rawValue, expiry.lost?.number, expiry.after.number,
-                    ])
-                return .commit
-            }
-        }
-    }
-
-    /// What a consumer's hooks have yet to be told.
-    public func expiry(of consumer: String, store: StoreID) throws -> Expiry? {
-        try access { db in
-            try Row.fetchOne(
-                db, sql: "SELECT reason, lost, begins_after FROM expiry WHERE consumer = ?",
-                arguments: [consumer]
-            )
-            .map { row in
-                Expiry(
-                    reason: Expiry.Reason(rawValue: row["reason"]) ?? .expired,
-                    lost: (row["lost"] as Int64?).map { HistoryToken(store: store, number: $0) },
-                    after: HistoryToken(store: store, number: row["begins_after"]))
-            }
-        }
-    }
-
-    /// All of a consumer's hooks have been told.
-    public func removeExpiry(of consumer: String) throws {
-        try access { db in
-            try db.execute(sql: "DELETE FROM expiry WHERE consumer = ?", arguments: [consumer])
-        }
-    }
-
-    /// Whether a consumer's replica has been at a path before, and whether it is to be filled anew.
-    public func replica(_ context: String, of consumer: String, at path: String) throws
-        -> (isKnown: Bool, isToBeFilled: Bool)
-    {
-        try access { db in
-            let row = try Row.fetchOne(
-                db, sql: "SELECT refill FROM replica WHERE consumer = ? AND context = ? AND path = ?",
-                arguments: [consumer, context, path])
-            return (row != nil, row?["refill"] ?? false)
-        }
-    }
-
-    /// A consumer's replica is to be filled anew.
-    public func refillReplica(_ context: String, of consumer: String) throws {
-        try access { db in
-            try db.execute(
-                sql: "UPDATE replica SET refill = 1 WHERE consumer = ? AND context = ?",
-                arguments: [consumer, context])
-        }
-    }
-
-    /// A consumer's replica is at a path, and is filled.
-    public func noteReplica(_ context: String, of consumer: String, at path: String) throws {
-        try access { db in
-            try db.execute(
-                sql: "INSERT OR REPLACE INTO replica VALUES (?, ?, ?, 0)", arguments: [consumer, context, path])
-        }
-    }
 }
 
 extension Duration {
