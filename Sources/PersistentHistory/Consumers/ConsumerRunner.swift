@@ -193,7 +193,7 @@ actor ConsumerRunner {
             interrupted = batch.end
         }
 
-        let outcome = await dispatch(plan, of: batch)
+        let outcome = await ObserverDispatch.run(plan, stop: stop)
         report(outcome)
         let finished = outcome.next.map { next in
             Array(relevant.prefix { $0.number < next.transaction.number })
@@ -279,14 +279,6 @@ actor ConsumerRunner {
     }
 
     // MARK: Observers
-
-    private func dispatch(_ plan: DeliveryPlan, of batch: HistoryBatch) async -> ObserverDispatch.Outcome {
-        if batch.isLast { return await ObserverDispatch.run(plan, stop: stop) }
-        async let ahead: Void = fetcher.readAhead(after: batch.end)
-        let outcome = await ObserverDispatch.run(plan, stop: stop)
-        await ahead
-        return outcome
-    }
 
     private func report(_ outcome: ObserverDispatch.Outcome) {
         for (hook, deliveries) in outcome.delivered {

@@ -41,12 +41,6 @@ actor SharedFetcher {
         return shared.batch
     }
 
-    /// Fetches on another thread what will be wanted next, while hooks are told of what is before it.
-    func readAhead(after number: Int64) async {
-        // What fails here is tried again where it is wanted, and told there.
-        _ = await onPool { try? batch(after: number) }
-    }
-
     /// The transactions after a place.
     ///
     /// - Parameter last: Nothing after this is wanted.
