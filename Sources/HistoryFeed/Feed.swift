@@ -16,8 +16,8 @@ public import PersistentHistory
 /// ```
 ///
 /// What was acknowledged does not come again, to no program; what was not comes again to the next one
-/// that is connected. The daemon may be restarted meanwhile: the feed connects anew, and hands over each
-/// item once. The daemon sends no more than the feed's `window` ahead of what was acknowledged, which bounds
+/// that is connected. The daemon may be restarted meanwhile, or lose its state: the feed connects anew, and
+/// hands over each item once. The daemon sends no more than the feed's `window` ahead of what was acknowledged, which bounds
 /// the memory that this takes.
 ///
 /// A feed is for one program, and within it for one loop.
@@ -26,6 +26,8 @@ public struct Feed: AsyncSequence, Sendable {
 
     let client: ControlClient
     let request: FeedRequest
+    /// The last that the program acknowledged, since it was last told of a loss: see `FeedConnection`.
+    let acknowledged = Locked<HistoryToken?>(nil)
 
     /// - Parameters:
     ///   - consumer: The author under which the program writes, and whose changes it is not told of.
@@ -48,6 +50,11 @@ public struct Feed: AsyncSequence, Sendable {
     /// - Throws: `ControlError` where the daemon refuses, `ControlClient.Unreachable` where this user may not
     ///   use the socket, `CancellationError`.
     public func acknowledge(_ token: HistoryToken) async throws {
+        acknowledged.withLock { $0 = token }
+        try await send(token)
+    }
+
+    func send(_ token: HistoryToken) async throws {
         var pause = ReconnectPause()
         while true {
             do {
@@ -70,9 +77,11 @@ public struct Feed: AsyncSequence, Sendable {
 
     /// Connects when it is made, and ends the connection when it goes.
     public struct Iterator: AsyncIteratorProtocol {
+        private let feed: Feed
         private var items: AsyncThrowingStream<FeedItem, any Error>.Iterator
 
         fileprivate init(_ feed: Feed) {
+            self.feed = feed
             let stream = AsyncThrowingStream<FeedItem, any Error> { continuation in
                 // Not a child of anybody: it ends with the stream, which ends with its iterator.
                 let connecting = Task {
@@ -96,7 +105,10 @@ public struct Feed: AsyncSequence, Sendable {
         /// - Throws: `ControlError` where there is no such feed any more, or the daemon refuses;
         ///   `ControlClient.Unreachable` where this user may not use the socket.
         public mutating func next(isolation actor: isolated (any Actor)?) async throws -> FeedItem? {
-            try await items.next(isolation: actor)
+            let item = try await items.next(isolation: actor)
+            // The numbers may begin anew: what was acknowledged says nothing about what comes.
+            if case .expired? = item { feed.acknowledged.withLock { $0 = nil } }
+            return item
         }
     }
 }

@@ -15,16 +15,34 @@ struct FeedConnection {
             do {
                 var lines = StreamLines()
                 try await feed.client.send(.feed(feed.request)) { bytes in
+                    var again: HistoryToken?
                     for line in lines.take(bytes) {
                         pause = ReconnectPause()
-                        if let item = order.take(try FeedLine(line)) { handOver(item) }
+                        let line = try FeedLine(line)
+                        if let item = order.take(line) {
+                            handOver(item)
+                        } else if let token = acknowledged(line) {
+                            again = token
+                        }
                     }
+                    if let again { try await feed.send(again) }
                 }
                 try await pause.wait()
             } catch {
                 try await pause.wait(after: error)
             }
         }
+    }
+
+    /// What was acknowledged comes again where the daemon has lost its place: its state was removed, or
+    /// restored from a backup. The program will not see it again; it is acknowledged once more in its
+    /// stead, lest the feed's window stays full.
+    private func acknowledged(_ line: FeedLine) -> HistoryToken? {
+        guard case .transaction(let transaction) = line, transaction.isWhole,
+            let last = feed.acknowledged.withLock({ $0 }), last.store == transaction.token.store,
+            transaction.token.number <= last.number
+        else { return nil }
+        return transaction.token
     }
 }
 

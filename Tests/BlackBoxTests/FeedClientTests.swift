@@ -161,6 +161,34 @@ struct FeedClientTests {
         }
     }
 
+    @Test("A Swift program goes on, and hands over nothing again, when the daemon has lost its state")
+    func swiftWithoutState() async throws {
+        try await withWorkbench { bench in
+            try bench.configure(
+                StoreSetup(authors: StoreSetup.feeding(#""name": "live", "window": 4"#)), plugins: [])
+            var daemon = try await bench.startDaemon()
+            try await bench.insert(1...11)
+            let feed = Feed(consumer: "MainApp", context: "live", socketPath: bench.controlSocket)
+            var items = feed.makeAsyncIterator()
+            for number in 1...11 {
+                let item = try #require(try await items.next())
+                #expect(item.token?.number == Int64(number))
+                // The last two are not acknowledged: they come again amid those that are.
+                if number.isMultiple(of: 3) { try await feed.acknowledge(item) }
+            }
+            try await daemon.stop()
+            for state in try bench.stateDatabases() { try await bench.shell("rm -f \(state)*") }
+            daemon = try await bench.startDaemon()
+            try await bench.insert(12...12)
+            let next = try #require(try await items.next())
+            #expect(next.token?.number == 12)
+            try await feed.acknowledge(next)
+            let context = try await bench.report("consumers")["consumers"][0]["contexts"][0]
+            #expect(context["feed"]["behind"].int == 0)
+            try await daemon.stop()
+        }
+    }
+
     @Test("A Swift program is told of what it has lost, and of another store")
     func swiftExpiry() async throws {
         try await withWorkbench { bench in

@@ -142,6 +142,25 @@ import Testing
         #expect(await fetcher.known(after: 0, through: 3) == nil)
     }
 
+    /// Else, when the daemon was killed, what a program then acknowledges would be ahead of its consumer.
+    @Test func aConsumersPlaceIsSavedBeforeItsFeedsAreTold() async throws {
+        let store = try GatekeeperStore()
+        let served = store.served(["Main"], feeds: ["Main": [FeedContext(name: "live")]])
+        try store.write("A", "INSERT INTO t (n) VALUES (1)", "INSERT INTO t (n) VALUES (2)")
+        let state = try StateDatabase.path(
+            folder: store.folder.path, store: HistoryReader(path: store.path).storeID)
+        let saved = Locked<[Int64?]>([])
+        let events = EventLog { event in
+            guard case .cursorMoved = event else { return }
+            let number = try? GatekeeperStore.read(state) {
+                try Int64.fetchOne($0, sql: "SELECT number FROM cursor WHERE consumer = 'Main'")
+            }
+            saved.withLock { $0.append(number) }
+        }
+        try await store.runner(served, [], events).runOnce()
+        #expect(saved.withLock { $0 } == [2])
+    }
+
     @Test func aFeedMovesOverWhatIsNotForIt() async throws {
         let store = try GatekeeperStore()
         let feed = FeedID(consumer: "A", context: "live")

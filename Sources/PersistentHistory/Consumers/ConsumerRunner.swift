@@ -179,10 +179,12 @@ actor ConsumerRunner {
         let unseen = relevant.drop { $0.number <= observed }
         let plan = DeliveryPlan(
             unseen, hooks: set.observers, store: consumer.store, consumer: consumer.author, done: done)
-        // Nobody has been told of anything, and nobody is to be.
+        // Nobody has been told of anything, and nobody is to be. (Feeds are told of what lies behind the
+        // cursor: it is saved before, since what they acknowledge must not be ahead of it after a crash.)
+        let isMerged = !(set.mergers.isEmpty && consumer.contexts.isEmpty && consumer.feeds.isEmpty)
         let isOfConcern =
             !plan.runs.isEmpty || unseen.count < relevant.count || !done.isEmpty
-            || !relevant.isEmpty && !(set.mergers.isEmpty && consumer.contexts.isEmpty)
+            || !relevant.isEmpty && isMerged
         guard isOfConcern else {
             move(to: Cursor(number: batch.end, movedAt: state.clock.wall(), mark: batch.mark))
             return batch.isLast ? try await settled(set) : .more
