@@ -50,6 +50,7 @@ let package = Package(
 
         // epoll and its kin, which Swift does not see either.
         .systemLibrary(name: "CLinux"),
+        // Gives back pages of code that only the start-up needed.
         .target(name: "CMemory"),
         // The Swift runtime's hooks for a program that runs its tasks itself.
         .target(name: "CTaskHooks"),
@@ -76,9 +77,8 @@ let package = Package(
         .target(
             name: "HistoryDaemon",
             dependencies: [
-                "PersistentHistory", "HistoryConfiguration", "HistoryPlugins", "HistoryControl", "CSystemd",
-                "CMemory",
-                logging, lifecycle,
+                "PersistentHistory", "HistoryConfiguration", "HistoryPlugins", "HistoryControl", "CMemory",
+                "CSystemd", logging, lifecycle,
             ] + nio,
             swiftSettings: strict),
 

@@ -297,12 +297,6 @@ public actor CoprocessPlugin: HookEndpoint, Service {
         let (stream, continuation) = AsyncStream<Never>.makeStream()
         pause = continuation
         defer { pause = nil }
-        await withTaskGroup(of: Void.self) { group in
-            group.addTask { for await _ in stream {} }
-            // It throws only when it is cancelled, and then the time does not matter any more.
-            group.addTask { try? await Task.sleep(for: duration, clock: .loop) }
-            await group.next()
-            group.cancelAll()
-        }
+        await wait(atMost: duration) { for await _ in stream {} }
     }
 }

@@ -98,7 +98,7 @@ import Testing
         try #require(pipe(&ends) == 0)
         defer { close(ends[1]) }
         let reading = try Descriptor(adopting: ends[0], for: .reading)
-        await reading.wait(atMost: .milliseconds(20))
+        await wait(atMost: .milliseconds(20)) { _ = await reading.wait() }
         reading.close()
         #expect(await reading.wait() == false)
     }

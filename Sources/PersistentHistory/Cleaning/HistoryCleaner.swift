@@ -39,6 +39,20 @@ public struct HistoryCleaner: Sendable {
         through limit: Int64, shouldStop: @Sendable () -> Bool = { false }
     ) async throws -> Outcome {
         let queue = try StoreConnection.open(path, .write, patience: 0)
+        do {
+            let outcome = try await clean(queue, through: limit, shouldStop)
+            try HistoryError.translating(path) { try queue.end() }
+            return outcome
+        } catch {
+            // What failed first is what is told.
+            try? queue.end()
+            throw error
+        }
+    }
+
+    private func clean(
+        _ queue: DatabaseQueue, through limit: Int64, _ shouldStop: @Sendable () -> Bool
+    ) async throws -> Outcome {
         try access(queue) { db in
             let isLog = try String.fetchOne(db, sql: "PRAGMA journal_mode") == "wal"
             // In a write-ahead log, to lose the last steps in a power failure harms nothing; and the
@@ -50,7 +64,7 @@ public struct HistoryCleaner: Sendable {
             return Step(done: step.deleted, isLast: step.isLast, newest: step.newest)
         }
         let givenBack = deleted > 0 ? try await giveBack(queue, shouldStop) : 0
-        let outcome = try access(queue) { db in
+        return try access(queue) { db in
             let header = try HistoryHeader(db)
             let free = try Int64.fetchOne(
                 db, sql: "SELECT freelist_count * page_size FROM pragma_freelist_count, pragma_page_size")
@@ -58,8 +72,6 @@ public struct HistoryCleaner: Sendable {
                 deleted: deleted, floor: HistoryToken(store: header.storeID, number: header.floor),
                 givenBack: givenBack, free: free ?? 0)
         }
-        try HistoryError.translating(path) { try queue.end() }
-        return outcome
     }
 
     /// Gives free pages back to the file system where the store allows it without a lock of its

@@ -33,7 +33,17 @@ public final class HistoryReader: Sendable {
     public init(path: String, patience: Double = 5) throws {
         self.path = path
         queue = try StoreConnection.open(path, .read, patience: patience)
-        (storeID, encoding) = try HistoryError.translating(path) { [queue] in
+        do {
+            (storeID, encoding) = try Self.prepare(queue, path)
+        } catch {
+            // What failed first is what is told.
+            try? queue.end()
+            throw error
+        }
+    }
+
+    private static func prepare(_ queue: DatabaseQueue, _ path: String) throws -> (StoreID, StoreEncoding) {
+        try HistoryError.translating(path) {
             try queue.read { db in
                 // What it reads it reads once; there may be a thousand of it.
                 try db.execute(sql: "PRAGMA cache_size = -256")

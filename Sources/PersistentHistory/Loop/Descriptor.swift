@@ -96,17 +96,6 @@ package final class Descriptor: Sendable {
         return state.withLock { !$0.isExpired && !$0.isClosed }
     }
 
-    /// Waits for the next edge, but no longer than some time.
-    func wait(atMost duration: Duration) async {
-        await withTaskGroup(of: Void.self) { group in
-            group.addTask { _ = await self.wait() }
-            // Only its end is of interest, by whatever it comes.
-            group.addTask { try? await Task.sleep(for: duration, clock: .loop) }
-            await group.next()
-            group.cancelAll()
-        }
-    }
-
     /// Reads what is there, waiting until something is.
     ///
     /// - Returns: 0 at the end of the file, after `expire`, and where the task is cancelled.
@@ -135,8 +124,7 @@ package final class Descriptor: Sendable {
     ///
     /// - Returns: how many bytes.
     package func writeNow(_ bytes: [UInt8]) throws(SystemError) -> Int {
-        switch try attempt("write", { bytes.withUnsafeBytes { Glibc.write(number, $0.baseAddress, $0.count) } })
-        {
+        switch try attemptWrite(bytes[...]) {
         case .closed, .wouldBlock: 0
         case .done(let count): count
         }
@@ -148,9 +136,7 @@ package final class Descriptor: Sendable {
     package func write(_ bytes: [UInt8]) async throws(SystemError) -> Bool {
         var rest = bytes[...]
         while !rest.isEmpty {
-            switch try attempt(
-                "write", { rest.withUnsafeBytes { Glibc.write(number, $0.baseAddress, $0.count) } })
-            {
+            switch try attemptWrite(rest) {
             case .closed: return false
             case .done(let count): rest = rest.dropFirst(count)
             case .wouldBlock: guard await wait() else { return false }
@@ -163,6 +149,10 @@ package final class Descriptor: Sendable {
         case done(Int)
         case wouldBlock
         case closed
+    }
+
+    private func attemptWrite(_ bytes: ArraySlice<UInt8>) throws(SystemError) -> Attempt {
+        try attempt("write") { bytes.withUnsafeBytes { Glibc.write(number, $0.baseAddress, $0.count) } }
     }
 
     /// Under the lock, so that the number is not closed, and given to another, in between.

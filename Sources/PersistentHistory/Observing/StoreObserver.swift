@@ -156,7 +156,7 @@ extension StoreObserver {
                 if isSettled {
                     _ = await inotify.descriptor.wait()
                 } else {
-                    await inotify.descriptor.wait(atMost: Self.retryInterval)
+                    await wait(atMost: Self.retryInterval) { [inotify] in _ = await inotify.descriptor.wait() }
                 }
             }
             return nil

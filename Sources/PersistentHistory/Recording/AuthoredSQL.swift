@@ -20,10 +20,9 @@ public enum AuthoredSQL {
         _ sql: String, on path: String, author: String, context: String? = nil,
         row: ([[UInt8]?]) throws -> Void = { _ in }
     ) throws -> HistoryToken? {
-        let queue = try StoreConnection.open(path, .write)
-        return try HistoryError.translating(path) {
+        try StoreConnection.withConnection(to: path, .write) { queue in
             try queue.writeWithoutTransaction { db in
-                guard try db.tableExists("historyd_store") else { throw HistoryError.notTracked }
+                guard try RecordingFormat.isThere(db) else { throw HistoryError.notTracked }
                 try declare(author, context, db)
                 // No connection is handed back with a transaction open, whatever happens.
                 defer {

@@ -21,10 +21,9 @@ public struct StoreDescription: Sendable, Equatable {
 
     /// - Throws: `HistoryError`.
     public init(path: String) throws {
-        let queue = try StoreConnection.open(path, .read)
-        self = try HistoryError.translating(path) {
+        self = try StoreConnection.withConnection(to: path, .read) { queue in
             try queue.read { db in
-                guard try db.tableExists("historyd_store") else { throw HistoryError.notTracked }
+                guard try RecordingFormat.isThere(db) else { throw HistoryError.notTracked }
                 return try StoreDescription(db)
             }
         }

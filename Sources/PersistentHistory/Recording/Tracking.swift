@@ -67,8 +67,7 @@ public enum Tracking {
     ///
     /// - Throws: `HistoryError`.
     public static func tables(of path: String) throws -> [String: [String]] {
-        let queue = try StoreConnection.open(path, .read)
-        return try HistoryError.translating(path) {
+        try StoreConnection.withConnection(to: path, .read) { queue in
             try queue.read { db in
                 var tables: [String: [String]] = [:]
                 for name in try Plan.ordinaryTables(db) {

@@ -16,10 +16,9 @@ extension Tracking {
     public static func untrack(_ path: String, _ entities: [String]? = nil, purging: Bool = false) throws
         -> [String]
     {
-        let queue = try StoreConnection.open(path, .write)
-        return try HistoryError.translating(path) {
+        try StoreConnection.withConnection(to: path, .write) { queue in
             try queue.inTransaction(.immediate) { db in
-                guard try db.tableExists("historyd_store") else { throw HistoryError.notTracked }
+                guard try RecordingFormat.isThere(db) else { throw HistoryError.notTracked }
                 let catalog = try EntityCatalog(db)
                 let chosen = try entities.map { try choose($0, from: catalog) } ?? Array(catalog.tracked.values)
                 for entity in chosen { try Plan.removeTriggers(entity, db) }

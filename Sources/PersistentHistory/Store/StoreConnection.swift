@@ -59,7 +59,7 @@ enum StoreConnection {
         } catch let error as DatabaseError where error.extendedResultCode == .SQLITE_READONLY_ROLLBACK {
             let queue = try DatabaseQueue(path: path)
             try queue.read { db in _ = try Int.fetchOne(db, sql: "PRAGMA schema_version") }
-            try queue.close()
+            try queue.end()
             return try read()
         }
     }
