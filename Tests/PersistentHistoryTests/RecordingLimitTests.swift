@@ -81,6 +81,23 @@ import Testing
         #expect(try changes(store) == ["insert integer(1)", "delete integer(1)", "insert integer(2)"])
     }
 
+    /// So with what another REAL column of such a table gives to an UPSERT.
+    @Test func aRealBesideAVirtualColumnInAKey() throws {
+        let folder = try TemporaryFolder(inMemory: true)
+        let store = try store(
+            "CREATE TABLE t (a, v AS (1) VIRTUAL, r REAL, PRIMARY KEY (a, r)) WITHOUT ROWID", folder)
+        try Tracking.track(store.path, ["t": nil])
+        try store.write { db in
+            try db.execute(
+                sql: """
+                    INSERT INTO t (a, r) VALUES (1, 1.0);
+                    INSERT INTO t (a, r) VALUES (1.0, 1.0) ON CONFLICT DO UPDATE SET a = excluded.r
+                    """)
+            #expect(try String.fetchOne(db, sql: "SELECT typeof(a) FROM t") == "integer")
+        }
+        #expect(try changes(store) == ["insert integer(1)", "delete integer(1)", "insert integer(1)"])
+    }
+
     /// For SQLite's own actions all rows of a table named so refer to each other.
     @Test(arguments: ["old", "t"])
     func aTableNamedOld(name: String) throws {

@@ -46,8 +46,9 @@ struct TableSchema: Sendable {
     let hasBeforeTriggers: Bool
     /// Whether foreign keys lead from the table back to it, so that removing a row may remove others.
     let refersToItself: Bool
-    /// Whether any table of the store has a virtual generated column with a REAL affinity.
-    let storeHasVirtualReals: Bool
+    /// Whether any table of the store has both virtual and REAL columns: what such a REAL column gives,
+    /// SQLite may store as an integer where triggers see a real.
+    let storeHasUnseenIntegers: Bool
 
     /// Reads a table by its name, which SQLite takes in any case.
     ///
@@ -138,17 +139,18 @@ struct TableSchema: Sendable {
                     SELECT 1 FROM descendants WHERE name = lower(?1)
                     """,
                 arguments: [found]) != nil
-        storeHasVirtualReals = try Self.hasVirtualReals(db)
+        storeHasUnseenIntegers = try Self.hasUnseenIntegers(db)
     }
 
     /// REAL, FLOAT and DOUBLE, by the rules of https://www.sqlite.org/datatype3.html.
-    private static func hasVirtualReals(_ db: Database) throws -> Bool {
+    private static func hasUnseenIntegers(_ db: Database) throws -> Bool {
         try Int.fetchOne(
             db,
             sql: """
                 SELECT 1 FROM main.sqlite_schema s, pragma_table_xinfo(s.name) c
                 WHERE s.type = 'table' AND s.rootpage > 0 AND s.sql LIKE '%AS%(%' AND c.hidden = 2
-                AND (c.type LIKE '%REAL%' OR c.type LIKE '%FLOA%' OR c.type LIKE '%DOUB%') LIMIT 1
+                AND EXISTS (SELECT 1 FROM pragma_table_xinfo(s.name) r
+                    WHERE r.type LIKE '%REAL%' OR r.type LIKE '%FLOA%' OR r.type LIKE '%DOUB%') LIMIT 1
                 """) != nil
     }
 

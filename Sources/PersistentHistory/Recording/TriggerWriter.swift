@@ -126,10 +126,10 @@ struct TriggerWriter {
         }
     }
 
-    /// NEW's identity once it is written. A value out of a virtual REAL column is a real in NEW, and may
-    /// be an integer in the row; so where there are such columns the row itself is asked.
+    /// NEW's identity once it is written. A value out of a REAL column of a table with virtual ones is a real
+    /// in NEW, and may be an integer in the row; so where there are such columns the row itself is asked.
     var keyOfNew: String {
-        guard table.storeHasVirtualReals, !table.keyIsRowid, entity.key != .rowid else { return key("NEW") }
+        guard table.storeHasUnseenIntegers, !table.keyIsRowid, entity.key != .rowid else { return key("NEW") }
         let isNew =
             table.rowid.map { _ in "\(rowid(row)) = \(rowid("NEW"))" }
             ?? table.primaryKey.map { "\(column(row, $0)) = \(column("NEW", $0))" }.joined(separator: " AND ")

@@ -131,6 +131,17 @@ struct Oracle {
         return objects
     }
 
+    /// Transactions without what they did to a table.
+    func leaveOut(_ table: String, of transactions: [HistoryTransaction]) -> [HistoryTransaction] {
+        transactions.compactMap { transaction in
+            let rest = transaction.changes.filter { names.table($0.entity.name) != table }
+            if rest.isEmpty { return nil }
+            return HistoryTransaction(
+                token: transaction.token, author: transaction.author, context: transaction.context,
+                processID: transaction.processID, timestamp: transaction.timestamp, changes: rest)
+        }
+    }
+
     func key(_ change: HistoryChange) -> ObjectKey {
         ObjectKey(
             table: names.table(change.entity.name), isRowid: change.objectID.isRowID,

@@ -37,12 +37,13 @@ extension Run {
         }
     }
 
-    /// The rows that go with a table are no changes; what foreign keys do to others is.
+    /// The rows that go with a table are no changes; what foreign keys do to others is, and what one to the
+    /// table itself does to them before they go may be.
     private mutating func leaveOut(_ table: String) throws {
         shapes.removeAll { $0.name == table }
         snapshot = snapshot.without(table)
         objects = objects.filter { $0.table != table }
-        try compare([SQL("DROP TABLE \(table)")], by: authors[.plain])
+        try compare([SQL("DROP TABLE \(table)")], by: authors[.plain], dropping: table)
     }
 
     /// - Returns: Whether SQLite allowed it.
