@@ -4,7 +4,8 @@ import Testing
 /// A history of any length is read in the same memory.
 @Suite(.enabled(if: Python.isThere, "needs \(Python.path) with sqlite3"), .timeLimit(.minutes(10)))
 struct CtlMemoryTests {
-    @Test(.disabled(if: Sanitizers.watchMemory, "the address sanitizer keeps what was freed"))
+    @Test(
+        .disabled(if: Sanitizers.watchMemory || Sanitizers.watchThreads, "sanitizers take memory of their own"))
     func aLongHistoryIsReadInTheMemoryOfAShortOne() async throws {
         let store = try await CtlStore("CREATE TABLE t (id INTEGER PRIMARY KEY, a);", tracking: ["t"])
         // Written as the triggers write it, or this would take minutes.

@@ -21,11 +21,9 @@ struct IdleTests {
             try await bench.calls(4, of: daemon)
             // What follows the last call: the merge, the cursor, the cleanup.
             try await daemon.quiet()
-            let switches = Processes.switches(daemon.processID)
             let time = Processes.processorTime(daemon.processID)
             let descriptors = Processes.descriptors(daemon.processID)
-            try await observe(for: .seconds(3))
-            #expect(Processes.switches(daemon.processID) - switches <= 2)
+            #expect(try await daemon.wakeUps(in: .seconds(3)) <= 2)
             #expect(Processes.processorTime(daemon.processID) - time <= .milliseconds(20))
             #expect(Processes.descriptors(daemon.processID) == descriptors)
 
@@ -51,9 +49,7 @@ struct IdleTests {
                 Processes.sockets(daemon.processID, bench.controlSocket) >= 2
             }
             try await daemon.quiet()
-            let switches = Processes.switches(daemon.processID)
-            try await observe(for: .seconds(3))
-            #expect(Processes.switches(daemon.processID) - switches <= 2)
+            #expect(try await daemon.wakeUps(in: .seconds(3)) <= 2)
             try await bench.steer("resume")
             #expect(try await waiting.succeed() == "\(token)\n")
             _ = try await bench.commit("INSERT INTO person (id) VALUES (2)")

@@ -94,9 +94,7 @@ struct StoreTroubleTests {
             }
             // Looking at it is not what it hears of next.
             try await daemon.quiet()
-            let switches = Processes.switches(daemon.processID)
-            try await observe(for: .seconds(2))
-            #expect(Processes.switches(daemon.processID) - switches <= 8)
+            #expect(try await daemon.wakeUps(in: .seconds(2)) <= 8)
             #expect(
                 daemon.problems(bench) == [
                     #"error: Store "contacts" can not be used. The store is not tracked. `historyctl track STORE ENTITY…` begins. event=storeLost"#
@@ -117,9 +115,7 @@ struct StoreTroubleTests {
             let daemon = try await bench.startDaemon()
             try await daemon.sparing()
             try await daemon.quiet()
-            let switches = Processes.switches(daemon.processID)
-            try await observe(for: .seconds(2))
-            #expect(Processes.switches(daemon.processID) - switches <= 8)
+            #expect(try await daemon.wakeUps(in: .seconds(2)) <= 8)
             #expect(
                 daemon.problems(bench) == [
                     #"error: Store "contacts" can not be used. There is no table "later" in the store. Names are those of ordinary tables; `sqlite3 STORE .tables` lists them. event=storeLost"#
