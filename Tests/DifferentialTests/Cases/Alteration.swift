@@ -54,6 +54,9 @@ struct AlterationGenerator {
     /// Names of the rowid that columns took from it. When such a column is renamed, the triggers that hear of
     /// an update by that name go with it.
     private var taken: Set<String> = []
+    /// A column has had the name by which triggers know a rowid, and may have it no more: they still know it by
+    /// another.
+    private var hadFirstName = false
 
     init(dice: Dice, tables: [TableModel], schema: [SQL]) {
         self.dice = dice
@@ -84,6 +87,7 @@ struct AlterationGenerator {
             return .addColumn(table: table.name, column: added.name, definition: definition)
         case 4...6 where !taken.contains(column.name):
             let name = newName("renamed", in: table)
+            hadFirstName = hadFirstName || column.name == "_rowid_"
             tables[index].rename(column.name, to: name)
             return .renameColumn(table: table.name, from: column.name, to: name)
         case 7 where table.writable.contains { $0.name != column.name }:
@@ -107,9 +111,10 @@ struct AlterationGenerator {
             return .makeAnew(table: table.name, create: origin.create)
         }
     }
+
     /// Also one that takes a name of the rowid from it; where `_rowid_` is taken, triggers know it by the others.
     private mutating func newName(_ prefix: String, in table: TableModel) -> String {
-        let isFree = !table.columns.contains { $0.name == "_rowid_" }
+        let isFree = !hadFirstName && !table.columns.contains { $0.name == "_rowid_" }
         guard isFree, dice.once(in: 6) else { return "\(prefix) \(number)" }
         let name = dice.one(of: ["rowid", "OID"])
         taken.insert(name)
