@@ -1,26 +1,3 @@
-internal import FoundationEssentials
-
-/// Who is served: an author that takes part in a store, with its contexts.
-public struct Consumer: Sendable {
-    /// The store's configured name.
-    public let store: String
-    public let author: String
-    public let rule: DeliveryRule
-    public let contexts: [ReplicaContext]
-    public let feeds: [FeedContext]
-
-    public init(
-        store: String, author: String, rule: DeliveryRule, contexts: [ReplicaContext] = [],
-        feeds: [FeedContext] = []
-    ) {
-        self.store = store
-        self.author = author
-        self.rule = rule
-        self.contexts = contexts
-        self.feeds = feeds
-    }
-}
-
 /// Takes one consumer from its cursor to the end of the history: fetch, observers, merge hooks,
 /// default merge, cursor; again and again until it is level.
 ///
@@ -422,20 +399,5 @@ actor ConsumerRunner {
         reporter.report(
             .cursorMoved(consumer: consumer.author, to: HistoryToken(store: storeID, number: number)))
         if !consumer.feeds.isEmpty { seats.ring(consumer: consumer.author) }
-    }
-}
-
-/// Growing pauses for what heals itself: a lock, a full disk.
-enum Backoff {
-    /// 50 ms, doubled with each failure, at most 30 s.
-    static func delay(afterFailures failures: Int) -> Duration {
-        min(.milliseconds(50) * (1 << min(max(failures - 1, 0), 16)), .seconds(30))
-    }
-}
-
-extension HistoryTimestamp {
-    /// The wall clock, to the millisecond.
-    public static var now: HistoryTimestamp {
-        HistoryTimestamp(milliseconds: Int64((Date.now.timeIntervalSince1970 * 1000).rounded(.down)))
     }
 }

@@ -1,3 +1,5 @@
+internal import FoundationEssentials
+
 /// A point in time in milliseconds since 1970-01-01T00:00:00Z, as transactions carry it.
 ///
 /// It is shown to people and compared with durations; it never orders anything (tokens do).
@@ -5,6 +7,11 @@ public struct HistoryTimestamp: Hashable, Comparable, Sendable, CustomStringConv
     public let milliseconds: Int64
 
     public init(milliseconds: Int64) { self.milliseconds = milliseconds }
+
+    /// The wall clock, to the millisecond.
+    public static var now: HistoryTimestamp {
+        HistoryTimestamp(milliseconds: Int64((Date.now.timeIntervalSince1970 * 1000).rounded(.down)))
+    }
 
     public static func < (a: Self, b: Self) -> Bool { a.milliseconds < b.milliseconds }
 
