@@ -7,8 +7,8 @@ extension StateDatabase {
     ///
     /// - Parameter expiry: Nil where nothing is lost.
     public func beginAnew(_ consumer: String, _ expiry: Expiry?, at number: Int64) throws {
-        unsaved.withLock { $0[consumer] = nil }
         try access { db in
+            unsaved.withLock { $0[consumer] = nil }
             try db.inTransaction {
                 try save(Cursor(number: number, movedAt: clock.wall()), of: consumer, db)
                 try db.execute(sql: "DELETE FROM fetched WHERE consumer = ?", arguments: [consumer])
