@@ -100,6 +100,9 @@ public final class HistoryReader: Sendable {
     /// What a look at the store finds.
     struct Look: Sendable {
         let batch: HistoryBatch
+        /// Where the history ended, with its mark: beyond a batch that is not the last.
+        let end: Int64
+        let mark: String?
         /// Another one after each change of the schema (https://www.sqlite.org/pragma.html#pragma_schema_version).
         let schemaVersion: Int64
     }
@@ -107,13 +110,23 @@ public final class HistoryReader: Sendable {
     /// Reads what came after a place, and all that it takes to know that it really follows it, in one transaction.
     ///
     /// - Parameter mark: Of the place, where it is known; see `HistoryBatch.mark`.
+    /// - Returns: A batch of nothing, and not the last, where the history after the place was deleted meanwhile:
+    ///   whoever has not had it finds out by himself.
     /// - Throws: `HistoryError`; with `.tokenAhead` where another change stands there.
     func look(after number: Int64, mark: String?) throws -> Look {
         try read { db in
             let header = try HistoryHeader(db, markAt: number)
             if header.isReplaced(mark) { throw ahead(number) }
+            let newest = max(header.newest, header.floor)
+            let isDeleted = header.storeID == storeID && number < header.floor
+            let batch =
+                isDeleted
+                ? HistoryBatch(transactions: [], end: newest, isLast: false, mark: nil)
+                : try batch(db, header, after: number)
+            let mark = batch.isLast ? batch.mark : try HistoryHeader(db, markAt: newest).mark
             return Look(
-                batch: try batch(db, header, after: number), schemaVersion: try Self.schemaVersion(db))
+                batch: batch, end: batch.isLast ? batch.end : newest, mark: mark,
+                schemaVersion: try Self.schemaVersion(db))
         }
     }
 
