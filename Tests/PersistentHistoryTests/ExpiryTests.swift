@@ -63,6 +63,22 @@ import Testing
             letters.first?.call.contains(#""reason":"expired","lost":"\#(id):1","after":"\#(id):2"}"#) == true)
     }
 
+    @Test("A call that is given up once more after a new start is the same dead letter")
+    func oneDeadLetter() async throws {
+        let store = try GatekeeperStore()
+        try store.write("A", "INSERT INTO t VALUES (1, 1)")
+        let broken = Listener { _, _ in true }
+        let hooks = [broken.observer("p/skipped", then: .skip), broken.observer("p/held")]
+        for starts in 1...3 {
+            let stop = StopSignal()
+            let events = EventLog { if case .hookHeld = $0 { stop.request() } }
+            try await store.runner(store.served(["Main"]), hooks, events, stop: stop).runOnce()
+            let letters = try store.state().deadLetters()
+            #expect(letters.map(\.hook) == ["p/skipped"])
+            #expect(letters.map(\.attempts) == [starts])
+        }
+    }
+
     @Test("A consumer that is new after a cleanup is told where history begins; before one, it need not be")
     func late() async throws {
         let store = try await expired()

@@ -66,6 +66,7 @@ public final class StateDatabase: Sendable {
                             id INTEGER PRIMARY KEY AUTOINCREMENT, consumer TEXT NOT NULL, hook TEXT NOT NULL,
                             delivery TEXT NOT NULL, reason TEXT NOT NULL, attempts INTEGER NOT NULL,
                             call TEXT NOT NULL, kept_at INTEGER NOT NULL);
+                        CREATE INDEX IF NOT EXISTS dead_letter_delivery ON dead_letter (delivery);
                         """ + Self.feedTables)
             }
             servedBefore = try queue.read { db in
