@@ -205,10 +205,10 @@ actor ConsumerRunner {
 
         if let finished {
             if let last = finished.last, last.number > cursor {
-                pending = PendingMerge(finished, end: last.number)
+                pending = PendingMerge(finished, after: cursor, end: last.number)
             }
         } else {
-            pending = PendingMerge(relevant, end: batch.end)
+            pending = PendingMerge(relevant, after: cursor, end: batch.end)
         }
         if pending != nil, case .retry(let delay) = try await merge(set) { return .retry(after: delay) }
         if let next = outcome.next {
