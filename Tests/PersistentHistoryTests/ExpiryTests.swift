@@ -134,4 +134,37 @@ import Testing
         try await store.serve(served, [listener.observer()])
         #expect(listener.all().last == "insert t 55")
     }
+
+    /// Puts a backup in the store's place, and writes some transactions.
+    private func restore(_ backup: String, _ store: GatekeeperStore, _ scripts: String...) throws {
+        for suffix in ["-wal", "-shm"] { unlink(store.path + suffix) }
+        try FileManager.default.removeItem(atPath: store.path)
+        try FileManager.default.copyItem(atPath: backup, toPath: store.path)
+        for script in scripts { try store.write("B", script) }
+    }
+
+    @Test("Restored while a hook holds in the middle of a batch, and then once more, it is told of each")
+    func restoredTwice() async throws {
+        let store = try GatekeeperStore()
+        let served = store.served(["Main"])
+        try store.write("A", "INSERT INTO t VALUES (1, 1)")
+        let backup = store.folder.file("backup.sqlite")
+        try await DatabaseQueue(path: store.path).vacuum(into: backup)
+        try store.write("A", "INSERT INTO t VALUES (2, 2)", "INSERT INTO t VALUES (3, 3)")
+        let holding = Listener { line, _ in line == "insert t 3" }
+        let stop = StopSignal()
+        let events = EventLog { if case .hookHeld = $0 { stop.request() } }
+        try await store.runner(served, [holding.observer()], events, stop: stop).runOnce()
+        #expect(try store.cursor("Main") == 2)
+
+        let listener = Listener()
+        try restore(backup, store, "INSERT INTO t VALUES (22, 22)", "INSERT INTO t VALUES (33, 33)")
+        try await store.serve(served, [listener.observer()])
+        #expect(listener.all() == ["restored 2 > 3"])
+        try restore(
+            backup, store, "INSERT INTO t VALUES (222, 0)", "INSERT INTO t VALUES (333, 0)",
+            "INSERT INTO t VALUES (444, 0)")
+        try await store.serve(served, [listener.observer()])
+        #expect(listener.all() == ["restored 2 > 3", "restored 3 > 4"])
+    }
 }

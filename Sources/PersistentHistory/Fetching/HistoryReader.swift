@@ -97,6 +97,20 @@ public final class HistoryReader: Sendable {
         try read { db in try HistoryHeader(db, markAt: number).isReplaced(mark) }
     }
 
+    /// What tells a place in a batch that was read from one of its number in a store that was restored; see
+    /// `HistoryBatch.mark`.
+    ///
+    /// - Throws: `HistoryError`; with `.tokenAhead` where the store was restored since.
+    func mark(at number: Int64, in batch: HistoryBatch?) throws -> String? {
+        if let batch, batch.end == number { return batch.mark }
+        return try read { db in
+            if let batch, try HistoryHeader(db, markAt: batch.end).isReplaced(batch.mark) {
+                throw ahead(batch.end)
+            }
+            return try HistoryHeader(db, markAt: number).mark
+        }
+    }
+
     /// What a look at the store finds.
     struct Look: Sendable {
         let batch: HistoryBatch
