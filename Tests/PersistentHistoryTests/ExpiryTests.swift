@@ -167,4 +167,25 @@ import Testing
         try await store.serve(served, [listener.observer()])
         #expect(listener.all() == ["restored 2 > 3", "restored 3 > 4"])
     }
+
+    @Test(
+        "A batch that was not finished before the store was restored cuts no transaction of the other history")
+    func restoredUnderABatch() async throws {
+        let store = try GatekeeperStore()
+        let served = store.served(["Main"])
+        try store.write("A", "INSERT INTO t VALUES (1, 1)")
+        try await store.serve(served)
+        let backup = store.folder.file("backup.sqlite")
+        try await DatabaseQueue(path: store.path).vacuum(into: backup)
+        try store.write(nil, "INSERT INTO t VALUES (2, 2), (3, 3)")
+        let holding = Listener { _, _ in true }
+        let stop = StopSignal()
+        let events = EventLog { if case .hookHeld = $0 { stop.request() } }
+        try await store.runner(served, [holding.observer()], events, stop: stop).runOnce()
+
+        let listener = Listener()
+        try restore(backup, store, "INSERT INTO t VALUES (22, 0), (33, 0), (44, 0), (55, 0)")
+        try await store.serve(served, [listener.observer()])
+        #expect(listener.all() == ["insert t 22 33 44 55"])
+    }
 }
