@@ -150,6 +150,8 @@ actor Engine {
         ledger.keepOnly(hooks: hooks, stores: names, consumers: Set(consumers))
         surroundings.status.withLock { $0.keepOnly(stores: names, hooks: hooks) }
         for passes in held { passes.release(by: .reload) }
+        // What failed may be another now, or gone.
+        for store in stores { store.control.passes.tryNow() }
         return difference
     }
 
