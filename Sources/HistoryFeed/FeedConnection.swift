@@ -19,7 +19,7 @@ struct FeedConnection {
                     for line in lines.take(bytes) {
                         pause = ReconnectPause()
                         let line = try FeedLine(line)
-                        if let item = order.take(line) {
+                        if let item = order.take(line, acknowledged: feed.acknowledged.withLock { $0 }) {
                             handOver(item)
                         } else if let token = acknowledged(line) {
                             again = token
@@ -53,12 +53,16 @@ struct FeedOrder {
     private var last: HistoryToken?
     private var expiry: FeedExpiry?
 
-    mutating func take(_ line: FeedLine) -> FeedItem? {
+    /// - Parameter acknowledged: The last that the program acknowledged, since it was last told of a loss.
+    mutating func take(_ line: FeedLine, acknowledged: HistoryToken? = nil) -> FeedItem? {
         switch line {
         case .begins(let token):
             guard let last, last.store != token.store else { return nil }
             return take(FeedExpiry(reason: .replaced, lost: last, after: token))
-        case .expired(let expiry): return take(expiry)
+        case .expired(let expiry):
+            // Where something after it was acknowledged, the same has happened once more.
+            if let acknowledged, acknowledged.number > expiry.after.number { self.expiry = nil }
+            return take(expiry)
         case .transaction(let transaction):
             if let last, transaction.token.store == last.store, transaction.token.number <= last.number {
                 return nil

@@ -196,6 +196,32 @@ struct RunTimeHookTests {
         }
     }
 
+    @Test(
+        "Who waits for a hook that fails goes on as soon as it is gone, and who waits for him who is gone is told"
+    )
+    func gone() async throws {
+        try await withWorkbench { bench in
+            let stuck = PluginSetup(more: #""retry": {"attempts": 1, "maximumDelay": "1h"}"#)
+            try bench.configure(StoreSetup(authors: StoreSetup.named("MainApp", "Second")), plugins: [stuck])
+            let daemon = try await bench.startDaemon()
+            try bench.misbehave("refuse", "all")
+            let token = try await bench.commit("INSERT INTO person (id) VALUES (1)")
+            try await daemon.logged("event=hookHeld", times: 2)
+            let waiting = try bench.startCtl(["wait", "--consumer", "Second", "--token", token])
+            try await daemon.quiet()
+            try bench.configure(StoreSetup(authors: StoreSetup.named("MainApp")), plugins: [stuck])
+            try await bench.steer("reload")
+            #expect(try await waiting.end() == .exited(66), "\(waiting.errors)")
+            #expect(waiting.errors.contains("There is no consumer \"Second\""))
+
+            try await daemon.logged("event=hookHeld", times: 3)
+            let hook = try await bench.report("hooks", "list")["hooks"][0]["id"].text ?? ""
+            try await bench.steer("hooks", "remove", hook)
+            try await bench.steer("wait", "--consumer", "MainApp", "--token", token, "--timeout", "60s")
+            try await daemon.stop()
+        }
+    }
+
     @Test("A hook that fails is listed with its last error, and how often it failed")
     func lastError() async throws {
         try await withWorkbench { bench in

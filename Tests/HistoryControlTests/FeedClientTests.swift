@@ -92,6 +92,22 @@ import Testing
             ]) == ["1", "3", "5", "5", "5", "expired s:9", "12", "13", "restored s:2", "3", "4"])
     }
 
+    /// A store that is restored from one backup again and again, and written to as often each time.
+    @Test func tellsOfTheSameLossOnceMoreWhenItHappensOnceMore() {
+        let restored = FeedLine.expired(FeedExpiry(reason: .restored, lost: token(5), after: token(2)))
+        var order = FeedOrder()
+        #expect(order.take(transaction(5), acknowledged: token(4)) != nil)
+        #expect(order.take(restored, acknowledged: token(5)) != nil)
+        #expect(order.take(transaction(3), acknowledged: nil) != nil)
+        // It was only not acknowledged yet.
+        #expect(order.take(restored, acknowledged: nil) == nil)
+        #expect(order.take(restored, acknowledged: token(2)) == nil)
+        #expect(order.take(transaction(3), acknowledged: token(2)) == nil)
+        #expect(order.take(transaction(5), acknowledged: token(2)) != nil)
+        #expect(order.take(restored, acknowledged: token(5)) != nil)
+        #expect(order.take(transaction(3), acknowledged: nil) != nil)
+    }
+
     @Test func tellsThatTheStoreIsAnother() {
         #expect(
             items([

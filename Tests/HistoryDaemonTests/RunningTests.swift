@@ -189,6 +189,19 @@ private struct Sitter: Service {
         }
     }
 
+    @Test func nobodyWaitsForWhoIsServedNoMore() async throws {
+        let ledger = Ledger()
+        let isLooked = StopSignal()
+        async let reached = ledger.wait(at: Self.place) { state -> Int64? in
+            isLooked.request()
+            return nil
+        }
+        await isLooked.wait()
+        ledger.keepOnly(hooks: [], stores: ["contacts"], consumers: [.init(store: "contacts", consumer: "B")])
+        #expect(await reached == nil)
+        #expect(await ledger.wait(at: Self.place) { state -> Int64? in nil } == nil)
+    }
+
     @Test func aFailureStaysUntilItIsOver() {
         let ledger = Ledger()
         let reporter = LedgerReporter(ledger: ledger, store: "contacts")
@@ -206,7 +219,7 @@ private struct Sitter: Service {
         reporter.report(.cursorMoved(consumer: "A", to: Self.token(1)))
         #expect(now() == nil)
         #expect(ledger.figures(of: "p/h").lastError?.reason == "no", "the last error is remembered")
-        ledger.keepOnly(hooks: [], stores: [])
+        ledger.keepOnly(hooks: [], stores: [], consumers: [])
         #expect(ledger.figures(of: "p/h").failures == 0)
         #expect(ledger.consumer(Self.place).cursor == nil)
     }

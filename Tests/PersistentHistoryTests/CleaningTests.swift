@@ -149,6 +149,14 @@ import Testing
         // Nobody has a place yet.
         #expect(await !turns.cleanIfDue())
         #expect(try state.cleaning().at == nil)
+        // It ends before all is deleted.
+        try state.save(Cursor(number: 2, movedAt: .now), of: "Main")
+        let stop = StopSignal()
+        stop.request()
+        let ending = CleaningTurns(
+            served, reader: reader, state: state, reporter: SilentReporter(), stop: stop)
+        #expect(await !ending.cleanIfDue())
+        #expect(try state.cleaning().at == nil)
         try state.close()
         try reader.close()
         try await store.serve(served)

@@ -63,6 +63,22 @@ import Testing
             letters.first?.call.contains(#""reason":"expired","lost":"\#(id):1","after":"\#(id):2"}"#) == true)
     }
 
+    @Test("A call that is given up once more after a new start is the same dead letter")
+    func oneDeadLetter() async throws {
+        let store = try GatekeeperStore()
+        try store.write("A", "INSERT INTO t VALUES (1, 1)")
+        let broken = Listener { _, _ in true }
+        let hooks = [broken.observer("p/skipped", then: .skip), broken.observer("p/held")]
+        for starts in 1...3 {
+            let stop = StopSignal()
+            let events = EventLog { if case .hookHeld = $0 { stop.request() } }
+            try await store.runner(store.served(["Main"]), hooks, events, stop: stop).runOnce()
+            let letters = try store.state().deadLetters()
+            #expect(letters.map(\.hook) == ["p/skipped"])
+            #expect(letters.map(\.attempts) == [starts])
+        }
+    }
+
     @Test("A consumer that is new after a cleanup is told where history begins; before one, it need not be")
     func late() async throws {
         let store = try await expired()
@@ -117,5 +133,59 @@ import Testing
         try store.write("B", "INSERT INTO t VALUES (55, 55)")
         try await store.serve(served, [listener.observer()])
         #expect(listener.all().last == "insert t 55")
+    }
+
+    /// Puts a backup in the store's place, and writes some transactions.
+    private func restore(_ backup: String, _ store: GatekeeperStore, _ scripts: String...) throws {
+        for suffix in ["-wal", "-shm"] { unlink(store.path + suffix) }
+        try FileManager.default.removeItem(atPath: store.path)
+        try FileManager.default.copyItem(atPath: backup, toPath: store.path)
+        for script in scripts { try store.write("B", script) }
+    }
+
+    @Test("Restored while a hook holds in the middle of a batch, and then once more, it is told of each")
+    func restoredTwice() async throws {
+        let store = try GatekeeperStore()
+        let served = store.served(["Main"])
+        try store.write("A", "INSERT INTO t VALUES (1, 1)")
+        let backup = store.folder.file("backup.sqlite")
+        try await DatabaseQueue(path: store.path).vacuum(into: backup)
+        try store.write("A", "INSERT INTO t VALUES (2, 2)", "INSERT INTO t VALUES (3, 3)")
+        let holding = Listener { line, _ in line == "insert t 3" }
+        let stop = StopSignal()
+        let events = EventLog { if case .hookHeld = $0 { stop.request() } }
+        try await store.runner(served, [holding.observer()], events, stop: stop).runOnce()
+        #expect(try store.cursor("Main") == 2)
+
+        let listener = Listener()
+        try restore(backup, store, "INSERT INTO t VALUES (22, 22)", "INSERT INTO t VALUES (33, 33)")
+        try await store.serve(served, [listener.observer()])
+        #expect(listener.all() == ["restored 2 > 3"])
+        try restore(
+            backup, store, "INSERT INTO t VALUES (222, 0)", "INSERT INTO t VALUES (333, 0)",
+            "INSERT INTO t VALUES (444, 0)")
+        try await store.serve(served, [listener.observer()])
+        #expect(listener.all() == ["restored 2 > 3", "restored 3 > 4"])
+    }
+
+    @Test(
+        "A batch that was not finished before the store was restored cuts no transaction of the other history")
+    func restoredUnderABatch() async throws {
+        let store = try GatekeeperStore()
+        let served = store.served(["Main"])
+        try store.write("A", "INSERT INTO t VALUES (1, 1)")
+        try await store.serve(served)
+        let backup = store.folder.file("backup.sqlite")
+        try await DatabaseQueue(path: store.path).vacuum(into: backup)
+        try store.write(nil, "INSERT INTO t VALUES (2, 2), (3, 3)")
+        let holding = Listener { _, _ in true }
+        let stop = StopSignal()
+        let events = EventLog { if case .hookHeld = $0 { stop.request() } }
+        try await store.runner(served, [holding.observer()], events, stop: stop).runOnce()
+
+        let listener = Listener()
+        try restore(backup, store, "INSERT INTO t VALUES (22, 0), (33, 0), (44, 0), (55, 0)")
+        try await store.serve(served, [listener.observer()])
+        #expect(listener.all() == ["insert t 22 33 44 55"])
     }
 }

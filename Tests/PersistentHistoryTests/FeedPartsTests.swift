@@ -1,3 +1,4 @@
+import Foundation
 import GRDB
 import TestSupport
 import Testing
@@ -85,16 +86,16 @@ import Testing
         let transactions = (1...6).map { transaction(Int64($0 * 10), []) }
         let hook = Listener().observer()
         func unmerged(_ rejected: Int64..., verdict: MergeResult.Verdict = .goOn) -> [ClosedRange<Int64>] {
-            var merge = PendingMerge(transactions, end: 65)
+            var merge = PendingMerge(transactions, after: 5, end: 65)
             let tokens = rejected.map { HistoryToken(store: Self.store, number: $0) }
             merge.answer(hook, MergeResult(verdict, rejecting: Set(tokens)))
             return merge.unmerged
         }
         #expect(unmerged() == [])
-        #expect(unmerged(20) == [20...20])
-        #expect(unmerged(20, 30, 50) == [20...30, 50...50])
-        #expect(unmerged(10, 20, 30, 40, 50, 60) == [10...60])
-        #expect(unmerged(20, verdict: .finish) == [10...65])
+        #expect(unmerged(20) == [11...20])
+        #expect(unmerged(20, 30, 50) == [11...30, 41...50])
+        #expect(unmerged(10, 20, 30, 40, 50, 60) == [6...60])
+        #expect(unmerged(20, verdict: .finish) == [6...65])
     }
 
     @Test func aFeedHoldsBackTheCleanupAsAConsumerDoes() {
@@ -203,5 +204,38 @@ import Testing
         _ = try keeping { try $0.acknowledge(HistoryToken(store: reader.storeID, number: 1), of: feed) }
         let report = try ManualCleaning(served, stateFolder: store.folder.path).report()
         #expect(report.blockers.isEmpty && report.floorAfter.number == 4)
+    }
+
+    /// An undeclared writer's large transaction comes to a feed in other pieces than to the hooks.
+    @Test func whatAHookHasKeptBackIsNotFedInPieces() async throws {
+        let store = try GatekeeperStore()
+        let feed = FeedContext(name: "live")
+        let served = store.served(["Main"], feeds: ["Main": [feed]])
+        try await store.serve(served)
+        try store.write("A", "INSERT INTO t VALUES (1, 0)")
+        try store.write(
+            nil,
+            """
+            WITH RECURSIVE c (n) AS (SELECT 2 UNION ALL SELECT n + 1 FROM c WHERE n < 3500)
+            INSERT INTO t SELECT n, 0 FROM c
+            """, "UPDATE historyd_change SET origin = 5 WHERE id > 1")
+        try store.write("A", "INSERT INTO t VALUES (4000, 0)")
+        let hook = Hook(id: UUID(), name: "p/m", kind: .merge, endpoint: Rejecting())
+        try await store.serve(served, [hook])
+        let reader = FeedReader(FeedID(consumer: "Main", context: "live"))
+        try await reader.connect(served, store.folder.path, most: 100) { _ in true }
+        #expect(reader.had == [1, 3501])
+    }
+
+    /// Keeps back what nobody declared.
+    private final class Rejecting: HookEndpoint {
+        func observe(_ calls: [ObserverCall]) async -> ObserverOutcome {
+            ObserverOutcome(succeeded: calls.count)
+        }
+
+        func merge(_ call: MergeCall) async throws(HookFailure) -> MergeResult {
+            MergeResult(
+                .goOn, rejecting: Set(call.transactions.filter { $0.author == nil }.map(\.token)))
+        }
     }
 }

@@ -89,7 +89,7 @@ import Testing
         let batch = [
             transaction(1, [change(Self.item, .insert, 1)]), transaction(2, [change(Self.item, .insert, 2)]),
         ]
-        var merge = PendingMerge(batch, end: 2)
+        var merge = PendingMerge(batch, after: 0, end: 2)
         #expect(merge.next(hooks)?.name == "a")
         merge.answer(hooks[0], MergeResult(.goOn, rejecting: [batch[0].token]))
         #expect(merge.next(hooks)?.name == "b")
@@ -103,7 +103,7 @@ import Testing
     @Test func nothingIsLeftToMergeWhenAllIsRejected() {
         let hooks = ["a", "b"].map { Hook(id: UUID(), name: $0, kind: .merge, endpoint: Nothing()) }
         let batch = [transaction(1, [change(Self.item, .insert, 1)])]
-        var merge = PendingMerge(batch, end: 1)
+        var merge = PendingMerge(batch, after: 0, end: 1)
         merge.answer(hooks[0], MergeResult(.goOn, rejecting: [batch[0].token]))
         #expect(merge.next(hooks) == nil)
         #expect(merge.toMerge == [])

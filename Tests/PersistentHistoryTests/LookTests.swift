@@ -68,4 +68,42 @@ import Testing
         #expect(try reader.look(after: 0, mark: nil).schemaVersion != before)
         try reader.close()
     }
+
+    /// Who is told that there is more than was read reads on by himself; and what all have had may be deleted
+    /// before the next look.
+    @Test func aLookGoesOnWhereTheHistoryEnds() async throws {
+        let folder = try TemporaryFolder()
+        let store = try store(folder)
+        let reader = try HistoryReader(path: store.path)
+        let fetcher = try SharedFetcher(reader)
+        func insert(_ count: Int) throws {
+            try store.write { db in
+                try db.execute(
+                    sql: """
+                        WITH RECURSIVE c (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < \(count))
+                        INSERT INTO t SELECT NULL FROM c
+                        """)
+            }
+        }
+        func clean() async throws {
+            let cleaner = HistoryCleaner(path: store.path, rule: DeliveryRule(authors: []))
+            _ = try await cleaner.clean(through: reader.newestToken().number)
+        }
+        let many = HistoryReader.batchSize + 10
+        try insert(many)
+        let first = try #require(try await fetcher.look())
+        #expect(!first.batch.isLast)
+        try await clean()
+        try insert(1)
+        let second = try #require(try await fetcher.look())
+        #expect(second.batch.transactions.map(\.token.number) == [Int64(many) + 1])
+        #expect(second.batch.isLast)
+        // Deleted before it was looked: nobody may be moved past it unseen.
+        try insert(1)
+        try await clean()
+        let third = try #require(try await fetcher.look())
+        #expect(third.batch.transactions.isEmpty && !third.batch.isLast)
+        #expect(try await fetcher.look() == nil)
+        try reader.close()
+    }
 }

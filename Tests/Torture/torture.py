@@ -3,13 +3,15 @@
 
     torture.py HISTORYD LIBHISTORY SECONDS [SEED]
 
-Three writers commit all the time, two consumers
-are told of it by a plugin, a program by a feed, one consumer keeps a replica that a reader watches, and
+Three writers commit all the time, three consumers
+are told of it by a plugin, a program by a feed, one consumer keeps a replica that a reader watches, one has
+nothing but a hook and rests between what concerns it, one has no hook at all, and
 history is cleaned every second. Meanwhile the daemon, its plugins, the writers and the feed's program are killed, the disk is filled, the
-store is locked, moved away, and restored from a backup. In the end all that is in the store must have
+store is locked, moved away, and restored from a backup; the plugin refuses calls, the configuration is read again,
+all is held for a while, an undeclared writer writes much at once, and the state is lost. In the end all that is in the store must have
 been delivered, the replica must equal the store, and nobody's history must have been deleted.
 """
-import json, os, random, shutil, signal, sqlite3, subprocess, sys, tempfile, time
+import http.client, json, os, random, shutil, signal, socket, sqlite3, subprocess, sys, tempfile, time
 
 PLUGIN = r'''#!/usr/bin/python3
 import json, os, sys
@@ -17,6 +19,9 @@ folder = os.path.dirname(os.path.abspath(__file__))
 for line in sys.stdin:
     request = json.loads(line)
     params = request['params']
+    if os.path.exists(folder + '/refuse'):
+        print(json.dumps({'jsonrpc': '2.0', 'id': request['id'], 'error': {'code': 1, 'message': 'not now'}}), flush=True)
+        continue
     if request['method'] == 'observe':
         words = [str(context['objectID']['id']) for context in params['contexts']]
     else:
@@ -40,7 +45,8 @@ while os.path.exists(running):
         while os.path.exists(running):
             connection.execute('BEGIN IMMEDIATE')
             # Whoever sees half a transaction sees another sum than zero.
-            connection.execute('INSERT INTO entry VALUES (?, ?)', (dice.getrandbits(62), author))
+            # Some transactions are of no concern to whoever wants entries.
+            if dice.randrange(3): connection.execute('INSERT INTO entry VALUES (?, ?)', (dice.getrandbits(62), author))
             connection.execute('UPDATE balance SET n = n + 1 WHERE id = ?', (dice.randrange(4),))
             connection.execute('UPDATE balance SET n = n - 1 WHERE id = ?', (dice.randrange(4),))
             connection.execute('COMMIT' if dice.randrange(20) else 'ROLLBACK')
@@ -106,7 +112,7 @@ open(seen, 'w').write(f'{reads} {half}')
 
 class Torture:
     # Who is told of entries, each in files of its own.
-    told = 'Main', 'Mirror', 'Feed'
+    told = 'Main', 'Mirror', 'Rester', 'Feed'
 
     def __init__(self, historyd, extension, seed):
         self.historyd, self.extension = os.path.abspath(historyd), os.path.abspath(extension)
@@ -137,24 +143,33 @@ class Torture:
         connection.close()
         writers = [f'Writer{n}' for n in range(3)]
         self.write('plugin', PLUGIN, 0o755)
-        self.write('historyd.json', json.dumps({
-            'version': 1, 'plugins': [self.folder + '/plugins.json'],
-            'stores': [{
-                'name': 'store', 'path': self.store, 'entities': {'entry': {}, 'balance': {}},
-                'authors': [{'name': 'Main', 'contexts': [{'name': 'live', 'kind': 'feed', 'window': 20}]},
-                            {'name': 'Mirror', 'contexts': [{'name': 'view', 'kind': 'replica', 'path': self.replica}]}]
-                           + [{'name': name, 'batch': True} for name in writers],
-                'clean': {'strategy': 'byDuration', 'seconds': '1s'}}]}))
-        self.write('plugins.json', json.dumps({'version': 1, 'plugins': [{
-            'name': 'torture', 'command': [self.folder + '/plugin'], 'mode': 'coprocess', 'timeout': '20s',
-            'retry': {'attempts': 3, 'initialDelay': '50ms', 'maximumDelay': '500ms'},
-            'hooks': [{'name': 'entries', 'kind': 'observer', 'entity': 'entry', 'operation': 'insert'}]}]}))
+        self.configure()
         self.start_daemon()
         self.wait('the first start', lambda: os.path.exists(self.replica) and self.cursors())
         self.start_writers(writers)
         self.start_listener()
         open(self.reading, 'w').close()
         self.reader = subprocess.Popen([sys.executable, '-c', READER, self.replica, self.reading, self.folder + '/seen'])
+
+    def configure(self):
+        hooks = [{'name': name, 'kind': 'observer', 'entity': 'entry', 'operation': 'insert', 'consumer': name}
+                 for name in self.told if name != 'Feed']
+        self.dice.shuffle(hooks)
+        self.write('historyd.json', json.dumps({
+            'version': 1, 'plugins': [self.folder + '/plugins.json'],
+            'stores': [{
+                'name': 'store', 'path': self.store, 'entities': {'entry': {}, 'balance': {}},
+                'authors': [{'name': 'Main', 'contexts': [{'name': 'live', 'kind': 'feed', 'window': 20}]},
+                            {'name': 'Mirror', 'contexts': [{'name': 'view', 'kind': 'replica', 'path': self.replica}]},
+                            {'name': 'Rester'}, {'name': 'Idle'}]
+                           + [{'name': f'Writer{n}', 'batch': True} for n in range(3)],
+                # With another store's configuration the store is begun anew.
+                'clean': {'strategy': 'byDuration', 'seconds': self.dice.choice(['1s', '1100ms'])}}]}))
+        self.write('plugins.json', json.dumps({'version': 1, 'plugins': [{
+            'name': 'torture', 'command': [self.folder + '/plugin'], 'mode': 'coprocess',
+            'timeout': self.dice.choice(['20s', '21s']),
+            'retry': {'attempts': 3, 'initialDelay': '50ms', 'maximumDelay': '500ms'},
+            'hooks': hooks}]}))
 
     def write(self, name, text, mode=0o644):
         with open(f'{self.folder}/{name}', 'w') as file: file.write(text)
@@ -264,6 +279,43 @@ class Torture:
             len(self.lines(f'expired-{consumer}')) > count for consumer, count in zip(self.told, told)))
         self.start_writers(list(self.writers))
 
+    def lose_state(self):
+        self.daemon.kill()
+        self.daemon.wait()
+        for name in os.listdir(self.disk + '/state'):
+            if '.sqlite' in name: os.unlink(f'{self.disk}/state/{name}')
+        self.start_daemon()
+
+    def refuse_calls(self):
+        open(self.folder + '/refuse', 'w').close()
+        time.sleep(self.dice.random())
+        if self.dice.randrange(2): self.kill_daemon()
+        os.unlink(self.folder + '/refuse')
+
+    def reload(self):
+        self.configure()
+        self.daemon.send_signal(signal.SIGHUP)
+
+    def hold(self):
+        def post(verb):
+            connection = http.client.HTTPConnection('localhost', timeout=60)
+            connection.sock = socket.socket(socket.AF_UNIX)
+            connection.sock.connect(self.folder + '/control.sock')
+            connection.request('POST', f'/v1/{verb}')
+            connection.getresponse().read()
+            connection.close()
+        post('pause')
+        time.sleep(self.dice.random())
+        # A hold does not outlive the daemon.
+        if self.dice.randrange(2): self.kill_daemon()
+        else: post('resume')
+
+    def write_much(self):
+        connection = self.connect()
+        connection.execute('WITH RECURSIVE c (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 5500) '
+                           'INSERT INTO entry SELECT random(), NULL FROM c')
+        connection.close()
+
     # What became of it
 
     def lines(self, name):
@@ -309,7 +361,8 @@ class Torture:
         self.wait('all to be level', lambda: set(self.cursors()) == {self.newest()} and self.shown() == self.newest())
 
     def run(self, seconds):
-        kinds = {'daemon killed': self.kill_daemon, 'plugins killed': self.kill_plugins,
+        kinds = {'state lost': self.lose_state, 'calls refused': self.refuse_calls, 'configuration read again': self.reload,
+                 'passes held': self.hold, 'much written undeclared': self.write_much, 'daemon killed': self.kill_daemon, 'plugins killed': self.kill_plugins,
                  'writer killed': self.kill_writer, 'feed\'s program killed': self.kill_listener, 'store locked': self.lock_store, 'disk filled': self.fill_disk,
                  'store moved away and back': self.move_store, 'store restored': self.restore_store}
         bag = []
@@ -322,6 +375,8 @@ class Torture:
             self.start_daemon()
             try: kinds[kind]()
             except (FileNotFoundError, ProcessLookupError) if kind == 'plugins killed' else () : continue
+            # A disk is full, or the daemon is not there yet.
+            except (OSError, http.client.HTTPException) if kind == 'passes held' else (): continue
             self.counts[kind] = self.counts.get(kind, 0) + 1
         self.stop_writers()
         self.start_daemon()
@@ -342,19 +397,21 @@ class Torture:
         for consumer in self.told:
             calls = [int(word) for line in self.lines(f'observe-{consumer}') for word in line.split()]
             sums = [a + b for a, b in zip(sums, (len(set(calls)), len(calls) - len(set(calls)), len(present - set(calls))))]
-        passed = [line for consumer in self.told for line in self.lines(f'expired-{consumer}') if not line.startswith('restored')]
+        passed = [line for consumer in self.told for line in self.lines(f'expired-{consumer}')
+                  # Whose place is lost with the state begins where history does.
+                  if line.split()[0] not in ('restored', 'late' if 'state lost' in self.counts else '')]
         reads, half = open(self.folder + '/seen').read().split()
         written = len(present | self.lost_to_restore)
         for kind, count in sorted(self.counts.items()): print(f'{kind:<34}{count:>10}')
         for kind, reason in self.skipped.items(): print(f'{kind:<34}{"skipped":>10}  {reason}')
         print(f'{"transactions written":<34}{written:>10}')
-        print(f'{"delivered, to two and a feed":<34}{sums[0]:>10}')
+        print(f'{"delivered, to three and a feed":<34}{sums[0]:>10}')
         print(f'{"repeated":<34}{sums[1]:>10}')
         print(f'{"lost":<34}{sums[2]:>10}')
         print(f'{"replica equal":<34}{"yes" if equal else "NO":>10}')
         print(f'{"half transactions in the replica":<34}{half:>10}  of {reads} reads')
         print(f'{"cleanup safe":<34}{"yes" if not passed else "NO":>10}  {newest - left} of {newest} changes deleted')
-        return sums[2] == 0 and equal and not passed and half == '0' and sums[0] >= 3 * len(present) and left < newest
+        return sums[2] == 0 and equal and not passed and half == '0' and sums[0] >= len(self.told) * len(present) and left < newest
 
     def end(self):
         for program in [self.daemon, getattr(self, 'reader', None), getattr(self, 'listener', None), *self.writers.values()]:

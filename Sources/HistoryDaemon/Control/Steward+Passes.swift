@@ -100,6 +100,8 @@ extension Steward {
             }
         }
         guard let reached else {
+            // It may be gone meanwhile.
+            _ = try await self.store(request.store, with: request.consumer)
             let state = engine.ledger.consumer(place)
             let place = state.cursor.map { "it is at \($0)" } ?? "it has not begun"
             let reason = state.failure.map { ", and is kept by a failure: \($0.reason)" } ?? ""

@@ -144,9 +144,14 @@ actor Engine {
         self.loaded = loaded
         self.roster = roster
         let (names, hooks) = (Set(stores.map(\.name)), Set(roster.hooks.map(\.fullName)))
-        ledger.keepOnly(hooks: hooks, stores: names)
+        let consumers = stores.flatMap { store in
+            store.served.consumers.map { Ledger.Place(store: store.name, consumer: $0.author) }
+        }
+        ledger.keepOnly(hooks: hooks, stores: names, consumers: Set(consumers))
         surroundings.status.withLock { $0.keepOnly(stores: names, hooks: hooks) }
         for passes in held { passes.release(by: .reload) }
+        // What failed may be another now, or gone.
+        for store in stores { store.control.passes.tryNow() }
         return difference
     }
 

@@ -36,6 +36,8 @@ final class Ledger: Sendable {
         var problems: [String: String] = [:]
         var hooks: [String: HookFigures] = [:]
         var waiters: [Place: StopSignal] = [:]
+        /// All who are served; nil until that is known.
+        var served: Set<Place>?
     }
 
     fileprivate let state = Locked(State())
@@ -45,29 +47,34 @@ final class Ledger: Sendable {
     func problem(of store: String) -> String? { state.withLock { $0.problems[store] } }
     func figures(of hook: String) -> HookFigures { state.withLock { $0.hooks[hook] ?? HookFigures() } }
 
-    /// Forgets hooks and stores that are gone.
-    func keepOnly(hooks: Set<String>, stores: Set<String>) {
-        state.withLock { state in
+    /// Forgets hooks, stores and consumers that are gone; nobody waits for those any longer.
+    func keepOnly(hooks: Set<String>, stores: Set<String>, consumers: Set<Place>) {
+        let waiters = state.withLock { state in
+            state.served = consumers
             state.hooks = state.hooks.filter { hooks.contains($0.key) }
             state.problems = state.problems.filter { stores.contains($0.key) }
             state.movedTogether = state.movedTogether.filter { stores.contains($0.key) }
-            state.consumers = state.consumers.filter { stores.contains($0.key.store) }
+            state.consumers = state.consumers.filter { consumers.contains($0.key) }
+            return state.waiters.keys.filter { !consumers.contains($0) }
+                .compactMap { state.waiters.removeValue(forKey: $0) }
         }
+        for waiter in waiters { waiter.request() }
     }
 
     /// Waits until `look` gives something of a consumer's state: looked at now, and whenever that changes.
     ///
-    /// - Returns: Nil where the task was cancelled.
+    /// - Returns: Nil where the task was cancelled, or there is no such consumer any more.
     func wait<T: Sendable>(at place: Place, _ look: (ConsumerState) -> T?) async -> T? {
         while !Task.isCancelled {
             let (found, change) = state.withLock { state -> (T?, StopSignal?) in
                 if let found = look(state.consumer(place)) { return (found, nil) }
+                guard state.served?.contains(place) ?? true else { return (nil, nil) }
                 let signal = state.waiters[place] ?? StopSignal()
                 state.waiters[place] = signal
                 return (nil, signal)
             }
-            if let found { return found }
-            await change?.wait()
+            guard let change else { return found }
+            await change.wait()
         }
         return nil
     }

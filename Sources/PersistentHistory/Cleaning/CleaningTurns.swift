@@ -71,6 +71,8 @@ struct CleaningTurns: Sendable {
             let outcome = try await HistoryCleaner(path: store.path, rule: store.rule)
                 .clean(through: number, shouldStop: { [stop] in stop.isRequested })
             if outcome.deleted > 0 { reporter.report(.cleaned(outcome)) }
+            // A stop may have left a part, for the next start.
+            if stop.isRequested { return false }
             try state.saveCleaning(at: store.clock.wall(), passes: 0)
             return true
         } catch {

@@ -96,10 +96,11 @@ actor ConsumerRunner {
     ///
     /// - Throws: `HistoryError` with `.stateUnusable`.
     func begin(_ expiry: Expiry) async throws {
-        try state.beginAnew(consumer.author, expiry, at: expiry.after.number)
+        let place = expiry.after.number
+        try state.beginAnew(consumer.author, expiry, at: place, mark: try reader.mark(at: place, in: nil))
         self.expiry = try state.expiry(of: consumer.author, store: storeID)
         toldOfExpiry = []
-        cursor = expiry.after.number
+        cursor = place
         batch = nil
         interrupted = 0
         observed = cursor
@@ -182,10 +183,10 @@ actor ConsumerRunner {
 
         if let finished {
             if let last = finished.last, last.number > cursor {
-                pending = PendingMerge(finished, end: last.number)
+                pending = PendingMerge(finished, after: cursor, end: last.number)
             }
         } else {
-            pending = PendingMerge(relevant, end: batch.end)
+            pending = PendingMerge(relevant, after: cursor, end: batch.end)
         }
         if pending != nil, case .retry(let delay) = try await merge(set) { return .retry(after: delay) }
         if let next = outcome.next {
@@ -362,6 +363,7 @@ actor ConsumerRunner {
                 }
             }
         }
+        let mark = try reader.mark(at: merge.end, in: batch)
         if !consumer.contexts.isEmpty {
             let merged = merge
             let delay = try await onPool {
@@ -374,7 +376,9 @@ actor ConsumerRunner {
             if !unmerged.isEmpty { try state.saveUnmerged(unmerged, of: consumer.author) }
         }
         pending = nil
-        try move(to: merge.end)
+        try state.save(
+            Cursor(number: merge.end, movedAt: state.clock.wall(), mark: mark), of: consumer.author)
+        moved(to: merge.end)
         return .more
     }
 
@@ -382,13 +386,6 @@ actor ConsumerRunner {
     private func move(to cursor: Cursor) {
         state.pass(cursor, of: consumer.author)
         moved(to: cursor.number)
-    }
-
-    private func move(to number: Int64) throws {
-        let mark = batch?.end == number ? batch?.mark : nil
-        let cursor = Cursor(number: number, movedAt: state.clock.wall(), mark: mark)
-        try state.save(cursor, of: consumer.author)
-        moved(to: number)
     }
 
     private func moved(to number: Int64) {

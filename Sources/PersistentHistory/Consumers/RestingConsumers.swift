@@ -35,9 +35,9 @@ final class RestingConsumers: Sendable {
     /// Whether a consumer rests now.
     func contains(_ consumer: String) -> Bool { state.withLock { $0.resting[consumer] != nil } }
 
-    /// The end of the history, where that is after a place and somebody rests.
+    /// The end of the history at the last look, where that is after a place.
     func place(ifAfter number: Int64) -> Int64? {
-        state.withLock { $0.place.number > number && !$0.resting.isEmpty ? $0.place.number : nil }
+        state.withLock { $0.place.number > number ? $0.place.number : nil }
     }
 
     /// Lets a consumer rest, unless there has been a commit that it has not seen.

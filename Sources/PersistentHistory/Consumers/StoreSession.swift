@@ -232,8 +232,8 @@ final class StoreSession: Sendable {
 
     func look() async throws -> Bool {
         do {
-            guard let batch = try await fetcher.look() else { return false }
-            try await tellConsumers(of: batch)
+            guard let look = try await fetcher.look() else { return false }
+            try await tellConsumers(of: look)
             control.tellFollowers()
             return true
         } catch let error as HistoryError where error.code == .storeBusy {
@@ -243,11 +243,11 @@ final class StoreSession: Sendable {
     }
 
     /// Wakes those whom it may concern, and moves the others past it.
-    private func tellConsumers(of batch: HistoryBatch) async throws {
+    private func tellConsumers(of look: HistoryReader.Look) async throws {
         let place = Cursor(
-            number: batch.end, movedAt: store.clock.wall(), movedAtServed: state.served, mark: batch.mark)
+            number: look.end, movedAt: store.clock.wall(), movedAtServed: state.served, mark: look.mark)
         let version = control.passes.isHeld ? nil : await hooks.version
-        let (woken, moved) = state.resting.pass(batch, to: place, hooks: version)
+        let (woken, moved) = state.resting.pass(look.batch, to: place, hooks: version)
         for consumer in woken { bells[consumer]?.ring() }
         guard moved > 0 else { return }
         state.hasUnsaved.ring()
@@ -255,7 +255,7 @@ final class StoreSession: Sendable {
         reporter.report(
             .cursorsMoved(
                 MovedConsumers(resting: state.resting, count: moved),
-                to: HistoryToken(store: reader.storeID, number: batch.end)))
+                to: HistoryToken(store: reader.storeID, number: look.end)))
     }
 
     func ringAll() { for bell in bells.values { bell.ring() } }

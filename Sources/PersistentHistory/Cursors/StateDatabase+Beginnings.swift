@@ -5,12 +5,14 @@ extension StateDatabase {
     /// Lets a consumer go on at another place, and keeps until it was told that it has lost history.
     /// Its replicas are to be filled anew.
     ///
-    /// - Parameter expiry: Nil where nothing is lost.
-    public func beginAnew(_ consumer: String, _ expiry: Expiry?, at number: Int64) throws {
-        unsaved.withLock { $0[consumer] = nil }
+    /// - Parameters:
+    ///   - expiry: Nil where nothing is lost.
+    ///   - mark: See `Cursor.mark`.
+    public func beginAnew(_ consumer: String, _ expiry: Expiry?, at number: Int64, mark: String? = nil) throws {
         try access { db in
+            unsaved.withLock { $0[consumer] = nil }
             try db.inTransaction {
-                try save(Cursor(number: number, movedAt: clock.wall()), of: consumer, db)
+                try save(Cursor(number: number, movedAt: clock.wall(), mark: mark), of: consumer, db)
                 try db.execute(sql: "DELETE FROM fetched WHERE consumer = ?", arguments: [consumer])
                 try db.execute(sql: "UPDATE replica SET refill = 1 WHERE consumer = ?", arguments: [consumer])
                 guard let expiry else { return .commit }

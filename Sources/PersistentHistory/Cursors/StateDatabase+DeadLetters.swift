@@ -27,8 +27,18 @@ public struct DeadLetter: Sendable, Equatable {
 
 /// Dead letters, and their numbers for whoever looks through them.
 extension StateDatabase {
+    /// Keeps a call; once, also where it is made and given up again after a new start.
     public func keep(_ letter: DeadLetter) throws {
         try access { db in
+            try db.execute(
+                sql: """
+                    UPDATE dead_letter SET reason = ?, attempts = attempts + ?, kept_at = ?
+                    WHERE delivery = ? AND call = ?
+                    """,
+                arguments: [
+                    letter.reason, letter.attempts, letter.keptAt.milliseconds, letter.delivery, letter.call,
+                ])
+            if db.changesCount > 0 { return }
             try db.execute(
                 sql:
                     "INSERT INTO dead_letter (consumer, hook, delivery, reason, attempts, call, kept_at) VALUES (?, ?, ?, ?, ?, ?, ?)",

@@ -66,6 +66,7 @@ public final class StateDatabase: Sendable {
                             id INTEGER PRIMARY KEY AUTOINCREMENT, consumer TEXT NOT NULL, hook TEXT NOT NULL,
                             delivery TEXT NOT NULL, reason TEXT NOT NULL, attempts INTEGER NOT NULL,
                             call TEXT NOT NULL, kept_at INTEGER NOT NULL);
+                        CREATE INDEX IF NOT EXISTS dead_letter_delivery ON dead_letter (delivery);
                         """ + Self.feedTables)
             }
             servedBefore = try queue.read { db in
@@ -139,26 +140,34 @@ public final class StateDatabase: Sendable {
 
     /// All cursors, by consumer, those included that are not saved yet.
     public func cursors() throws -> [String: Cursor] {
-        let saved = try access { db in
-            let rows = try Row.fetchAll(
-                try db.cachedStatement(sql: "SELECT consumer, number, moved_at, served, mark FROM cursor"))
-            return Dictionary(
-                uniqueKeysWithValues: rows.map { row in
-                    let moved = HistoryTimestamp(milliseconds: row["moved_at"])
-                    let served = Duration.milliseconds(row["served"] as Int64)
-                    return (
-                        row["consumer"] as String,
-                        Cursor(number: row["number"], movedAt: moved, movedAtServed: served, mark: row["mark"])
-                    )
-                })
+        try access { db in
+            try savedCursors(db).merging(unsaved.withLock { $0 }) { $1 }
+                .merging(resting.cursors) { $1.number > $0.number ? $1 : $0 }
         }
-        return saved.merging(unsaved.withLock { $0 }) { $1 }
-            .merging(resting.cursors) { $1.number > $0.number ? $1 : $0 }
+    }
+
+    /// All cursors, by consumer, as they are found after a crash: no history may be deleted that comes after them.
+    func savedCursors() throws -> [String: Cursor] { try access { db in try savedCursors(db) } }
+
+    private func savedCursors(_ db: Database) throws -> [String: Cursor] {
+        let rows = try Row.fetchAll(
+            try db.cachedStatement(sql: "SELECT consumer, number, moved_at, served, mark FROM cursor"))
+        return Dictionary(
+            uniqueKeysWithValues: rows.map { row in
+                let moved = HistoryTimestamp(milliseconds: row["moved_at"])
+                let served = Duration.milliseconds(row["served"] as Int64)
+                return (
+                    row["consumer"] as String,
+                    Cursor(number: row["number"], movedAt: moved, movedAtServed: served, mark: row["mark"])
+                )
+            })
     }
 
     public func save(_ cursor: Cursor, of consumer: String) throws {
-        unsaved.withLock { $0[consumer] = nil }
-        try access { db in try save(cursor, of: consumer, db) }
+        try access { db in
+            unsaved.withLock { $0[consumer] = nil }
+            try save(cursor, of: consumer, db)
+        }
     }
 
     /// Moves a cursor past what its consumer has nothing to do with. It is saved with others later: to
@@ -175,16 +184,18 @@ public final class StateDatabase: Sendable {
 
     /// Saves what is not saved yet. To be done before history is deleted that somebody is only said to have passed.
     public func saveAll() throws {
-        var cursors = unsaved.withLock { unsaved in
-            defer { unsaved = [:] }
-            return unsaved
-        }
-        if let place = resting.place(ifAfter: restingSaved.withLock { $0 }) {
-            cursors.merge(resting.cursors) { $1 }
-            restingSaved.withLock { $0 = place }
-        }
-        guard !cursors.isEmpty else { return }
+        // They are taken when it is the database's turn: what is saved at once meanwhile comes after them.
         try access { db in
+            var cursors = unsaved.withLock { unsaved in
+                defer { unsaved = [:] }
+                return unsaved
+            }
+            // Also of those who were woken and could not go on yet.
+            if let place = resting.place(ifAfter: restingSaved.withLock { $0 }) {
+                cursors.merge(resting.cursors) { $1 }
+                restingSaved.withLock { $0 = place }
+            }
+            guard !cursors.isEmpty else { return }
             try db.inTransaction {
                 for (consumer, cursor) in cursors { try save(cursor, of: consumer, db) }
                 return .commit

@@ -97,9 +97,26 @@ public final class HistoryReader: Sendable {
         try read { db in try HistoryHeader(db, markAt: number).isReplaced(mark) }
     }
 
+    /// What tells a place in a batch that was read from one of its number in a store that was restored; see
+    /// `HistoryBatch.mark`.
+    ///
+    /// - Throws: `HistoryError`; with `.tokenAhead` where the store was restored since.
+    func mark(at number: Int64, in batch: HistoryBatch?) throws -> String? {
+        if let batch, batch.end == number { return batch.mark }
+        return try read { db in
+            if let batch, try HistoryHeader(db, markAt: batch.end).isReplaced(batch.mark) {
+                throw ahead(batch.end)
+            }
+            return try HistoryHeader(db, markAt: number).mark
+        }
+    }
+
     /// What a look at the store finds.
     struct Look: Sendable {
         let batch: HistoryBatch
+        /// Where the history ended, with its mark: beyond a batch that is not the last.
+        let end: Int64
+        let mark: String?
         /// Another one after each change of the schema (https://www.sqlite.org/pragma.html#pragma_schema_version).
         let schemaVersion: Int64
     }
@@ -107,13 +124,23 @@ public final class HistoryReader: Sendable {
     /// Reads what came after a place, and all that it takes to know that it really follows it, in one transaction.
     ///
     /// - Parameter mark: Of the place, where it is known; see `HistoryBatch.mark`.
+    /// - Returns: A batch of nothing, and not the last, where the history after the place was deleted meanwhile:
+    ///   whoever has not had it finds out by himself.
     /// - Throws: `HistoryError`; with `.tokenAhead` where another change stands there.
     func look(after number: Int64, mark: String?) throws -> Look {
         try read { db in
             let header = try HistoryHeader(db, markAt: number)
             if header.isReplaced(mark) { throw ahead(number) }
+            let newest = max(header.newest, header.floor)
+            let isDeleted = header.storeID == storeID && number < header.floor
+            let batch =
+                isDeleted
+                ? HistoryBatch(transactions: [], end: newest, isLast: false, mark: nil)
+                : try batch(db, header, after: number)
+            let mark = batch.isLast ? batch.mark : try HistoryHeader(db, markAt: newest).mark
             return Look(
-                batch: try batch(db, header, after: number), schemaVersion: try Self.schemaVersion(db))
+                batch: batch, end: batch.isLast ? batch.end : newest, mark: mark,
+                schemaVersion: try Self.schemaVersion(db))
         }
     }
 

@@ -11,14 +11,13 @@ struct HistoryRows {
     let isReversed: Bool
 
     func batch(after number: Int64, through last: Int64, limit: Int) throws -> HistoryBatch {
-        let order = isReversed ? "< ?1 ORDER BY id DESC" : "> ?1 AND id <= ?2 ORDER BY id"
+        let order = isReversed ? "< ?1 ORDER BY id DESC" : "> ?1 ORDER BY id"
         let rows = try db.cachedStatement(
             sql: "SELECT id, origin, kind, object, detail FROM historyd_change WHERE id \(order)"
         ).sqliteStatement
         sqlite3_reset(rows)
         defer { sqlite3_reset(rows) }
         sqlite3_bind_int64(rows, 1, number)
-        if !isReversed { sqlite3_bind_int64(rows, 2, last) }
 
         var transactions: [HistoryTransaction] = []
         var assembler = TransactionAssembler(store: store, filter: filter, isReversed: isReversed)
@@ -33,6 +32,8 @@ struct HistoryRows {
                 throw DatabaseError(resultCode: ResultCode(rawValue: result), message: db.lastErrorMessage)
             }
             let id = sqlite3_column_int64(rows, 0)
+            // A declared writer's transaction is never split: the place may be of before the store was restored.
+            if id > last, run.isUndeclared || !run.continues(with: rows) { break }
             if !run.continues(with: rows) {
                 // A batch ends between transactions.
                 if count >= limit {

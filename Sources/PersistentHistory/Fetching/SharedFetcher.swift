@@ -19,20 +19,20 @@ actor SharedFetcher {
 
     /// Looks whether something was committed since the last look, and fetches it.
     ///
+    /// The next look begins at the end of the history, also where the batch ends before it: those who are told
+    /// of that batch read on by themselves, and what all have had may be deleted before that look.
+    ///
     /// - Returns: Nil where there was nothing.
     /// - Throws: `HistoryError`; with `.tokenAhead` where what was seen before is no longer there: a
     ///   backup was copied into the open file.
-    func look() throws -> HistoryBatch? {
+    func look() throws -> HistoryReader.Look? {
         let look = try reader.look(after: newest, mark: mark)
         schemaVersion = look.schemaVersion
-        guard look.batch.end > newest else {
-            shared = nil
-            return nil
-        }
-        shared = (newest, look.batch)
-        newest = look.batch.end
-        mark = look.batch.mark
-        return look.batch
+        let isNews = look.end > newest
+        shared = isNews && !look.batch.transactions.isEmpty ? (newest, look.batch) : nil
+        guard isNews else { return nil }
+        (newest, mark) = (look.end, look.mark)
+        return look
     }
 
     /// What was fetched after a place already, if it is no more than is wanted.

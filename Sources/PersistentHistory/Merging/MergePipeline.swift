@@ -3,14 +3,17 @@
 /// Kept while a hook is retried, so that those that have succeeded are not called again.
 struct PendingMerge: Sendable {
     let transactions: [HistoryTransaction]
+    /// Where the cursor is until then.
+    private let start: Int64
     /// Where the cursor moves when the batch is merged.
     let end: Int64
     private(set) var called: Set<String> = []
     private(set) var rejected: Set<HistoryToken> = []
     private(set) var isFinished = false
 
-    init(_ transactions: [HistoryTransaction], end: Int64) {
+    init(_ transactions: [HistoryTransaction], after start: Int64, end: Int64) {
         self.transactions = transactions
+        self.start = start
         self.end = end
     }
 
@@ -22,18 +25,21 @@ struct PendingMerge: Sendable {
     /// What the default merge has to do.
     var toMerge: [HistoryTransaction] { isFinished ? [] : remaining }
 
-    /// What the hooks have kept from the contexts, by the tokens' numbers.
+    /// What the hooks have kept from the contexts: from after the transaction before to the token's number, for
+    /// whoever reads again may find what nobody declared in smaller pieces.
     var unmerged: [ClosedRange<Int64>] {
-        if isFinished { return transactions.first.map { [$0.token.number...end] } ?? [] }
+        if isFinished { return transactions.isEmpty ? [] : [start + 1...end] }
         if rejected.isEmpty { return [] }
         var ranges: [ClosedRange<Int64>] = []
         var isRun = false
+        var last = start
         for token in transactions.map(\.token) {
+            defer { last = token.number }
             guard rejected.contains(token) else {
                 isRun = false
                 continue
             }
-            let first = isRun ? ranges.removeLast().lowerBound : token.number
+            let first = isRun ? ranges.removeLast().lowerBound : last + 1
             ranges.append(first...token.number)
             isRun = true
         }

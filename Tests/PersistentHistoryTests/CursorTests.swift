@@ -1,0 +1,93 @@
+import TestSupport
+import Testing
+
+@testable import PersistentHistory
+
+/// Cursors that are saved late, as those who come after a kill find them.
+@Suite(.timeLimit(.minutes(5))) struct CursorTests {
+    private static func place(_ number: Int64) -> Cursor {
+        Cursor(number: number, movedAt: HistoryTimestamp(milliseconds: number))
+    }
+
+    /// What a daemon finds that is started after a kill.
+    private func saved(_ store: GatekeeperStore) throws -> Int64? { try store.cursor("Main") }
+
+    @Test("Who was moved where he rested, and woken while all is held, is saved where he is")
+    func woken() throws {
+        let store = try GatekeeperStore()
+        let reader = try HistoryReader(path: store.path)
+        let resting = RestingConsumers(["Main"], at: Self.place(0))
+        let state = try StateDatabase(
+            folder: store.folder.path, store: reader.storeID, clock: store.clock.clock, resting: resting)
+        try state.save(Self.place(0), of: "Main")
+        resting.rest("Main", at: 0, until: ["t"], hooks: 0)
+        for (number, hooks) in [(1, 0), (2, nil)] as [(Int64, Int?)] {
+            try store.write("A", "INSERT INTO u VALUES (\(number), 0)")
+            let batch = try reader.batch(after: number - 1)
+            _ = resting.pass(batch, to: Self.place(number), hooks: hooks)
+        }
+        // A cleanup may go as far as this.
+        let plan = try CleaningPlan(store.served(["Main"]), reader: reader, state: state)
+        #expect(plan.number == 1)
+        #expect(try saved(store) == 1)
+        try state.close()
+        try reader.close()
+    }
+
+    @Test("A cleanup goes no further than what is saved, however fast a consumer moves meanwhile")
+    func cleaning() async throws {
+        let store = try GatekeeperStore()
+        let served = store.served(["Main"])
+        try store.write("A", "INSERT INTO t VALUES (1, 1)")
+        // The store's newest change lies far ahead.
+        try store.write(nil, "UPDATE historyd_change SET id = 1000000000")
+        let (state, reader) = (try store.state(), try HistoryReader(path: store.path))
+        try state.save(Self.place(0), of: "Main")
+        let isOver = Locked(false)
+        async let consumer: Void = onThread {
+            var number: Int64 = 0
+            while !isOver.withLock({ $0 }) {
+                number += 1
+                state.pass(Self.place(number), of: "Main")
+            }
+        }
+        for _ in 1...100 {
+            let limit = try CleaningPlan(served, reader: reader, state: state).number
+            #expect(try saved(store) == limit)
+        }
+        isOver.withLock { $0 = true }
+        try await consumer
+        try state.close()
+        try reader.close()
+    }
+
+    @Test("A cursor that is saved late on one thread does not come after one that is saved at once on another")
+    func order() async throws {
+        let store = try GatekeeperStore()
+        let state = try store.state()
+        let isOver = Locked(false)
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for _ in 1...8 {
+                group.addTask {
+                    try await onThread { while !isOver.withLock({ $0 }) { try state.saveAll() } }
+                }
+            }
+            group.addTask {
+                try await onThread {
+                    defer { isOver.withLock { $0 = true } }
+                    for number in 1...2000 as ClosedRange<Int64> {
+                        state.pass(Self.place(2 * number - 1), of: "Main")
+                        try state.save(Self.place(2 * number), of: "Main")
+                        guard try state.cursor(of: "Main")?.number == 2 * number else {
+                            throw Back(number: number)
+                        }
+                    }
+                }
+            }
+            try await group.waitForAll()
+        }
+        try state.close()
+    }
+
+    private struct Back: Error { let number: Int64 }
+}
