@@ -33,6 +33,9 @@ public struct Daemon: Sendable {
         notifier = ServiceNotifier(logger: logger)
         // A plugin that closes its standard input is a failed write, not the end of the daemon.
         signal(SIGPIPE, SIG_IGN)
+        // Who started it may ignore the ends of children: the kernel would then keep no exit status (wait(2)),
+        // and a hook that failed would pass for one that succeeded.
+        signal(SIGCHLD, SIG_DFL)
         // Before the daemon listens for it, it would end it.
         signal(SIGHUP, SIG_IGN)
     }

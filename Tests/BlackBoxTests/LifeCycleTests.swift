@@ -27,6 +27,18 @@ struct LifeCycleTests {
         }
     }
 
+    @Test("A hook that fails has failed, also where the daemon was started with SIGCHLD ignored")
+    func childrenAreHeardOf() async throws {
+        try await withWorkbench { bench in
+            try bench.configure(StoreSetup(), plugins: [PluginSetup(command: ["/bin/false"], mode: "oneshot")])
+            let daemon = try bench.launchDaemon(under: ["/bin/sh", "-c", #"trap '' CHLD; exec "$@""#, "sh"])
+            try await daemon.ready()
+            try await bench.write("INSERT INTO person (id) VALUES (1)", as: "Widget")
+            try await daemon.logged(#"Hook "audit/all" ended with status 1."#)
+            try await daemon.stop()
+        }
+    }
+
     @Test("--once works off what came while nothing ran, and nothing twice")
     func once() async throws {
         try await withWorkbench { bench in

@@ -5,7 +5,18 @@ internal import Glibc
 func onPool<T>(
     isolation: isolated (any Actor)? = #isolation, _ body: () async throws -> T
 ) async rethrows -> T {
-    try await withTaskExecutorPreference(WorkerPool.shared, isolation: isolation, operation: body)
+    try await withTaskExecutorPreference(WorkerPool.shared, isolation: isolation) {
+        // The preference by itself moves nobody: it counts from the next hop on, and the body may make none.
+        await Hop.shared.arrive()
+        return try await body()
+    }
+}
+
+/// To go to an actor is what moves a task; it then stays on the thread to which it has come.
+private actor Hop {
+    static let shared = Hop()
+
+    func arrive() {}
 }
 
 /// As many threads as there are processors, made when there is work for the first time.

@@ -61,10 +61,12 @@ final class Workbench: Sendable {
     }
 
     /// Starts the daemon.
-    func launchDaemon(_ arguments: [String] = [], name: String = "historyd") throws -> DaemonUnderTest {
+    func launchDaemon(
+        _ arguments: [String] = [], name: String = "historyd", under wrapper: [String] = []
+    ) throws -> DaemonUnderTest {
         let before = RunningProgram.text(path(name) + ".err").utf8.count
         let program = try start(
-            [Products.historyd, "--config", configuration] + arguments, name,
+            wrapper + [Products.historyd, "--config", configuration] + arguments, name,
             environment: ["STATE_DIRECTORY": path("state")])
         return DaemonUnderTest(program, logFrom: before)
     }
