@@ -32,7 +32,7 @@ actor ConsumerRunner {
     /// Deliveries made of the transaction after `observed`.
     private var done: Set<String> = []
     private var pending: PendingMerge?
-    private var failing: (hook: String, attempts: Int)?
+    private var failures: HookFailures
     /// Whether it had everything before this pass.
     private var wasLevel = false
 
@@ -56,6 +56,7 @@ actor ConsumerRunner {
         self.passes = passes
         self.reader = reader
         self.seats = seats
+        failures = HookFailures(of: consumer.author, state: state, reporter: reporter)
         contexts = ContextKeeper(
             consumer, storeID: storeID, reader: reader, state: state, reporter: reporter)
     }
@@ -106,7 +107,7 @@ actor ConsumerRunner {
         observed = cursor
         done = []
         pending = nil
-        failing = nil
+        failures.forget()
         await contexts.beginAnew()
         try await onPool { try await contexts.tend(cursor: cursor) }
         if !consumer.feeds.isEmpty { seats.ring(consumer: consumer.author) }
@@ -243,12 +244,12 @@ actor ConsumerRunner {
             let call = ExpiredCall(expiry, hook: hook, store: consumer.store, consumer: consumer.author)
             do {
                 try await hook.endpoint.expired(call)
-                recover(hook.name, at: expiry.after)
+                failures.end(of: hook.name, at: expiry.after)
             } catch {
                 if stop.isRequested { return .more }
                 switch try decide(hook, error, token: expiry.after) {
                 case .retry(let delay), .hold(let delay): return .retry(after: delay)
-                case .skip: try keepDeadLetter(hook, error, call.header, call.parameters)
+                case .skip: try failures.giveUp(hook, error, call.header, call.parameters)
                 }
             }
             toldOfExpiry.insert(hook.name)
@@ -262,17 +263,9 @@ actor ConsumerRunner {
 
     private func report(_ outcome: ObserverDispatch.Outcome) {
         for (hook, deliveries) in outcome.delivered {
-            recover(hook, at: deliveries.token)
+            failures.end(of: hook, at: deliveries.token)
             reporter.report(.delivered(consumer: consumer.author, hook: hook, deliveries))
         }
-    }
-
-    /// Tells where a hook that had failed succeeded.
-    private func recover(_ hook: String, at token: HistoryToken) {
-        guard let failing, failing.hook == hook else { return }
-        reporter.report(
-            .hookRecovered(consumer: consumer.author, hook: hook, token: token, attempts: failing.attempts))
-        self.failing = nil
     }
 
     private func settle(_ call: ObserverCall, _ failure: HookFailure, _ set: HookSet) throws -> Step {
@@ -283,13 +276,12 @@ actor ConsumerRunner {
         switch try decide(hook, failure, token: call.transaction.token) {
         case .retry(let delay), .hold(let delay): return .retry(after: delay)
         case .skip:
-            try keepDeadLetter(hook, failure, call.header, call.parameters)
+            try failures.giveUp(hook, failure, call.header, call.parameters)
             done.insert(call.header.delivery)
             return .more
         }
     }
 
-    /// Counts a failure, says what follows, and tells.
     private func decide(_ hook: Hook, _ failure: HookFailure, token: HistoryToken) throws
         -> FailurePolicy.Decision
     {
@@ -297,37 +289,7 @@ actor ConsumerRunner {
             try state.saveStandstill(of: consumer.author)
             wasLevel = false
         }
-        let attempt = failing.map { $0.hook == hook.name ? $0.attempts + 1 : 1 } ?? 1
-        failing = (hook.name, attempt)
-        let decision = hook.policy.decision(afterFailedAttempt: attempt)
-        switch decision {
-        case .retry(let delay):
-            reporter.report(
-                .hookFailed(
-                    consumer: consumer.author, hook: hook.name, failure, token: token, attempt: attempt,
-                    retryAfter: delay))
-        case .hold(let delay):
-            reporter.report(
-                .hookHeld(
-                    consumer: consumer.author, hook: hook.name, failure, token: token, attempts: attempt,
-                    retryAfter: delay))
-        case .skip:
-            reporter.report(
-                .deadLetterKept(
-                    consumer: consumer.author, hook: hook.name, failure, token: token, attempts: attempt))
-        }
-        return decision
-    }
-
-    private func keepDeadLetter(
-        _ hook: Hook, _ failure: HookFailure, _ header: HookCallHeader, _ call: JSONBytes
-    ) throws {
-        try state.keep(
-            DeadLetter(
-                consumer: consumer.author, hook: hook.name, delivery: header.delivery, reason: failure.message,
-                attempts: failing?.attempts ?? 1, call: String(decoding: call.bytes, as: UTF8.self),
-                keptAt: .now))
-        failing = nil
+        return failures.count(failure, of: hook, at: token)
     }
 
     // MARK: Merging
@@ -343,7 +305,7 @@ actor ConsumerRunner {
                 let result = try await hook.endpoint.merge(call)
                 merge.answer(hook, result)
                 pending = merge
-                if let last = merge.transactions.last?.token { recover(hook.name, at: last) }
+                if let last = merge.transactions.last?.token { failures.end(of: hook.name, at: last) }
                 if let last = call.transactions.last {
                     var deliveries = Deliveries(last)
                     deliveries.count(last, entity: nil)
@@ -357,7 +319,7 @@ actor ConsumerRunner {
                 switch try decide(hook, error, token: token) {
                 case .retry(let delay), .hold(let delay): return .retry(after: delay)
                 case .skip:
-                    try keepDeadLetter(hook, error, call.header, call.parameters)
+                    try failures.giveUp(hook, error, call.header, call.parameters)
                     merge.skip(hook)
                     pending = merge
                 }
