@@ -34,6 +34,23 @@ import Testing
         try reader.close()
     }
 
+    @Test("A feed that moves over what is not for it is not saved ahead of its consumer")
+    func feed() throws {
+        let store = try GatekeeperStore()
+        let served = store.served(["Main"], feeds: ["Main": [FeedContext(name: "live")]])
+        try store.write("Main", "INSERT INTO t VALUES (1, 1)", "INSERT INTO t VALUES (2, 2)")
+        let (state, reader) = (try store.state(), try HistoryReader(path: store.path))
+        try state.save(Self.place(0), of: "Main")
+        let keeper = FeedKeeper(store: served, reader: reader, state: state, reporter: SilentReporter())
+        try keeper.begin()
+        state.pass(Self.place(2), of: "Main")
+        try keeper.settle()
+        #expect(try keeper.place(of: FeedID(consumer: "Main", context: "live")).number == 2)
+        #expect(try saved(store) == 2)
+        try state.close()
+        try reader.close()
+    }
+
     @Test("A cleanup goes no further than what is saved, however fast a consumer moves meanwhile")
     func cleaning() async throws {
         let store = try GatekeeperStore()

@@ -188,4 +188,29 @@ import Testing
         try await store.serve(served, [listener.observer()])
         #expect(listener.all() == ["insert t 22 33 44 55"])
     }
+
+    @Test(
+        "A replica that was filled ahead of its consumer is filled anew when the store was restored in between")
+    func restoredUnderAReplica() async throws {
+        let store = try GatekeeperStore()
+        let served = store.served(["Main"], contexts: ["Main": [store.replica()]])
+        try store.write("A", "INSERT INTO t VALUES (1, 1)")
+        let backup = store.folder.file("backup.sqlite")
+        try await DatabaseQueue(path: store.path).vacuum(into: backup)
+        try store.write("A", "INSERT INTO t VALUES (2, 2)", "INSERT INTO t VALUES (3, 3)")
+        let holding = Listener { _, _ in true }
+        let stop = StopSignal()
+        let events = EventLog { if case .hookHeld = $0 { stop.request() } }
+        try await store.runner(served, [holding.observer()], events, stop: stop).runOnce()
+        #expect(try store.rows(of: store.replica().path) == store.rows())
+
+        try restore(
+            backup, store, "INSERT INTO t VALUES (22, 0)", "INSERT INTO t VALUES (33, 0)",
+            "INSERT INTO t VALUES (44, 0)")
+        let again = try await store.serve(served, [Listener().observer()])
+        #expect(try store.rows(of: store.replica().path) == store.rows())
+        #expect(again.count("replicaFilled") == 1)
+        // Once.
+        #expect(try await store.serve(served, [Listener().observer()]).count("replicaFilled") == 0)
+    }
 }

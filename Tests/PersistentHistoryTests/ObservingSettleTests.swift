@@ -7,7 +7,7 @@ struct ObservingSettleTests {
 
     /// What a writer does, one step after the other; the steps of one transaction lie between `lock` and `unlock`.
     enum WriterStep: Hashable {
-        case lock, write, publish, unlock
+        case lock, exclude, write, publish, unlock
     }
 
     /// One reader, by one rule, and writers who take turns. Everything but the rule is as simple as can be.
@@ -16,6 +16,8 @@ struct ObservingSettleTests {
         var rule: Rule
         var step = SettleRule.Step.rest
         var isLocked = false
+        /// Whether nobody can read: a rollback-journal store is locked altogether for a while.
+        var isExclusive = false
         var published = 0
         var seen = 0
         var isSignalPending = false
@@ -28,7 +30,8 @@ struct ObservingSettleTests {
             case .lock: isLocked = true
             case .write: isSignalPending = true
             case .publish: published += 1
-            case .unlock: isLocked = false
+            case .exclude: isExclusive = true
+            case .unlock: (isLocked, isExclusive) = (false, false)
             case nil: break
             }
         }
@@ -39,6 +42,7 @@ struct ObservingSettleTests {
                 isSignalPending = false
                 step = rule.woke()
             case .ask: step = rule.asked(writerActive: isLocked)
+            case .look where isExclusive: step = rule.looked(foundNew: nil)
             case .look:
                 step = rule.looked(foundNew: published > seen)
                 seen = published
@@ -53,6 +57,8 @@ struct ObservingSettleTests {
         [.lock, .write, .write, .publish, .unlock],
         [.lock, .write, .unlock],
         [.lock, .unlock],
+        // `BEGIN EXCLUSIVE`, as for a backup.
+        [.lock, .exclude, .unlock],
         // A checkpoint writes without the writers' lock.
         [.write],
     ]
@@ -101,6 +107,7 @@ struct ObservingSettleTests {
         }
         #expect(finds(LookBeforeAsking()))
         #expect(finds(LookOnce()))
+        #expect(finds(BusyIsNothing(rule: SettleRule(firstDelay: .zero, longestDelay: .zero))))
         #expect(finds(RestWhenFound(rule: SettleRule(firstDelay: .zero, longestDelay: .zero))))
         #expect(!finds(SettleRule(firstDelay: .zero, longestDelay: .zero)))
     }
@@ -216,7 +223,7 @@ struct ObservingSettleTests {
 protocol Settling {
     mutating func woke() -> SettleRule.Step
     mutating func asked(writerActive: Bool) -> SettleRule.Step
-    mutating func looked(foundNew: Bool) -> SettleRule.Step
+    mutating func looked(foundNew: Bool?) -> SettleRule.Step
     mutating func waited() -> SettleRule.Step
 }
 
@@ -225,7 +232,7 @@ extension SettleRule: Settling {}
 /// Wrong: the writer may publish and unlock between the look and the question.
 struct LookBeforeAsking: Settling, Hashable {
     mutating func woke() -> SettleRule.Step { .look }
-    mutating func looked(foundNew: Bool) -> SettleRule.Step { .ask }
+    mutating func looked(foundNew: Bool?) -> SettleRule.Step { .ask }
     mutating func asked(writerActive: Bool) -> SettleRule.Step { writerActive ? .wait(.zero) : .rest }
     mutating func waited() -> SettleRule.Step { .look }
 }
@@ -233,7 +240,7 @@ struct LookBeforeAsking: Settling, Hashable {
 /// Wrong: the commit may not be published yet.
 struct LookOnce: Settling, Hashable {
     mutating func woke() -> SettleRule.Step { .look }
-    mutating func looked(foundNew: Bool) -> SettleRule.Step { .rest }
+    mutating func looked(foundNew: Bool?) -> SettleRule.Step { .rest }
     mutating func asked(writerActive: Bool) -> SettleRule.Step { .rest }
     mutating func waited() -> SettleRule.Step { .rest }
 }
@@ -244,10 +251,19 @@ struct RestWhenFound: Settling, Hashable {
     mutating func woke() -> SettleRule.Step { rule.woke() }
     mutating func asked(writerActive: Bool) -> SettleRule.Step { rule.asked(writerActive: writerActive) }
     mutating func waited() -> SettleRule.Step { rule.waited() }
-    mutating func looked(foundNew: Bool) -> SettleRule.Step {
+    mutating func looked(foundNew: Bool?) -> SettleRule.Step {
         let step = rule.looked(foundNew: foundNew)
-        return foundNew ? .rest : step
+        return foundNew == true ? .rest : step
     }
+}
+
+/// Wrong: whoever stands in the way may have come after the question, and leave without a sign.
+struct BusyIsNothing: Settling, Hashable {
+    var rule: SettleRule
+    mutating func woke() -> SettleRule.Step { rule.woke() }
+    mutating func asked(writerActive: Bool) -> SettleRule.Step { rule.asked(writerActive: writerActive) }
+    mutating func waited() -> SettleRule.Step { rule.waited() }
+    mutating func looked(foundNew: Bool?) -> SettleRule.Step { rule.looked(foundNew: foundNew ?? false) }
 }
 
 /// A small generator that can be begun with a printed seed.

@@ -111,23 +111,36 @@ actor ContextKeeper {
             isReady
             ? (isKnown: true, isToBeFilled: false)
             : try state.replica(context.name, of: consumer.author, at: context.path)
-        if known.isToBeFilled { try replica.resync() }
+        // It may be ahead of its consumer, whose place then tells nothing of a store that was restored.
+        let filling = isReady ? nil : try state.filling(context.name, of: consumer.author)
+        let isReplaced = try filling.map { try reader.isReplaced($0.mark, at: $0.number) } ?? false
+        if known.isToBeFilled || isReplaced { try replica.resync() }
         let preparation = try replica.prepare(isKnown: known.isKnown, snapshots)
         tell(context, preparation)
         if isReady, !preparation.isFilled { return }
         if !replica.isLevel { overtaken.insert(context.name) }
         if preparation.isFilled || !known.isKnown {
-            try state.noteReplica(context.name, of: consumer.author, at: context.path)
+            try note(context, preparation)
         }
         do {
             try catchUp(replica, from: preparation.number, to: cursor)
         } catch let error as HistoryError where error.code == .tokenExpired {
             // A cleanup came in between. That is the replica's loss, not its consumer's.
             try replica.resync()
-            tell(context, try replica.prepare(snapshots))
+            let preparation = try replica.prepare(snapshots)
+            try note(context, preparation)
+            tell(context, preparation)
         }
         ready.insert(context.name)
         unsettled.insert(context.name)
+    }
+
+    private func note(_ context: ReplicaContext, _ preparation: Replica.Preparation) throws {
+        let number = preparation.number
+        let mark = preparation.isFilled ? try reader.mark(at: number, in: nil) : nil
+        try state.noteReplica(
+            context.name, of: consumer.author, at: context.path,
+            filling: preparation.isFilled ? ReplicaFilling(number: number, mark: mark) : nil)
     }
 
     private func catchUp(_ replica: Replica, from start: Int64, to cursor: Int64) throws {

@@ -230,15 +230,15 @@ final class StoreSession: Sendable {
         return true
     }
 
-    func look() async throws -> Bool {
+    /// - Returns: Whether there was something new; nil where a lock stood in the way.
+    func look() async throws -> Bool? {
         do {
             guard let look = try await fetcher.look() else { return false }
             try await tellConsumers(of: look)
             control.tellFollowers()
             return true
         } catch let error as HistoryError where error.code == .storeBusy {
-            // Whoever holds the lock is a writer: it is looked again as long as it does.
-            return false
+            return nil
         }
     }
 

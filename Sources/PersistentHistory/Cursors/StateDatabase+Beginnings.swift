@@ -1,5 +1,12 @@
 import GRDB
 
+/// The place in the history that a replica showed when it was filled.
+public struct ReplicaFilling: Sendable, Equatable {
+    public let number: Int64
+    /// See `Cursor.mark`.
+    public let mark: String?
+}
+
 /// Consumers and replicas that begin anew.
 extension StateDatabase {
     /// Lets a consumer go on at another place, and keeps until it was told that it has lost history.
@@ -79,10 +86,34 @@ extension StateDatabase {
     }
 
     /// A consumer's replica is at a path, and is filled.
-    public func noteReplica(_ context: String, of consumer: String, at path: String) throws {
+    ///
+    /// - Parameter filling: Where it was filled, where that was now.
+    public func noteReplica(
+        _ context: String, of consumer: String, at path: String, filling: ReplicaFilling? = nil
+    ) throws {
         try access { db in
-            try db.execute(
-                sql: "INSERT OR REPLACE INTO replica VALUES (?, ?, ?, 0)", arguments: [consumer, context, path])
+            try db.inTransaction {
+                try db.execute(
+                    sql: "INSERT OR REPLACE INTO replica VALUES (?, ?, ?, 0)",
+                    arguments: [consumer, context, path])
+                if let filling {
+                    try db.execute(
+                        sql: "INSERT OR REPLACE INTO filled VALUES (?, ?, ?, ?)",
+                        arguments: [consumer, context, filling.number, filling.mark])
+                }
+                return .commit
+            }
+        }
+    }
+
+    /// Where a consumer's replica was filled last, which may be far ahead of its consumer.
+    public func filling(_ context: String, of consumer: String) throws -> ReplicaFilling? {
+        try access { db in
+            try Row.fetchOne(
+                db, sql: "SELECT number, mark FROM filled WHERE consumer = ? AND context = ?",
+                arguments: [consumer, context]
+            )
+            .map { ReplicaFilling(number: $0["number"], mark: $0["mark"]) }
         }
     }
 }

@@ -59,6 +59,8 @@ public final class StateDatabase: Sendable {
                             consumer TEXT PRIMARY KEY, reason TEXT NOT NULL, lost INTEGER, begins_after INTEGER NOT NULL) WITHOUT ROWID;
                         CREATE TABLE IF NOT EXISTS replica (
                             consumer TEXT, context TEXT, path TEXT, refill INTEGER NOT NULL, PRIMARY KEY (consumer, context)) WITHOUT ROWID;
+                        CREATE TABLE IF NOT EXISTS filled (
+                            consumer TEXT, context TEXT, number INTEGER NOT NULL, mark TEXT, PRIMARY KEY (consumer, context)) WITHOUT ROWID;
                         CREATE TABLE IF NOT EXISTS fetched (consumer TEXT PRIMARY KEY, number INTEGER NOT NULL) WITHOUT ROWID;
                         CREATE TABLE IF NOT EXISTS cleaning (
                             id INTEGER PRIMARY KEY CHECK (id = 1), at INTEGER NOT NULL, passes INTEGER NOT NULL);
@@ -239,7 +241,7 @@ public final class StateDatabase: Sendable {
         let gone = try cursors().keys.filter { !consumers.contains($0) }.sorted()
         for consumer in gone {
             try access { db in
-                for table in ["cursor", "fetched", "expiry", "replica", "feed", "unmerged"] {
+                for table in ["cursor", "fetched", "expiry", "replica", "filled", "feed", "unmerged"] {
                     try db.execute(sql: "DELETE FROM \(table) WHERE consumer = ?", arguments: [consumer])
                 }
             }

@@ -149,16 +149,18 @@ struct FeedKeeper: Sendable {
     ///
     /// - Throws: `HistoryError`.
     func settle() throws {
+        // Not ahead of their consumers after a crash either.
+        try state.saveAll()
+        let saved = try state.savedCursors()
         for consumer in store.consumers {
             for context in consumer.feeds {
-                try settle(context, consumer)
+                try settle(context, consumer, through: saved[consumer.author]?.number ?? 0)
             }
         }
     }
 
-    private func settle(_ context: FeedContext, _ consumer: Consumer) throws {
+    private func settle(_ context: FeedContext, _ consumer: Consumer, through last: Int64) throws {
         let feed = FeedID(consumer: consumer.author, context: context.name)
-        let last = try cursor(of: consumer.author)
         guard let place = try state.feed(feed, store: reader.storeID), place.expiry == nil,
             try !hasExpired(place)
         else { return }

@@ -47,8 +47,8 @@ public struct RemoteChanges: AsyncSequence, Sendable {
                     step = rule.woke()
                 case .ask: step = rule.asked(writerActive: try lookout.isWriterActive())
                 case .look:
-                    let token = try lookout.look()
-                    step = rule.looked(foundNew: token != nil)
+                    let (token, isBusy) = try lookout.look()
+                    step = rule.looked(foundNew: isBusy ? nil : token != nil)
                     if let token { return token }
                 case .wait(let delay):
                     try await Task.sleep(for: delay, clock: .loop)
@@ -122,23 +122,28 @@ private final class Lookout {
             return nil
         } catch let error as ObserverError where error.code == .missing {
             return nil
-        } catch let error as HistoryError where error.code == .storeBusy {
-            return nil
         }
     }
 
-    func isWriterActive() throws -> Bool { try open()?.probe.isWriterActive() ?? false }
-
-    /// - Returns: the newest token, where it is new.
-    func look() throws -> HistoryToken? {
-        guard let (reader, _) = try open() else { return nil }
+    func isWriterActive() throws -> Bool {
         do {
+            return try open()?.probe.isWriterActive() ?? false
+        } catch let error as HistoryError where error.code == .storeBusy {
+            return true
+        }
+    }
+
+    /// - Returns: the newest token, where it is new, and whether a lock stood in the way.
+    func look() throws -> (token: HistoryToken?, isBusy: Bool) {
+        do {
+            guard let (reader, _) = try open() else { return (nil, false) }
             let newest = try reader.newestToken()
             defer { last = newest }
-            guard let last else { return newest.number > 0 ? newest : nil }
-            return newest.store != last.store || newest.number > last.number ? newest : nil
+            let isNew =
+                last.map { newest.store != $0.store || newest.number > $0.number } ?? (newest.number > 0)
+            return (isNew ? newest : nil, false)
         } catch let error as HistoryError where error.code == .storeBusy {
-            return nil
+            return (nil, true)
         }
     }
 }

@@ -53,9 +53,11 @@ public struct SettleRule: Sendable, Hashable {
         return .look
     }
 
-    public mutating func looked(foundNew: Bool) -> Step {
-        guard writerWasActive else { return .rest }
-        if foundNew { waitedSoFar = .zero }
+    /// - Parameter foundNew: Nil where a lock stood in the way. Whoever holds it came after the question, and may
+    /// leave without a sign; what the signal spoke of is still to be seen.
+    public mutating func looked(foundNew: Bool?) -> Step {
+        guard writerWasActive || foundNew == nil else { return .rest }
+        if foundNew == true { waitedSoFar = .zero }
         return .wait(delay)
     }
 

@@ -6,13 +6,13 @@ extension SettleRule {
     /// - Parameters:
     ///   - isWriterActive: whether a writer holds the store's lock.
     ///   - pause: lets time pass.
-    ///   - look: fetches and handles what is new; whether there was anything. A store that is too busy to be
-    ///     read counts as nothing new.
+    ///   - look: fetches and handles what is new; whether there was anything, or nil where the store was too busy
+    ///     to be read.
     /// - Throws: what the closures throw, and `CancellationError`.
     public func settle(
         isWriterActive: () async throws -> Bool,
         pause: (Duration) async throws -> Void = { try await Task.sleep(for: $0, clock: .loop) },
-        look: () async throws -> Bool
+        look: () async throws -> Bool?
     ) async throws {
         var rule = self
         var step = rule.woke()
@@ -35,7 +35,7 @@ extension WriterProbe {
     public func settle(
         rule: SettleRule = SettleRule(),
         pause: (Duration) async throws -> Void = { try await Task.sleep(for: $0, clock: .loop) },
-        look: () async throws -> Bool
+        look: () async throws -> Bool?
     ) async throws {
         try await rule.settle(isWriterActive: isWriterActive, pause: pause, look: look)
     }
