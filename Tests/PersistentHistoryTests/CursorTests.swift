@@ -1,3 +1,5 @@
+import Foundation
+import GRDB
 import TestSupport
 import Testing
 
@@ -5,8 +7,8 @@ import Testing
 
 /// Cursors that are saved late, as those who come after a kill find them.
 @Suite(.timeLimit(.minutes(5))) struct CursorTests {
-    private static func place(_ number: Int64) -> Cursor {
-        Cursor(number: number, movedAt: HistoryTimestamp(milliseconds: number))
+    private static func place(_ number: Int64) -> PersistentHistory.Cursor {
+        PersistentHistory.Cursor(number: number, movedAt: HistoryTimestamp(milliseconds: number))
     }
 
     /// What a daemon finds that is started after a kill.
@@ -47,6 +49,24 @@ import Testing
         try keeper.settle()
         #expect(try keeper.place(of: FeedID(consumer: "Main", context: "live")).number == 2)
         #expect(try saved(store) == 2)
+        try state.close()
+        try reader.close()
+    }
+
+    @Test("A cleanup goes no further than what a power failure leaves of the state")
+    func powerFailure() throws {
+        let store = try GatekeeperStore()
+        try store.write("A", "INSERT INTO t VALUES (1, 1)", "INSERT INTO t VALUES (2, 2)")
+        let (state, reader) = (try store.state(), try HistoryReader(path: store.path))
+        try state.save(Self.place(2), of: "Main")
+        #expect(try CleaningPlan(store.served(["Main"]), reader: reader, state: state).number == 2)
+        // The file as it is on the disk, without its write-ahead log.
+        let left = store.folder.file("left.sqlite")
+        try FileManager.default.copyItem(atPath: state.path, toPath: left)
+        #expect(
+            try GatekeeperStore.read(left) {
+                try Int64.fetchOne($0, sql: "SELECT number FROM cursor WHERE consumer = 'Main'")
+            } == 2)
         try state.close()
         try reader.close()
     }

@@ -86,6 +86,8 @@ extension CleaningPlan {
                 }
             }
         }
+        // What is deleted from the store because of these places must not outlive them.
+        try state.bringToDisk()
         self.init(holders, newest: newest, maximumDuration: store.maximumDuration, force: force)
     }
 }

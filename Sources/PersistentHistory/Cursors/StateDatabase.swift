@@ -205,6 +205,10 @@ public final class StateDatabase: Sendable {
         }
     }
 
+    /// Lets what was saved until now outlive a power failure: with `synchronous=NORMAL` that is a checkpoint's
+    /// work (https://www.sqlite.org/pragma.html#pragma_synchronous).
+    func bringToDisk() throws { try access { db in _ = try db.checkpoint(.passive) } }
+
     func save(_ cursor: Cursor, of consumer: String, _ db: Database) throws {
         try db.cachedStatement(
             sql: """
