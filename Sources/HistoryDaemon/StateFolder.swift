@@ -1,4 +1,3 @@
-import FoundationEssentials
 import Glibc
 import HistoryControl
 public import PersistentHistory
@@ -22,13 +21,11 @@ public final class StateFolder: Sendable {
     /// - Throws: `HistoryError` with `.stateUnusable`, or `.stateInUse` naming the process that has it.
     public init(_ path: String) throws(HistoryError) {
         self.path = path
-        do {
-            try FileManager.default.createDirectory(
-                atPath: path, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
-        } catch {
+        guard Self.make(path) else {
             throw HistoryError(
-                .stateUnusable, "The state folder \"\(path)\" can not be made: \(error).",
-                hint: "Set STATE_DIRECTORY to a folder that may be written.", cause: error)
+                .stateUnusable,
+                "The state folder \"\(path)\" can not be made: \(String(cString: strerror(errno))).",
+                hint: "Set STATE_DIRECTORY to a folder that may be written.")
         }
         let file = "\(path)/historyd.lock"
         descriptor = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
@@ -49,6 +46,17 @@ public final class StateFolder: Sendable {
         let process = Array("\(getpid())".utf8)
         ftruncate(descriptor, 0)
         write(descriptor, process, process.count)
+    }
+
+    /// Makes the folder, and those that it lies in.
+    ///
+    /// - Returns: false with `errno`.
+    private static func make(_ path: String) -> Bool {
+        if mkdir(path, 0o700) == 0 || errno == EEXIST { return true }
+        guard errno == ENOENT, let slash = path.dropLast().lastIndex(of: "/"), slash > path.startIndex else {
+            return false
+        }
+        return make(String(path[..<slash])) && (mkdir(path, 0o700) == 0 || errno == EEXIST)
     }
 
     deinit { close(descriptor) }

@@ -114,11 +114,10 @@ struct LifeCycleTests {
                 [Products.historyd, "--config", bench.configuration] + arguments, "other",
                 environment: ["STATE_DIRECTORY": bench.path("file/state")])
             #expect(try await other.end() == .exited(74))
-            #expect(other.errors.wholeLines.count == 1)
             #expect(
-                other.errors.hasPrefix(
-                    "error: The state folder \"\(bench.path("file/state"))\" can not be made: "),
-                "\(other.errors)")
+                other.errors.wholeLines == [
+                    "error: The state folder \"\(bench.path("file/state"))\" can not be made: Not a directory. Set STATE_DIRECTORY to a folder that may be written. event=stateCorrupt"
+                ])
         }
     }
 

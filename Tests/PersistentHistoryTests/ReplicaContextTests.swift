@@ -96,6 +96,30 @@ import Testing
         try queue.close()
     }
 
+    @Test("Who is told to stop does not copy a large store to its end; it is copied the next time")
+    func stopsFilling() async throws {
+        let store = try GatekeeperStore()
+        try store.write(
+            nil,
+            "INSERT INTO t WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000) SELECT i, 0 FROM n"
+        )
+        let context = store.replica()
+        await #expect(throws: HistoryError.self) {
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                group.addTask {
+                    withUnsafeCurrentTask { $0?.cancel() }
+                    let snapshots = StoreSnapshots(store.path)
+                    defer { snapshots.close() }
+                    _ = try Replica(context, storePath: store.path).prepare(snapshots)
+                }
+                try await group.waitForAll()
+            }
+        }
+        let snapshots = StoreSnapshots(store.path)
+        defer { snapshots.close() }
+        #expect(try Replica(context, storePath: store.path).prepare(snapshots).isFilled)
+    }
+
     @Test("While it has to catch up, a replica shows the state before, and then all at once")
     func catchesUpAtOnce() throws {
         let store = try GatekeeperStore()

@@ -1,4 +1,5 @@
 import GRDB
+import GRDBSQLite
 internal import Glibc
 
 /// A replica's file: its connection, and what stands in it beside the rows.
@@ -27,6 +28,10 @@ struct ReplicaFile {
             var configuration = Configuration()
             configuration.busyMode = .timeout(1)
             configuration.foreignKeysEnabled = false
+            // A large store takes minutes to be copied, which is too long for who is told to stop.
+            configuration.prepareDatabase { db in
+                sqlite3_progress_handler(db.sqliteConnection, 10_000, { _ in Task.isCancelled ? 1 : 0 }, nil)
+            }
             let queue = try DatabaseQueue(path: path, configuration: configuration)
             try queue.writeWithoutTransaction { db in
                 try Self.refuseOthers(db, path)
