@@ -81,13 +81,12 @@ public struct Daemon: Sendable {
             ControlServer(listener: control, logger: logger, gate: listening, steward: steward),
             ReloadService(signals: reload, steward: steward), readiness(engine, listening),
         ]
-        let stopping = ServiceGroupConfiguration.ServiceConfiguration(
-            service: StopService(signals: stop), successTerminationBehavior: .gracefullyShutdownGroup)
-        var configuration = ServiceGroupConfiguration(
-            services: services.map { ServiceGroupConfiguration.ServiceConfiguration(service: $0) } + [stopping],
-            logger: logger.quiet)
+        var configuration = ServiceGroupConfiguration(services: services, logger: logger.quiet)
         configuration.maximumGracefulShutdownDuration = Self.patience
-        try await ServiceGroup(configuration: configuration).run()
+        try await ServiceGroup(configuration: configuration).run(until: stop) {
+            logger.notice(
+                "A second signal: what is under way is broken off, and made again after the next start.")
+        }
     }
 
     private func readiness(_ engine: Engine, _ listening: StartGate) -> ReadinessService {

@@ -238,7 +238,7 @@ extension CoprocessPlugin {
             if nonsense == nil, splitter.isOverLimit {
                 nonsense = "wrote a line of more than \(Self.maximumLine) bytes"
             }
-            if let nonsense { return killProcess(because: HookFailure(.badAnswer, "\(title) \(nonsense)")) }
+            if let nonsense { return killProcess(because: HookFailure(.badAnswer, "\(title) \(nonsense).")) }
             if room { tellCaller(.goOn) }
         }
     }

@@ -1,4 +1,5 @@
 import Foundation
+import Glibc
 import TestSupport
 import Testing
 
@@ -36,6 +37,32 @@ struct LifeCycleTests {
             try await bench.write("INSERT INTO person (id) VALUES (1)", as: "Widget")
             try await daemon.logged(#"Hook "audit/all" ended with status 1."#)
             try await daemon.stop()
+        }
+    }
+
+    @Test("A second signal breaks off what a stop waits for", arguments: [SIGTERM, SIGINT])
+    func secondSignal(_ signal: Int32) async throws {
+        try await withWorkbench { bench in
+            try bench.folder.write(
+                "deaf.py",
+                """
+                import os, signal, time
+                signal.signal(signal.SIGTERM, signal.SIG_IGN)
+                open('\(bench.path("deaf"))', 'w').write(f'{os.getpid()} ')
+                time.sleep(1000)
+                """)
+            try bench.configure(
+                StoreSetup(),
+                plugins: [PluginSetup(command: [Products.python, bench.path("deaf.py")], mode: "coprocess")])
+            let daemon = try await bench.startDaemon()
+            try await eventually("the plugin") { RunningProgram.text(bench.path("deaf")).hasSuffix(" ") }
+            daemon.program.signal(signal)
+            try await daemon.logged("event=stopping")
+            daemon.program.signal(signal)
+            #expect(try await daemon.program.end() == .exited(0))
+            #expect(daemon.log.contains { $0.contains("A second signal: ") })
+            let plugin = try #require(Int32(RunningProgram.text(bench.path("deaf")).dropLast()))
+            #expect(kill(plugin, 0) == -1 && errno == ESRCH)
         }
     }
 

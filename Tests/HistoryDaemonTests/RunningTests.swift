@@ -118,6 +118,33 @@ private struct Sitter: Service {
         await #expect(throws: ControlError.self) { try await jobs.perform {} }
     }
 
+    /// Nobody is left to wait who has asked.
+    @Test(.timeLimit(.minutes(1))) func jobsInTheQueueAreDoneAlsoWhenTheirServiceIsCancelled() async throws {
+        let jobs = SerialJobs()
+        let (first, done) = (StartGate(), Locked(0))
+        try await withThrowingTaskGroup(of: Void.self) { askers in
+            for _ in 0..<5 {
+                askers.addTask {
+                    try await jobs.perform {
+                        first.open()
+                        done.withLock { $0 += 1 }
+                        // Until it is cancelled.
+                        await StopSignal().wait()
+                    }
+                }
+            }
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                group.addTask { try await jobs.run() }
+                await first.wait()
+                group.cancelAll()
+                try await group.waitForAll()
+            }
+            try await askers.waitForAll()
+        }
+        #expect(done.withLock { $0 } == 5)
+        await #expect(throws: ControlError.self) { try await jobs.perform {} }
+    }
+
     // MARK: Requests
 
     @Test func aRequestIsPutTogetherFromItsParts() throws {
