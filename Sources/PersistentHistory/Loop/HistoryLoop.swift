@@ -165,7 +165,7 @@ package final class HistoryLoop: Sendable {
     // MARK: The thread
 
     /// After how many rounds of tasks the kernel is asked in between.
-    private static let rounds = 32
+    private static let rounds = 8
 
     private func run(until end: Locked<Result<Void, any Error>?>?) {
         var events = [epoll_event](repeating: epoll_event(), count: 64)
