@@ -190,7 +190,7 @@ struct ControlSocketTests {
 
     @Test(
         "Who follows and does not read costs the daemon no memory, and nobody time",
-        .disabled(if: Sanitizers.watchMemory || Sanitizers.watchThreads, "sanitizers take memory of their own"))
+        .measuresMemory)
     func slowReader() async throws {
         try await withWorkbench { bench in
             try bench.configure(StoreSetup())

@@ -5,7 +5,7 @@ import Testing
 @Suite(.enabled(if: Python.isThere, "needs \(Python.path) with sqlite3"), .timeLimit(.minutes(10)))
 struct CtlMemoryTests {
     @Test(
-        .disabled(if: Sanitizers.watchMemory || Sanitizers.watchThreads, "sanitizers take memory of their own"))
+        .measuresMemory)
     func aLongHistoryIsReadInTheMemoryOfAShortOne() async throws {
         let store = try await CtlStore("CREATE TABLE t (id INTEGER PRIMARY KEY, a);", tracking: ["t"])
         // Written as the triggers write it, or this would take minutes.

@@ -210,7 +210,7 @@ struct FeedTests {
 
     @Test(
         "A reader that does not even read costs no memory, and keeps nobody from anything",
-        .disabled(if: Sanitizers.watchMemory || Sanitizers.watchThreads, "sanitizers take memory of their own"))
+        .measuresMemory)
     func stopped() async throws {
         try await withWorkbench { bench in
             try bench.configure(

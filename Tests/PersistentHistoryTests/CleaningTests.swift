@@ -79,11 +79,9 @@ import Testing
             nil,
             "UPDATE historyd_change SET origin = 'k' || id || char(9) || '1' || char(9) || '5' || char(9) || 'A'"
         )
-        let stop = StopSignal()
         let second = Listener { line, _ in line == "insert t 2" }
-        let events = EventLog { if case .hookHeld = $0 { stop.request() } }
         let served = store.served(["Main"])
-        try await store.runner(served, [second.observer()], events, stop: stop).runOnce()
+        try await store.serveUntilHeld(served, [second.observer()])
         _ = try await ManualCleaning(served, stateFolder: store.folder.path).clean()
         #expect(try store.history() == [2])
         let listener = Listener()

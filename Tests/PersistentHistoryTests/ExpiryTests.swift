@@ -41,10 +41,8 @@ import Testing
         #expect(well.all() == ["expired 1 > 2", "insert t 3"])
 
         let other = try await expired()
-        let stop = StopSignal()
         let broken = Listener { _, attempt in attempt == 1 }
-        let events = EventLog { if case .hookHeld = $0 { stop.request() } }
-        try await other.runner(other.served(["Main"]), [broken.observer()], events, stop: stop).runOnce()
+        try await other.serveUntilHeld(other.served(["Main"]), [broken.observer()])
         #expect(broken.all() == ["expired 1 > 2"])
         try await other.serve(other.served(["Main"]), [broken.observer(attempts: 10)])
         #expect(broken.all() == ["expired 1 > 2", "expired 1 > 2", "insert t 3", "insert t 3"])
@@ -70,9 +68,7 @@ import Testing
         let broken = Listener { _, _ in true }
         let hooks = [broken.observer("p/skipped", then: .skip), broken.observer("p/held")]
         for starts in 1...3 {
-            let stop = StopSignal()
-            let events = EventLog { if case .hookHeld = $0 { stop.request() } }
-            try await store.runner(store.served(["Main"]), hooks, events, stop: stop).runOnce()
+            try await store.serveUntilHeld(store.served(["Main"]), hooks)
             let letters = try store.state().deadLetters()
             #expect(letters.map(\.hook) == ["p/skipped"])
             #expect(letters.map(\.attempts) == [starts])
@@ -117,8 +113,7 @@ import Testing
         let listener = Listener()
         try await store.serve(served, [listener.observer()])
         _ = try await ManualCleaning(served, stateFolder: store.folder.path).clean()
-        let backup = store.folder.file("backup.sqlite")
-        try await DatabaseQueue(path: store.path).vacuum(into: backup)
+        let backup = try await store.backUp()
         try store.write("A", "INSERT INTO t VALUES (3, 3)")
         try await store.serve(served, [listener.observer()])
         for suffix in ["-wal", "-shm"] { unlink(store.path + suffix) }
@@ -148,13 +143,10 @@ import Testing
         let store = try GatekeeperStore()
         let served = store.served(["Main"])
         try store.write("A", "INSERT INTO t VALUES (1, 1)")
-        let backup = store.folder.file("backup.sqlite")
-        try await DatabaseQueue(path: store.path).vacuum(into: backup)
+        let backup = try await store.backUp()
         try store.write("A", "INSERT INTO t VALUES (2, 2)", "INSERT INTO t VALUES (3, 3)")
         let holding = Listener { line, _ in line == "insert t 3" }
-        let stop = StopSignal()
-        let events = EventLog { if case .hookHeld = $0 { stop.request() } }
-        try await store.runner(served, [holding.observer()], events, stop: stop).runOnce()
+        try await store.serveUntilHeld(served, [holding.observer()])
         #expect(try store.cursor("Main") == 2)
 
         let listener = Listener()
@@ -175,13 +167,10 @@ import Testing
         let served = store.served(["Main"])
         try store.write("A", "INSERT INTO t VALUES (1, 1)")
         try await store.serve(served)
-        let backup = store.folder.file("backup.sqlite")
-        try await DatabaseQueue(path: store.path).vacuum(into: backup)
+        let backup = try await store.backUp()
         try store.write(nil, "INSERT INTO t VALUES (2, 2), (3, 3)")
         let holding = Listener { _, _ in true }
-        let stop = StopSignal()
-        let events = EventLog { if case .hookHeld = $0 { stop.request() } }
-        try await store.runner(served, [holding.observer()], events, stop: stop).runOnce()
+        try await store.serveUntilHeld(served, [holding.observer()])
 
         let listener = Listener()
         try restore(backup, store, "INSERT INTO t VALUES (22, 0), (33, 0), (44, 0), (55, 0)")
@@ -195,13 +184,10 @@ import Testing
         let store = try GatekeeperStore()
         let served = store.served(["Main"], contexts: ["Main": [store.replica()]])
         try store.write("A", "INSERT INTO t VALUES (1, 1)")
-        let backup = store.folder.file("backup.sqlite")
-        try await DatabaseQueue(path: store.path).vacuum(into: backup)
+        let backup = try await store.backUp()
         try store.write("A", "INSERT INTO t VALUES (2, 2)", "INSERT INTO t VALUES (3, 3)")
         let holding = Listener { _, _ in true }
-        let stop = StopSignal()
-        let events = EventLog { if case .hookHeld = $0 { stop.request() } }
-        try await store.runner(served, [holding.observer()], events, stop: stop).runOnce()
+        try await store.serveUntilHeld(served, [holding.observer()])
         #expect(try store.rows(of: store.replica().path) == store.rows())
 
         try restore(

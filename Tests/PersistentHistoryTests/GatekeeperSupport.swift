@@ -131,6 +131,20 @@ final class GatekeeperStore: Sendable {
         return events
     }
 
+    /// Works off what there is until a hook holds its consumer, and stops there.
+    func serveUntilHeld(_ store: ServedStore, _ hooks: [Hook]) async throws {
+        let stop = StopSignal()
+        let events = EventLog { if case .hookHeld = $0 { stop.request() } }
+        try await runner(store, hooks, events, stop: stop).runOnce()
+    }
+
+    /// - Returns: Where a copy of the store as it is now lies.
+    func backUp() async throws -> String {
+        let backup = folder.file("backup.sqlite")
+        try await DatabaseQueue(path: path).vacuum(into: backup)
+        return backup
+    }
+
     func state() throws -> StateDatabase {
         try StateDatabase(folder: folder.path, store: HistoryReader(path: path).storeID, clock: clock.clock)
     }

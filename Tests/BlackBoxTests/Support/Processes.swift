@@ -1,4 +1,5 @@
 import Foundation
+import Testing
 
 /// What /proc tells of processes (proc(5)).
 enum Processes {
@@ -79,4 +80,12 @@ enum Sanitizers {
     static let watchThreads = options["TSAN_OPTIONS"] != nil
     /// The address sanitizer keeps what was freed for a while.
     static let watchMemory = options["ASAN_OPTIONS"] != nil
+}
+
+extension Trait where Self == ConditionTrait {
+    /// Skips a test where a sanitizer would be measured with it.
+    static var measuresMemory: Self {
+        .disabled(
+            if: Sanitizers.watchMemory || Sanitizers.watchThreads, "sanitizers take memory of their own")
+    }
 }
