@@ -15,14 +15,20 @@ struct FeedConnection {
             do {
                 var lines = StreamLines()
                 try await feed.client.send(.feed(feed.request)) { bytes in
+                    // What was acknowledged comes again where the daemon has lost its place: its state was removed,
+                    // or restored from a backup. The program will not see it again; it is acknowledged once more
+                    // in its stead, lest the feed's window stays full.
                     var again: HistoryToken?
                     for line in lines.take(bytes) {
                         pause = ReconnectPause()
                         let line = try FeedLine(line)
-                        if let item = order.take(line, acknowledged: feed.acknowledged.withLock { $0 }) {
+                        let acknowledged = feed.acknowledged.withLock { $0 }
+                        if let item = order.take(line, acknowledged: acknowledged) {
                             handOver(item)
-                        } else if let token = acknowledged(line) {
-                            again = token
+                        } else if case .transaction(let transaction) = line, transaction.isWhole,
+                            transaction.token.isReached(by: acknowledged)
+                        {
+                            again = transaction.token
                         }
                     }
                     if let again { try await feed.send(again) }
@@ -32,17 +38,6 @@ struct FeedConnection {
                 try await pause.wait(after: error)
             }
         }
-    }
-
-    /// What was acknowledged comes again where the daemon has lost its place: its state was removed, or
-    /// restored from a backup. The program will not see it again; it is acknowledged once more in its
-    /// stead, lest the feed's window stays full.
-    private func acknowledged(_ line: FeedLine) -> HistoryToken? {
-        guard case .transaction(let transaction) = line, transaction.isWhole,
-            let last = feed.acknowledged.withLock({ $0 }), last.store == transaction.token.store,
-            transaction.token.number <= last.number
-        else { return nil }
-        return transaction.token
     }
 }
 
@@ -64,9 +59,7 @@ struct FeedOrder {
             if let acknowledged, acknowledged.number > expiry.after.number { self.expiry = nil }
             return take(expiry)
         case .transaction(let transaction):
-            if let last, transaction.token.store == last.store, transaction.token.number <= last.number {
-                return nil
-            }
+            if transaction.token.isReached(by: last) { return nil }
             if transaction.isWhole { last = transaction.token }
             return .transaction(transaction)
         case .other: return nil
@@ -78,6 +71,13 @@ struct FeedOrder {
         self.expiry = expiry
         last = expiry.after
         return .expired(expiry)
+    }
+}
+
+extension HistoryToken {
+    /// Whether a place of the same store is there, or further.
+    fileprivate func isReached(by place: HistoryToken?) -> Bool {
+        place.map { store == $0.store && number <= $0.number } ?? false
     }
 }
 
