@@ -60,7 +60,6 @@ extension CleaningPlan {
     ///
     /// - Throws: `HistoryError`.
     init(_ store: ServedStore, reader: HistoryReader, state: StateDatabase, force: Bool = false) throws {
-        try state.saveAll()
         let cursors = try state.savedCursors()
         let newest = try reader.newestToken().number
         func holder(_ consumer: String, _ context: String? = nil, at cursor: Cursor?) throws -> Holder {

@@ -13,8 +13,12 @@ extension StateDatabase {
         }
     }
 
-    /// All cursors, by consumer, as they are found after a crash: no history may be deleted that comes after them.
-    func savedCursors() throws -> [String: Cursor] { try access { db in try savedCursors(db) } }
+    /// Saves what is not saved yet, and gives all cursors, by consumer, as they are found after a crash: no history
+    /// may be deleted that comes after them.
+    func savedCursors() throws -> [String: Cursor] {
+        try saveAll()
+        return try access { db in try savedCursors(db) }
+    }
 
     private func savedCursors(_ db: Database) throws -> [String: Cursor] {
         let rows = try Row.fetchAll(
@@ -49,7 +53,7 @@ extension StateDatabase {
         if isFirst { hasUnsaved.ring() }
     }
 
-    /// Saves what is not saved yet. To be done before history is deleted that somebody is only said to have passed.
+    /// Saves what is not saved yet.
     public func saveAll() throws {
         // They are taken when it is the database's turn: what is saved at once meanwhile comes after them.
         try access { db in

@@ -150,7 +150,6 @@ struct FeedKeeper: Sendable {
     /// - Throws: `HistoryError`.
     func settle() throws {
         // Not ahead of their consumers after a crash either.
-        try state.saveAll()
         let saved = try state.savedCursors()
         for consumer in store.consumers {
             for context in consumer.feeds {
