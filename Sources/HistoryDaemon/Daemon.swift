@@ -1,6 +1,7 @@
 internal import CMemory
 internal import Glibc
 public import HistoryConfiguration
+import HistoryControl
 import HistoryPlugins
 public import Logging
 import PersistentHistory

@@ -1,3 +1,4 @@
+import HistoryControl
 import PersistentHistory
 
 /// What the daemon is about, in one line of the present tense, for `systemctl status`.
@@ -78,12 +79,5 @@ struct DaemonStatus: Sendable, Equatable {
         default: break
         }
         return self != before
-    }
-}
-
-extension DefaultStringInterpolation {
-    /// `1 store`, `2 stores`.
-    mutating func appendInterpolation(_ count: Int, _ noun: String) {
-        appendLiteral(count == 1 ? "1 \(noun)" : "\(count) \(noun)s")
     }
 }

@@ -1,4 +1,5 @@
 import Logging
+import HistoryControl
 import PersistentHistory
 
 /// Tells the log, and the service manager's status line, what happens to one store.

@@ -14,8 +14,7 @@ struct Reload: AsyncParsableCommand {
 
     func run() async throws {
         try await daemon.ask(.reload, ReloadReport.self) { report, output in
-            try output.writeLine(
-                "The configuration is in force: \(report.hooks) hook\(report.hooks == 1 ? "" : "s").")
+            try output.writeLine("The configuration is in force: \(report.hooks, "hook").")
             for (what, changes) in [("stores", report.stores), ("plugins", report.plugins)] {
                 for (how, names) in [
                     ("begun", changes.begun), ("ended", changes.ended), ("changed", changes.changed),
