@@ -44,8 +44,9 @@ public struct ControlClient: Sendable {
 
     private func connect() async throws -> Connection {
         do {
-            return try await ClientBootstrap(group: ControlThread.group).connect(unixDomainSocketPath: socketPath)
-            { channel in
+            return try await ClientBootstrap(group: ControlThread.group).connect(
+                unixDomainSocketPath: socketPath
+            ) { channel in
                 channel.eventLoop.makeCompletedFuture {
                     try channel.pipeline.syncOperations.addHTTPClientHandlers()
                     return try Connection(wrappingChannelSynchronously: channel)

@@ -61,7 +61,8 @@ struct Steward: Sendable {
         case .wait(let request): try await response.send(await wait(request))
         case .follow(let request): try await follow(request, response)
         case .feed(let request): try await feed(request, peer, response)
-        case .acknowledge(let request, let token): try await response.send(await acknowledge(request, token, peer))
+        case .acknowledge(let request, let token):
+            try await response.send(await acknowledge(request, token, peer))
         case .clean(let request): try await response.send(await clean(request, peer))
         case .resync(let request): try await response.send(await resync(request, peer))
         case .deadLetters(let store): try await response.send(await deadLetters(of: store))

@@ -83,7 +83,7 @@ struct FeedKeeper: Sendable {
     func check(_ token: HistoryToken, of feed: FeedID, sent: HistoryToken?) throws {
         // The store may have been replaced since.
         let sent = sent.flatMap { $0.store == reader.storeID ? $0.number : nil } ?? 0
-        let last = max(sent, try place(of: feed).number)
+        let last = max(sent, try place(of: feed).position)
         guard token.store == reader.storeID, token.number > last else { return }
         throw HistoryError(
             .tokenNotSent,

@@ -28,7 +28,8 @@ final class FeedSeats: Sendable {
     /// Runs something with a bell that rings when there may be something for the feed.
     ///
     /// - Throws: `HistoryError` with `.feedInUse` where somebody has it already, and what the body throws.
-    func occupying<T>(_ feed: FeedID, by client: FeedClient, _ body: (Bell) async throws -> T) async throws -> T {
+    func occupying<T>(_ feed: FeedID, by client: FeedClient, _ body: (Bell) async throws -> T) async throws -> T
+    {
         let deadline = ContinuousClock.now + Self.patience
         let bell = Bell()
         var number: Int?

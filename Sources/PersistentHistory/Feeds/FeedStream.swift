@@ -114,7 +114,7 @@ struct FeedStream {
         portion = []
         partial = nil
         window = FeedWindow(size: 1)
-        sent = HistoryToken(store: store, number: place.number)
+        sent = HistoryToken(store: store, number: place.position)
         var json = JSONBytes()
         if let expiry = place.expiry {
             FeedLine.expired(expiry, to: &json)

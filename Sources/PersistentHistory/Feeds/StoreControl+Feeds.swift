@@ -20,7 +20,8 @@ extension StoreControl {
     ///   begin with, or is served no more, `.tokenForeign` where the store was replaced; and what `begun`
     ///   and `send` throw.
     public func feed(
-        _ feed: FeedID, to client: FeedClient, begun: () async throws -> Void, send: ([UInt8]) async throws -> Void
+        _ feed: FeedID, to client: FeedClient, begun: () async throws -> Void,
+        send: ([UInt8]) async throws -> Void
     ) async throws {
         try await seats.occupying(feed, by: client) { bell in
             var stream = FeedStream(feed)
