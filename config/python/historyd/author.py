@@ -104,7 +104,7 @@ class Author:
     def __init__(
         self, connection: sqlite3.Connection, author: str, context: Optional[str] = None
     ) -> None:
-        self._connection, self._who = connection, (author, context or "")
+        self.connection, self._who = connection, (author, context or "")
         self._origin: Optional[str] = None
         connection.create_function(
             "sqlite_compileoption_get", 1, lambda number: self._origin if number == WHO_WRITES else None
@@ -117,9 +117,9 @@ class Author:
         origin = secrets.token_hex(8), os.getpid(), time.time_ns() // 1_000_000, *self._who
         self._origin = "\t".join(map(str, origin))
         try:
-            with self._connection:
-                self._connection.execute("BEGIN IMMEDIATE")
-                yield self._connection
+            with self.connection:
+                self.connection.execute("BEGIN IMMEDIATE")
+                yield self.connection
         finally:
             self._origin = None
 
