@@ -24,9 +24,10 @@ let nio: [Target.Dependency] = [
 ]
 
 /// What `make build` knows of the tag and the commit; nil where the package is built otherwise.
-let version: [CSetting] = Context.environment["HISTORYD_VERSION"].flatMap {
-    $0.isEmpty ? nil : [.define("HISTORYD_VERSION", to: "\"\($0)\"")]
-} ?? []
+let version: [CSetting] =
+    Context.environment["HISTORYD_VERSION"].flatMap {
+        $0.isEmpty ? nil : [.define("HISTORYD_VERSION", to: "\"\($0)\"")]
+    } ?? []
 
 let package = Package(
     name: "historyd",
@@ -64,7 +65,9 @@ let package = Package(
 
         .target(
             name: "PersistentHistory",
-            dependencies: ["CLinux", "CSQLiteHistory", "CTaskHooks", "CVersion", grdb, sqlite, logging, collections],
+            dependencies: [
+                "CLinux", "CSQLiteHistory", "CTaskHooks", "CVersion", grdb, sqlite, logging, collections,
+            ],
             swiftSettings: strict),
         .target(name: "HistoryConfiguration", dependencies: ["PersistentHistory"], swiftSettings: strict),
         .target(

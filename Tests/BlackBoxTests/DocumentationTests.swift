@@ -35,6 +35,7 @@ struct DocumentationTests {
 
     /// What is read first stays short.
     @Test func theReadmeHasAtMost200Lines() throws {
-        #expect(try Sources.text("README.md").split(separator: "\n", omittingEmptySubsequences: false).count <= 201)
+        #expect(
+            try Sources.text("README.md").split(separator: "\n", omittingEmptySubsequences: false).count <= 201)
     }
 }

@@ -10,7 +10,8 @@ struct PythonPackageTests {
         try await Command(
             "/bin/sh",
             [
-                "-c", "cd \"$1\" && exec \"$0\" -m mypy --config-file pyproject.toml --strict --cache-dir /dev/null",
+                "-c",
+                "cd \"$1\" && exec \"$0\" -m mypy --config-file pyproject.toml --strict --cache-dir /dev/null",
                 ClientPackages.python, folder.file("python"),
             ]
         ).succeed()
@@ -62,10 +63,14 @@ struct PythonPackageTests {
     @Test func aMissingExtensionIsSaid() async throws {
         let outcome = try await Command(
             ClientPackages.python,
-            ["-B", "-c", "import historyd; historyd.connect(':memory:', 'App', extension='/nowhere/libhistory.so')"],
+            [
+                "-B", "-c",
+                "import historyd; historyd.connect(':memory:', 'App', extension='/nowhere/libhistory.so')",
+            ],
             environment: ["PYTHONPATH": Sources.path("config/python")]
         ).run()
-        #expect(outcome.errors.contains("historyd.author.ExtensionError: The extension cannot be loaded: /nowhere"))
+        #expect(
+            outcome.errors.contains("historyd.author.ExtensionError: The extension cannot be loaded: /nowhere"))
     }
 
     /// Building leaves files behind.

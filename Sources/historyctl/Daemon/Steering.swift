@@ -64,7 +64,8 @@ extension PauseReport {
 struct Run: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Run a pass now, and show how it ended.",
-        discussion: "Hooks that failed are tried at once. Status 75 if a consumer has not caught up afterwards.")
+        discussion: "Hooks that failed are tried at once. Status 75 if a consumer has not caught up afterwards."
+    )
 
     @OptionGroup var daemon: DaemonOptions
     @Argument(help: "The store; without one, all.")
