@@ -14,6 +14,7 @@ enum Cell: Hashable, CustomStringConvertible {
         case .integer(let integer): self = .integer(integer)
         case .real(let real): self = .real(real)
         case .text(let text): self = .text(Array(text.utf8))
+        case .invalidText(let bytes): self = .text(bytes)
         case .blob(let bytes): self = .blob(bytes)
         }
     }
