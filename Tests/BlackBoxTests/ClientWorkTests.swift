@@ -96,11 +96,4 @@ struct ClientWorkTests {
             }
         }
     }
-
-    /// What the README shows of a sample is the sample.
-    @Test func theReadmeShowsTheSample() throws {
-        let sample = try Sources.text("config/sample/author.py")
-        let start = try #require(sample.range(of: "class Author:")).lowerBound
-        #expect(try Sources.text("README.md").contains("```python\n\(sample[start...])```"))
-    }
 }

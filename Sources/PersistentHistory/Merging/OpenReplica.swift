@@ -113,7 +113,9 @@ struct OpenReplica {
                 used = wanted.union(whole).intersection(tables.keys)
                 for name in used {
                     guard let table = tables[name] else { continue }
-                    if !whole.contains(name), !table.isDoubtful, try table.stage(replica, from: store) { continue }
+                    if !whole.contains(name), !table.isDoubtful, try table.stage(replica, from: store) {
+                        continue
+                    }
                     whole.insert(name)
                     try table.stageAll(replica, from: store)
                 }

@@ -29,7 +29,8 @@ extension OpaquePointer {
             case .invalidText(let bytes):
                 bytes.withUnsafeBytes { bytes in
                     _ = sqlite3_bind_text64(
-                        self, place, bytes.baseAddress?.assumingMemoryBound(to: CChar.self), UInt64(bytes.count),
+                        self, place, bytes.baseAddress?.assumingMemoryBound(to: CChar.self),
+                        UInt64(bytes.count),
                         copied, UInt8(SQLITE_UTF8))
                 }
             case .blob(let bytes):

@@ -39,6 +39,7 @@ extension TriggerWriter {
     }
 
     func knownRowsTriggers() -> [(name: String, sql: String)] {
+        if comparesAllRows { return comparingTriggers() }
         let replaced = "\(identity) IN (\(([identities("NEW")] + conflicts).joined(separator: " UNION ALL ")))"
         let isTaken = "(\(isSame("NEW")) AND NOT \(isSame("OLD")))"
         let touched =
@@ -70,6 +71,36 @@ extension TriggerWriter {
                 ]),
             trigger("delete", "AFTER DELETE", when: nil, forgetDeleted("\(isSame("OLD")) AND \(isGone)")),
         ]
+    }
+
+    // MARK: Comparing all rows
+
+    /// Whether neither OLD nor NEW tells which row it is: the primary key itself is shown otherwise, and there is
+    /// no rowid. Then each change looks at all rows.
+    private var comparesAllRows: Bool {
+        table.rowid == nil && table.columns.contains { $0.isConverted && table.primaryKey.contains($0.name) }
+    }
+
+    private func comparingTriggers() -> [(name: String, sql: String)] {
+        let same =
+            zip(table.primaryKey, knownKeys).map { "\(column(row, $0)) = \(known).\($1)" }.joined(
+                separator: " AND ")
+        let body =
+            forgetDeleted(isGone) + [
+                record(
+                    """
+                    SELECT \(values(.update, key(row), changedColumns)) FROM \(tableAsRow) JOIN \(known) ON \(same) \
+                    WHERE \(somethingChanged)
+                    """),
+                record(
+                    """
+                    SELECT \(values(.insert, key(row), "NULL")) FROM \(tableAsRow) \
+                    WHERE NOT EXISTS (SELECT 1 FROM \(known) WHERE \(same))
+                    """),
+                "DELETE FROM \(known) WHERE EXISTS (SELECT 1 FROM \(tableAsRow) WHERE \(same) AND \(somethingChanged))",
+                know(where: "NOT EXISTS (SELECT 1 FROM \(known) WHERE \(same))"),
+            ]
+        return ["INSERT", "UPDATE", "DELETE"].map { trigger($0.lowercased(), "AFTER \($0)", when: nil, body) }
     }
 
     // MARK: Known rows
@@ -162,7 +193,9 @@ extension TriggerWriter {
 
     // MARK: Columns that triggers may see otherwise
 
-    var convertedColumns: [String] { table.columns.filter(\.isConverted).map(\.name) }
+    var convertedColumns: [String] {
+        table.columns.filter { $0.isConverted || comparesAllRows }.map(\.name)
+    }
 
     /// A column's value before the update.
     func old(_ name: String) -> String {

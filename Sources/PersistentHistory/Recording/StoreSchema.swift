@@ -97,7 +97,8 @@ struct StoreSchema: Sendable {
         try readColumns(db)
         try readIndexes(db)
         try readForeignKeys(db)
-        functions = Set(try String.fetchAll(db, sql: "SELECT name FROM pragma_function_list").map(SQLText.folded))
+        functions = Set(
+            try String.fetchAll(db, sql: "SELECT name FROM pragma_function_list").map(SQLText.folded))
         collations = Set(
             try String.fetchAll(db, sql: "SELECT name FROM pragma_collation_list").map(SQLText.folded))
         hasVirtualColumnsAndReals = tables.values.contains { table in
@@ -110,7 +111,12 @@ struct StoreSchema: Sendable {
 
     private mutating func readTables(_ db: Database) throws {
         let statements = try Row.fetchAll(
-            db, sql: "SELECT rowid, type, name, tbl_name, sql FROM main.sqlite_schema")
+            db,
+            sql: """
+                SELECT rowid, CAST(type AS TEXT) AS type, CAST(name AS TEXT) AS name,
+                CAST(tbl_name AS TEXT) AS tbl_name, CAST(sql AS TEXT) AS sql FROM main.sqlite_schema
+                WHERE type IS NOT NULL AND name IS NOT NULL AND tbl_name IS NOT NULL
+                """)
         var sql: [String: String] = [:]
         for row in statements {
             let (type, name): (String, String) = (row["type"], row["name"])
@@ -154,7 +160,11 @@ struct StoreSchema: Sendable {
     private mutating func readIndexes(_ db: Database) throws {
         var sql: [String: String] = [:]
         let statements = try Row.fetchCursor(
-            db, sql: "SELECT name, sql FROM main.sqlite_schema WHERE type = 'index' AND sql IS NOT NULL")
+            db,
+            sql: """
+                SELECT CAST(name AS TEXT), CAST(sql AS TEXT) FROM main.sqlite_schema
+                WHERE type = 'index' AND name IS NOT NULL AND sql IS NOT NULL
+                """)
         while let row = try statements.next() { sql[row[0]] = row[1] }
         let rows = try Row.fetchCursor(
             db,

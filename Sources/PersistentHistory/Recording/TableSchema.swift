@@ -42,6 +42,8 @@ struct TableSchema: Sendable {
     let storeHasUnseenIntegers: Bool
     /// The triggers on the table.
     let triggers: [StoreSchema.Trigger]
+    /// Why recording may miss that a row was replaced; empty where it cannot.
+    private(set) var doubts: [String] = []
 
     /// - Parameter name: In any case, as SQLite takes it.
     /// - Throws: `HistoryError` with `.notAnEntity` for what cannot be tracked.
@@ -103,6 +105,7 @@ struct TableSchema: Sendable {
         hasWritingBeforeTriggers = table.triggers.contains {
             !$0.isOurs && TriggerDefinition($0.sql).writesBefore
         }
+        doubts = findDoubts()
     }
 
     /// Whether what a change does to other rows cannot be known before it: see `KnownRows.swift`.
@@ -112,10 +115,29 @@ struct TableSchema: Sendable {
     }
 
     /// Why recording may miss that a row was replaced; empty where it cannot.
-    var doubts: [String] {
-        uniqueness.compactMap { uniqueness in
-            guard let missing = uniqueness.missing, !uniqueness.isForeseeable || needsKnownRows else { return nil }
-            return "\(missing) is the application's own"
+    private func findDoubts() -> [String] {
+        let replacesByMistake =
+            keyIsRowid && hasConflictClause("REPLACE")
+            && (hasConflictClause("IGNORE") || hasConflictClause("FAIL"))
+        let mistake =
+            replacesByMistake
+            ? [
+                "SQLite before 3.54 removes rows by mistake where one key is ON CONFLICT REPLACE and another IGNORE or FAIL"
+            ]
+            : []
+        return mistake
+            + uniqueness.compactMap { uniqueness in
+                guard let missing = uniqueness.missing, !uniqueness.isForeseeable || needsKnownRows else {
+                    return nil
+                }
+                return "\(missing) is the application's own"
+            }
+    }
+
+    private func hasConflictClause(_ action: String) -> Bool {
+        let tokens = SQLTokens.tokens(sql)
+        return tokens.indices.dropLast(2).contains {
+            tokens[$0].isWord("ON") && tokens[$0 + 1].isWord("CONFLICT") && tokens[$0 + 2].isWord(action)
         }
     }
 

@@ -15,6 +15,7 @@ public enum Tracking {
         /// then copy all of its rows with each change. No change of what was tracked.
         public var doubts: [String: [String]] = [:]
 
+        /// Whether nothing had to be done.
         public var isEmpty: Bool { added.isEmpty && updated.isEmpty && dropped.isEmpty }
     }
 

@@ -37,7 +37,8 @@ struct Uniqueness: Sendable {
                 collation: term.collation)
         }
         condition = filter.map(SQLTokens.text)
-        let function = (expressions + [filter]).flatMap { ForeseeableExpression.functions(in: $0 ?? []) }.first {
+        let function = (expressions + [filter]).flatMap { ForeseeableExpression.functions(in: $0 ?? []) }.first
+        {
             !schema.functions.contains($0)
         }
         let collation = index.terms.map(\.collation).first { !schema.collations.contains(SQLText.folded($0)) }

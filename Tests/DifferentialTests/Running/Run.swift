@@ -81,6 +81,13 @@ struct Run {
             return check == [[.text(Array("ok".utf8))]] ? failure : nil
         } catch is TooMuch {
             return nil
+        } catch let error as Connection.Failure {
+            // A table that nobody can read: so is the twin's.
+            let isReadable =
+                (try? untracked.map { twin in
+                    try TableShape.all(twin.observer).map { try $0.rows(twin.observer) }
+                }) != nil
+            return isReadable ? Failure(kind: .error, description: "\(error)") : nil
         } catch {
             return Failure(kind: .error, description: "\(error)")
         }
@@ -195,7 +202,8 @@ struct Run {
     ///   it to empty a table, or to update a column that the index does not have.
     /// - REPLACE with recursive triggers: an updated row may be in its own way.
     private func isAllowed(_ outcome: Connection.Outcome, _ expected: Connection.Outcome) -> Bool {
-        outcome.violatesType || outcome.message.hasPrefix("unsafe use of") || outcome.message.hasPrefix("foreign key mismatch") && expected.succeeded
+        outcome.violatesType || outcome.message.hasPrefix("unsafe use of")
+            || outcome.message.hasPrefix("foreign key mismatch") && expected.succeeded
             || outcome.violatesUniqueness && !expected.violatesUniqueness && specimen.settings.recursiveTriggers
             || outcome.violatesForeignKey && expected.succeeded
                 && specimen.schema.contains(where: \.refersToItself)
@@ -271,6 +279,9 @@ struct Run {
         if specimen.isAltered { try refresh() }
         try replica.follow()
         try replica.close()
+        // A replica is in UTF-8, where bytes that are computed of blobs mean another text.
+        let isComputed = specimen.settings.isUTF16 && specimen.schema.contains { $0.text.contains(" AS (") }
+        guard !isComputed else { return }
         let copy = try Snapshot(shapes, Connection(replica.path))
         guard copy == snapshot else {
             throw Failure(
