@@ -144,7 +144,7 @@ import Testing
             try Tracking.track(store.path, [:], all: true)
             return try store.read { db in
                 var count = 0
-                withUnsafeMutablePointer(to: &count) { count in
+                try withUnsafeMutablePointer(to: &count) { count in
                     sqlite3_progress_handler(
                         db.sqliteConnection, 10,
                         { count in
@@ -152,7 +152,8 @@ import Testing
                             return 0
                         }, count)
                     defer { sqlite3_progress_handler(db.sqliteConnection, 0, nil, nil) }
-                    #expect(throws: Never.self) { #expect(try Plan(db, entities: [:], all: true).isEmpty) }
+                    let plan = try Plan(db, entities: [:], all: true)
+                    #expect(plan.isEmpty)
                 }
                 return count
             }
