@@ -99,9 +99,12 @@ test: debug ## Run every test. TESTFLAGS="--filter NAME" runs some, here and bel
 SEED  ?= $(shell date +%s)
 CASES ?= 20000
 
-test-differential: debug ## Compare histories with what the tables say, for CASES= random cases from SEED= on.
+test-differential: debug ## Compare histories with what the tables say, for CASES= random cases from SEED= on; with SQLITE=current on a current SQLite.
+	$(if $(filter current,$(SQLITE)),/usr/bin/python3 Tests/CurrentSQLite/make-library.py .build/current-sqlite)
 	HISTORYD_DIFFERENTIAL_SEED=$(SEED) HISTORYD_DIFFERENTIAL_CASES=$(CASES) \
-		$(SWIFT) test --skip-build --disable-xctest --filter DifferentialTests.DifferentialTests
+		$(if $(filter current,$(SQLITE)),LD_LIBRARY_PATH=.build/current-sqlite) \
+		.build/debug/historydPackageTests.xctest --testing-library swift-testing \
+		--filter DifferentialTests.DifferentialTests
 
 # The samples that the tests leave out build a Swift package from outside, which takes minutes.
 test-docs: debug ## Run every sample of the README and the pages, also those that build a Swift package.
