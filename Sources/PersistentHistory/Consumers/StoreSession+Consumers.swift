@@ -2,6 +2,12 @@
 extension StoreSession {
     func serve(_ consumer: Consumer, _ runner: ConsumerRunner, _ bell: Bell) async throws {
         try await retrying(consumer, runner) { try await runner.prepare() }
+        // What most stores of many do not need until something is saved.
+        if unprepared.withLock({
+            $0 -= 1; return $0 == 0
+        }) {
+            try state.close()
+        }
         let (delays, delay) = AsyncStream.makeStream(of: Duration.self, bufferingPolicy: .bufferingNewest(1))
         try await withThrowingTaskGroup(of: Void.self) { group in
             // A context that failed is tried again also where nobody commits.

@@ -20,6 +20,8 @@ final class StoreSession: Sendable {
     let cleaning: CleaningTurns
     let feeds: FeedKeeper
     private let file: FileID?
+    /// Consumers that have not begun yet.
+    let unprepared: Locked<Int>
 
     /// How many seconds an opening waits for a lock: where writers are never still, a store is seldom free for
     /// all that has to be read.
@@ -79,6 +81,7 @@ final class StoreSession: Sendable {
         }
         try feeds.begin()
         self.runners = runners
+        unprepared = Locked(runners.count)
         bells = Dictionary(uniqueKeysWithValues: store.consumers.map { ($0.author, Bell()) })
         // From now on it is read on the loop, where a lock must not be waited for.
         try reader.setPatience(0)

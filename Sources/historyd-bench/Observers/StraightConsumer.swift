@@ -39,7 +39,7 @@ final class StraightConsumer {
             throw BenchError.system("watch '\(store)-wal'")
         }
         sharedMemory = open(store + "-shm", O_RDONLY | O_CLOEXEC)
-        epoll = epoll_create1(Int32(EPOLL_CLOEXEC.rawValue))
+        epoll = epoll_create1(Int32(EPOLL_CLOEXEC))
         position = try connection.number("SELECT max(id) FROM historyd_change")
         for descriptor in [inotify, STDIN_FILENO] {
             var event = epoll_event(events: EPOLLIN.rawValue, data: epoll_data_t(fd: descriptor))
