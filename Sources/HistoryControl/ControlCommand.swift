@@ -24,13 +24,6 @@ public enum ControlCommand: Sendable, Hashable {
     case dropDeadLetters(DeadLetterSelection)
     case logLevel
     case setLogLevel(String)
-
-    /// Whether it changes what the daemon does: that is for root and the daemon's own user. To acknowledge
-    /// what a feed has sent is part of reading it.
-    public var steers: Bool {
-        if case .acknowledge = self { return false }
-        return method != .get
-    }
 }
 
 /// How a manifest joins those in force.

@@ -26,7 +26,6 @@ extension StoreSession {
     }
 
     private func cleanNow(dryRun: Bool, force: Bool) async throws -> StoreControl.Cleaning {
-        try feeds.settle()
         let plan = try CleaningPlan(store, reader: reader, state: state, force: force)
         // It reads all of the history: by a connection of its own, so that nobody waits for the other.
         let ownReader = try HistoryReader(path: store.path)
@@ -34,9 +33,7 @@ extension StoreSession {
         try ownReader.close()
         let report = try result.get()
         if dryRun { return StoreControl.Cleaning(report: report, outcome: nil) }
-        let outcome = try await HistoryCleaner(path: store.path, rule: store.rule)
-            .clean(through: report.floorAfter.number, shouldStop: { [ending] in ending.isRequested })
-        if outcome.deleted > 0 { reporter.report(.cleaned(outcome)) }
+        let outcome = try await plan.carryOut(on: store, reporter: reporter) { [ending] in ending.isRequested }
         // Those who were passed by find out, and begin anew.
         if !plan.passedBy.isEmpty { ringAll() }
         return StoreControl.Cleaning(report: report, outcome: outcome)
