@@ -28,16 +28,10 @@ extension StoreControl {
     public func check(_ token: HistoryToken) async throws {
         let places = try await patiently { () throws -> Places in try self.places() }
         guard token.store == places.newest.store else {
-            throw HistoryError(
-                .tokenForeign,
-                "The token \(token) is another store's; this one's tokens begin with \"\(places.newest.store):\".",
-                hint: "Check which store the token was read from.")
+            throw HistoryError.foreign(token, to: places.newest.store)
         }
         guard token.number <= max(places.newest.number, places.oldest.number) else {
-            throw HistoryError(
-                .tokenAhead,
-                "The token \(token) is newer than the store's newest transaction, \(places.newest).",
-                hint: "The file was replaced, or restored from a backup.")
+            throw HistoryError.ahead(token, newest: places.newest)
         }
     }
 

@@ -18,7 +18,7 @@ extension StoreSession {
         for (consumer, runner) in runners where consumer.author == author {
             if let token = try await runner.resync(name) { return token }
         }
-        throw HistoryError(.unknownContext, "Consumer \"\(author)\" has no context \"\(name)\".")
+        throw HistoryError.unknownContext(name, "context", of: author)
     }
 
     func clean(dryRun: Bool, force: Bool) async throws -> StoreControl.Cleaning {
