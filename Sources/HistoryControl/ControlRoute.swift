@@ -38,7 +38,7 @@ extension ControlCommand {
         case .reload: (.post, "reload", [])
         case .pause(let store): (.post, "pause", [("store", store)])
         case .resume(let store): (.post, "resume", [("store", store)])
-        case .run(let store): (.post, "run", [("store", store)])
+        case .run(let store, let timeout): (.post, "run", [("store", store), ("timeout", timeout)])
         case .wait(let wait):
             (
                 .get, "wait",
@@ -107,7 +107,7 @@ extension ControlCommand {
         case "/v1/reload": [(.post, { _ in .reload })]
         case "/v1/pause": [(.post, { .pause(store: $0.take("store")) })]
         case "/v1/resume": [(.post, { .resume(store: $0.take("store")) })]
-        case "/v1/run": [(.post, { .run(store: $0.take("store")) })]
+        case "/v1/run": [(.post, { .run(store: $0.take("store"), timeout: $0.take("timeout")) })]
         case "/v1/wait":
             [
                 (

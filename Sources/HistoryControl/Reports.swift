@@ -102,11 +102,13 @@ public struct ConsumerReport: Codable, Sendable, Hashable {
     /// What it is held by, or what failed.
     public var hook: String?
     public var problem: String?
+    /// Calls that were given up, and wait to be retried or dropped.
+    public var deadLetters: Int?
     public var contexts: [ContextReport]
 
     public init(
         store: String, consumer: String, state: State, cursor: String?, movedAt: String?, behind: Int64?,
-        hook: String?, problem: String?, contexts: [ContextReport]
+        hook: String?, problem: String?, deadLetters: Int?, contexts: [ContextReport]
     ) {
         self.store = store
         self.consumer = consumer
@@ -116,6 +118,7 @@ public struct ConsumerReport: Codable, Sendable, Hashable {
         self.behind = behind
         self.hook = hook
         self.problem = problem
+        self.deadLetters = deadLetters
         self.contexts = contexts
     }
 }
@@ -124,13 +127,16 @@ public struct ContextReport: Codable, Sendable, Hashable {
     public var name: String
     public var kind: String
     public var path: String?
+    /// Why a replica can not be merged into at present.
+    public var problem: String?
     /// How a feed is.
     public var feed: FeedReport?
 
-    public init(name: String, kind: String, path: String?, feed: FeedReport? = nil) {
+    public init(name: String, kind: String, path: String?, problem: String? = nil, feed: FeedReport? = nil) {
         self.name = name
         self.kind = kind
         self.path = path
+        self.problem = problem
         self.feed = feed
     }
 }

@@ -11,8 +11,18 @@ struct DaemonStatus: Sendable, Equatable {
     var refusal: String?
     private(set) var lost: Set<String> = []
     private(set) var held: Set<Held> = []
+    private(set) var failingContexts: Set<Context> = []
     /// Consumers and feeds that have stood still for long and hold back the cleanup, by store.
     private var holdingBack: [String: Set<String>] = [:]
+
+    /// The failed attempt from which on a context that fails is worth a word: a lock heals before that.
+    static let lastingFailure = 3
+
+    struct Context: Hashable, Sendable {
+        let store: String
+        let consumer: String
+        let context: String
+    }
 
     struct Held: Hashable, Sendable {
         let store: String
@@ -29,6 +39,7 @@ struct DaemonStatus: Sendable, Equatable {
         var line = "Watching \(stores, "store"), \(hooks, "hook")"
         if !lost.isEmpty { line += "; waiting for \(lost.count, "store")" }
         if !held.isEmpty { line += "; \(held.count, "hook") held" }
+        if !failingContexts.isEmpty { line += "; \(failingContexts.count, "context") failing" }
         let names = Set(holdingBack.values.joined()).sorted()
         if !names.isEmpty {
             let rest = names.count > 3 ? " and \(names.count - 3) more" : ""
@@ -46,6 +57,7 @@ struct DaemonStatus: Sendable, Equatable {
         paused.formIntersection(stores)
         lost.formIntersection(stores)
         held = held.filter { stores.contains($0.store) && hooks.contains($0.hook) }
+        failingContexts = failingContexts.filter { stores.contains($0.store) }
         holdingBack = holdingBack.filter { stores.contains($0.key) }
     }
 
@@ -63,11 +75,16 @@ struct DaemonStatus: Sendable, Equatable {
         case .storeOpened:
             lost.remove(store)
             held = held.filter { $0.store != store }
+            failingContexts = failingContexts.filter { $0.store != store }
             holdingBack[store] = nil
         case .hookHeld(let consumer, let hook, _, _, _, _):
             held.insert(Held(store: store, consumer: consumer, hook: hook))
         case .hookRecovered(let consumer, let hook, _, _), .deadLetterKept(let consumer, let hook, _, _, _):
             held.remove(Held(store: store, consumer: consumer, hook: hook))
+        case .contextFailed(let consumer, let context, _, Self.lastingFailure...):
+            failingContexts.insert(Context(store: store, consumer: consumer, context: context))
+        case .contextRecovered(let consumer, let context, _):
+            failingContexts.remove(Context(store: store, consumer: consumer, context: context))
         case .cleaningHeldBack(let names): holdingBack[store] = names.isEmpty ? nil : Set(names)
         // Who moves stands still no longer.
         case .cursorMoved(let consumer, _): release(consumer, store)

@@ -114,14 +114,20 @@ struct PipelineLog: PipelineReporter {
             logger.warning(
                 "Context \"\(context)\" of \"\(consumer)\" has a write-ahead log of \(bytes >> 20) MB, because a reader stays in one transaction. It shrinks when that ends.",
                 metadata: fields(consumer, context: context))
-        case .contextFailed(let consumer, let context, let error):
+        case .contextFailed(let consumer, let context, let error, DaemonStatus.lastingFailure):
             logger.report(
                 .contextFailed,
                 "Context \"\(context)\" of \"\(consumer)\" can not be merged into. \(error) It is tried again until it can.",
                 metadata: fields(consumer, context: context))
-        case .contextRecovered(let consumer, let context):
-            logger.notice(
-                "Context \"\(context)\" of \"\(consumer)\" can be merged into again.",
+        case .contextFailed(let consumer, let context, let error, let attempt):
+            logger.debug(
+                "Context \"\(context)\" of \"\(consumer)\" can not be merged into, attempt \(attempt). \(error)",
+                metadata: fields(consumer, context: context))
+        case .contextRecovered(_, _, ..<DaemonStatus.lastingFailure): break  // It was a lock, held for a moment.
+        case .contextRecovered(let consumer, let context, let attempts):
+            logger.report(
+                .contextRecovered,
+                "Context \"\(context)\" of \"\(consumer)\" can be merged into again, after \(attempts, "failed attempt").",
                 metadata: fields(consumer, context: context))
         case .cursorMoved(let consumer, let token):
             logger.trace(

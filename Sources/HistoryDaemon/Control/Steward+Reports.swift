@@ -58,8 +58,8 @@ extension Steward {
                 .paused
             } else if !isOpen {
                 .waiting
-            } else if let failure = known.failure {
-                failure.isHeld ? .held : .retrying
+            } else if known.problem != nil {
+                known.failure?.isHeld ?? false ? .held : .retrying
             } else {
                 behind ?? 0 == 0 ? .level : .behind
             }
@@ -69,8 +69,10 @@ extension Steward {
         return ConsumerReport(
             store: store.name, consumer: consumer.author, state: state,
             cursor: (cursor ?? known.cursor)?.description, movedAt: saved?.movedAt.description, behind: behind,
-            hook: known.failure?.hook, problem: known.failure?.reason,
-            contexts: consumer.contexts.map { ContextReport(name: $0.name, kind: "replica", path: $0.path) }
+            hook: known.failure?.hook, problem: known.problem, deadLetters: places?.deadLetters[consumer.author],
+            contexts: consumer.contexts.map {
+                ContextReport(name: $0.name, kind: "replica", path: $0.path, problem: known.contexts[$0.name])
+            }
                 + consumer.feeds.map {
                     let feed = FeedID(consumer: consumer.author, context: $0.name)
                     return ContextReport(

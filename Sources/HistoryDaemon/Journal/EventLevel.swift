@@ -8,7 +8,7 @@ extension Event {
         case .starting, .ready, .stopping, .cleaned:
             .info
         case .reloaded, .storeBack, .trackingUpdated, .watchOverflowed, .contextRefilled,
-            .hookRecovered, .pluginRestarted, .paused, .resumed, .hooksChanged:
+            .contextRecovered, .hookRecovered, .pluginRestarted, .paused, .resumed, .hooksChanged:
             .notice
         case .storeReplaced, .tokenExpired, .hookFailed, .hookTimedOut, .pluginDied,
             .consumerBlocksCleanup, .consumerPassedBy, .cleanFailed, .stateLost, .linesDropped,

@@ -12,8 +12,13 @@ final class Ledger: Sendable {
         var cursor: HistoryToken?
         /// What failed last, until it succeeds.
         var failure: Failure?
+        /// Contexts that can not be merged into at present, and why.
+        var contexts: [String: String] = [:]
         /// How many failures there were.
         var failures = 0
+
+        /// Why it does not go on, or not with all of its contexts.
+        var problem: String? { failure?.reason ?? contexts.min { $0.key < $1.key }?.value }
     }
 
     struct Failure: Sendable, Equatable {
@@ -135,9 +140,13 @@ extension Ledger.State {
             problems[store] = nil
             movedTogether[store] = nil
         case .storeLost(let error): problems[store] = "\(error)"
-        case .consumerStands(let consumer, let token), .cursorMoved(let consumer, let token):
-            consumers[place(consumer), default: .init()].cursor = token
-            consumers[place(consumer), default: .init()].failure = nil
+        case .consumerStands(let consumer, let token):
+            // Its contexts are opened anew.
+            consumers[place(consumer), default: .init()].contexts = [:]
+            move(place(consumer), to: token)
+            return consumer
+        case .cursorMoved(let consumer, let token):
+            move(place(consumer), to: token)
             return consumer
         case .delivered(let consumer, let hook, let deliveries):
             hooks[hook, default: .init()].calls += deliveries.calls
@@ -158,12 +167,24 @@ extension Ledger.State {
             note(failure, of: hook)
             consumers[place(consumer), default: .init()].failure = nil
             return consumer
-        case .contextFailed(let consumer, _, let error), .consumerFailed(let consumer, let error, _):
+        case .contextFailed(let consumer, let context, let error, _):
+            consumers[place(consumer), default: .init()].contexts[context] = "\(error)"
+            consumers[place(consumer), default: .init()].failures += 1
+            return consumer
+        case .contextRecovered(let consumer, let context, _):
+            consumers[place(consumer)]?.contexts[context] = nil
+            return consumer
+        case .consumerFailed(let consumer, let error, _):
             fail(place(consumer), nil, "\(error)", isHeld: false)
             return consumer
         default: break
         }
         return nil
+    }
+
+    private mutating func move(_ place: Ledger.Place, to token: HistoryToken) {
+        consumers[place, default: .init()].cursor = token
+        consumers[place, default: .init()].failure = nil
     }
 
     private mutating func note(_ failure: HookFailure, of hook: String) {

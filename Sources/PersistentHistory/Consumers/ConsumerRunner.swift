@@ -35,6 +35,8 @@ actor ConsumerRunner {
     private var failures: HookFailures
     /// Whether it had everything before this pass.
     private var wasLevel = false
+    /// The last order to try at once what failed.
+    private var lastWakeUp: StopSignal?
 
     /// - Throws: `HistoryError` with `.stateUnusable`.
     init(
@@ -138,6 +140,7 @@ actor ConsumerRunner {
             let next: Step
             do {
                 defer { passes.leave() }
+                await heed(wakeUp)
                 next = try await step()
             }
             switch next {
@@ -147,6 +150,13 @@ actor ConsumerRunner {
             }
         }
         return cursor > start
+    }
+
+    /// Where an operator has what failed tried at once, that goes for contexts as well.
+    private func heed(_ wakeUp: StopSignal) async {
+        guard wakeUp !== lastWakeUp else { return }
+        if lastWakeUp != nil { await contexts.tryNow() }
+        lastWakeUp = wakeUp
     }
 
     private func step() async throws -> Step {

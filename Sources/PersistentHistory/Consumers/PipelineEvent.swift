@@ -31,9 +31,10 @@ public enum PipelineEvent: Sendable {
     case replicaIndexLeftOut(consumer: String, context: String, ReplicaContext.LeftOutIndex)
     /// A reader that stays in one transaction lets the replica's write-ahead log grow.
     case replicaLogGrows(consumer: String, context: String, bytes: Int64)
-    /// Told once, however often it is tried again.
-    case contextFailed(consumer: String, context: String, HistoryError)
-    case contextRecovered(consumer: String, context: String)
+    /// A context could not be opened or written. It is tried again; `attempt` counts the failures in a row.
+    case contextFailed(consumer: String, context: String, HistoryError, attempt: Int)
+    /// A context that had failed was written again, after so many failed attempts.
+    case contextRecovered(consumer: String, context: String, attempts: Int)
     case cursorMoved(consumer: String, to: HistoryToken)
     /// The cursors of consumers that a commit is of no concern to, all at once.
     case cursorsMoved(MovedConsumers, to: HistoryToken)

@@ -3,7 +3,8 @@ extension StoreSession {
     func places(_ clients: [FeedID: Int32]) throws -> StoreControl.Places {
         StoreControl.Places(
             oldest: try reader.oldestToken(), newest: try reader.newestToken(), cursors: try state.cursors(),
-            feeds: try feedStandings(clients))
+            feeds: try feedStandings(clients),
+            deadLetters: try state.deadLetterCounts())
     }
 
     /// Looks as after a signal, and wakes the consumers whatever was found.

@@ -61,6 +61,15 @@ extension StateDatabase {
         }
     }
 
+    /// How many there are, by consumer.
+    func deadLetterCounts() throws -> [String: Int] {
+        try access { db in
+            let rows = try Row.fetchAll(
+                try db.cachedStatement(sql: "SELECT consumer, count(*) AS n FROM dead_letter GROUP BY consumer"))
+            return Dictionary(uniqueKeysWithValues: rows.map { ($0["consumer"] as String, $0["n"] as Int) })
+        }
+    }
+
     func numberedDeadLetters() throws -> [NumberedDeadLetter] {
         let numbers = try access { db in
             try Int64.fetchAll(db, sql: "SELECT id FROM dead_letter ORDER BY id")

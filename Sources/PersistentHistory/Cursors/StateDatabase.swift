@@ -69,6 +69,7 @@ public final class StateDatabase: Sendable {
                             delivery TEXT NOT NULL, reason TEXT NOT NULL, attempts INTEGER NOT NULL,
                             call TEXT NOT NULL, kept_at INTEGER NOT NULL);
                         CREATE INDEX IF NOT EXISTS dead_letter_delivery ON dead_letter (delivery);
+                        CREATE INDEX IF NOT EXISTS dead_letter_consumer ON dead_letter (consumer);
                         """ + Self.feedTables)
             }
             servedBefore = try queue.read { db in
