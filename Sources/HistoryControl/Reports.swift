@@ -12,11 +12,13 @@ public struct DaemonReport: Codable, Sendable, Hashable {
     /// The last attempt to read the configuration again; not there before the first.
     public var reload: ReloadAttempt?
     public var hooks: Int
+    /// Those with a process that is kept; new members may come.
+    public var plugins: [PluginReport]?
     public var stores: [StoreReport]
 
     public init(
         version: String, processID: Int32, startedAt: String, summary: String, configuration: String,
-        logLevel: String, reload: ReloadAttempt?, hooks: Int, stores: [StoreReport]
+        logLevel: String, reload: ReloadAttempt?, hooks: Int, plugins: [PluginReport]?, stores: [StoreReport]
     ) {
         self.version = version
         self.processID = processID
@@ -26,7 +28,30 @@ public struct DaemonReport: Codable, Sendable, Hashable {
         self.logLevel = logLevel
         self.reload = reload
         self.hooks = hooks
+        self.plugins = plugins
         self.stores = stores
+    }
+}
+
+/// A plugin whose process is kept.
+public struct PluginReport: Codable, Sendable, Hashable {
+    public enum State: String, Codable, Sendable {
+        case running
+        /// Its process has ended, or could not be started, and has not worked since.
+        case failing
+    }
+
+    public var name: String
+    public var state: State
+    /// How often its process has ended by itself, or could not be started.
+    public var failures: Int
+    public var problem: String?
+
+    public init(name: String, state: State, failures: Int, problem: String?) {
+        self.name = name
+        self.state = state
+        self.failures = failures
+        self.problem = problem
     }
 }
 

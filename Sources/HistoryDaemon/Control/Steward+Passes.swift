@@ -95,7 +95,7 @@ extension Steward {
     private func unfinished(_ stores: [RunningStore]) -> String {
         let consumers = stores.flatMap { report($0).consumers }.filter { $0.state != .level }
         let reasons = consumers.prefix(3).map { consumer in
-            let changes = consumer.behind.map { " by \($0, "change")" } ?? ""
+            let changes = consumer.behind.map { " by \(Int($0), "change")" } ?? ""
             let why = consumer.problem.map { ", \($0)" } ?? ""
             return "\"\(consumer.consumer)\" of store \"\(consumer.store)\" is behind\(changes)\(why)"
         }

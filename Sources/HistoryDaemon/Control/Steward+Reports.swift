@@ -15,7 +15,16 @@ extension Steward {
             summary: surroundings.status.withLock(\.line),
             configuration: await engine.loaded.files.first ?? "",
             logLevel: surroundings.level.level.rawValue, reload: lastReload.withLock { $0 },
-            hooks: await engine.roster.hooks.count, stores: reports)
+            hooks: await engine.roster.hooks.count, plugins: await plugins(), stores: reports)
+    }
+
+    private func plugins() async -> [PluginReport] {
+        await engine.roster.needed.filter { $0.mode == .coprocess }.map { plugin in
+            let state = engine.ledger.plugin(plugin.name)
+            return PluginReport(
+                name: plugin.name, state: state.problem == nil ? .running : .failing, failures: state.failures,
+                problem: state.problem)
+        }
     }
 
     func consumers(of store: String?) async throws(ControlError) -> ConsumerList {
@@ -90,6 +99,8 @@ extension Steward {
                 places[hook.kind, default: 0] += 1
                 let isObserver = hook.kind == .observer
                 let figures = engine.ledger.figures(of: hook.fullName)
+                // The failures of its process are those of each of its hooks.
+                let plugin = engine.ledger.plugin(String(hook.fullName.prefix { $0 != "/" }))
                 return HookReport(
                     position: places[hook.kind] ?? 0, id: hook.id.uuidString, name: hook.fullName,
                     kind: hook.kind.rawValue, entity: isObserver ? hook.entity ?? "*" : nil,
@@ -97,8 +108,9 @@ extension Steward {
                         ? ChangeOperation.allCases.filter { hook.operations.contains($0) }.map(\.rawValue)
                         : nil,
                     store: hook.store, consumer: hook.consumer, before: hook.before,
-                    origin: roster.origin(of: hook), calls: figures.calls, failures: figures.failures,
-                    lastCallAt: figures.lastCall?.description, lastError: figures.lastError?.reason,
+                    origin: roster.origin(of: hook), calls: figures.calls,
+                    failures: figures.failures + plugin.uncalled, lastCallAt: figures.lastCall?.description,
+                    lastError: plugin.problem ?? figures.lastError?.reason,
                     lastErrorAt: figures.lastError?.at.description)
             })
     }

@@ -34,7 +34,18 @@ final class Ledger: Sendable {
         var lastError: (reason: String, at: HistoryTimestamp)?
     }
 
+    /// How a coprocess is.
+    struct PluginState: Sendable {
+        /// How often its process has ended, or could not be started.
+        var failures = 0
+        /// Of these, how often no call failed by it, which counts as a failure of its own.
+        var uncalled = 0
+        /// What happened last, until it works again.
+        var problem: String?
+    }
+
     fileprivate struct State {
+        var plugins: [String: PluginState] = [:]
         var consumers: [Place: ConsumerState] = [:]
         /// Consumers of a store whose cursors were moved together, and where to.
         var movedTogether: [String: (consumers: MovedConsumers, cursor: HistoryToken)] = [:]
@@ -51,6 +62,22 @@ final class Ledger: Sendable {
     /// Why a store is not open.
     func problem(of store: String) -> String? { state.withLock { $0.problems[store] } }
     func figures(of hook: String) -> HookFigures { state.withLock { $0.hooks[hook] ?? HookFigures() } }
+
+    func plugin(_ name: String) -> PluginState { state.withLock { $0.plugins[name] ?? PluginState() } }
+
+    /// Takes in that a coprocess has failed, or works again.
+    func notePlugin(_ name: String, failure: HookFailure?, isTold: Bool = false) {
+        state.withLock { state in
+            if failure != nil { state.plugins[name, default: .init()].failures += 1 }
+            if failure != nil, !isTold { state.plugins[name, default: .init()].uncalled += 1 }
+            state.plugins[name, default: .init()].problem = failure?.message
+        }
+    }
+
+    /// Forgets plugins that are gone, or were started anew.
+    func keepOnly(plugins: Set<String>) {
+        state.withLock { $0.plugins = $0.plugins.filter { plugins.contains($0.key) } }
+    }
 
     /// Forgets hooks, stores and consumers that are gone; nobody waits for those any longer.
     func keepOnly(hooks: Set<String>, stores: Set<String>, consumers: Set<Place>) {

@@ -347,9 +347,9 @@ actor ConsumerRunner {
             let unmerged = merge.unmerged
             if !unmerged.isEmpty { try state.saveUnmerged(unmerged, of: consumer.author) }
         }
-        pending = nil
         try state.save(
             Cursor(number: merge.end, movedAt: state.clock.wall(), mark: mark), of: consumer.author)
+        pending = nil
         moved(to: merge.end)
         return .more
     }

@@ -4,11 +4,17 @@ public enum PipelineEvent: Sendable {
     /// The store can not be read for now; it is tried again when something changes.
     case storeLost(HistoryError)
     case storeReplaced
+    /// The kernel dropped notices of file changes; the store was looked at.
+    case watchOverflowed
     case trackingUpdated(Tracking.Outcome)
     /// Not all is tracked as configured; what is tracked goes on.
     case trackingFailed(HistoryError)
     /// There was no state for a store whose history has been cleaned: it was lost, or left behind.
     case stateBegan(path: String, oldest: HistoryToken)
+    /// The state could not be written, several times in a row; it is tried again.
+    case stateFailed(HistoryError)
+    /// The state could be written again.
+    case stateRecovered
     /// A consumer without a cursor begins here.
     case consumerBegan(consumer: String, at: HistoryToken)
     case consumerForgotten(consumer: String)

@@ -3,7 +3,18 @@ import GRDB
 /// Where consumers are: saved at once, or with others later.
 extension StateDatabase {
     /// - Throws: `HistoryError` with `.stateUnusable`, as everything here.
-    public func cursor(of consumer: String) throws -> Cursor? { try cursors()[consumer] }
+    public func cursor(of consumer: String) throws -> Cursor? {
+        try access { db in
+            let row = try Row.fetchOne(
+                try db.cachedStatement(
+                    sql: "SELECT consumer, number, moved_at, served, mark FROM cursor WHERE consumer = ?"),
+                arguments: [consumer])
+            let saved = unsaved.withLock { $0[consumer] } ?? row.map { Cursor($0) }
+            guard let resting = resting.cursor(of: consumer) else { return saved }
+            guard let saved else { return resting }
+            return resting.number > saved.number ? resting : saved
+        }
+    }
 
     /// All cursors, by consumer, those included that are not saved yet.
     public func cursors() throws -> [String: Cursor] {
@@ -24,14 +35,7 @@ extension StateDatabase {
         let rows = try Row.fetchAll(
             try db.cachedStatement(sql: "SELECT consumer, number, moved_at, served, mark FROM cursor"))
         return Dictionary(
-            uniqueKeysWithValues: rows.map { row in
-                let moved = HistoryTimestamp(milliseconds: row["moved_at"])
-                let served = Duration.milliseconds(row["served"] as Int64)
-                return (
-                    row["consumer"] as String,
-                    Cursor(number: row["number"], movedAt: moved, movedAtServed: served, mark: row["mark"])
-                )
-            })
+            uniqueKeysWithValues: rows.map { row in (row["consumer"] as String, Cursor(row)) })
     }
 
     public func save(_ cursor: Cursor, of consumer: String) throws {
@@ -61,16 +65,22 @@ extension StateDatabase {
                 defer { unsaved = [:] }
                 return unsaved
             }
+            let taken = cursors
             // Also of those who were woken and could not go on yet.
-            if let place = resting.place(ifAfter: restingSaved.withLock { $0 }) {
-                cursors.merge(resting.cursors) { $1 }
-                restingSaved.withLock { $0 = place }
-            }
+            let place = resting.place(ifAfter: restingSaved.withLock { $0 })
+            if place != nil { cursors.merge(resting.cursors) { $1 } }
             guard !cursors.isEmpty else { return }
-            try db.inTransaction {
-                for (consumer, cursor) in cursors { try save(cursor, of: consumer, db) }
-                return .commit
+            do {
+                try db.inTransaction {
+                    for (consumer, cursor) in cursors { try save(cursor, of: consumer, db) }
+                    return .commit
+                }
+            } catch {
+                // Saved another time; what has moved on meanwhile has moved further.
+                unsaved.withLock { $0.merge(taken) { newer, _ in newer } }
+                throw error
             }
+            if let place { restingSaved.withLock { $0 = place } }
         }
     }
 
@@ -105,5 +115,13 @@ extension StateDatabase {
             )
             .execute(arguments: [consumer, number])
         }
+    }
+}
+
+extension Cursor {
+    fileprivate init(_ row: Row) {
+        self.init(
+            number: row["number"], movedAt: HistoryTimestamp(milliseconds: row["moved_at"]),
+            movedAtServed: .milliseconds(row["served"] as Int64), mark: row["mark"])
     }
 }

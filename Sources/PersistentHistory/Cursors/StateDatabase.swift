@@ -81,7 +81,7 @@ public final class StateDatabase: Sendable {
                     ) ?? 0)
             }
         } catch let error as DatabaseError {
-            throw Self.unusable(path, error)
+            throw HistoryError.state(path, error)
         }
     }
 
@@ -119,22 +119,11 @@ public final class StateDatabase: Sendable {
         }
     }
 
-    private static func unusable(_ path: String, _ error: DatabaseError) -> HistoryError {
-        let isDamaged = error.resultCode == .SQLITE_NOTADB || error.resultCode == .SQLITE_CORRUPT
-        return HistoryError(
-            .stateUnusable,
-            "The state database \"\(path)\" can not be used: \(error.message ?? "SQLite result \(error.resultCode.rawValue)").",
-            hint: isDamaged
-                ? "Restore it from a backup, or move it away: its consumers then begin anew."
-                : "Check the state folder's permissions and space.",
-            cause: error)
-    }
-
     func access<T>(_ body: (Database) throws -> T) throws -> T {
         do {
             return try queue.writeWithoutTransaction(body)
         } catch let error as DatabaseError {
-            throw Self.unusable(path, error)
+            throw HistoryError.state(path, error)
         }
     }
 

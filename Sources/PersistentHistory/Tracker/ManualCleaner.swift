@@ -28,7 +28,9 @@ public actor ManualCleaner {
         let newest = try reader.newestToken().number
         try reader.close()
         let state = try StateDatabase(folder: stateFolder, store: reader.storeID)
-        let cursors = try state.cursors()
+        let cursors = try state.savedCursors()
+        // What is deleted from the store because of these places must not outlive them.
+        try state.bringToDisk()
         try state.close()
         let holders = consumers.map {
             CleaningPlan.Holder(consumer: $0, number: cursors[$0]?.number, standing: .zero)

@@ -31,6 +31,7 @@ struct Status: AsyncParsableCommand {
                         String(store.consumers.compactMap(\.deadLetters).reduce(0, +)), store.worst ?? "",
                     ]
                 }, to: &output)
+            try report.writeFailingPlugins(to: &output)
             try ConsumerList(consumers: report.stores.flatMap(\.consumers)).writeFeeds(to: &output)
         }
     }
@@ -47,6 +48,17 @@ struct Consumers: AsyncParsableCommand {
 
     func run() async throws {
         try await daemon.ask(.consumers(store: store), ConsumerList.self) { try $0.write(to: &$1) }
+    }
+}
+
+extension DaemonReport {
+    fileprivate func writeFailingPlugins(to output: inout StandardOutput) throws {
+        let failing = (plugins ?? []).filter { $0.state == .failing }
+        if failing.isEmpty { return }
+        try output.writeLine("")
+        var table = TextTable(["PLUGIN", "STATE", "FAILURES", "PROBLEM"])
+        try table.write(
+            failing.map { [$0.name, $0.state.rawValue, String($0.failures), $0.problem ?? ""] }, to: &output)
     }
 }
 

@@ -47,12 +47,13 @@ extension Workbench {
     ///
     /// - Parameter script: Run in the folder before the daemon starts.
     func startDaemon(
-        withDisk name: String, bytes: Int = 2 << 20, before script: String = ":", waits: Bool = true
+        withDisk name: String, bytes: Int = 2 << 20, before script: String = ":", _ arguments: [String] = [],
+        waits: Bool = true
     ) async throws -> SmallDisk {
         let folder = path(name)
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         let mounting = "mount -t tmpfs -o size=\(bytes) none '\(folder)' && cd '\(folder)' && \(script) && exec \"$@\""
-        let daemon = try launchDaemon(under: ["/usr/bin/unshare", "-m", "/bin/sh", "-c", mounting, "sh"])
+        let daemon = try launchDaemon(arguments, under: ["/usr/bin/unshare", "-m", "/bin/sh", "-c", mounting, "sh"])
         if waits { try await daemon.ready() }
         return SmallDisk(bench: self, daemon: daemon, folder: folder)
     }
