@@ -8,8 +8,8 @@ import Testing
 
 /// Cursors that are saved late, as those who come after a kill find them.
 @Suite(.timeLimit(.minutes(5))) struct CursorTests {
-    private static func place(_ number: Int64) -> PersistentHistory.Cursor {
-        PersistentHistory.Cursor(number: number, movedAt: HistoryTimestamp(milliseconds: number))
+    private static func place(_ number: Int64) -> Checkpoint {
+        Checkpoint(position: number, movedAt: HistoryTimestamp(milliseconds: number))
     }
 
     /// What a daemon finds that is started after a kill.
@@ -22,7 +22,7 @@ import Testing
         let resting = RestingConsumers(["Main"], at: Self.place(0))
         let state = try StateDatabase(
             folder: store.folder.path, store: reader.storeID, clock: store.clock.clock, resting: resting)
-        try state.save(Self.place(0), of: "Main")
+        try state.cursors.save(Self.place(0), of: "Main")
         resting.rest("Main", at: 0, until: ["t"], hooks: 0)
         for (number, hooks) in [(1, 0), (2, nil)] as [(Int64, Int?)] {
             try store.write("A", "INSERT INTO u VALUES (\(number), 0)")
@@ -43,12 +43,12 @@ import Testing
         let served = store.served(["Main"], feeds: ["Main": [FeedContext(name: "live")]])
         try store.write("Main", "INSERT INTO t VALUES (1, 1)", "INSERT INTO t VALUES (2, 2)")
         let (state, reader) = (try store.state(), try HistoryReader(path: store.path))
-        try state.save(Self.place(0), of: "Main")
+        try state.cursors.save(Self.place(0), of: "Main")
         let keeper = FeedKeeper(store: served, reader: reader, state: state, reporter: SilentReporter())
         try keeper.begin()
-        state.pass(Self.place(2), of: "Main")
+        state.cursors.saveLater(Self.place(2), of: "Main")
         try keeper.settle()
-        #expect(try keeper.place(of: FeedID(consumer: "Main", context: "live")).number == 2)
+        #expect(try keeper.place(of: FeedID(consumer: "Main", context: "live")).position == 2)
         #expect(try saved(store) == 2)
         try state.close()
         try reader.close()
@@ -59,14 +59,14 @@ import Testing
         let store = try GatekeeperStore()
         try store.write("A", "INSERT INTO t VALUES (1, 1)", "INSERT INTO t VALUES (2, 2)")
         let (state, reader) = (try store.state(), try HistoryReader(path: store.path))
-        try state.save(Self.place(2), of: "Main")
+        try state.cursors.save(Self.place(2), of: "Main")
         #expect(try CleaningPlan(store.served(["Main"]), reader: reader, state: state).number == 2)
         // The file as it is on the disk, without its write-ahead log.
         let left = store.folder.file("left.sqlite")
         try FileManager.default.copyItem(atPath: state.path, toPath: left)
         #expect(
             try GatekeeperStore.read(left) {
-                try Int64.fetchOne($0, sql: "SELECT number FROM cursor WHERE consumer = 'Main'")
+                try Int64.fetchOne($0, sql: "SELECT position FROM cursor WHERE consumer = 'Main'")
             } == 2)
         try state.close()
         try reader.close()
@@ -78,7 +78,7 @@ import Testing
         try store.write("A", "INSERT INTO t VALUES (1, 1)", "INSERT INTO t VALUES (2, 2)")
         // A daemon has it open, so that the write-ahead log stays.
         let state = try store.state()
-        try state.save(Self.place(2), of: "Main")
+        try state.cursors.save(Self.place(2), of: "Main")
         let cleaner = ManualCleaner(
             path: store.path, stateFolder: store.folder.path, consumers: ["Main"], rule: store.served(["Main"]).rule)
         _ = try await cleaner.clean()
@@ -86,7 +86,7 @@ import Testing
         try FileManager.default.copyItem(atPath: state.path, toPath: left)
         #expect(
             try GatekeeperStore.read(left) {
-                try Int64.fetchOne($0, sql: "SELECT number FROM cursor WHERE consumer = 'Main'")
+                try Int64.fetchOne($0, sql: "SELECT position FROM cursor WHERE consumer = 'Main'")
             } == 2)
         try state.close()
     }
@@ -97,17 +97,19 @@ import Testing
             let store = try GatekeeperStore()
             let names = (1...count).map { "Consumer \($0)" }
             let resting = RestingConsumers(names, at: Self.place(50))
-            let state = try StateDatabase(
-                folder: store.folder.path, store: StoreID("id"), clock: store.clock.clock, resting: resting)
+            let connection = try StateConnection(store.folder.file("state.sqlite"), clock: store.clock.clock)
+            let cursors = CursorStore(connection, resting: resting)
             for (place, name) in names.enumerated() {
-                if place % 2 == 0 { try state.save(Self.place(Int64(place % 100)), of: name) }
-                if place % 3 == 0 { state.pass(Self.place(Int64(place % 70)), of: name) }
+                if place % 2 == 0 { try cursors.save(Self.place(Int64(place % 100)), of: name) }
+                if place % 3 == 0 { cursors.saveLater(Self.place(Int64(place % 70)), of: name) }
                 if place % 5 == 0 { resting.rest(name, at: 50, until: ["t"], hooks: 0) }
             }
-            let all = try state.cursors()
-            for name in names + ["Nobody"] { #expect(try state.cursor(of: name)?.number == all[name]?.number) }
+            let all = try cursors.all()
+            for name in names + ["Nobody"] {
+                #expect(try cursors.checkpoint(of: name)?.position == all[name]?.position)
+            }
             let steps = Counter()
-            try state.access { db in
+            try connection.access { db in
                 let counter = Unmanaged.passUnretained(steps).toOpaque()
                 sqlite3_progress_handler(
                     db.sqliteConnection, 1,
@@ -116,9 +118,9 @@ import Testing
                         return 0
                     }, counter)
             }
-            _ = try state.cursor(of: names[0])
-            try state.access { db in sqlite3_progress_handler(db.sqliteConnection, 0, nil, nil) }
-            try state.close()
+            _ = try cursors.checkpoint(of: names[0])
+            try connection.access { db in sqlite3_progress_handler(db.sqliteConnection, 0, nil, nil) }
+            try connection.close()
             return steps.count
         }
         #expect(try steps(1000) == steps(10))
@@ -134,13 +136,13 @@ import Testing
         // The store's newest change lies far ahead.
         try store.write(nil, "UPDATE historyd_change SET id = 1000000000")
         let (state, reader) = (try store.state(), try HistoryReader(path: store.path))
-        try state.save(Self.place(0), of: "Main")
+        try state.cursors.save(Self.place(0), of: "Main")
         let isOver = Locked(false)
         async let consumer: Void = onThread {
             var number: Int64 = 0
             while !isOver.withLock({ $0 }) {
                 number += 1
-                state.pass(Self.place(number), of: "Main")
+                state.cursors.saveLater(Self.place(number), of: "Main")
             }
         }
         for _ in 1...100 {
@@ -161,16 +163,16 @@ import Testing
         try await withThrowingTaskGroup(of: Void.self) { group in
             for _ in 1...8 {
                 group.addTask {
-                    try await onThread { while !isOver.withLock({ $0 }) { try state.saveAll() } }
+                    try await onThread { while !isOver.withLock({ $0 }) { try state.cursors.flush() } }
                 }
             }
             group.addTask {
                 try await onThread {
                     defer { isOver.withLock { $0 = true } }
                     for number in 1...2000 as ClosedRange<Int64> {
-                        state.pass(Self.place(2 * number - 1), of: "Main")
-                        try state.save(Self.place(2 * number), of: "Main")
-                        guard try state.cursor(of: "Main")?.number == 2 * number else {
+                        state.cursors.saveLater(Self.place(2 * number - 1), of: "Main")
+                        try state.cursors.save(Self.place(2 * number), of: "Main")
+                        guard try state.cursors.checkpoint(of: "Main")?.position == 2 * number else {
                             throw Back(number: number)
                         }
                     }

@@ -63,7 +63,7 @@ extension StoreSession {
 
     /// Cursors that moved past what is of no concern are saved together, a second after the first of them.
     func saveCursors() async throws {
-        for await _ in state.hasUnsaved {
+        for await _ in state.cursors.hasUnsaved {
             await ending.sleep(for: .seconds(1))
             try await saveAllUntilItWorks()
         }
@@ -74,7 +74,7 @@ extension StoreSession {
         var failures = 0
         while true {
             do {
-                try state.saveAll()
+                try state.cursors.flush()
                 if failures >= 5 { reporter.report(.stateRecovered) }
                 return
             } catch let error as HistoryError where error.isOfState && !ending.isRequested {
@@ -105,7 +105,7 @@ extension StoreSession {
         try await retrying(consumer, runner) {
             try await runner.prepare()
             if try await runner.pass() { try cleaning.countPass() }
-            try state.saveAll()
+            try state.cursors.flush()
             while let delay = await runner.retryDelay, !ending.isRequested {
                 if let trouble = await runner.lastingTrouble { throw trouble }
                 await ending.sleep(for: delay)

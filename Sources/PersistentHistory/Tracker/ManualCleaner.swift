@@ -28,12 +28,12 @@ public actor ManualCleaner {
         let newest = try reader.newestToken().number
         try reader.close()
         let state = try StateDatabase(folder: stateFolder, store: reader.storeID)
-        let cursors = try state.savedCursors()
-        // What is deleted from the store because of these places must not outlive them.
-        try state.bringToDisk()
+        let cursors = try state.cursors.saved()
+        // What is deleted from the store because of these cursors must not outlive them.
+        try state.syncToDisk()
         try state.close()
         let holders = consumers.map {
-            CleaningPlan.Holder(consumer: $0, number: cursors[$0]?.number, standing: .zero)
+            CleaningPlan.Holder(consumer: $0, number: cursors[$0]?.position, standing: .zero)
         }
         return CleaningPlan(holders, newest: newest, maximumDuration: nil).number
     }

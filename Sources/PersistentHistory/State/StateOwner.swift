@@ -35,7 +35,7 @@ enum StateOwner {
         } catch {
             let trouble = StateTrouble(errno: error.number)
             throw HistoryError(
-                trouble.code, "The file \"\(note)\" can not be used: \(error).", hint: trouble.hint, cause: error)
+                trouble.code, "The file \"\(note)\" cannot be used: \(error).", hint: trouble.hint, cause: error)
         }
     }
 

@@ -79,7 +79,7 @@ extension HistoryError {
             StateTrouble(error.extendedResultCode) ?? StateTrouble(folder: folder) ?? .unusable
         let said = error.message ?? "SQLite result \(error.extendedResultCode.rawValue)"
         return HistoryError(
-            trouble.code, "The state database \"\(path)\" can not be used: \(said).", hint: trouble.hint,
+            trouble.code, "The state database \"\(path)\" cannot be used: \(said).", hint: trouble.hint,
             cause: error)
     }
 }
