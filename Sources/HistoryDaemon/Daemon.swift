@@ -85,7 +85,9 @@ public struct Daemon: Sendable {
             ReloadService(signals: reload, steward: steward), readiness(engine, listening),
         ]
         let configuration = ServiceGroupConfiguration(services: services, logger: logger.quiet)
-        let limit: @Sendable () -> Duration = { [stopTimeout = engine.stopTimeout] in stopTimeout.withLock { $0 } + Self.teardown }
+        let limit: @Sendable () -> Duration = { [stopTimeout = engine.stopTimeout] in
+            stopTimeout.withLock { $0 } + Self.teardown
+        }
         try await ServiceGroup(configuration: configuration).run(until: stop, within: limit) { hurry in
             let why = hurry == .secondSignal ? "A second signal" : "The stop takes longer than \(limit().text)"
             logger.notice("\(why): what is under way is broken off, and made again after the next start.")

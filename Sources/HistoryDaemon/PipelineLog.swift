@@ -209,7 +209,8 @@ struct PipelineLog: PipelineReporter {
     }
 
     private func report(_ error: HistoryError, isRepeated: Bool) {
-        let text: Logger.Message = "The state of store \"\(store)\" can not be used, and its consumers wait. \(error)"
+        let text: Logger.Message =
+            "The state of store \"\(store)\" can not be used, and its consumers wait. \(error)"
         if isRepeated { return logger.debug(text, metadata: fields()) }
         logger.report(
             error.code == .stateDamaged ? .stateCorrupt : .stateUnavailable, text, metadata: fields())

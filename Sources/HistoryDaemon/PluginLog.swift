@@ -1,3 +1,4 @@
+import HistoryControl
 import HistoryPlugins
 import Logging
 import PersistentHistory
@@ -15,7 +16,8 @@ struct PluginLog: Sendable {
     private let pace = Locked(Pace())
 
     init(
-        plugin: String, logger: Logger, status: Locked<DaemonStatus>, notifier: any ServiceNotifying, ledger: Ledger
+        plugin: String, logger: Logger, status: Locked<DaemonStatus>, notifier: any ServiceNotifying,
+        ledger: Ledger
     ) {
         self.plugin = plugin
         self.logger = logger
@@ -58,7 +60,8 @@ struct PluginLog: Sendable {
             note(failure, count, isTold)
             switch pace.withLock({ $0.word(count: count, at: .now) }) {
             case .failing: tellFailing(failure, count, restart)
-            case _ where isTold: logger.debug("\(failure) It is tried again in \(restart.text).", metadata: fields)
+            case _ where isTold:
+                logger.debug("\(failure) It is tried again in \(restart.text).", metadata: fields)
             default: log(.pluginUnstartable, "\(failure) It is tried again in \(restart.text).")
             }
         case .works(let ends):

@@ -1,5 +1,8 @@
 import FoundationEssentials
 import Glibc
+import HistoryConfiguration
+import HistoryControl
+import Logging
 import PersistentHistory
 
 /// The state of stores that were replaced, or are configured no more: it stays for a while, since they may
@@ -37,17 +40,22 @@ struct UnusedStates {
     static func find(in folder: String) throws -> [State] {
         var states: [String: State] = [:]
         for name in try FileManager.default.contentsOfDirectory(atPath: folder) {
-            guard let suffix = [".sqlite", ".sqlite-wal", ".sqlite-shm", ".store"].first(where: name.hasSuffix),
+            guard
+                let suffix = [".sqlite", ".sqlite-wal", ".sqlite-shm", ".store"].first(where: name.hasSuffix),
                 UUID(uuidString: String(name.dropLast(suffix.count))) != nil
             else { continue }
-            var status = stat()
-            guard stat("\(folder)/\(name)", &status) == 0 else { continue }
+            let attributes = try FileManager.default.attributesOfItem(atPath: "\(folder)/\(name)")
+            let changedAt = (attributes[.modificationDate] as? Date).map { Int($0.timeIntervalSince1970) } ?? 0
             let id = String(name.dropLast(suffix.count))
-            states[id, default: State(id: id)].files.append(name)
-            states[id]?.changedAt = max(states[id]?.changedAt ?? 0, status.st_mtim.tv_sec)
+            var state = states[id] ?? State(id: id)
+            state.files.append(name)
+            state.changedAt = max(state.changedAt, changedAt)
             if suffix == ".store" {
-                states[id]?.store = try AtomicFile.read("\(folder)/\(name)").map { String(decoding: $0, as: UTF8.self) }
+                state.store = try AtomicFile.read("\(folder)/\(name)").map {
+                    String(decoding: $0, as: UTF8.self)
+                }
             }
+            states[id] = state
         }
         return states.values.sorted { $0.id < $1.id }
     }

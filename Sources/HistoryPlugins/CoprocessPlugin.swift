@@ -61,7 +61,8 @@ public actor CoprocessPlugin: HookEndpoint, Service {
     private var pause: AsyncStream<Never>.Continuation?
 
     public init(
-        _ plugin: PluginDescription, logger: Logger, report: @escaping @Sendable (PluginEvent) -> Void = { _ in }
+        _ plugin: PluginDescription, logger: Logger,
+        report: @escaping @Sendable (PluginEvent) -> Void = { _ in }
     ) {
         self.init(
             plugin, logger: logger, grace: Self.grace, window: .init(calls: plugin.window), report: report)

@@ -67,7 +67,9 @@ struct LifeCycleTests {
     }
 
     /// A plugin whose calls take some seconds: `begun` and `done` get a line for each.
-    private func slowPlugin(_ bench: Workbench, _ mode: String, _ kind: String, seconds: Int) throws -> PluginSetup {
+    private func slowPlugin(_ bench: Workbench, _ mode: String, _ kind: String, seconds: Int) throws
+        -> PluginSetup
+    {
         try bench.folder.write(
             "slow.py",
             """

@@ -14,7 +14,8 @@ struct MessageTests {
         let happen: @Sendable (Workbench) async throws -> [String]
 
         init(
-            _ name: String, _ events: String..., happen: @escaping @Sendable (Workbench) async throws -> [String]
+            _ name: String, _ events: String...,
+            happen: @escaping @Sendable (Workbench) async throws -> [String]
         ) {
             testDescription = name
             self.events = events
@@ -27,7 +28,8 @@ struct MessageTests {
         try await withWorkbench { bench in
             let log = try await example.happen(bench)
             for event in example.events {
-                #expect(log.contains { $0.contains("event=\(event)") }, "\(event)\n\(log.joined(separator: "\n"))")
+                #expect(
+                    log.contains { $0.contains("event=\(event)") }, "\(event)\n\(log.joined(separator: "\n"))")
             }
         }
     }
@@ -188,7 +190,9 @@ struct MessageTests {
                 StoreSetup(),
                 plugins: [
                     PluginSetup(
-                        command: [Products.python, "-c", "import sys; sys.exit('Traceback: nothing works here')"])
+                        command: [
+                            Products.python, "-c", "import sys; sys.exit('Traceback: nothing works here')",
+                        ])
                 ])
             let daemon = try await bench.startDaemon()
             try await daemon.logged("event=pluginFailing")
@@ -222,7 +226,9 @@ struct MessageTests {
             try await bench.write("INSERT INTO person (id) VALUES (3)", as: "Widget")
             try await daemon.logged("event=hookHeld")
             // It was left undone in 1970.
-            try await bench.sql("UPDATE historyd_change SET origin = 'x' || char(9) || 1 || char(9) || 1 || char(9) || 'Widget' WHERE id = 3")
+            try await bench.sql(
+                "UPDATE historyd_change SET origin = 'x' || char(9) || 1 || char(9) || 1 || char(9) || 'Widget' WHERE id = 3"
+            )
             try await daemon.logged("event=consumerBlocksCleanup")
             try await daemon.stop()
             return daemon.log

@@ -35,7 +35,8 @@ struct StateTroubleTests {
         }
     }
 
-    @Test("A folder that can never be: a line without the dump of an error, and the status for input and output")
+    @Test(
+        "A folder that can never be: a line without the dump of an error, and the status for input and output")
     func impossible() async throws {
         try await withWorkbench { bench in
             try bench.configure(StoreSetup())
@@ -60,7 +61,9 @@ struct StateTroubleTests {
         try await bench.report("status", "--socket", bench.path("control.sock"))
     }
 
-    @Test("A disk that fills while the daemon runs", .enabled(if: SmallDisk.canMount, Comment(rawValue: SmallDisk.missing)))
+    @Test(
+        "A disk that fills while the daemon runs",
+        .enabled(if: SmallDisk.canMount, Comment(rawValue: SmallDisk.missing)))
     func fills() async throws {
         try await withWorkbench { bench in
             try bench.configure(StoreSetup())
@@ -102,7 +105,8 @@ struct StateTroubleTests {
     func atStart(_ word: String, _ trouble: String, _ remedy: String) async throws {
         try await withWorkbench { bench in
             try bench.configure(StoreSetup())
-            let disk = try await bench.startDaemon(withDisk: "state", before: trouble, socket(bench), waits: false)
+            let disk = try await bench.startDaemon(
+                withDisk: "state", before: trouble, socket(bench), waits: false)
             let daemon = disk.daemon
             try await bench.write("CREATE TABLE unrelated (x)", as: "Widget")
             let told = try await daemon.logged("event=stateUnavailable")

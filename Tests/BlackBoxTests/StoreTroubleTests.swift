@@ -199,7 +199,8 @@ struct StoreTroubleTests {
     }
 
     @Test(
-        "On a file system that is read-only", .enabled(if: SmallDisk.canMount, Comment(rawValue: SmallDisk.missing)),
+        "On a file system that is read-only",
+        .enabled(if: SmallDisk.canMount, Comment(rawValue: SmallDisk.missing)),
         arguments: [Journal.wal, .delete], [true, false])
     func readOnly(_ journal: Journal, _ isTracked: Bool) async throws {
         try await withWorkbench(journal) { bench in

@@ -10,7 +10,9 @@ struct StuckReplicaTests {
     private static let authors =
         #"[{"name": "Mirror", "contexts": [{"name": "view", "kind": "replica", "path": "disk/replica.sqlite"}]}]"#
 
-    @Test("The disk of a replica is full, with a merge hook that the consumer waits with", arguments: [true, false])
+    @Test(
+        "The disk of a replica is full, with a merge hook that the consumer waits with",
+        arguments: [true, false])
     func full(_ hasMergeHook: Bool) async throws {
         try await withWorkbench { bench in
             let hooks = hasMergeHook ? [#"{"name": "all", "kind": "merge"}"#] : []
@@ -45,7 +47,8 @@ struct StuckReplicaTests {
                 return consumer["state"].text == "level" && consumer["problem"].text == nil
             }
             #expect(
-                try await disk.shell("sqlite3 '\(disk.folder)/replica.sqlite' 'SELECT length(name) FROM person'")
+                try await disk.shell(
+                    "sqlite3 '\(disk.folder)/replica.sqlite' 'SELECT length(name) FROM person'")
                     == "600000\n")
             try await daemon.stop()
             #expect(daemon.log.filter { $0.contains("event=contextFailed") }.count == 1, "told once")
@@ -83,7 +86,8 @@ struct StuckReplicaTests {
             let daemon = try await bench.startDaemon()
             #expect(try await bench.report("consumers")["consumers"][0]["deadLetters"].int == nil)
             try bench.misbehave("refuse", "all")
-            try await bench.write("INSERT INTO person (id) VALUES (1)", "INSERT INTO person (id) VALUES (2)", as: "Widget")
+            try await bench.write(
+                "INSERT INTO person (id) VALUES (1)", "INSERT INTO person (id) VALUES (2)", as: "Widget")
             try await daemon.logged("event=deadLetterKept", times: 2)
             #expect(try await bench.report("consumers")["consumers"][0]["deadLetters"].int == 2)
             #expect(try await bench.report("status")["stores"][0]["consumers"][0]["deadLetters"].int == 2)

@@ -106,7 +106,8 @@ let configurationCorpus: [CorpusCase] = [
     ),
     .bad(
         "unknown key like no other", top("\"colour \\n\": 1"),
-        "2:1: [\"colour \\u{a}\"]: unknown key. Allowed: $schema, version, stores, plugins, logLevel, stopTimeout"),
+        "2:1: [\"colour \\u{a}\"]: unknown key. Allowed: $schema, version, stores, plugins, logLevel, stopTimeout"
+    ),
     .bad("schema no text", top("\"$schema\": 1"), "2:12: $schema: expected a text, found 1"),
     .bad(
         "log level", top("\"logLevel\": \"warn\""),

@@ -26,7 +26,8 @@ import Testing
         let package = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
             .deletingLastPathComponent()
         let page = try String(
-            contentsOf: package.appending(path: "Sources/PersistentHistory/PersistentHistory.docc/Operations.md"),
+            contentsOf: package.appending(
+                path: "Sources/PersistentHistory/PersistentHistory.docc/Operations.md"),
             encoding: .utf8)
         let rows = page.matches(of: #/\n\| `(\w+)` \| (\w+) \| [^|]+ \| `([0-9a-f]{32})` \|/#).map {
             "\($0.output.1) \($0.output.2) \($0.output.3)"

@@ -25,7 +25,9 @@ import Testing
     @Test func aStateIsAllItsFilesAndNoOthers() throws {
         let folder = try TemporaryFolder()
         let id = UUID().uuidString.lowercased()
-        for name in ["\(id).sqlite", "\(id).sqlite-wal", "historyd.lock", "notes.sqlite", "hooks.d/\(id).store"] {
+        for name in [
+            "\(id).sqlite", "\(id).sqlite-wal", "historyd.lock", "notes.sqlite", "hooks.d/\(id).store",
+        ] {
             try folder.write(name, "")
         }
         try folder.write("\(id).store", "/srv/contacts.sqlite")

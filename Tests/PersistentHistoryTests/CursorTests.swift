@@ -80,7 +80,8 @@ import Testing
         let state = try store.state()
         try state.cursors.save(Self.place(2), of: "Main")
         let cleaner = ManualCleaner(
-            path: store.path, stateFolder: store.folder.path, consumers: ["Main"], rule: store.served(["Main"]).rule)
+            path: store.path, stateFolder: store.folder.path, consumers: ["Main"],
+            rule: store.served(["Main"]).rule)
         _ = try await cleaner.clean()
         let left = store.folder.file("left.sqlite")
         try FileManager.default.copyItem(atPath: state.path, toPath: left)
@@ -114,7 +115,9 @@ import Testing
                 sqlite3_progress_handler(
                     db.sqliteConnection, 1,
                     { pointer in
-                        if let pointer { Unmanaged<Counter>.fromOpaque(pointer).takeUnretainedValue().count += 1 }
+                        if let pointer {
+                            Unmanaged<Counter>.fromOpaque(pointer).takeUnretainedValue().count += 1
+                        }
                         return 0
                     }, counter)
             }

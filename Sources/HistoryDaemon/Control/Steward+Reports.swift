@@ -78,7 +78,8 @@ extension Steward {
         return ConsumerReport(
             store: store.name, consumer: consumer.author, state: state,
             cursor: (cursor ?? known.cursor)?.description, movedAt: saved?.movedAt.description, behind: behind,
-            hook: known.failure?.hook, problem: known.problem, deadLetters: places?.deadLetters[consumer.author],
+            hook: known.failure?.hook, problem: known.problem,
+            deadLetters: places?.deadLetters[consumer.author],
             contexts: consumer.contexts.map {
                 ContextReport(name: $0.name, kind: "replica", path: $0.path, problem: known.contexts[$0.name])
             }

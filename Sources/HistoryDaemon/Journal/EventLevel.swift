@@ -8,7 +8,8 @@ extension Event {
         case .starting, .ready, .stopping, .cleaned:
             .info
         case .reloaded, .storeBack, .trackingUpdated, .watchOverflowed, .contextRefilled,
-            .contextRecovered, .hookRecovered, .pluginRestarted, .stateRemoved, .paused, .resumed, .hooksChanged:
+            .contextRecovered, .hookRecovered, .pluginRestarted, .stateRemoved, .paused, .resumed,
+            .hooksChanged:
             .notice
         case .storeReplaced, .tokenExpired, .hookFailed, .hookTimedOut, .pluginDied,
             .consumerBlocksCleanup, .consumerPassedBy, .cleanFailed, .stateLost, .linesDropped,

@@ -194,7 +194,8 @@ actor Engine {
         let runner = StoreRunner(
             served, hooks: registry, stateFolder: surroundings.stateFolder, reporter: reporter, stop: stop,
             control: control)
-        let guest = storeHost.start(StoreService(runner: runner, signals: signals, stop: stop, gate: up) { [endpoints] in
+        let guest = storeHost.start(
+            StoreService(runner: runner, signals: signals, stop: stop, gate: up) { [endpoints] in
                 // A stop waits for the calls in flight, and begins no others.
                 for endpoint in endpoints.withLock({ $0 }) { endpoint.finishCalls() }
             })

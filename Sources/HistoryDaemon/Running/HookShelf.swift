@@ -33,7 +33,8 @@ struct HookShelf: Sendable {
             } catch {
                 let trouble = StateTrouble(errno: error.number)
                 throw HistoryError(
-                    trouble.code, "The kept hooks in \"\(file)\" can not be read: \(error).", hint: trouble.hint)
+                    trouble.code, "The kept hooks in \"\(file)\" can not be read: \(error).", hint: trouble.hint
+                )
             }
             plugins += try PluginConfiguration.read(
                 manifest: bytes, file: file, for: configuration, besides: plugins)

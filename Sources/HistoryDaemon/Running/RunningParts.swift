@@ -13,7 +13,8 @@ struct RunningPlugin: Sendable {
     var guest: ServiceHost.Guest?
 
     init(
-        _ plugin: PluginConfiguration, logger: Logger, report: @escaping @Sendable (PluginEvent) -> Void = { _ in }
+        _ plugin: PluginConfiguration, logger: Logger,
+        report: @escaping @Sendable (PluginEvent) -> Void = { _ in }
     ) {
         making = Self.making(plugin)
         switch plugin.mode {

@@ -46,7 +46,8 @@ public final class StopSignal: Sendable {
     /// Runs an operation that is cancelled when a stop is requested, or some time after it, and gives what
     /// it returns then.
     public func cancelling<T: Sendable>(
-        after grace: @autoclosure @escaping @Sendable () -> Duration = .zero, _ operation: @escaping @Sendable () async throws -> T
+        after grace: @autoclosure @escaping @Sendable () -> Duration = .zero,
+        _ operation: @escaping @Sendable () async throws -> T
     ) async throws -> T {
         try await withThrowingTaskGroup(of: T?.self) { group in
             group.addTask { try await operation() }

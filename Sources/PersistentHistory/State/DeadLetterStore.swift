@@ -74,7 +74,8 @@ struct DeadLetterStore: Sendable {
     func counts() throws -> [String: Int] {
         try connection.access { db in
             let rows = try Row.fetchAll(
-                try db.cachedStatement(sql: "SELECT consumer, count(*) AS n FROM dead_letter GROUP BY consumer"))
+                try db.cachedStatement(sql: "SELECT consumer, count(*) AS n FROM dead_letter GROUP BY consumer")
+            )
             return Dictionary(uniqueKeysWithValues: rows.map { ($0["consumer"] as String, $0["n"] as Int) })
         }
     }

@@ -56,7 +56,8 @@ package enum StateTrouble: Sendable, Equatable {
         switch self {
         case .full: "Make room on its file system. The daemon goes on by itself."
         case .readOnly: "Make its file system writable. The daemon goes on by itself."
-        case .damaged: "Restore it from a backup, or rescue it with sqlite3's \".recover\". Without it, its consumers start over."
+        case .damaged:
+            "Restore it from a backup, or rescue it with sqlite3's \".recover\". Without it, its consumers start over."
         case .notPermitted: "Give this user the right to write there."
         case .unusable: "Look at the kernel's log for errors of the disk."
         }

@@ -52,8 +52,10 @@ extension Workbench {
     ) async throws -> SmallDisk {
         let folder = path(name)
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
-        let mounting = "mount -t tmpfs -o size=\(bytes) none '\(folder)' && cd '\(folder)' && \(script) && exec \"$@\""
-        let daemon = try launchDaemon(arguments, under: ["/usr/bin/unshare", "-m", "/bin/sh", "-c", mounting, "sh"])
+        let mounting =
+            "mount -t tmpfs -o size=\(bytes) none '\(folder)' && cd '\(folder)' && \(script) && exec \"$@\""
+        let daemon = try launchDaemon(
+            arguments, under: ["/usr/bin/unshare", "-m", "/bin/sh", "-c", mounting, "sh"])
         if waits { try await daemon.ready() }
         return SmallDisk(bench: self, daemon: daemon, folder: folder)
     }
