@@ -29,8 +29,9 @@ public final class StateFolder: Sendable {
         let file = "\(path)/historyd.lock"
         var descriptor = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
         // Also where nothing can be written at present: that stores wait for, one by one.
-        if descriptor < 0, errno == EROFS { descriptor = open(file, O_RDONLY | O_CLOEXEC) }
-        guard descriptor >= 0 else { throw Self.trouble("The lock \"\(file)\" can not be opened", errno) }
+        let number = errno
+        if descriptor < 0, number == EROFS { descriptor = open(file, O_RDONLY | O_CLOEXEC) }
+        guard descriptor >= 0 else { throw Self.trouble("The lock \"\(file)\" can not be opened", number) }
         self.descriptor = descriptor
         guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
             var digits = [UInt8](repeating: 0, count: 20)

@@ -84,7 +84,7 @@ struct LifeCycleTests {
             """)
         return PluginSetup(
             command: [Products.python, bench.path("slow.py"), mode], mode: mode, more: #""window": 1"#,
-            hooks: [#"{"name": "slow", "kind": "\(kind)"}"#])
+            hooks: [#"{"name": "slow", "kind": "\#(kind)"}"#])
     }
 
     @Test(
@@ -181,7 +181,10 @@ struct LifeCycleTests {
             let hooks = [#"{"name": "slow", "kind": "\#(kind)"}"#]
             try bench.configure(
                 StoreSetup(authors: StoreSetup.mirrored()),
-                plugins: [PluginSetup(mode: mode, environment: ["DELAY": "0.1"], hooks: hooks)])
+                plugins: [
+                    PluginSetup(
+                        mode: mode, environment: ["DELAY": "0.1"], more: #""window": 8"#, hooks: hooks)
+                ])
             #expect(try await bench.runDaemon("--once").status == .exited(0))
             for id in 1...60 {
                 try await bench.write("INSERT INTO person (id) VALUES (\(id))", as: "Widget", from: .shell)

@@ -288,7 +288,8 @@ struct MessageTests {
             try await bench.write("INSERT INTO person (id) VALUES (1)", as: "Widget")
             try await daemon.logged("event=cleaned")
             try await daemon.stop()
-            for suffix in ["", "-wal", "-shm"] { unlink(try bench.stateDatabase() + suffix) }
+            let state = try bench.stateDatabase()
+            for suffix in ["", "-wal", "-shm"] { unlink(state + suffix) }
             let again = try await bench.startDaemon()
             try await again.stop()
             return again.log

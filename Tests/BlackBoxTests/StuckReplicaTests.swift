@@ -59,7 +59,8 @@ struct StuckReplicaTests {
     func timeout() async throws {
         try await withWorkbench { bench in
             try bench.configure(
-                StoreSetup(), plugins: [PluginSetup(more: #""timeout": "5m""#)])
+                StoreSetup(), plugins: [PluginSetup(more: #""timeout": "5m""#)],
+                more: #""stopTimeout": "100ms""#)
             let daemon = try await bench.startDaemon()
             try bench.misbehave("hang", "all")
             try await bench.write("INSERT INTO person (id) VALUES (1)", as: "Widget")
@@ -74,7 +75,7 @@ struct StuckReplicaTests {
             #expect(body["error"]["code"].text == "timedOut")
             let wrong = try await bench.http("POST", "/v1/run?timeout=soon")
             #expect(wrong.status == 400)
-            try await daemon.kill()
+            try await daemon.stop()
         }
     }
 

@@ -54,8 +54,8 @@ package enum StateTrouble: Sendable, Equatable {
 
     package var hint: String {
         switch self {
-        case .full: "Make room on its file system. The daemon goes on by itself."
-        case .readOnly: "Make its file system writable. The daemon goes on by itself."
+        case .full: "Its file system is full: make room. The daemon goes on by itself."
+        case .readOnly: "Its file system is read-only: make it writable. The daemon goes on by itself."
         case .damaged:
             "Restore it from a backup, or rescue it with sqlite3's \".recover\". Without it, its consumers start over."
         case .notPermitted: "Give this user the right to write there."
