@@ -298,9 +298,9 @@ public actor CoprocessPlugin: HookEndpoint, Service {
                 if hasWorked { delay.reset() }
                 pause = delay.next()
                 if isStopping || Task.isCancelled { break }
-                ends += 1
-                // Who killed it has said so.
-                if end.failure.reason == .died {
+                // That it was killed for a call's sake is told with the call.
+                if end.failure.reason == .died || !end.isTold {
+                    ends += 1
                     report(.ended(end.failure, inARow: ends, isTold: end.isTold, restart: pause))
                 }
             } catch {
