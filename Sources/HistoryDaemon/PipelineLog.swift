@@ -143,7 +143,7 @@ struct PipelineLog: PipelineReporter {
             logger.debug(
                 "Context \"\(context)\" of \"\(consumer)\" can not be merged into, attempt \(attempt). \(error)",
                 metadata: fields(consumer, context: context))
-        case .contextRecovered(_, _, ..<DaemonStatus.lastingFailure): break  // It was a lock, held for a moment.
+        case .contextRecovered(_, _, ..<DaemonStatus.lastingFailure): break  // A lock, held for a moment.
         case .contextRecovered(let consumer, let context, let attempts):
             logger.report(
                 .contextRecovered,

@@ -5,7 +5,7 @@ import Testing
 /// A store with many tables, whose tracking takes a while to be brought up to date.
 @Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(5)))
 struct ManyTablesTests {
-    @Test("A schema change in a store of 1,000 tables keeps neither other stores nor the control socket waiting")
+    @Test("A schema change in a store of 1,000 tables keeps no other store waiting")
     func schemaChange() async throws {
         try await withWorkbench { bench in
             let large = bench.path("large.sqlite")

@@ -14,7 +14,8 @@ import Testing
         func configure(_ store: String, level: String) throws {
             try folder.write(
                 "historyd.json",
-                #"{"version": 1, "logLevel": "\#(level)", "stores": [{"name": "s", "path": "\#(store).sqlite"}]}"#)
+                #"{"version": 1, "logLevel": "\#(level)", "stores": [{"name": "s", "path": "\#(store).sqlite"}]}"#
+            )
         }
         try configure("one", level: "error")
         let loaded = try LoadedConfiguration.load(file: folder.file("historyd.json"))
