@@ -12,7 +12,8 @@ public enum ControlCommand: Sendable, Hashable {
     /// Nil is every store.
     case pause(store: String?)
     case resume(store: String?)
-    case run(store: String?)
+    /// The timeout is a duration as in the configuration; nil is a minute.
+    case run(store: String?, timeout: String? = nil)
     case wait(WaitRequest)
     case follow(FollowRequest)
     case feed(FeedRequest)

@@ -49,8 +49,8 @@ struct ControlRoute: Sendable {
         .init(.post, "resume", { .resume(store: $0.take("store")) }) {
             if case .resume(let store) = $0 { [("store", store)] } else { nil }
         },
-        .init(.post, "run", { .run(store: $0.take("store")) }) {
-            if case .run(let store) = $0 { [("store", store)] } else { nil }
+        .init(.post, "run", { .run(store: $0.take("store"), timeout: $0.take("timeout")) }) {
+            if case .run(let store, let timeout) = $0 { [("store", store), ("timeout", timeout)] } else { nil }
         },
         .init(.get, "wait", { .wait(try WaitRequest(&$0)) }) {
             if case .wait(let request) = $0 { request.query } else { nil }

@@ -9,8 +9,8 @@ import ServiceLifecycle
 
 /// The daemon: a configuration, made to run until a signal ends it.
 public struct Daemon: Sendable {
-    /// How long what runs at a stop may take to end; below the unit's TimeoutStopSec.
-    static let patience: Duration = .seconds(20)
+    /// How long a stop may take beyond `stopTimeout`: plugins are given time to end, and then killed.
+    static let teardown: Duration = .seconds(8)
 
     private let loaded: LoadedConfiguration
     private let persisted: [PluginConfiguration]
@@ -19,19 +19,21 @@ public struct Daemon: Sendable {
     private let level: LiveLogLevel
     private let notifier: any ServiceNotifying
 
-    /// Takes the state folder, and reads which hooks were added to an earlier daemon to be kept.
+    /// Reads which hooks were added to an earlier daemon to be kept.
     ///
-    /// - Throws: `HistoryError` with `.stateInUse` or `.stateUnusable`, `ConfigurationErrors` where those
-    ///   hooks do not fit the configuration.
-    public init(_ loaded: LoadedConfiguration, stateFolder: String, logger: Logger, level: LiveLogLevel) throws
-    {
+    /// - Throws: `HistoryError` where these cannot be read, `ConfigurationErrors` where they do not fit the
+    ///   configuration.
+    public init(
+        _ loaded: LoadedConfiguration, stateFolder: StateFolder, logger: Logger, level: LiveLogLevel,
+        notifier: any ServiceNotifying
+    ) throws {
         self.loaded = loaded
         self.logger = logger
         self.level = level
-        folder = try StateFolder(stateFolder)
-        persisted = try HookShelf(stateFolder: stateFolder).load(
+        self.notifier = notifier
+        folder = stateFolder
+        persisted = try HookShelf(stateFolder: stateFolder.path).load(
             for: loaded.configuration, besides: loaded.plugins)
-        notifier = ServiceNotifier(logger: logger)
         // A plugin that closes its standard input is a failed write, not the end of the daemon.
         signal(SIGPIPE, SIG_IGN)
         // Who started it may ignore the ends of children: the kernel would then keep no exit status (wait(2)),
@@ -82,11 +84,13 @@ public struct Daemon: Sendable {
             ControlServer(listener: control, logger: logger, gate: listening, steward: steward),
             ReloadService(signals: reload, steward: steward), readiness(engine, listening),
         ]
-        var configuration = ServiceGroupConfiguration(services: services, logger: logger.quiet)
-        configuration.maximumGracefulShutdownDuration = Self.patience
-        try await ServiceGroup(configuration: configuration).run(until: stop) {
-            logger.notice(
-                "A second signal: what is under way is broken off, and made again after the next start.")
+        let configuration = ServiceGroupConfiguration(services: services, logger: logger.quiet)
+        let limit: @Sendable () -> Duration = { [stopTimeout = engine.stopTimeout] in
+            stopTimeout.withLock { $0 } + Self.teardown
+        }
+        try await ServiceGroup(configuration: configuration).run(until: stop, within: limit) { hurry in
+            let why = hurry == .secondSignal ? "A second signal" : "The stop takes longer than \(limit().text)"
+            logger.notice("\(why): what is under way is broken off, and made again after the next start.")
         }
     }
 
@@ -94,6 +98,7 @@ public struct Daemon: Sendable {
         ReadinessService {
             await listening.wait()
             await engine.waitUntilUp()
+            await engine.removeUnusedStates()
         } isReady: {
             let line = engine.surroundings.status.withLock(\.line)
             notifier.notify(.ready, .status(line))
@@ -101,7 +106,9 @@ public struct Daemon: Sendable {
             // Most of what was read of the program until now only the start-up needed.
             cmemory_give_back_code()
         } isStopping: {
-            notifier.notify(.stopping, .status("Stopping"))
+            // The unit's TimeoutStopSec need not know the configuration.
+            let limit = engine.stopTimeout.withLock { $0 } + Self.teardown
+            notifier.notify(.stopping, .status("Stopping"), .extendTimeout(limit + .seconds(2)))
             logger.report(.stopping, "historyd stops.")
         }
     }

@@ -15,7 +15,16 @@ extension Steward {
             summary: surroundings.status.withLock(\.line),
             configuration: await engine.loaded.files.first ?? "",
             logLevel: surroundings.level.level.rawValue, reload: lastReload.withLock { $0 },
-            hooks: await engine.roster.hooks.count, stores: reports)
+            hooks: await engine.roster.hooks.count, plugins: await plugins(), stores: reports)
+    }
+
+    private func plugins() async -> [PluginReport] {
+        await engine.roster.needed.filter { $0.mode == .coprocess }.map { plugin in
+            let state = engine.ledger.plugin(plugin.name)
+            return PluginReport(
+                name: plugin.name, state: state.problem == nil ? .running : .failing, failures: state.failures,
+                problem: state.problem)
+        }
     }
 
     func consumers(of store: String?) async throws(ControlError) -> ConsumerList {
@@ -58,8 +67,8 @@ extension Steward {
                 .paused
             } else if !isOpen {
                 .waiting
-            } else if let failure = known.failure {
-                failure.isHeld ? .held : .retrying
+            } else if known.problem != nil {
+                known.failure?.isHeld ?? false ? .held : .retrying
             } else {
                 behind ?? 0 == 0 ? .level : .behind
             }
@@ -69,8 +78,11 @@ extension Steward {
         return ConsumerReport(
             store: store.name, consumer: consumer.author, state: state,
             cursor: (cursor ?? known.cursor)?.description, movedAt: saved?.movedAt.description, behind: behind,
-            hook: known.failure?.hook, problem: known.failure?.reason,
-            contexts: consumer.contexts.map { ContextReport(name: $0.name, kind: "replica", path: $0.path) }
+            hook: known.failure?.hook, problem: known.problem,
+            deadLetters: places?.deadLetters[consumer.author],
+            contexts: consumer.contexts.map {
+                ContextReport(name: $0.name, kind: "replica", path: $0.path, problem: known.contexts[$0.name])
+            }
                 + consumer.feeds.map {
                     let feed = FeedID(consumer: consumer.author, context: $0.name)
                     return ContextReport(
@@ -88,6 +100,8 @@ extension Steward {
                 places[hook.kind, default: 0] += 1
                 let isObserver = hook.kind == .observer
                 let figures = engine.ledger.figures(of: hook.fullName)
+                // The failures of its process are those of each of its hooks.
+                let plugin = engine.ledger.plugin(String(hook.fullName.prefix { $0 != "/" }))
                 return HookReport(
                     position: places[hook.kind] ?? 0, id: hook.id.uuidString, name: hook.fullName,
                     kind: hook.kind.rawValue, entity: isObserver ? hook.entity ?? "*" : nil,
@@ -95,8 +109,9 @@ extension Steward {
                         ? ChangeOperation.allCases.filter { hook.operations.contains($0) }.map(\.rawValue)
                         : nil,
                     store: hook.store, consumer: hook.consumer, before: hook.before,
-                    origin: roster.origin(of: hook), calls: figures.calls, failures: figures.failures,
-                    lastCallAt: figures.lastCall?.description, lastError: figures.lastError?.reason,
+                    origin: roster.origin(of: hook), calls: figures.calls,
+                    failures: figures.failures + plugin.uncalled, lastCallAt: figures.lastCall?.description,
+                    lastError: plugin.problem ?? figures.lastError?.reason,
                     lastErrorAt: figures.lastError?.at.description)
             })
     }

@@ -16,6 +16,7 @@ extension Engine {
         do {
             let difference = try await takeConfiguration()
             await waitUntilUp(difference.plugins.begun + difference.plugins.changed)
+            removeUnusedStates()
             let line = surroundings.status.withLock { status in
                 status.refusal = nil
                 return status.line
@@ -49,8 +50,9 @@ extension Engine {
                 for: new.configuration, besides: all)
             all.append(entry.plugin)
         }
-        let level = new.configuration.logLevel
-        if level != loaded.configuration.logLevel { surroundings.level.level = level.loggerLevel }
-        return try await apply(new, HookRoster(manifests: new.plugins, added: roster.added))
+        let (level, before) = (new.configuration.logLevel, loaded.configuration.logLevel)
+        let difference = try await apply(new, HookRoster(manifests: new.plugins, added: roster.added))
+        if level != before { surroundings.level.level = level.loggerLevel }
+        return difference
     }
 }

@@ -12,8 +12,13 @@ final class Ledger: Sendable {
         var cursor: HistoryToken?
         /// What failed last, until it succeeds.
         var failure: Failure?
+        /// Contexts that can not be merged into at present, and why.
+        var contexts: [String: String] = [:]
         /// How many failures there were.
         var failures = 0
+
+        /// Why it does not go on, or not with all of its contexts.
+        var problem: String? { failure?.reason ?? contexts.min { $0.key < $1.key }?.value }
     }
 
     struct Failure: Sendable, Equatable {
@@ -29,7 +34,18 @@ final class Ledger: Sendable {
         var lastError: (reason: String, at: HistoryTimestamp)?
     }
 
+    /// How a coprocess is.
+    struct PluginState: Sendable {
+        /// How often its process has ended, or could not be started.
+        var failures = 0
+        /// Of these, how often no call failed by it, which counts as a failure of its own.
+        var uncalled = 0
+        /// What happened last, until it works again.
+        var problem: String?
+    }
+
     fileprivate struct State {
+        var plugins: [String: PluginState] = [:]
         var consumers: [Place: ConsumerState] = [:]
         /// Consumers of a store whose cursors were moved together, and where to.
         var movedTogether: [String: (consumers: MovedConsumers, cursor: HistoryToken)] = [:]
@@ -46,6 +62,22 @@ final class Ledger: Sendable {
     /// Why a store is not open.
     func problem(of store: String) -> String? { state.withLock { $0.problems[store] } }
     func figures(of hook: String) -> HookFigures { state.withLock { $0.hooks[hook] ?? HookFigures() } }
+
+    func plugin(_ name: String) -> PluginState { state.withLock { $0.plugins[name] ?? PluginState() } }
+
+    /// Takes in that a coprocess has failed, or works again.
+    func notePlugin(_ name: String, failure: HookFailure?, isTold: Bool = false) {
+        state.withLock { state in
+            if failure != nil { state.plugins[name, default: .init()].failures += 1 }
+            if failure != nil, !isTold { state.plugins[name, default: .init()].uncalled += 1 }
+            state.plugins[name, default: .init()].problem = failure?.message
+        }
+    }
+
+    /// Forgets plugins that are gone, or were started anew.
+    func keepOnly(plugins: Set<String>) {
+        state.withLock { $0.plugins = $0.plugins.filter { plugins.contains($0.key) } }
+    }
 
     /// Forgets hooks, stores and consumers that are gone; nobody waits for those any longer.
     func keepOnly(hooks: Set<String>, stores: Set<String>, consumers: Set<Place>) {
@@ -135,9 +167,13 @@ extension Ledger.State {
             problems[store] = nil
             movedTogether[store] = nil
         case .storeLost(let error): problems[store] = "\(error)"
-        case .consumerStands(let consumer, let token), .cursorMoved(let consumer, let token):
-            consumers[place(consumer), default: .init()].cursor = token
-            consumers[place(consumer), default: .init()].failure = nil
+        case .consumerStands(let consumer, let token):
+            // Its contexts are opened anew.
+            consumers[place(consumer), default: .init()].contexts = [:]
+            move(place(consumer), to: token)
+            return consumer
+        case .cursorMoved(let consumer, let token):
+            move(place(consumer), to: token)
             return consumer
         case .delivered(let consumer, let hook, let deliveries):
             hooks[hook, default: .init()].calls += deliveries.calls
@@ -158,12 +194,24 @@ extension Ledger.State {
             note(failure, of: hook)
             consumers[place(consumer), default: .init()].failure = nil
             return consumer
-        case .contextFailed(let consumer, _, let error), .consumerFailed(let consumer, let error, _):
+        case .contextFailed(let consumer, let context, let error, _):
+            consumers[place(consumer), default: .init()].contexts[context] = "\(error)"
+            consumers[place(consumer), default: .init()].failures += 1
+            return consumer
+        case .contextRecovered(let consumer, let context, _):
+            consumers[place(consumer)]?.contexts[context] = nil
+            return consumer
+        case .consumerFailed(let consumer, let error, _):
             fail(place(consumer), nil, "\(error)", isHeld: false)
             return consumer
         default: break
         }
         return nil
+    }
+
+    private mutating func move(_ place: Ledger.Place, to token: HistoryToken) {
+        consumers[place, default: .init()].cursor = token
+        consumers[place, default: .init()].failure = nil
     }
 
     private mutating func note(_ failure: HookFailure, of hook: String) {

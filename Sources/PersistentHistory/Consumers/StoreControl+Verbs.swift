@@ -7,6 +7,8 @@ extension StoreControl {
         public let newest: HistoryToken
         public let cursors: [String: Checkpoint]
         public let feeds: [FeedStanding]
+        /// How many calls were given up, by consumer.
+        public let deadLetters: [String: Int]
     }
 
     public func places() throws -> Places {
@@ -17,9 +19,9 @@ extension StoreControl {
     ///
     /// - Returns: The newest token there is now: those whose cursor is there are level.
     public func passNow() async throws -> HistoryToken {
-        let newest = try await patiently { try await withSession { try await $0.lookNow() } }
+        // First, so that whoever is woken by the look finds the order.
         passes.tryNow()
-        return newest
+        return try await patiently { try await withSession { try await $0.lookNow() } }
     }
 
     /// Checks that a token is of this store, and not from its future.

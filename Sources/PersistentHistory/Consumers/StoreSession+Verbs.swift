@@ -3,8 +3,8 @@ extension StoreSession {
     func places(_ clients: [FeedID: Int32]) throws -> StoreControl.Places {
         StoreControl.Places(
             oldest: try reader.oldestToken(), newest: try reader.newestToken(),
-            cursors: try state.cursors.all(),
-            feeds: try feedStandings(clients))
+            cursors: try state.cursors.all(), feeds: try feedStandings(clients),
+            deadLetters: try state.deadLetters.counts())
     }
 
     /// Looks as after a signal, and wakes the consumers whatever was found.

@@ -37,7 +37,7 @@ final class StateConnection: Sendable {
             }
             self.queue = Locked(queue)
         } catch let error as DatabaseError {
-            throw Self.unusable(path, error)
+            throw HistoryError.state(path, error)
         }
         file = FileID(of: path)
     }
@@ -66,7 +66,7 @@ final class StateConnection: Sendable {
                 return try opened.writeWithoutTransaction(body)
             }
         } catch let error as DatabaseError {
-            throw Self.unusable(path, error)
+            throw HistoryError.state(path, error)
         }
     }
 
@@ -96,17 +96,6 @@ final class StateConnection: Sendable {
             queue = nil
             try opened.end()
         }
-    }
-
-    private static func unusable(_ path: String, _ error: DatabaseError) -> HistoryError {
-        let isDamaged = error.resultCode == .SQLITE_NOTADB || error.resultCode == .SQLITE_CORRUPT
-        return HistoryError(
-            .stateUnusable,
-            "The state database \"\(path)\" cannot be used: \(error.message ?? "SQLite result \(error.resultCode.rawValue)").",
-            hint: isDamaged
-                ? "Restore it from a backup, or move it away: its consumers then start over."
-                : "Check the state folder's permissions and space.",
-            cause: error)
     }
 }
 
