@@ -52,7 +52,7 @@ public struct Daemon: Sendable {
         let (stop, reload) = (try SignalLine([SIGTERM, SIGINT]), try SignalLine([SIGHUP]))
         logger.report(.starting, "historyd \(HistoryVersion.current) starts, state \"\(folder.path)\".")
         level.level = loaded.configuration.logLevel.loggerLevel
-        let status = Locked(DaemonStatus(stores: 0, hooks: 0))
+        let status = LiveStatus(notifier: notifier)
         let engine = try Engine(
             loaded, persisted: persisted,
             Engine.Surroundings(
@@ -70,7 +70,7 @@ public struct Daemon: Sendable {
         _ engine: Engine, _ control: ControlListener, _ stop: SignalLine, _ reload: SignalLine
     ) async throws {
         let jobs = SerialJobs()
-        let steward = Steward(engine: engine, jobs: jobs, startedAt: .now)
+        let handler = ControlHandler(engine: engine, jobs: jobs, startedAt: .now)
         let listening = StartGate()
         let watchdog = WatchdogService(
             interval: ServiceNotifier.watchdogInterval(), notifier: notifier, logger: logger
@@ -81,8 +81,8 @@ public struct Daemon: Sendable {
         // The last is stopped first.
         let services: [any Service] = [
             ObserverService(observer: engine.observer), engine.pluginHost, engine.storeHost, watchdog, jobs,
-            ControlServer(listener: control, logger: logger, gate: listening, steward: steward),
-            ReloadService(signals: reload, steward: steward), readiness(engine, listening),
+            ControlServer(listener: control, logger: logger, gate: listening, handler: handler),
+            ReloadService(signals: reload, handler: handler), readiness(engine, listening),
         ]
         let configuration = ServiceGroupConfiguration(services: services, logger: logger.quiet)
         let limit: @Sendable () -> Duration = { [stopTimeout = engine.stopTimeout] in
@@ -100,7 +100,7 @@ public struct Daemon: Sendable {
             await engine.waitUntilUp()
             await engine.removeUnusedStates()
         } isReady: {
-            let line = engine.surroundings.status.withLock(\.line)
+            let line = engine.surroundings.status.line
             notifier.notify(.ready, .status(line))
             logger.report(.ready, "\(line).")
             // Most of what was read of the program until now only the start-up needed.
@@ -119,7 +119,8 @@ public struct Daemon: Sendable {
     public func runOnce() async throws -> Bool {
         level.level = loaded.configuration.logLevel.loggerLevel
         let assembly = Assembly(loaded, persisted: persisted, logger: logger)
-        let status = Locked(DaemonStatus(stores: assembly.stores.count, hooks: assembly.hooks.count))
+        let status = LiveStatus(
+            RuntimeStatus(stores: assembly.stores.count, hooks: assembly.hooks.count), notifier: notifier)
         let registry = HookRegistry(assembly.hooks)
         return try await withThrowingTaskGroup(of: Void.self) { group in
             for coprocess in assembly.coprocesses { group.addTask { await coprocess.run() } }
@@ -135,15 +136,14 @@ public struct Daemon: Sendable {
         }
     }
 
-    private func serveOnce(_ assembly: Assembly, _ registry: HookRegistry, _ status: Locked<DaemonStatus>)
+    private func serveOnce(_ assembly: Assembly, _ registry: HookRegistry, _ status: LiveStatus)
         async throws -> Bool
     {
         try await withThrowingTaskGroup(of: Bool.self) { group in
             for store in assembly.stores {
                 group.addTask {
                     let stop = StopSignal()
-                    let log = PipelineLog(store: store.name, logger: logger, status: status, notifier: notifier)
-                    { stop.request() }
+                    let log = PipelineLog(store: store.name, logger: logger, status: status) { stop.request() }
                     try await StoreRunner(
                         store, hooks: registry, stateFolder: folder.path, reporter: log, stop: stop
                     ).runOnce()

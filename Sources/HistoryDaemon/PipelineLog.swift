@@ -2,38 +2,25 @@ import Logging
 import HistoryControl
 import PersistentHistory
 
-/// Tells the log, and the service manager's status line, what happens to one store.
+/// Takes what happens to one store into the status, and logs it.
 struct PipelineLog: PipelineReporter {
     let store: String
     let logger: Logger
-    let status: Locked<DaemonStatus>
-    let notifier: any ServiceNotifying
+    let status: LiveStatus
     /// Called when a hook is held: a single run (`--once`) then gives up.
     var onHold: @Sendable () -> Void = {}
 
     func report(_ event: PipelineEvent) {
-        let wasHeld = isHeld(event)
-        let (before, after, line) = status.withLock { status in
-            let before = status.troubles(of: store)
-            let isChanged = status.note(event, store: store)
-            return (before, status.troubles(of: store), isChanged ? status.line : nil)
-        }
-        if let line { notifier.notify(.status(line)) }
-        if before.contains(.lost), !after.contains(.lost) {
+        let effects = status.apply(event, store: store)
+        if effects.isStoreBack {
             logger.report(.storeBack, "Store \"\(store)\" can be used again.", metadata: fields())
         }
-        if before.contains(.state), !after.contains(.state) {
+        if effects.isStateBack {
             logger.report(
                 .storeBack, "The state of store \"\(store)\" can be written again.", metadata: fields())
         }
-        let isRepeated = if case .stateFailed = event { before.contains(.state) } else { wasHeld }
-        log(event, isRepeated: isRepeated)
+        log(event, isRepeated: effects.isRepeated)
         if case .hookHeld = event { onHold() }
-    }
-
-    private func isHeld(_ event: PipelineEvent) -> Bool {
-        guard case .hookHeld(let consumer, let hook, _, _, _, _) = event else { return false }
-        return status.withLock { $0.held.contains(.init(store: store, consumer: consumer, hook: hook)) }
     }
 
     private func log(_ event: PipelineEvent, isRepeated: Bool) {
@@ -51,7 +38,7 @@ struct PipelineLog: PipelineReporter {
                 metadata: fields())
         case .watchOverflowed:
             // It concerns all stores, and is told once.
-            guard status.withLock({ $0.noteOverflow(at: .now) }) else { return }
+            if isRepeated { return }
             logger.report(
                 .watchOverflowed, "The kernel dropped notices of file changes; all stores were looked at.")
         case .trackingUpdated(let outcome):
@@ -134,7 +121,7 @@ struct PipelineLog: PipelineReporter {
             logger.warning(
                 "Context \"\(context)\" of \"\(consumer)\" has a write-ahead log of \(bytes >> 20) MB, because a reader stays in one transaction. It shrinks when that ends.",
                 metadata: fields(consumer, context: context))
-        case .contextFailed(let consumer, let context, let error, DaemonStatus.lastingFailure):
+        case .contextFailed(let consumer, let context, let error, RuntimeStatus.lastingFailure):
             logger.report(
                 .contextFailed,
                 "Context \"\(context)\" of \"\(consumer)\" can not be merged into. \(error) It is tried again until it can.",
@@ -143,7 +130,7 @@ struct PipelineLog: PipelineReporter {
             logger.debug(
                 "Context \"\(context)\" of \"\(consumer)\" can not be merged into, attempt \(attempt). \(error)",
                 metadata: fields(consumer, context: context))
-        case .contextRecovered(_, _, ..<DaemonStatus.lastingFailure): break  // A lock, held for a moment.
+        case .contextRecovered(_, _, ..<RuntimeStatus.lastingFailure): break  // A lock, held for a moment.
         case .contextRecovered(let consumer, let context, let attempts):
             logger.report(
                 .contextRecovered,

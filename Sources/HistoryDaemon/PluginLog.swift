@@ -10,20 +10,13 @@ import PersistentHistory
 struct PluginLog: Sendable {
     let plugin: String
     let logger: Logger
-    let status: Locked<DaemonStatus>
-    let notifier: any ServiceNotifying
-    let ledger: Ledger
+    let status: LiveStatus
     private let pace = Locked(Pace())
 
-    init(
-        plugin: String, logger: Logger, status: Locked<DaemonStatus>, notifier: any ServiceNotifying,
-        ledger: Ledger
-    ) {
+    init(plugin: String, logger: Logger, status: LiveStatus) {
         self.plugin = plugin
         self.logger = logger
         self.status = status
-        self.notifier = notifier
-        self.ledger = ledger
     }
 
     /// When a plugin that fails is told of.
@@ -65,15 +58,15 @@ struct PluginLog: Sendable {
             default: log(.pluginUnstartable, "\(failure) It is tried again in \(restart.text).")
             }
         case .works(let ends):
-            ledger.notePlugin(plugin, failure: nil)
-            tell { $0.note(plugin: plugin, isFailing: false) }
+            status.update { $0.pluginWorks(plugin) }
             log(.pluginRestarted, "Plugin \"\(plugin)\" works again, after \(ends, "end") of its process.")
         }
     }
 
     private func note(_ failure: HookFailure, _ count: Int, _ isTold: Bool) {
-        ledger.notePlugin(plugin, failure: failure, isTold: isTold)
-        if count >= Pace.failing { tell { $0.note(plugin: plugin, isFailing: true) } }
+        status.update {
+            $0.pluginFailed(plugin, failure, isTold: isTold, isLasting: count >= Pace.failing)
+        }
     }
 
     private func tellFailing(_ failure: HookFailure, _ count: Int, _ restart: Duration) {
@@ -88,13 +81,4 @@ struct PluginLog: Sendable {
     }
 
     private var fields: Logger.Metadata { ["plugin": "\(plugin)"] }
-
-    private func tell(_ change: (inout DaemonStatus) -> Void) {
-        let line = status.withLock { status -> String? in
-            let before = status
-            change(&status)
-            return status == before ? nil : status.line
-        }
-        if let line { notifier.notify(.status(line)) }
-    }
 }

@@ -4,13 +4,13 @@ import ServiceLifecycle
 /// Reads the configuration again at SIGHUP; what comes of it is in the journal.
 struct ReloadService: Service {
     let signals: SignalLine
-    let steward: Steward
+    let handler: ControlHandler
 
     func run() async throws {
         try await cancelWhenGracefulShutdown {
             while try await signals.next() != nil {
                 do {
-                    _ = try await steward.reload()
+                    _ = try await handler.reload()
                 } catch {
                     // Told already, with all that is wrong: the old one stays in force.
                 }

@@ -27,7 +27,7 @@ import Testing
             Engine.Surroundings(
                 stateFolder: folder.path, logger: logger, level: level,
                 notifier: ServiceNotifier(logger: logger),
-                status: Locked(DaemonStatus(stores: 0, hooks: 0))))
+                status: LiveStatus(notifier: ServiceNotifier(logger: logger))))
         // From now on no further store can be watched.
         engine.observer.stop()
         try await engine.observer.run()

@@ -24,7 +24,7 @@ struct ControlServer: Service {
     let logger: Logger
     /// Opened when it accepts.
     let gate: StartGate
-    let steward: Steward
+    let handler: ControlHandler
 
     func run() async throws {
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
@@ -78,7 +78,7 @@ struct ControlServer: Service {
             let peer = try await peer(of: channel)
             try await channel.setOption(.autoRead, value: true).get()
             // Programs at feeds are as many as the configuration has feeds, and stay.
-            if !peer.maySteer(daemon: geteuid()), await count - steward.listeners > Self.mostConnections {
+            if !peer.maySteer(daemon: geteuid()), await count - handler.listeners > Self.mostConnections {
                 logger.warning("\(peer) was not let in: \(Self.mostConnections) are at the control socket.")
                 return
             }
@@ -94,7 +94,7 @@ struct ControlServer: Service {
                     hasCome.request()
                     group.addTask {
                         let response = ControlResponse(outbound, of: connection.channel)
-                        await steward.answer(command, from: peer, response)
+                        await handler.answer(command, from: peer, response)
                         try await response.end()
                         try await connection.channel.close()
                     }

@@ -17,10 +17,7 @@ extension Engine {
             let difference = try await takeConfiguration()
             await waitUntilUp(difference.plugins.begun + difference.plugins.changed)
             removeUnusedStates()
-            let line = surroundings.status.withLock { status in
-                status.refusal = nil
-                return status.line
-            }
+            let line = surroundings.status.replace { $0.refusal = nil }
             logger.report(.reloaded, "The configuration was read again, and is in force.")
             notifier.notify(.ready, .status(line))
             logger.report(.ready, "\(line).")
@@ -29,10 +26,7 @@ extension Engine {
         } catch {
             let problems = (error as? ConfigurationErrors)?.problems.map(\.description) ?? ["\(error)"]
             for problem in problems { logger.report(.reloadRefused, "\(problem)") }
-            let line = surroundings.status.withLock { status in
-                status.refusal = problems.first
-                return status.line
-            }
+            let line = surroundings.status.replace { $0.refusal = problems.first }
             notifier.notify(.ready, .status(line))
             throw ControlError(
                 .reloadRefused, "The configuration was refused; the old one stays in force.", problems: problems

@@ -15,7 +15,6 @@ actor Engine {
 
     nonisolated let surroundings: Surroundings
     nonisolated let registry = HookRegistry()
-    nonisolated let ledger = Ledger()
     nonisolated let pluginHost = ServiceHost()
     nonisolated let storeHost = ServiceHost()
     /// What answers the calls, as of the configuration in force.
@@ -35,7 +34,7 @@ actor Engine {
         let logger: Logger
         let level: LiveLogLevel
         let notifier: any ServiceNotifying
-        let status: Locked<DaemonStatus>
+        let status: LiveStatus
     }
 
     /// - Throws: `ObserverError`.
@@ -151,17 +150,10 @@ actor Engine {
         for store in stores { store.control.stopTimeout = loaded.configuration.stopTimeout }
         self.loaded = loaded
         self.roster = roster
-        let (names, hooks) = (Set(stores.map(\.name)), Set(roster.hooks.map(\.fullName)))
-        let consumers = stores.flatMap { store in
-            store.served.consumers.map { Ledger.Place(store: store.name, consumer: $0.author) }
-        }
-        ledger.keepOnly(hooks: hooks, stores: names, consumers: Set(consumers))
-        let unchanged = Set(difference.plugins.unchanged)
-        ledger.keepOnly(plugins: unchanged)
-        surroundings.status.withLock {
-            $0.keepOnly(stores: names, hooks: hooks)
-            $0.keepOnly(plugins: unchanged)
-        }
+        surroundings.status.keepOnly(
+            consumers: Dictionary(
+                uniqueKeysWithValues: stores.map { ($0.name, Set($0.served.consumers.map(\.author))) }),
+            hooks: Set(roster.hooks.map(\.fullName)), plugins: Set(difference.plugins.unchanged))
         for passes in held { passes.release(by: .reload) }
         // What failed may be another now, or gone.
         for store in stores { store.control.passes.tryNow() }
@@ -169,9 +161,7 @@ actor Engine {
     }
 
     private func begin(_ plugin: PluginConfiguration) -> RunningPlugin {
-        let log = PluginLog(
-            plugin: plugin.name, logger: surroundings.logger, status: surroundings.status,
-            notifier: surroundings.notifier, ledger: ledger)
+        let log = PluginLog(plugin: plugin.name, logger: surroundings.logger, status: surroundings.status)
         return RunningPlugin(plugin, logger: surroundings.logger) { log.report($0) }
     }
 
@@ -185,10 +175,8 @@ actor Engine {
         -> RunningStore
     {
         let served = ServedStore(configuration)
-        let log = PipelineLog(
-            store: configuration.name, logger: surroundings.logger, status: surroundings.status,
-            notifier: surroundings.notifier)
-        let reporter = ReporterList(reporters: [log, LedgerReporter(ledger: ledger, store: configuration.name)])
+        let reporter = PipelineLog(
+            store: configuration.name, logger: surroundings.logger, status: surroundings.status)
         let stop = StopSignal()
         let up = StartGate()
         let runner = StoreRunner(

@@ -4,7 +4,7 @@ import Logging
 import PersistentHistory
 
 /// Passes: held, let go, begun, waited for, followed.
-extension Steward {
+extension ControlHandler {
     /// Returns when the batches under way have ended.
     func pause(_ name: String?, _ peer: Peer) async throws -> PauseReport {
         let stores = try await stores(name)
@@ -31,17 +31,11 @@ extension Steward {
     }
 
     private func tellPaused(_ stores: [RunningStore]) {
-        let line = surroundings.status.withLock { status in
+        surroundings.status.update { status in
             for store in stores {
-                if store.control.passes.isHeld(by: .operatorOrder) {
-                    status.paused.insert(store.name)
-                } else {
-                    status.paused.remove(store.name)
-                }
+                status.setPaused(store.control.passes.isHeld(by: .operatorOrder), store.name)
             }
-            return status.line
         }
-        surroundings.notifier.notify(.status(line))
     }
 
     private func report(_ stores: [RunningStore]) -> PauseReport {
@@ -73,15 +67,17 @@ extension Steward {
 
     /// Begins a pass of all stores, and waits for it.
     private func pass(_ stores: [RunningStore]) async throws -> Bool {
-        var waits: [(place: Ledger.Place, failures: Int, newest: HistoryToken)] = []
+        var waits: [(place: RuntimeStatus.ConsumerID, failures: Int, newest: HistoryToken)] = []
         for store in stores {
-            let places = store.served.consumers.map { Ledger.Place(store: store.name, consumer: $0.author) }
-            let before = places.map { ($0, engine.ledger.consumer($0).failures) }
+            let places = store.served.consumers.map {
+                RuntimeStatus.ConsumerID(store: store.name, consumer: $0.author)
+            }
+            let before = places.map { ($0, surroundings.status.consumer($0).failures) }
             let newest = try await store.control.passNow()
             waits += before.map { ($0, $1, newest) }
         }
         for (place, failures, newest) in waits {
-            _ = await engine.ledger.wait(at: place) { state -> Bool? in
+            _ = await surroundings.status.wait(for: place) { state -> Bool? in
                 if state.failures > failures { return false }
                 guard let cursor = state.cursor, cursor.store == newest.store, cursor.number >= newest.number
                 else { return nil }
@@ -118,9 +114,9 @@ extension Steward {
         let token = try Self.token(request.token)
         let timeout = try request.timeout.map { text throws(ControlError) in try Self.duration(text) }
         try await store.control.check(token)
-        let place = Ledger.Place(store: store.name, consumer: request.consumer)
-        let reached = try await within(timeout) { [ledger = engine.ledger] in
-            await ledger.wait(at: place) { state -> HistoryToken? in
+        let place = RuntimeStatus.ConsumerID(store: store.name, consumer: request.consumer)
+        let reached = try await within(timeout) { [status = surroundings.status] in
+            await status.wait(for: place) { state -> HistoryToken? in
                 guard let cursor = state.cursor, cursor.store == token.store, cursor.number >= token.number
                 else { return nil }
                 return cursor
@@ -129,7 +125,7 @@ extension Steward {
         guard let reached else {
             // It may be gone meanwhile.
             _ = try await self.store(request.store, with: request.consumer)
-            let state = engine.ledger.consumer(place)
+            let state = surroundings.status.consumer(place)
             let place = state.cursor.map { "it is at \($0)" } ?? "it has not begun"
             let reason = state.problem.map { ", and is kept by a failure: \($0)" } ?? ""
             throw ControlError(

@@ -6,7 +6,7 @@ import NIOHTTP1
 import PersistentHistory
 
 /// Does what is asked for on the control socket.
-struct Steward: Sendable {
+struct ControlHandler: Sendable {
     let engine: Engine
     let jobs: SerialJobs
     let startedAt: HistoryTimestamp
