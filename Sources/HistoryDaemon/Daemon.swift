@@ -17,7 +17,7 @@ public struct Daemon: Sendable {
     private let folder: StateFolder
     private let logger: Logger
     private let level: LiveLogLevel
-    private let notifier: any ServiceNotifying
+    private let notifier: ServiceNotifier
 
     /// Reads which hooks were added to an earlier daemon to be kept.
     ///
@@ -25,7 +25,7 @@ public struct Daemon: Sendable {
     ///   configuration.
     public init(
         _ loaded: LoadedConfiguration, stateFolder: StateFolder, logger: Logger, level: LiveLogLevel,
-        notifier: any ServiceNotifying
+        notifier: ServiceNotifier
     ) throws {
         self.loaded = loaded
         self.logger = logger
@@ -70,7 +70,9 @@ public struct Daemon: Sendable {
         _ engine: Engine, _ control: ControlListener, _ stop: SignalLine, _ reload: SignalLine
     ) async throws {
         let jobs = SerialJobs()
-        let handler = ControlHandler(engine: engine, jobs: jobs, startedAt: .now)
+        let repeatedLines = RepeatedLines()
+        let handler = ControlHandler(
+            engine: engine, jobs: jobs, startedAt: .now, repeatedLines: repeatedLines)
         let listening = StartGate()
         let watchdog = WatchdogService(
             interval: ServiceNotifier.watchdogInterval(), notifier: notifier, logger: logger
@@ -81,6 +83,7 @@ public struct Daemon: Sendable {
         // The last is stopped first.
         let services: [any Service] = [
             ObserverService(observer: engine.observer), engine.pluginHost, engine.storeHost, watchdog, jobs,
+            repeatedLines, notifier,
             ControlServer(listener: control, logger: logger, gate: listening, handler: handler),
             ReloadService(signals: reload, handler: handler), readiness(engine, listening),
         ]
