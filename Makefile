@@ -86,6 +86,7 @@ build: dependencies ## Build for use: historyd, historyctl and libhistory.so in 
 	$(call build-product,historyd)
 	$(call build-product,historyctl)
 	$(call build-extension,.build/release)
+	@python3 config/man/make-man .build/release '$(VERSION)' .build/release/man >/dev/null
 
 debug: dependencies ## Build for development, tests included, in .build/debug.
 	$(SWIFT) build --build-tests
@@ -165,6 +166,8 @@ install: ## Install what was built. DESTDIR=, PREFIX=, UNITDIR=, BINDIR= (where 
 	install -D -m 755 -s --strip-program=$(STRIP) -t $(DESTDIR)$(PREFIX)/bin $(BINDIR)/historyd $(BINDIR)/historyctl
 	install -D -m 644 -s --strip-program=$(STRIP) -t $(DESTDIR)$(PREFIX)/lib/historyd $(BINDIR)/libhistory.so
 	install -D -m 755 -t $(DESTDIR)$(PREFIX)/lib/historyd/plugins config/plugins/*
+	$(foreach page,$(wildcard $(BINDIR)/man/*),install -D -m 644 -t \
+		$(DESTDIR)$(PREFIX)/share/man/man$(subst .,,$(suffix $(page))) $(page) &&) true
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/historyd config/*.schema.json
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/historyd/examples systemd/examples/*.conf
 	$(foreach file,$(wildcard config/examples/*.json), \
@@ -185,6 +188,8 @@ install: ## Install what was built. DESTDIR=, PREFIX=, UNITDIR=, BINDIR= (where 
 uninstall: ## Remove what `install` put there, but for configuration and state.
 	rm -f $(DESTDIR)$(PREFIX)/bin/historyd $(DESTDIR)$(PREFIX)/bin/historyctl
 	rm -rf $(DESTDIR)$(PREFIX)/lib/historyd $(DESTDIR)$(PREFIX)/share/historyd
+	rm -f $(foreach page,historyd.8 historyctl.1 historyd.json.5 historyd-plugins.7 historyd-feed.7,\
+		$(DESTDIR)$(PREFIX)/share/man/man$(subst .,,$(suffix $(page)))/$(page))
 	rm -f $(DESTDIR)$(UNITDIR)/historyd.service $(DESTDIR)$(PREFIX)/lib/sysusers.d/historyd.conf
 	rm -f $(DESTDIR)$(PREFIX)/lib/systemd/catalog/historyd.catalog
 	@[ -n "$(DESTDIR)" ] || [ ! -d /run/systemd/system ] || systemctl daemon-reload

@@ -12,6 +12,7 @@ public struct HistoryCleaner: Sendable {
     let path: String
     let rule: DeliveryRule
 
+    /// A cleaner of one store. Mirroring authors' history stays, as the rule says.
     public init(path: String, rule: DeliveryRule) {
         self.path = path
         self.rule = rule

@@ -31,7 +31,9 @@ public final class HistoryReader: Sendable {
     /// Shapes never change and are seldom added: they are read when a new one is met.
     private let shapes = Locked<[Int64: Entity]>([:])
 
-    /// - Parameter patience: Seconds to wait for a lock that another process holds.
+    /// - Parameters:
+    ///   - path: The store's file.
+    ///   - patience: Seconds to wait for a lock that another process holds.
     /// - Throws: `HistoryError`.
     public init(path: String, patience: Double = 5) throws {
         self.path = path
@@ -179,8 +181,9 @@ public final class HistoryReader: Sendable {
     ///   - isPlace: Whether the number is how far somebody got: then 0 is not the start of whatever
     ///     there is, but a place that expires like any other.
     ///   - last: Nothing after this is read.
-    ///   - changes: After how many changes to end. A declared writer's transaction is never split;
+    ///   - limit: After how many changes to end. A declared writer's transaction is never split;
     ///     an undeclared writer's changes may be.
+    ///   - filter: What is left out. The batch's `end` moves over it.
     /// - Throws: `HistoryError` with `.tokenExpired`, `.tokenAhead`, `.notTracked`, or what SQLite says.
     public func batch(
         after number: Int64, isPlace: Bool = false, through last: Int64 = .max, changes limit: Int = batchSize,
@@ -223,7 +226,11 @@ public final class HistoryReader: Sendable {
 
     /// Reads backwards from a token.
     ///
-    /// - Parameter number: Read what is older than this; nil for everything.
+    /// - Parameters:
+    ///   - number: Read what is older than this; nil for everything.
+    ///   - limit: After how many changes to end.
+    ///   - filter: What is left out.
+    /// - Throws: `HistoryError`.
     public func reversedBatch(
         before number: Int64?, changes limit: Int = batchSize, filter: HistoryFilter = HistoryFilter()
     ) throws -> HistoryBatch {

@@ -8,19 +8,22 @@ public struct ReplicaContext: Sendable, Hashable {
     /// Nil is every tracked entity.
     public let entities: Set<String>?
 
+    /// A replica of some entities, or of all if `entities` is nil.
     public init(name: String, path: String, entities: Set<String>?) {
         self.name = name
         self.path = path
         self.entities = entities
     }
 
-    public var description: ContextDescription {
+    package var description: ContextDescription {
         ContextDescription(name: name, kind: "replica", path: path)
     }
 
     /// An index of the store that the replica can not have.
     public struct LeftOutIndex: Sendable, Equatable {
+        /// The index.
         public let name: String
+        /// Why the replica cannot have it.
         public let reason: String
     }
 }

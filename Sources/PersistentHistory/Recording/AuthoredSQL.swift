@@ -11,6 +11,10 @@ public enum AuthoredSQL {
     /// before all other statements.
     ///
     /// - Parameters:
+    ///   - sql: One or more statements.
+    ///   - path: The store.
+    ///   - author: The author of what the statements change.
+    ///   - context: What in the author makes the change.
     ///   - row: Given each row that a statement returns: its values as SQLite converts them to
     ///     text, nil for null. It is called before the transaction is committed.
     /// - Returns: The token of the last transaction that recorded something.

@@ -8,6 +8,7 @@ extension Tracking {
     /// stay until they are cleaned, unless purged.
     ///
     /// - Parameters:
+    ///   - path: The store.
     ///   - entities: Nil for the whole store.
     ///   - purging: Whether the recorded changes of `entities` are deleted at once.
     /// - Returns: The entities that are no longer tracked.
