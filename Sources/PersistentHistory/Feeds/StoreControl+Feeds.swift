@@ -59,7 +59,7 @@ extension StoreControl {
 }
 
 extension StoreSession {
-    func feedStandings(_ clients: [FeedID: Int32]) throws -> [FeedStanding] {
+    nonisolated func feedStandings(_ clients: [FeedID: Int32]) throws -> [FeedStanding] {
         guard store.consumers.contains(where: { !$0.feeds.isEmpty }) else { return [] }
         let places = try state.feeds(store: reader.storeID)
         let oldest = try reader.oldestToken().number
