@@ -160,7 +160,9 @@ import Testing
                 world.saved.cursor = cursor.number
             case .keep(let letter):
                 // The call is given up: the consumer goes on without it.
-                if let number = Int64(letter.delivery.split(separator: "/")[0].split(separator: ":")[1]) {
+                if letter.delivery.contains(">") {
+                    world.toldOfExpiry[letter.hook, default: 0] += 1
+                } else if let number = Int64(letter.delivery.split(separator: "/")[0].split(separator: ":")[1]) {
                     note(number, of: letter.hook, &world, seed)
                 }
             case .removeExpiry:
@@ -224,7 +226,8 @@ import Testing
             return .mergedIntoContexts(retryAfter: nil)
         case .settleContexts: return .contextsSettled
         case .proceed, .retry: return .proceed
-        case .idle: return isCalm ? nil : .proceed
+        // Where there is more, its commit wakes the consumer.
+        case .idle: return isCalm && world.machine.cursor == Int64(world.authors.count) ? nil : .proceed
         }
     }
 }

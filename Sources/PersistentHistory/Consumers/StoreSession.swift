@@ -82,7 +82,7 @@
             group.addTask {
                 await self.stop.wait()
                 // A cancelled task does not wait for anything.
-                await self.end(grace: self.stop.isRequested ? Self.grace : .zero)
+                await self.stopped(grace: self.stop.isRequested ? Self.grace : .zero)
             }
             if !isSingleRun { group.addTask { await onPool { await opened.cleaning.run() } } }
             group.addTask { await self.saveCursors() }
@@ -121,6 +121,8 @@
         }
         if !isBegun { runner.end() }
     }
+
+    private func stopped(grace: Duration) { if running > 0 { end(grace: grace) } }
 
     /// Asks everybody to come to an end.
     func end(_ error: (any Error)? = nil, grace: Duration = StoreSession.grace) {
