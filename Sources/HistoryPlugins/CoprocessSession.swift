@@ -203,7 +203,9 @@ extension CoprocessPlugin {
             guard nonsense == nil else { return }
             guard line.contains(where: { $0 > 0x20 }) else {
                 session.blankLines += 1
-                if session.blankLines > Self.maximumBlankLines { nonsense = "wrote one blank line after another" }
+                if session.blankLines > Self.maximumBlankLines {
+                    nonsense = "wrote one blank line after another"
+                }
                 return
             }
             session.blankLines = 0

@@ -13,7 +13,8 @@ package import PersistentHistory
     fileprivate(set) var succeeded = 0
     private var result: MergeResult?
 
-    init(_ request: HookRequest, to plugin: CoprocessPlugin, answer: @escaping @LoopActor (HookAnswer) -> Void) {
+    init(_ request: HookRequest, to plugin: CoprocessPlugin, answer: @escaping @LoopActor (HookAnswer) -> Void)
+    {
         self.request = request
         self.plugin = plugin
         self.answer = answer

@@ -19,7 +19,7 @@ import Testing
         let consumer: Consumer
         var machine: ConsumerMachine
         /// What outlives a crash.
-        var saved = (cursor: Int64(0), interrupted: Int64(0), expiry: Expiry?.none)
+        var saved = (cursor: Int64(0), batchEnd: Int64(0), expiry: Expiry?.none)
         /// By hook: what succeeded, or was given up, in this run, and in all.
         var hadInRun: [String: [Int64]] = [:]
         var hadEver: [String: Set<Int64>] = [:]
@@ -45,11 +45,11 @@ import Testing
             let newest = Int64(authors.count)
             let end = min(newest, last ?? .max, number + Int64.random(in: 1...4, using: &generator))
             guard end > number else {
-                return HistoryBatch(transactions: [], end: number, isLast: last == nil, mark: nil)
+                return HistoryBatch(transactions: [], end: number, isLast: last == nil, fingerprint: nil)
             }
             return HistoryBatch(
                 transactions: (number + 1...end).map(transaction), end: end,
-                isLast: end == newest && last == nil, mark: "\(end)")
+                isLast: end == newest && last == nil, fingerprint: "\(end)")
         }
     }
 
@@ -138,31 +138,32 @@ import Testing
         }
         world.machine = ConsumerMachine(
             world.consumer, storeID: Self.store, cursor: world.saved.cursor,
-            interrupted: world.saved.interrupted, expiry: world.saved.expiry)
+            batchEnd: world.saved.batchEnd, expiry: world.saved.expiry)
         return .proceed
     }
 
     private func perform(_ effects: [ConsumerMachine.Effect], _ world: inout World, _ seed: String) {
         for effect in effects {
             switch effect {
-            case .saveInterrupted(let number): world.saved.interrupted = number
-            case .save(let cursor), .pass(let cursor):
-                #expect(cursor.number >= world.saved.cursor, "it never goes back: \(seed)")
-                guard cursor.number > world.saved.cursor else { continue }
+            case .saveBatchEnd(let number): world.saved.batchEnd = number
+            case .save(let cursor), .saveLater(let cursor):
+                #expect(cursor.position >= world.saved.cursor, "it never goes back: \(seed)")
+                guard cursor.position > world.saved.cursor else { continue }
                 // A checkpoint is never ahead of what was done.
-                for number in world.saved.cursor + 1...cursor.number where world.isRelevant(number) {
+                for number in world.saved.cursor + 1...cursor.position where world.isRelevant(number) {
                     for hook in world.hooks.observers {
                         #expect(world.hadEver[hook.name]?.contains(number) == true, "\(number): \(seed)")
                     }
                     let isMerged = world.consumer.contexts.isEmpty || world.mergedEver.contains(number)
                     #expect(isMerged, "\(number): \(seed)")
                 }
-                world.saved.cursor = cursor.number
+                world.saved.cursor = cursor.position
             case .keep(let letter):
                 // The call is given up: the consumer goes on without it.
                 if letter.delivery.contains(">") {
                     world.toldOfExpiry[letter.hook, default: 0] += 1
-                } else if let number = Int64(letter.delivery.split(separator: "/")[0].split(separator: ":")[1]) {
+                } else if let number = Int64(letter.delivery.split(separator: "/")[0].split(separator: ":")[1])
+                {
                     note(number, of: letter.hook, &world, seed)
                 }
             case .removeExpiry:
@@ -170,7 +171,7 @@ import Testing
                     #expect(world.toldOfExpiry[hook.name] ?? 0 >= 1, "\(seed)")
                 }
                 world.saved.expiry = nil
-            case .saveUnmerged, .saveStandstill, .report: break
+            case .saveUnmerged, .saveCaughtUpUntilNow, .report: break
             }
         }
     }
@@ -219,7 +220,7 @@ import Testing
             if fails { return .toldOfExpiry(failure) }
             world.toldOfExpiry[hook.name, default: 0] += 1
             return .toldOfExpiry(nil)
-        case .findMark(let number, _): return .found(mark: "\(number)")
+        case .findFingerprint(let number, _): return .found(fingerprint: "\(number)")
         case .mergeIntoContexts(let merge, _):
             if fails { return .mergedIntoContexts(retryAfter: .milliseconds(1)) }
             world.mergedEver.formUnion(merge.transactions.map(\.number))

@@ -14,8 +14,8 @@ extension ConsumerMachine {
             waitsFor = .merger(hook, call)
             return .merge(hook, call)
         }
-        guard let batch, batch.end == merge.end else { return .findMark(at: merge.end, batch) }
-        foundMark = batch.mark
+        guard let batch, batch.end == merge.end else { return .findFingerprint(at: merge.end, batch) }
+        foundFingerprint = batch.fingerprint
         return mergeIntoContexts(around)
     }
 
@@ -57,8 +57,10 @@ extension ConsumerMachine {
             let unmerged = merge.unmerged
             if !unmerged.isEmpty { effects.append(.saveUnmerged(unmerged)) }
         }
-        effects.append(.save(Cursor(number: merge.end, movedAt: around.now, mark: foundMark)))
-        foundMark = nil
+        effects.append(
+            .save(
+                Checkpoint(position: merge.end, fingerprint: foundFingerprint, movedAt: around.now)))
+        foundFingerprint = nil
         moved(to: merge.end)
         return afterMerge(around)
     }
@@ -70,7 +72,7 @@ extension ConsumerMachine {
         -> FailurePolicy.Decision
     {
         if wasCaughtUp {
-            effects.append(.saveStandstill)
+            effects.append(.saveCaughtUpUntilNow)
             wasCaughtUp = false
         }
         let author = consumer.author

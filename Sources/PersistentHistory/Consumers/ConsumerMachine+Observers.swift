@@ -16,15 +16,17 @@ extension ConsumerMachine {
             !plan.runs.isEmpty || unseen.count < relevant.count || !done.isEmpty
             || !relevant.isEmpty && isMerged
         guard isOfConcern else {
-            move(to: Cursor(number: batch.end, movedAt: around.now, mark: batch.mark))
+            move(
+                to: Checkpoint(
+                    position: batch.end, fingerprint: batch.fingerprint, movedAt: around.now))
             return batch.isLast ? caughtUp() : .proceed
         }
         // Where a batch ends at the newest change, nothing but this tells where it ended.
-        if batch.isLast, interrupted != batch.end,
+        if batch.isLast, batchEnd != batch.end,
             relevant.last?.author == nil || !around.hooks.mergers.isEmpty
         {
-            effects.append(.saveInterrupted(batch.end))
-            interrupted = batch.end
+            effects.append(.saveBatchEnd(batch.end))
+            batchEnd = batch.end
         }
         observing = ObserverProgress(plan, relevant: relevant, of: batch)
         return observe(around)

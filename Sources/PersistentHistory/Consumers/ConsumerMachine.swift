@@ -16,23 +16,23 @@ struct ConsumerMachine: Sendable {
         case merged(Result<MergeResult, HookFailure>)
         case toldOfExpiry(HookFailure?)
         /// The fingerprint that was looked for.
-        case found(mark: String?)
+        case found(fingerprint: String?)
         /// The default merge was made, or has to wait.
         case mergedIntoContexts(retryAfter: Duration?)
         case contextsSettled
     }
 
     enum Effect: Sendable {
-        /// Remember where the batch ends that is delivered now; see `interrupted`.
-        case saveInterrupted(Int64)
+        /// Remember where the batch in progress ends; see `batchEnd`.
+        case saveBatchEnd(Int64)
         /// Save how far it got.
-        case save(Cursor)
+        case save(Checkpoint)
         /// Move past what is of no concern.
-        case pass(Cursor)
+        case saveLater(Checkpoint)
         /// What the feeds must not be given.
         case saveUnmerged([ClosedRange<Int64>])
         /// It had everything until now, and cannot go on.
-        case saveStandstill
+        case saveCaughtUpUntilNow
         case keep(DeadLetter)
         case removeExpiry
         case report(PipelineEvent)
@@ -44,7 +44,7 @@ struct ConsumerMachine: Sendable {
         case observe(DeliveryPlan.Run)
         case merge(Hook, MergeCall)
         case tellOfExpiry(Hook, ExpiredCall)
-        case findMark(at: Int64, HistoryBatch?)
+        case findFingerprint(at: Int64, HistoryBatch?)
         case mergeIntoContexts(PendingMerge, waits: Bool)
         case settleContexts
         /// The step is over, and there may be more.
@@ -75,11 +75,11 @@ struct ConsumerMachine: Sendable {
     var expiry: Expiry?
     var toldOfExpiry: Set<String> = []
     /// The batch under way. It stays the same until it is done, also over a new start (see
-    /// `interrupted`): an undeclared writer's changes are grouped by time, and more of the same
+    /// `batchEnd`): an undeclared writer's changes are grouped by time, and more of the same
     /// millisecond may come. A call that is repeated must not have grown.
     var batch: HistoryBatch?
     /// Where the batch ended that an earlier run may not have finished.
-    var interrupted: Int64
+    var batchEnd: Int64
     /// The last transaction whose observers have all been called, which may be ahead of the cursor.
     var observed: Int64
     /// Deliveries made of the transaction after `observed`.
@@ -109,11 +109,11 @@ struct ConsumerMachine: Sendable {
         case idle
     }
 
-    init(_ consumer: Consumer, storeID: StoreID, cursor: Int64, interrupted: Int64 = 0, expiry: Expiry? = nil) {
+    init(_ consumer: Consumer, storeID: StoreID, cursor: Int64, batchEnd: Int64 = 0, expiry: Expiry? = nil) {
         self.consumer = consumer
         self.storeID = storeID
         self.cursor = cursor
-        self.interrupted = interrupted
+        self.batchEnd = batchEnd
         self.expiry = expiry
         observed = cursor
     }
@@ -127,10 +127,10 @@ struct ConsumerMachine: Sendable {
     }
 
     /// It was idle until here, and had nothing to do with what was committed meanwhile.
-    mutating func goOn(from place: Cursor) -> [Effect] {
+    mutating func goOn(from checkpoint: Checkpoint) -> [Effect] {
         effects = []
         defer { effects = [] }
-        if place.number > cursor { move(to: place) }
+        if checkpoint.position > cursor { move(to: checkpoint) }
         wasCaughtUp = true
         return effects
     }
@@ -152,8 +152,8 @@ struct ConsumerMachine: Sendable {
         case .toldOfExpiry(let failure):
             guard case .expiry(let hook, let call) = waitsFor.take() else { return .proceed }
             return take(failure, of: hook, call, around)
-        case .found(let mark):
-            foundMark = mark
+        case .found(let fingerprint):
+            foundFingerprint = fingerprint
             return mergeIntoContexts(around)
         case .mergedIntoContexts(let delay):
             if let delay { return retry(after: delay) }
@@ -163,7 +163,7 @@ struct ConsumerMachine: Sendable {
     }
 
     /// The fingerprint of the place where the pending merge ends.
-    var foundMark: String?
+    var foundFingerprint: String?
 
     private mutating func proceed(_ around: Surroundings) -> Next {
         afterMerge = .proceed
@@ -171,7 +171,7 @@ struct ConsumerMachine: Sendable {
         if let expiry { return tell(expiry, around) }
         if pending != nil { return merge(around) }
         if let batch, batch.end > cursor { return deliver(batch, around) }
-        return fetch(through: interrupted > cursor ? interrupted : nil)
+        return fetch(through: batchEnd > cursor ? batchEnd : nil)
     }
 
     private mutating func fetch(through last: Int64?) -> Next {
@@ -196,9 +196,9 @@ struct ConsumerMachine: Sendable {
     }
 
     /// Past what is of no concern.
-    mutating func move(to cursor: Cursor) {
-        effects.append(.pass(cursor))
-        moved(to: cursor.number)
+    mutating func move(to checkpoint: Checkpoint) {
+        effects.append(.saveLater(checkpoint))
+        moved(to: checkpoint.position)
     }
 
     mutating func moved(to number: Int64) {

@@ -69,8 +69,8 @@
         )
         machine = ConsumerMachine(
             consumer, storeID: store.storeID, cursor: cursor,
-            interrupted: try store.state.fetched(of: consumer.author),
-            expiry: try store.state.expiry(of: consumer.author, store: store.storeID))
+            batchEnd: try store.state.cursors.batchEnd(of: consumer.author),
+            expiry: try store.state.cursors.expiry(of: consumer.author, store: store.storeID))
     }
 
     // MARK: Wake-ups
@@ -123,7 +123,9 @@
         phase = .working
         let cursor = machine.cursor
         do {
-            if try store.reader.isReplaced(store.state.cursor(of: consumer.author)?.mark, at: cursor) {
+            if try store.reader.isReplaced(
+                store.state.cursors.checkpoint(of: consumer.author)?.fingerprint, at: cursor)
+            {
                 throw store.reader.ahead(cursor)
             }
         } catch {
@@ -143,7 +145,7 @@
         failures = 0
         isWoken = false
         startOfPass = machine.cursor
-        if let place = store.state.resting.wake(consumer.author) {
+        if let place = store.state.cursors.resting.wake(consumer.author) {
             do { try perform(machine.goOn(from: place)) } catch { return fail(error) { $0.step() } }
         }
         step()
@@ -191,7 +193,7 @@
         guard consumer.contexts.isEmpty, consumer.feeds.isEmpty, hookSet.mergers.isEmpty else { return }
         let entities = hookSet.observers.compactMap(\.entity)
         guard entities.count == hookSet.observers.count else { return }
-        store.state.resting.rest(
+        store.state.cursors.resting.rest(
             consumer.author, at: machine.cursor, until: Set(entities), hooks: hookSet.version)
     }
 
@@ -233,17 +235,17 @@
         let (state, author) = (store.state, consumer.author)
         for effect in effects {
             switch effect {
-            case .saveInterrupted(let number): try state.saveFetched(number, of: author)
-            case .save(let cursor):
-                try state.save(cursor, of: author)
+            case .saveBatchEnd(let position): try state.cursors.saveBatchEnd(position, of: author)
+            case .save(let checkpoint):
+                try state.cursors.save(checkpoint, of: author)
                 wakeFeeds()
-            case .pass(let cursor):
-                state.pass(cursor, of: author)
+            case .saveLater(let checkpoint):
+                state.cursors.saveLater(checkpoint, of: author)
                 wakeFeeds()
-            case .saveUnmerged(let ranges): try state.saveUnmerged(ranges, of: author)
-            case .saveStandstill: try state.saveStandstill(of: author)
-            case .keep(let letter): try state.keep(letter)
-            case .removeExpiry: try state.removeExpiry(of: author)
+            case .saveUnmerged(let ranges): try state.feeds.saveUnmerged(ranges, of: author)
+            case .saveCaughtUpUntilNow: try state.cursors.saveCaughtUpUntilNow(author)
+            case .keep(let letter): try state.deadLetters.keep(letter)
+            case .removeExpiry: try state.cursors.removeExpiry(of: author)
             case .report(let event): store.reporter.report(event)
             }
         }
@@ -260,8 +262,8 @@
         switch next {
         case .fetch(let number, let last):
             return .fetched(try store.fetcher.batch(after: number, through: last))
-        case .findMark(let number, let batch):
-            return .found(mark: try store.reader.mark(at: number, in: batch))
+        case .findFingerprint(let position, let batch):
+            return .found(fingerprint: try store.reader.fingerprint(at: position, in: batch))
         case .observe(let run): call(run.endpoint, run.loopEndpoint, .observe(run.calls))
         case .merge(let hook, let call): self.call(hook.endpoint, hook.loopEndpoint, .merge(call))
         case .tellOfExpiry(let hook, let call): self.call(hook.endpoint, hook.loopEndpoint, .expired(call))
@@ -368,11 +370,12 @@
         do {
             expiry = try store.expiry(of: error, at: machine.cursor)
             let place = expiry.after.number
-            try state.beginAnew(author, expiry, at: place, mark: try store.reader.mark(at: place, in: nil))
+            try state.startOver(
+                author, expiry, at: place, fingerprint: try store.reader.fingerprint(at: place, in: nil))
             store.reporter.report(.tokenExpired(consumer: author, error))
             machine = ConsumerMachine(
                 consumer, storeID: store.storeID, cursor: place,
-                expiry: try state.expiry(of: author, store: store.storeID))
+                expiry: try state.cursors.expiry(of: author, store: store.storeID))
         } catch {
             return fail(error) { $0.step() }
         }

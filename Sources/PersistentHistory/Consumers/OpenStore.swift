@@ -45,7 +45,7 @@ struct OpenStore: Sendable {
         fetcher = try SharedFetcher(reader, after: end)
         let resting = RestingConsumers(
             store.consumers.map(\.author),
-            at: Cursor(number: end.number, movedAt: store.clock.wall(), mark: end.mark))
+            at: Checkpoint(position: end.number, fingerprint: end.fingerprint, movedAt: store.clock.wall()))
         state = try StateDatabase(
             folder: stateFolder, store: reader.storeID, clock: store.clock, resting: resting)
         cleaning = CleaningTurns(store, reader: reader, state: state, reporter: reporter, stop: ending)
@@ -107,9 +107,9 @@ struct OpenStore: Sendable {
     private static func cursor(
         of consumer: Consumer, _ state: StateDatabase, _ reader: HistoryReader, _ reporter: any PipelineReporter
     ) throws -> Int64 {
-        if let cursor = try state.cursor(of: consumer.author) { return cursor.number }
+        if let checkpoint = try state.cursors.checkpoint(of: consumer.author) { return checkpoint.position }
         let oldest = try reader.oldestToken()
-        try state.beginAnew(
+        try state.startOver(
             consumer.author, oldest.number > 0 ? Expiry(reason: .late, lost: nil, after: oldest) : nil,
             at: oldest.number)
         reporter.report(.consumerBegan(consumer: consumer.author, at: oldest))

@@ -70,7 +70,8 @@ public struct StoreRunner: Sendable {
         try await serve(signals, isUp)
     }
 
-    @LoopActor private func serve(_ signals: StoreSignals, _ isUp: @escaping @Sendable () -> Void) async throws {
+    @LoopActor private func serve(_ signals: StoreSignals, _ isUp: @escaping @Sendable () -> Void) async throws
+    {
         let inbox = SignalInbox(stop)
         let isDelivered = signals.deliver(
             to: .init(signal: { inbox.post($0) }, end: { inbox.end($0) }))
@@ -117,7 +118,9 @@ public struct StoreRunner: Sendable {
         try await onPool { try OpenStore(store, stateFolder: stateFolder, reporter: reporter) }
     }
 
-    @LoopActor private func session(_ opened: OpenStore, _ body: (StoreSession) async throws -> Void) async throws {
+    @LoopActor private func session(_ opened: OpenStore, _ body: (StoreSession) async throws -> Void)
+        async throws
+    {
         let session: StoreSession
         do {
             session = try StoreSession(opened, hooks: hooks, stop: stop, control: control)
@@ -146,7 +149,7 @@ public struct StoreRunner: Sendable {
         let opened = try await open()
         try await session(opened) { session in
             try await session.runOnce()
-            try opened.state.saveAll()
+            try opened.state.cursors.flush()
             _ = await onPool { await opened.cleaning.cleanIfDue() }
         }
     }

@@ -7,7 +7,8 @@ extension StoreSession {
 
     nonisolated func places(_ clients: [FeedID: Int32]) throws -> StoreControl.Places {
         StoreControl.Places(
-            oldest: try reader.oldestToken(), newest: try reader.newestToken(), cursors: try state.cursors(),
+            oldest: try reader.oldestToken(), newest: try reader.newestToken(),
+            cursors: try state.cursors.all(),
             feeds: try feedStandings(clients))
     }
 
@@ -21,7 +22,9 @@ extension StoreSession {
     func resync(_ name: String, of author: String) async throws -> HistoryToken {
         if let runner = runners[author] {
             let (contexts, cursor) = (runner.contexts, runner.cursor)
-            if let token = try await onPool({ try await contexts.resync(name, cursor: cursor) }) { return token }
+            if let token = try await onPool({ try await contexts.resync(name, cursor: cursor) }) {
+                return token
+            }
         }
         throw HistoryError(.unknownContext, "Consumer \"\(author)\" has no context \"\(name)\".")
     }
@@ -49,9 +52,9 @@ extension StoreSession {
 
     // MARK: Dead letters
 
-    nonisolated func deadLetters() throws -> [NumberedDeadLetter] { try state.numberedDeadLetters() }
-    nonisolated func dropDeadLetter(_ number: Int64) throws -> Bool { try state.dropDeadLetter(number) }
+    nonisolated func deadLetters() throws -> [NumberedDeadLetter] { try state.deadLetters.all() }
+    nonisolated func dropDeadLetter(_ number: Int64) throws -> Bool { try state.deadLetters.drop(number) }
     nonisolated func noteFailure(of number: Int64, _ reason: String) throws {
-        try state.noteFailure(of: number, reason)
+        try state.deadLetters.countFailure(of: number, reason)
     }
 }

@@ -95,7 +95,7 @@
             lookTimer?.cancel()
             errands.end()
             opened.cleaning.bell.end()
-            opened.state.hasUnsaved.end()
+            opened.state.cursors.hasUnsaved.end()
             // A single run cleans afterwards.
             if !isSingleRun { opened.ending.request() }
             group.cancelAll()
@@ -162,9 +162,9 @@
 
     /// Cursors that moved past what is of no concern are saved together, a second after the first of them.
     private func saveCursors() async {
-        for await _ in opened.state.hasUnsaved {
+        for await _ in opened.state.cursors.hasUnsaved {
             await opened.ending.sleep(for: .seconds(1))
-            do { try opened.state.saveAll() } catch { end(error) }
+            do { try opened.state.cursors.flush() } catch { end(error) }
         }
     }
 
@@ -242,17 +242,18 @@
     /// Wakes those whom it may concern, and moves the others past it.
     private func wakeConsumers(for look: HistoryReader.Look) throws {
         let (state, store) = (opened.state, opened.store)
-        let place = Cursor(
-            number: look.end, movedAt: store.clock.wall(), movedAtServed: state.served, mark: look.mark)
+        let place = Checkpoint(
+            position: look.end, fingerprint: look.fingerprint, movedAt: store.clock.wall(),
+            movedAtServed: state.served)
         let version = control.passes.isHeld ? nil : hooks.version
-        let (woken, moved) = state.resting.pass(look.batch, to: place, hooks: version)
+        let (woken, moved) = state.cursors.resting.pass(look.batch, to: place, hooks: version)
         for consumer in woken { runners[consumer]?.wakeUp() }
         guard moved > 0 else { return }
-        state.hasUnsaved.ring()
+        state.cursors.hasUnsaved.ring()
         try opened.cleaning.countPass()
         opened.reporter.report(
             .cursorsMoved(
-                MovedConsumers(resting: state.resting, count: moved),
+                MovedConsumers(resting: state.cursors.resting, count: moved),
                 to: HistoryToken(store: opened.storeID, number: look.end)))
     }
 
