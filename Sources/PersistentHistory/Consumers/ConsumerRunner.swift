@@ -30,6 +30,7 @@
     private let hooks: HookRegistry
     private let control: StoreControl
     private let errands: Errands
+    private let stop: StopSignal
     private let owner: Owner
     nonisolated let contexts: ContextKeeper
 
@@ -38,7 +39,9 @@
     /// Woken, or told to try at once, while it was at work.
     private var isWoken = false
     private var triesNow = false
-    private var isEnding = false
+    private var isTold = false
+    /// A stop counts from its request on, before everybody is told.
+    private var isEnding: Bool { isTold || stop.isRequested }
     private var isInStep = false
     private var startOfPass: Int64
     /// Errors one after the other that heal: a lock, a full disk.
@@ -55,13 +58,14 @@
     /// - Throws: `HistoryError` with `.stateUnusable`.
     init(
         _ consumer: Consumer, at cursor: Int64, of store: OpenStore, hooks: HookRegistry, control: StoreControl,
-        errands: Errands, owner: Owner
+        errands: Errands, stop: StopSignal, owner: Owner
     ) throws {
         self.consumer = consumer
         self.store = store
         self.hooks = hooks
         self.control = control
         self.errands = errands
+        self.stop = stop
         self.owner = owner
         startOfPass = cursor
         contexts = ContextKeeper(
@@ -95,7 +99,7 @@
 
     /// Comes to an end: nothing new is begun.
     func end() {
-        isEnding = true
+        isTold = true
         switch phase {
         case .begun, .idle, .held, .paused: ended()
         case .working, .ended: break

@@ -37,7 +37,7 @@
         for (consumer, cursor) in opened.places {
             runners[consumer.author] = try ConsumerRunner(
                 consumer, at: cursor, of: opened, hooks: hooks, control: control, errands: errands,
-                owner: owner)
+                stop: stop, owner: owner)
         }
         running = runners.count
     }
