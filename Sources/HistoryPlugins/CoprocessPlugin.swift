@@ -16,6 +16,10 @@ import ServiceLifecycle
     package nonisolated let plugin: PluginDescription
     nonisolated let logger: Logger
     nonisolated let grace: Duration
+    nonisolated let report: @Sendable (PluginEvent) -> Void
+
+    /// Whether a stop was requested, at which only the calls in flight are still answered.
+    nonisolated let isFinishing = Locked(false)
 
     var exchange: CoprocessProtocol
     /// The first has the turn.
@@ -41,18 +45,28 @@ import ServiceLifecycle
     private var lastFailure: HookFailure?
     /// Whether there was a process; until then whoever waits for the start reports its failure.
     private var isStartedOnce = false
+    /// The ends of processes since one has worked.
+    private(set) var ends = 0
+    /// Whether the present process has answered, or has run for some seconds.
+    private var hasWorked = false
     /// Of the next start, or attempt at one.
     private var nextStart = StopSignal()
     private let stopRequest = StopSignal()
 
-    package nonisolated convenience init(_ plugin: PluginDescription, logger: Logger) {
-        self.init(plugin, logger: logger, grace: Self.grace, window: .init(calls: plugin.window))
+    package nonisolated convenience init(
+        _ plugin: PluginDescription, logger: Logger,
+        report: @escaping @Sendable (PluginEvent) -> Void = { _ in }
+    ) {
+        self.init(
+            plugin, logger: logger, grace: Self.grace, window: .init(calls: plugin.window), report: report)
     }
 
     nonisolated init(
-        _ plugin: PluginDescription, logger: Logger, grace: Duration, window: CoprocessProtocol.Window
+        _ plugin: PluginDescription, logger: Logger, grace: Duration, window: CoprocessProtocol.Window,
+        report: @escaping @Sendable (PluginEvent) -> Void = { _ in }
     ) {
         self.plugin = plugin
+        self.report = report
         self.grace = grace
         var logger = logger
         logger[metadataKey: "plugin"] = "\(plugin.name)"
@@ -104,6 +118,7 @@ import ServiceLifecycle
 
     func started() {
         isStartedOnce = true
+        hasWorked = false
         lastFailure = nil
         startEnded()
         pump()
@@ -114,26 +129,34 @@ import ServiceLifecycle
         nextStart = StopSignal()
     }
 
+    /// The present process has answered, or has run for some seconds.
+    func noteWork() {
+        guard !hasWorked else { return }
+        hasWorked = true
+        if ends > 0 { report(.works(afterEnds: ends)) }
+        ends = 0
+    }
+
     private func supervise() async {
         var delay = RestartDelay()
         while !isStopping, !Task.isCancelled {
             let pause: Duration
             do throws(HookFailure) {
                 let end = try await runProcess(until: stopRequest)
-                if end.hasAnswered { delay.reset() }
+                if hasWorked { delay.reset() }
                 pause = delay.next()
                 if isStopping || Task.isCancelled { break }
-                logger.log(
-                    level: end.isTold ? .debug : .warning,
-                    "The plugin's process is gone, and is started again.",
-                    metadata: ["error": "\(end.failure)", "delay": "\(pause)"])
+                // That it was killed for a call's sake is told with the call.
+                if end.failure.reason == .died || !end.isTold {
+                    ends += 1
+                    report(.ended(end.failure, inARow: ends, isTold: end.isTold, restart: pause))
+                }
             } catch {
                 _ = delay.next()
                 pause = delay.next()
                 let isTold = !conversations.isEmpty || !isStartedOnce || lastFailure == error
-                logger.log(
-                    level: isTold ? .debug : .error,
-                    "The plugin could not be started.", metadata: ["error": "\(error)", "delay": "\(pause)"])
+                ends += 1
+                report(.unstartable(error, inARow: ends, isTold: isTold, restart: pause))
                 lastFailure = error
                 endTurn(error)
                 startEnded()

@@ -31,6 +31,11 @@ struct SessionEnd: Sendable {
 }
 
 extension CoprocessPlugin {
+    /// After so many ends in a row, what the process writes to standard error is logged for debugging alone.
+    private static let loggedEnds = 3
+    /// A process that has run for so long works, though nobody has called it.
+    private static let timeToWork: Duration = .seconds(10)
+
     /// The parts of a session, as they end.
     private enum Part: Sendable {
         /// The process has ended.
@@ -41,6 +46,7 @@ extension CoprocessPlugin {
         case stopRequest
         /// The time is up that the process was given to end.
         case grace
+        case other
     }
 
     /// Starts the process, speaks with it to its end, and leaves nothing of it.
@@ -83,9 +89,16 @@ extension CoprocessPlugin {
                 await child.waitForEnd()
                 return .process
             }
-            group.addTask { [logger] in
-                await ErrorLog(logger).follow(child.errors)
+            group.addTask { [logger, ends] in
+                // What a process writes that is started again and again was written before.
+                await ErrorLog(logger, level: ends < Self.loggedEnds ? .info : .debug).follow(child.errors)
                 return .errors
+            }
+            group.addTask {
+                // It throws only when it is cancelled: the process has ended before.
+                do { try await Task.sleep(for: Self.timeToWork, clock: .loop) } catch { return .other }
+                await self.noteWork()
+                return .other
             }
             for (event, part) in [
                 (session.outputEnd, Part.output), (session.inputEnd, .input), (stopRequest, .stopRequest),
@@ -112,6 +125,7 @@ extension CoprocessPlugin {
                     closeInput(of: session)
                     teardown.begin(.stop)
                 case .grace: teardown.graceIsOver()
+                case .other: continue
                 }
                 switch teardown.nextStep() {
                 case .none: continue
@@ -212,6 +226,7 @@ extension CoprocessPlugin {
             switch exchange.receive(isCut ? nil : PluginAnswer(line: line), at: now) {
             case .deliver(let outcome):
                 answered = true
+                noteWork()
                 do throws(HookFailure) { try conversations.first?.accept(outcome) } catch {
                     failure = error
                     // Those behind it have been made in vain.

@@ -20,6 +20,8 @@ package import PersistentHistory
         self.answer = answer
     }
 
+    var isOfObserver: Bool { if case .observe = request { true } else { false } }
+
     var count: Int { if case .observe(let calls) = request { calls.count } else { 1 } }
 
     func cancel() { plugin.leave(self) }
@@ -85,7 +87,11 @@ extension CoprocessPlugin {
             // It is not answered before the caller is ready for that.
             try? HistoryLoop.shared().soon { self.leave(conversation, self.stopped) }
         } else if conversations.count == 1 {
-            pump()
+            if mayNotSend(conversation) {
+                try? HistoryLoop.shared().soon { self.pump() }
+            } else {
+                pump()
+            }
         }
     }
 
@@ -98,8 +104,12 @@ extension CoprocessPlugin {
             conversations.append(conversations.removeFirst())
             conversation = conversations[0]
         }
+        if mayNotSend(conversation), conversation.succeeded == conversation.sent {
+            endTurn(nil)
+            return pump()
+        }
         var hasSent = false
-        while conversation.sent < conversation.count, exchange.hasRoom,
+        while conversation.sent < conversation.count, exchange.hasRoom, !mayNotSend(conversation),
             conversation.sentInTurn < Self.share || !isAwaited
         {
             exchange.send(at: .now) { id in
@@ -112,6 +122,15 @@ extension CoprocessPlugin {
         guard hasSent else { return }
         flush(session)
         watchTime()
+    }
+
+    package nonisolated func finishCalls() {
+        isFinishing.withLock { $0 = true }
+        try? HistoryLoop.shared().soon { self.pump() }
+    }
+
+    private func mayNotSend(_ conversation: PluginConversation) -> Bool {
+        conversation.isOfObserver && isFinishing.withLock { $0 }
     }
 
     /// The turn goes to the next.

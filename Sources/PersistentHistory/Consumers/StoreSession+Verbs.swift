@@ -8,8 +8,8 @@ extension StoreSession {
     nonisolated func places(_ clients: [FeedID: Int32]) throws -> StoreControl.Places {
         StoreControl.Places(
             oldest: try reader.oldestToken(), newest: try reader.newestToken(),
-            cursors: try state.cursors.all(),
-            feeds: try feedStandings(clients))
+            cursors: try state.cursors.all(), feeds: try feedStandings(clients),
+            deadLetters: try state.deadLetters.counts())
     }
 
     /// Looks as after a signal, and wakes the consumers whatever was found.
@@ -26,7 +26,7 @@ extension StoreSession {
                 return token
             }
         }
-        throw HistoryError(.unknownContext, "Consumer \"\(author)\" has no context \"\(name)\".")
+        throw HistoryError.unknownContext(name, "context", of: author)
     }
 
     nonisolated func clean(dryRun: Bool, force: Bool) async throws -> StoreControl.Cleaning {
@@ -34,7 +34,6 @@ extension StoreSession {
     }
 
     private nonisolated func cleanNow(dryRun: Bool, force: Bool) async throws -> StoreControl.Cleaning {
-        try feeds.settle()
         let plan = try CleaningPlan(store, reader: reader, state: state, force: force)
         // It reads all of the history: by a connection of its own, so that nobody waits for the other.
         let ownReader = try HistoryReader(path: store.path)
@@ -42,9 +41,9 @@ extension StoreSession {
         try ownReader.close()
         let report = try result.get()
         if dryRun { return StoreControl.Cleaning(report: report, outcome: nil) }
-        let outcome = try await HistoryCleaner(path: store.path, rule: store.rule)
-            .clean(through: report.floorAfter.number, shouldStop: { [opened] in opened.ending.isRequested })
-        if outcome.deleted > 0 { opened.reporter.report(.cleaned(outcome)) }
+        let outcome = try await plan.carryOut(on: store, reporter: opened.reporter) { [opened] in
+            opened.ending.isRequested
+        }
         // Those who were passed by find out, and begin anew.
         if !plan.passedBy.isEmpty { await wakeAll() }
         return StoreControl.Cleaning(report: report, outcome: outcome)

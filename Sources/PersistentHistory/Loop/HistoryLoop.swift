@@ -203,7 +203,7 @@ package final class HistoryLoop: Sendable {
         return LoopTimer(loop: self, key: key)
     }
 
-    fileprivate func cancel(_ key: UInt64) { _ = state.withLock { $0.timers.remove(key) } }
+    func cancel(_ key: UInt64) { _ = state.withLock { $0.timers.remove(key) } }
 
     private static var now: Int64 {
         var time = timespec()
@@ -282,14 +282,6 @@ package final class HistoryLoop: Sendable {
         // Can fail only for times that are none.
         timerfd_settime(timer, Int32(TFD_TIMER_ABSTIME), &setting, nil)
     }
-}
-
-/// A handler that is called when its time is up, unless it is cancelled before.
-package struct LoopTimer: Sendable {
-    fileprivate let loop: HistoryLoop
-    fileprivate let key: UInt64
-
-    package func cancel() { loop.cancel(key) }
 }
 
 extension Bool {
