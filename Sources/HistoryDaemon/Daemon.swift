@@ -77,8 +77,8 @@ public struct Daemon: Sendable {
         let watchdog = WatchdogService(
             interval: ServiceNotifier.watchdogInterval(), notifier: notifier, logger: logger
         ) {
-            // The hooks' actor is on every pass's way: while it answers, passes can go on.
-            _ = await engine.registry.hooks(store: "", consumer: "")
+            // While the loop turns, passes can go on.
+            await LoopActor.turn()
         }
         // The last is stopped first.
         let services: [any Service] = [

@@ -2,32 +2,23 @@ import Glibc
 import Logging
 import PersistentHistory
 
-/// One process of a coprocess plugin, as its actor knows it while it runs.
-///
-/// A class, because it is looked at with each call, and a copy of all of it is not free.
-final class Session: Sendable {
+/// One process of a coprocess plugin, as the plugin knows it while it runs.
+@LoopActor final class CoprocessSession {
     let child: ChildProcess
-    /// There is something in the outbox; ends when there will be nothing more.
-    let hasRequests: AsyncStream<Void>.Continuation
-    /// There is a deadline again.
-    let hasDeadline: AsyncStream<Void>.Continuation
-    let stop: AsyncStream<Never>.Continuation
+    /// Its standard input is closed, or does not take anything any more.
+    let inputEnd = StopSignal()
+    /// There is nothing more to read from its standard output.
+    let outputEnd = StopSignal()
+    let stop = StopSignal()
+    /// It does not read any more.
+    fileprivate(set) var refusesInput = false
+    /// Nothing more is sent: its standard input is closed when all is written.
+    fileprivate var closesInput = false
+    fileprivate var buffer = [UInt8](repeating: 0, count: 65_536)
+    fileprivate var splitter = LineSplitter(limit: CoprocessPlugin.maximumLine)
+    fileprivate var blankLines = 0
 
-    init(
-        child: ChildProcess, hasRequests: AsyncStream<Void>.Continuation,
-        hasDeadline: AsyncStream<Void>.Continuation,
-        stop: AsyncStream<Never>.Continuation
-    ) {
-        self.child = child
-        self.hasRequests = hasRequests
-        self.hasDeadline = hasDeadline
-        self.stop = stop
-    }
-
-    func beginStop() {
-        hasRequests.finish()
-        stop.finish()
-    }
+    init(child: ChildProcess) { self.child = child }
 }
 
 /// How a process came to its end.
@@ -35,7 +26,7 @@ struct SessionEnd: Sendable {
     let failure: HookFailure
     /// Whether it ever answered.
     let hasAnswered: Bool
-    /// Whether a call failed by it, so that it is told of there.
+    /// Whether a call failed by it, so that it is reported there.
     let isTold: Bool
 }
 
@@ -45,13 +36,11 @@ extension CoprocessPlugin {
     /// A process that has run for so long works, though nobody has called it.
     private static let timeToWork: Duration = .seconds(10)
 
-    /// The tasks of a session, as they end.
+    /// The parts of a session, as they end.
     private enum Part: Sendable {
         /// The process has ended.
         case process
-        /// It does not read any more.
         case input
-        /// There is nothing more to read from standard output.
         case output
         case errors
         case stopRequest
@@ -61,11 +50,13 @@ extension CoprocessPlugin {
     }
 
     /// Starts the process, speaks with it to its end, and leaves nothing of it.
-    func runProcess() async throws(HookFailure) -> SessionEnd {
-        let (ending, status) = try await ChildProcess.run(plugin) { child in await converse(with: child) }
+    func runProcess(until stopRequest: StopSignal) async throws(HookFailure) -> SessionEnd {
+        let (ending, status) = try await ChildProcess.run(plugin) { child in
+            await converse(with: child, until: stopRequest)
+        }
         let end: SessionEnd
         if let lastKill {
-            // Who waited has been told already.
+            // Whoever waited has been told already.
             end = SessionEnd(
                 failure: lastKill.failure, hasAnswered: exchange.hasAnswered, isTold: lastKill.isTold)
         } else {
@@ -73,38 +64,30 @@ extension CoprocessPlugin {
             end = SessionEnd(
                 failure: HookFailure(reason, "\(title) \(ending)\(status)."),
                 hasAnswered: exchange.hasAnswered, isTold: exchange.isAwaited)
-            if end.isTold { tellCaller(.failed(end.failure)) }
         }
+        let failsCall = lastKill == nil && end.isTold
         exchange.reset()
         outbox = JSONBytes()
-        isWriting = false
+        deadlineTimer?.cancel()
+        deadlineTimer = nil
         lastKill = nil
         stage = .none
+        if failsCall { endTurn(end.failure) }
         return end
     }
 
     /// - Returns: what is to be said of the process's end before its status.
-    private func converse(with child: ChildProcess) async -> String {
-        let (requests, hasRequests) = AsyncStream.makeStream(
-            of: Void.self, bufferingPolicy: .bufferingNewest(1))
-        let (deadlines, hasDeadline) = AsyncStream.makeStream(
-            of: Void.self, bufferingPolicy: .bufferingNewest(1))
-        let (stop, stopContinuation) = AsyncStream<Never>.makeStream()
-        let session = Session(
-            child: child, hasRequests: hasRequests, hasDeadline: hasDeadline, stop: stopContinuation)
+    private func converse(with child: ChildProcess, until stopRequest: StopSignal) async -> String {
+        let session = CoprocessSession(child: child)
         stage = .running(session)
-        watchIsIdle = false
-        if isStopping { session.beginStop() }
-        noteStart()
+        child.output.onReady { self.readAnswers(session) }
+        child.input.onReady { self.flush(session) }
+        started()
 
         let teardown = await withTaskGroup(of: Part.self) { group in
             group.addTask {
                 await child.waitForEnd()
                 return .process
-            }
-            group.addTask {
-                await self.readAnswers(from: child.output)
-                return .output
             }
             group.addTask { [logger, ends] in
                 // What a process writes that is started again and again was written before.
@@ -117,16 +100,13 @@ extension CoprocessPlugin {
                 await self.noteWork()
                 return .other
             }
-            group.addTask {
-                await self.writeRequests(to: child.input, when: requests) ? .other : .input
-            }
-            group.addTask {
-                await self.watchTime(whenever: deadlines)
-                return .other
-            }
-            group.addTask {
-                for await _ in stop {}
-                return .stopRequest
+            for (event, part) in [
+                (session.outputEnd, Part.output), (session.inputEnd, .input), (stopRequest, .stopRequest),
+            ] {
+                group.addTask {
+                    await event.wait()
+                    return part
+                }
             }
 
             var teardown = Teardown()
@@ -134,13 +114,16 @@ extension CoprocessPlugin {
                 switch part {
                 case .process: teardown.processEnded()
                 case .input:
+                    guard session.refusesInput else { continue }
                     endSession()
                     teardown.begin(.closedInput)
                 case .output:
                     endSession()
                     teardown.outputEnded()
                 case .errors: teardown.errorsEnded()
-                case .stopRequest: teardown.begin(.stop)
+                case .stopRequest:
+                    closeInput(of: session)
+                    teardown.begin(.stop)
                 case .grace: teardown.graceIsOver()
                 case .other: continue
                 }
@@ -161,6 +144,8 @@ extension CoprocessPlugin {
             return teardown
         }
         endSession()
+        child.output.onReady(nil)
+        child.input.onReady(nil)
         return teardown.reason.map { "\($0.rawValue), and " } ?? ""
     }
 
@@ -168,125 +153,134 @@ extension CoprocessPlugin {
     private func endSession() {
         guard case .running(let session) = stage else { return }
         stage = .ending
-        session.hasRequests.finish()
+        closeInput(of: session)
     }
 
     // MARK: Requests
 
-    /// Sends what is to be written: mostly at once, for mostly the process waits for it.
-    func send(to session: Session) {
-        if !isWriting {
-            // What is wrong with the pipe shows once more where it is waited for.
-            let count = (try? session.child.input.writeNow(outbox.bytes)) ?? 0
-            if count == outbox.count { return outbox.removeAll() }
-            outbox.removeFirst(count)
-        }
-        session.hasRequests.yield()
+    private func closeInput(of session: CoprocessSession) {
+        session.closesInput = true
+        flush(session)
     }
 
-    /// - Returns: false where the process does not read any more.
-    private func writeRequests(to input: Descriptor, when requests: AsyncStream<Void>) async -> Bool {
-        defer { input.close() }
-        // While one is written, the other is filled; both keep their memory.
-        var sending = JSONBytes()
-        for await _ in requests {
-            while outbox.count > 0 {
-                swap(&outbox, &sending)
-                isWriting = true
-                defer {
-                    sending.removeAll()
-                    isWriting = false
-                }
-                do throws(SystemError) {
-                    guard try await input.write(sending.bytes) else { return true }
-                } catch {
-                    logger.debug("The plugin has closed its standard input.", metadata: ["error": "\(error)"])
-                    return false
-                }
+    /// Sends what is to be written, as far as there is room in the pipe: mostly all, for mostly the process
+    /// waits for it. The rest follows when there is room again.
+    func flush(_ session: CoprocessSession) {
+        if outbox.count > 0, !session.refusesInput {
+            do throws(SystemError) {
+                let count = try session.child.input.writeNow(outbox.bytes)
+                if count == outbox.count { outbox.removeAll() } else { outbox.removeFirst(count) }
+            } catch {
+                logger.debug("The plugin has closed its standard input.", metadata: ["error": "\(error)"])
+                session.refusesInput = true
             }
         }
-        return true
+        if session.refusesInput || session.closesInput && outbox.count == 0 {
+            session.child.input.close()
+            session.inputEnd.request()
+        }
     }
 
     // MARK: Answers
 
     /// Longer lines are nonsense.
-    private static let maximumLine = 16 << 20
+    nonisolated static let maximumLine = 16 << 20
     /// Lines without anything on them are passed over, but not for ever.
     private static let maximumBlankLines = 1000
 
-    private func readAnswers(from output: Descriptor) async {
-        var buffer = [UInt8](repeating: 0, count: 65_536)
-        var splitter = LineSplitter(limit: Self.maximumLine)
-        var blankLines = 0
-        while true {
-            let count: Int
-            do throws(SystemError) { count = try await output.read(into: &buffer) } catch {
-                return killProcess(
-                    because: HookFailure(.badAnswer, "\(title) could not be read from: \(error)."))
-            }
-            guard count > 0 else { return }
-            var nonsense: String?
-            var room = false
-            // The caller is woken once for all that came together.
-            var answers: [PluginAnswer.Outcome] = []
-            let now = CoprocessProtocol.Instant.now
-            splitter.split(buffer[..<count]) { line, isCut in
-                guard nonsense == nil else { return }
-                guard line.contains(where: { $0 > 0x20 }) else {
-                    blankLines += 1
-                    if blankLines > Self.maximumBlankLines { nonsense = "wrote one blank line after another" }
-                    return
+    private func readAnswers(_ session: CoprocessSession) {
+        let output = session.child.output
+        do throws(SystemError) {
+            repeat {
+                guard let count = try output.readNow(into: &session.buffer) else { return }
+                if count == 0 { return session.outputEnd.request() }
+                guard take(session.buffer[..<count], session) else { return }
+                if count == session.buffer.count {
+                    // A process that writes as fast as one reads would keep the loop from all others.
+                    return try HistoryLoop.shared().soon { self.readAnswers(session) }
                 }
-                blankLines = 0
-                switch exchange.receive(isCut ? nil : PluginAnswer(line: line), at: now) {
-                case .deliver(let outcome): answers.append(outcome)
-                case .drop: room = true
-                case .nonsense(let what):
-                    nonsense = "\(what): \(String(decoding: line.prefix(1000), as: UTF8.self).excerpt)"
-                }
-            }
-            if !answers.isEmpty {
-                noteWork()
-                tellCaller(.answers(answers))
-            }
-            if nonsense == nil, splitter.isOverLimit {
-                nonsense = "wrote a line of more than \(Self.maximumLine) bytes"
-            }
-            if let nonsense { return killProcess(because: HookFailure(.badAnswer, "\(title) \(nonsense).")) }
-            if room { tellCaller(.goOn) }
+                // Where all was read there is an edge to come, unless it is the end.
+            } while output.isExpired
+        } catch {
+            killProcess(because: HookFailure(.badAnswer, "\(title) could not be read from: \(error)."))
+            session.outputEnd.request()
         }
     }
 
-    /// The plugin hangs, or has lost step: its whole process group is killed, and who waits is
+    /// - Returns: False where the process has lost step, and was killed.
+    private func take(_ bytes: ArraySlice<UInt8>, _ session: CoprocessSession) -> Bool {
+        var nonsense: String?
+        var failure: HookFailure?
+        var answered = false
+        let now = CoprocessProtocol.Instant.now
+        session.splitter.split(bytes) { line, isCut in
+            guard nonsense == nil else { return }
+            guard line.contains(where: { $0 > 0x20 }) else {
+                session.blankLines += 1
+                if session.blankLines > Self.maximumBlankLines {
+                    nonsense = "wrote one blank line after another"
+                }
+                return
+            }
+            session.blankLines = 0
+            switch exchange.receive(isCut ? nil : PluginAnswer(line: line), at: now) {
+            case .deliver(let outcome):
+                answered = true
+                noteWork()
+                do throws(HookFailure) { try conversations.first?.accept(outcome) } catch {
+                    failure = error
+                    // Those behind it have been made in vain.
+                    exchange.abandon()
+                }
+            case .drop: answered = true
+            case .nonsense(let what):
+                nonsense = "\(what): \(String(decoding: line.prefix(1000), as: UTF8.self).excerpt)"
+            }
+        }
+        if nonsense == nil, session.splitter.isOverLimit {
+            nonsense = "wrote a line of more than \(Self.maximumLine) bytes"
+        }
+        if let failure {
+            endTurn(failure)
+        } else if let conversation = conversations.first, conversation.succeeded == conversation.count {
+            endTurn(nil)
+        }
+        if let nonsense {
+            killProcess(because: HookFailure(.badAnswer, "\(title) \(nonsense)."))
+            session.outputEnd.request()
+            return false
+        }
+        if answered { pump() }
+        return true
+    }
+
+    /// The plugin hangs, or has lost step: its whole process group is killed, and whoever waits is
     /// told at once.
     private func killProcess(because failure: HookFailure) {
         guard case .running(let session) = stage else { return }
         session.child.signalGroup(SIGKILL)
-        lastKill = (failure, isTold: exchange.isAwaited)
-        if exchange.isAwaited { tellCaller(.failed(failure)) }
+        let isTold = exchange.isAwaited
+        lastKill = (failure, isTold)
         endSession()
+        if isTold { endTurn(failure) }
     }
 
     // MARK: Time
 
-    /// Sleeps until the oldest call should have been answered, or until there is a call. A call
-    /// that is answered in time, as nearly all are, does not wake it.
-    private func watchTime(whenever deadlines: AsyncStream<Void>) async {
-        var deadlines = deadlines.makeAsyncIterator()
-        while !Task.isCancelled {
-            if let deadline = exchange.deadline {
-                // It throws only when it is cancelled.
-                try? await Task.sleep(for: SuspendingClock.now.duration(to: deadline), clock: .loop)
-                if exchange.isOverdue(at: .now), !Task.isCancelled {
-                    return killProcess(
-                        because: HookFailure(
-                            .timedOut, "\(title) did not answer within \(plugin.timeout), and was killed."))
-                }
+    /// Looks again when the oldest call should have been answered. A call that is answered in time, as nearly all
+    /// are, does not move the timer.
+    func watchTime() {
+        guard deadlineTimer == nil, let deadline = exchange.deadline, let loop = try? HistoryLoop.shared()
+        else { return }
+        deadlineTimer = loop.schedule(after: SuspendingClock.now.duration(to: deadline)) {
+            self.deadlineTimer = nil
+            if self.exchange.isOverdue(at: .now) {
+                self.killProcess(
+                    because: HookFailure(
+                        .timedOut,
+                        "\(self.title) did not answer within \(self.plugin.timeout), and was killed."))
             } else {
-                watchIsIdle = true
-                _ = await deadlines.next(isolation: self)
-                watchIsIdle = false
+                self.watchTime()
             }
         }
     }

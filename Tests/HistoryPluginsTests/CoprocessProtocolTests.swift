@@ -189,29 +189,6 @@ import Testing
     }
 }
 
-@Suite struct TurnQueueTests {
-    @Test func turnsGoInOrderAndPassByWhoLeft() async {
-        var turns = TurnQueue()
-        let first = turns.take()
-        #expect(first?.0 == nil)
-        guard let (_, second) = turns.take(), let (third, _) = turns.take(), let (_, fourth) = turns.take()
-        else {
-            Issue.record("the turn is taken already")
-            return
-        }
-        let hasLeft = turns.leave(third)
-        let hasLeftTwice = turns.leave(third)
-        #expect(hasLeft && !hasLeftTwice)
-        turns.pass()
-        for await _ in second {}
-        turns.pass()
-        for await _ in fourth {}
-        turns.pass()
-        let last = turns.take()
-        #expect(last?.0 == nil)
-    }
-}
-
 struct SplitMix: RandomNumberGenerator {
     var state: UInt64
 

@@ -112,14 +112,14 @@ import Testing
     @Test func hooksStandInTheOrderOfRegistrationAndBefore() async {
         let registry = HookRegistry()
         for (name, before) in [("a", nil), ("b", nil), ("c", "b"), ("d", "nobody")] as [(String, String?)] {
-            await registry.register(
+            registry.register(
                 Hook(id: UUID(), name: name, kind: .merge, before: before, endpoint: Nothing()))
         }
-        let set = await registry.hooks(store: "s", consumer: "C")
+        let set = registry.hooks(store: "s", consumer: "C")
         #expect(set.mergers.map(\.name) == ["a", "c", "b", "d"])
-        #expect(await registry.remove(id: set.mergers[1].id))
-        #expect(await !registry.remove(id: set.mergers[1].id))
-        #expect(await registry.hooks(store: "s", consumer: "C").mergers.map(\.name) == ["a", "b", "d"])
+        #expect(registry.remove(id: set.mergers[1].id))
+        #expect(!registry.remove(id: set.mergers[1].id))
+        #expect(registry.hooks(store: "s", consumer: "C").mergers.map(\.name) == ["a", "b", "d"])
     }
 }
 

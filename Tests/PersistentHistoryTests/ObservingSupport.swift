@@ -80,7 +80,7 @@ struct Placing {
 
     /// What the kernel has told and nobody has read yet.
     func events() throws -> [InotifyEvent] {
-        try withUnsafeTemporaryAllocation(byteCount: 1 << 16, alignment: 16) { try inotify.read(into: $0) }
+        try inotify.read().0
     }
 
     /// All signals of what has happened until now, as one.

@@ -56,17 +56,25 @@ import Testing
         }
     }
 
-    @Test func aWakeUpIsNotLostToOneWhoIsAboutToSleep() async {
+    /// The consumers' owner is told, on the loop, that it may go on.
+    @Test func theOwnerIsToldWhenTheLastHoldIsReleased() async {
         let control = PassControl()
-        let stop = StopSignal()
-        let wakeUp = control.wakeUp
+        let (told, tell) = AsyncStream.makeStream(of: String.self)
+        control.setOwner(.init(released: { tell.yield("released") }, tryNow: { tell.yield("try now") }))
+        #expect(control.tryEnter())
+        control.leave()
+        control.hold(by: .operatorOrder)
+        control.hold(by: .reload)
+        #expect(!control.tryEnter())
+        control.release(by: .reload)
         control.tryNow()
-        // It would take a day.
-        await control.sleep(for: .seconds(86_400), unlessWokenBy: wakeUp, or: stop)
-        await withTaskGroup(of: Void.self) { group in
-            let next = control.wakeUp
-            group.addTask { await control.sleep(for: .seconds(86_400), unlessWokenBy: next, or: stop) }
-            control.tryNow()
+        control.release(by: .operatorOrder)
+        #expect(control.tryEnter())
+        var order: [String] = []
+        for await what in told {
+            order.append(what)
+            if order.count == 2 { break }
         }
+        #expect(order == ["try now", "released"])
     }
 }

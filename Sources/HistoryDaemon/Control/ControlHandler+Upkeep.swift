@@ -85,7 +85,7 @@ extension ControlHandler {
         for (store, numbered) in try await letters(selection) {
             let id = "\(store.name):\(numbered.number)"
             let reason: String?
-            if let hook = await engine.registry.hook(named: numbered.letter.hook) {
+            if let hook = engine.registry.hook(named: numbered.letter.hook) {
                 reason = await call(hook, numbered.letter, store.name)?.message
             } else {
                 reason = "There is no hook \"\(numbered.letter.hook)\" any more."

@@ -128,7 +128,7 @@ actor Engine {
         let held = (endingPlugins.isEmpty ? endingStores : stores).map(\.control.passes)
         await hold(held)
 
-        await registry.replaceAll(roster.hooks(calling: nextPlugins))
+        registry.replaceAll(roster.hooks(calling: nextPlugins))
         await withTaskGroup(of: Void.self) { group in
             for store in endingStores { group.addTask { await store.finish(within: Self.patience) } }
         }

@@ -15,7 +15,16 @@ public final class PassControl: Sendable {
         /// Requested when nothing is under way any more.
         var quiet: StopSignal?
         var released = StopSignal()
-        var wakeUp = StopSignal()
+        /// The consumers' owner, while the store is open.
+        var owner: Owner?
+    }
+
+    /// Who is told on the loop.
+    struct Owner: Sendable {
+        /// Nobody holds any more.
+        let released: @LoopActor @Sendable () -> Void
+        /// The pauses after failures are over.
+        let tryNow: @LoopActor @Sendable () -> Void
     }
 
     private let state = Locked(State())
@@ -31,12 +40,18 @@ public final class PassControl: Sendable {
     public func hold(by holder: Holder) { state.withLock { _ = $0.holders.insert(holder) } }
 
     public func release(by holder: Holder) {
-        let released = state.withLock { state -> StopSignal? in
-            guard state.holders.remove(holder) != nil, state.holders.isEmpty else { return nil }
+        let (released, owner) = state.withLock { state -> (StopSignal?, Owner?) in
+            guard state.holders.remove(holder) != nil, state.holders.isEmpty else { return (nil, nil) }
             defer { state.released = StopSignal() }
-            return state.released
+            return (state.released, state.owner)
         }
         released?.request()
+        Self.call(owner?.released)
+    }
+
+    private static func call(_ handler: HistoryLoop.Handler?) {
+        // The loop is there: the owner is on it.
+        if let handler { try? HistoryLoop.shared().soon(handler) }
     }
 
     /// Returns when no batch is under way, or the task is cancelled.
@@ -51,13 +66,7 @@ public final class PassControl: Sendable {
     }
 
     /// Ends the pauses after failures.
-    public func tryNow() {
-        let signal = state.withLock { state in
-            defer { state.wakeUp = StopSignal() }
-            return state.wakeUp
-        }
-        signal.request()
-    }
+    public func tryNow() { Self.call(state.withLock { $0.owner }?.tryNow) }
 
     // MARK: For those who are held
 
@@ -85,11 +94,14 @@ public final class PassControl: Sendable {
         quiet?.request()
     }
 
-    /// Requested when what fails from now on is to be tried again at once.
-    var wakeUp: StopSignal { state.withLock { $0.wakeUp } }
+    func setOwner(_ owner: Owner?) { state.withLock { $0.owner = owner } }
 
-    /// The pause after a failure.
-    func sleep(for duration: Duration, unlessWokenBy wakeUp: StopSignal, or stop: StopSignal) async {
-        await stop.cutShort { await wakeUp.sleep(for: duration) }
+    /// Begins a batch, unless somebody holds: then the owner is told when nobody does any more.
+    func tryEnter() -> Bool {
+        state.withLock { state in
+            guard state.holders.isEmpty else { return false }
+            state.underWay += 1
+            return true
+        }
     }
 }

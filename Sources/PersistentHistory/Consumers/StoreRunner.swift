@@ -63,66 +63,73 @@ public struct StoreRunner: Sendable {
     ///
     /// - Parameter isUp: Called when the store is open and its consumers wait for commits, or when
     ///   it is certain that there is no store to open yet.
-    /// - Throws: `ObserverError` where the store can not be watched.
+    /// - Throws: `ObserverError` where the store can not be watched, `HistoryError`.
     public func run(watching signals: StoreSignals, isUp: @escaping @Sendable () -> Void = {}) async throws {
-        let relay = SignalRelay()
-        try await withThrowingTaskGroup(of: Void.self) { group in
-            group.addTask {
-                // Without signals there is nothing to wait for.
-                defer { stop.request() }
-                try await relay.run(signals)
-            }
-            try await serve(relay, isUp)
-            group.cancelAll()
-            try await group.waitForAll()
-        }
+        // Everything is on the loop: here it is found out that there is none.
+        _ = try HistoryLoop.shared()
+        try await serve(signals, isUp)
     }
 
-    private func serve(_ signals: SignalRelay, _ isUp: @escaping @Sendable () -> Void) async throws {
+    @LoopActor private func serve(_ signals: StoreSignals, _ isUp: @escaping @Sendable () -> Void) async throws
+    {
+        let inbox = SignalInbox(stop)
+        let isDelivered = signals.deliver(
+            to: .init(signal: { inbox.post($0) }, end: { inbox.end($0) }))
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            if !isDelivered { group.addTask { await inbox.run(signals) } }
+            defer { group.cancelAll() }
+            try await serve(inbox, isUp)
+        }
+        // Letting go of them ends the watch.
+        withExtendedLifetime(signals) {}
+        if let failure = inbox.failure { throw failure }
+    }
+
+    @LoopActor private func serve(_ inbox: SignalInbox, _ isUp: @escaping @Sendable () -> Void) async throws {
         var trouble = Trouble()
         while !stop.isRequested, !Task.isCancelled {
             var wasOpen = false
             do {
-                let session = try await open()
-                let opened = ContinuousClock.now
+                let opened = try await open()
+                let openedAt = ContinuousClock.now
                 wasOpen = true
                 do {
-                    try await session.run(watching: signals, isUp: isUp)
+                    try await session(opened) { try await $0.run(watching: inbox, isUp: isUp) }
                     trouble = Trouble()
                 } catch {
-                    if .now - opened > Trouble.longestDelay { trouble = Trouble() }
-                    try await session.close()
+                    if .now - openedAt > Trouble.longestDelay { trouble = Trouble() }
                     throw error
                 }
-                try await session.close()
             } catch let error as HistoryError {
                 if trouble.isNews(error) { reporter.report(.storeLost(error)) }
                 isUp()
                 await stop.sleep(for: trouble.delay(error, wasOpen: wasOpen))
                 // What failed while it was open may have passed by now; damage does not.
                 if error.waitsForChange, !wasOpen || error.code == .storeCorrupt {
-                    try await waitForSignal(signals)
+                    // Stopped, where it throws.
+                    try? await stop.cancelling { await inbox.wait() }
                 }
             }
         }
     }
 
     /// Not on the loop, for it waits for locks.
-    private func open() async throws -> StoreSession {
-        try await onPool {
-            try await StoreSession(
-                store, hooks: hooks, stateFolder: stateFolder, reporter: reporter, stop: stop,
-                control: control)
-        }
+    @LoopActor private func open() async throws -> OpenStore {
+        try await onPool { try OpenStore(store, stateFolder: stateFolder, reporter: reporter) }
     }
 
-    /// Works off everything there is, once.
-    ///
-    /// - Throws: `HistoryError` where the store can not be opened or read.
-    public func runOnce() async throws {
-        let session = try await open()
+    @LoopActor private func session(_ opened: OpenStore, _ body: (StoreSession) async throws -> Void)
+        async throws
+    {
+        let session: StoreSession
         do {
-            try await session.runOnce()
+            session = try StoreSession(opened, hooks: hooks, stop: stop, control: control)
+        } catch {
+            try opened.close()
+            throw error
+        }
+        do {
+            try await body(session)
         } catch {
             try await session.close()
             throw error
@@ -130,12 +137,20 @@ public struct StoreRunner: Sendable {
         try await session.close()
     }
 
-    /// Waits until the store's files change, or until stopped.
-    private func waitForSignal(_ signals: SignalRelay) async throws {
-        do {
-            _ = try await stop.cancelling { await signals.next() }
-        } catch is CancellationError {
-            // Stopped.
+    /// Works off everything there is, once.
+    ///
+    /// - Throws: `HistoryError` where the store can not be opened or read.
+    public func runOnce() async throws {
+        _ = try HistoryLoop.shared()
+        try await serveOnce()
+    }
+
+    @LoopActor private func serveOnce() async throws {
+        let opened = try await open()
+        try await session(opened) { session in
+            try await session.runOnce()
+            try opened.state.cursors.flush()
+            _ = await onPool { await opened.cleaning.cleanIfDue() }
         }
     }
 }

@@ -1,6 +1,11 @@
 /// What an operator may ask of an open store.
 extension StoreSession {
-    func places(_ clients: [FeedID: Int32]) throws -> StoreControl.Places {
+    nonisolated var reader: HistoryReader { opened.reader }
+    nonisolated var feeds: FeedKeeper { opened.feeds }
+    nonisolated var state: StateDatabase { opened.state }
+    nonisolated var store: ServedStore { opened.store }
+
+    nonisolated func places(_ clients: [FeedID: Int32]) throws -> StoreControl.Places {
         StoreControl.Places(
             oldest: try reader.oldestToken(), newest: try reader.newestToken(),
             cursors: try state.cursors.all(), feeds: try feedStandings(clients),
@@ -8,24 +13,27 @@ extension StoreSession {
     }
 
     /// Looks as after a signal, and wakes the consumers whatever was found.
-    func lookNow() async throws -> HistoryToken {
-        _ = try await look()
-        ringAll()
+    func lookNow() throws -> HistoryToken {
+        _ = try look()
+        wakeAll()
         return try reader.newestToken()
     }
 
     func resync(_ name: String, of author: String) async throws -> HistoryToken {
-        for (consumer, runner) in runners where consumer.author == author {
-            if let token = try await runner.resync(name) { return token }
+        if let runner = runners[author] {
+            let (contexts, cursor) = (runner.contexts, runner.cursor)
+            if let token = try await onPool({ try await contexts.resync(name, cursor: cursor) }) {
+                return token
+            }
         }
         throw HistoryError.unknownContext(name, "context", of: author)
     }
 
-    func clean(dryRun: Bool, force: Bool) async throws -> StoreControl.Cleaning {
+    nonisolated func clean(dryRun: Bool, force: Bool) async throws -> StoreControl.Cleaning {
         try await onPool { try await cleanNow(dryRun: dryRun, force: force) }
     }
 
-    private func cleanNow(dryRun: Bool, force: Bool) async throws -> StoreControl.Cleaning {
+    private nonisolated func cleanNow(dryRun: Bool, force: Bool) async throws -> StoreControl.Cleaning {
         let plan = try CleaningPlan(store, reader: reader, state: state, force: force)
         // It reads all of the history: by a connection of its own, so that nobody waits for the other.
         let ownReader = try HistoryReader(path: store.path)
@@ -33,17 +41,19 @@ extension StoreSession {
         try ownReader.close()
         let report = try result.get()
         if dryRun { return StoreControl.Cleaning(report: report, outcome: nil) }
-        let outcome = try await plan.carryOut(on: store, reporter: reporter) { [ending] in ending.isRequested }
+        let outcome = try await plan.carryOut(on: store, reporter: opened.reporter) { [opened] in
+            opened.ending.isRequested
+        }
         // Those who were passed by find out, and begin anew.
-        if !plan.passedBy.isEmpty { ringAll() }
+        if !plan.passedBy.isEmpty { await wakeAll() }
         return StoreControl.Cleaning(report: report, outcome: outcome)
     }
 
     // MARK: Dead letters
 
-    func deadLetters() throws -> [NumberedDeadLetter] { try state.deadLetters.all() }
-    func dropDeadLetter(_ number: Int64) throws -> Bool { try state.deadLetters.drop(number) }
-    func noteFailure(of number: Int64, _ reason: String) throws {
+    nonisolated func deadLetters() throws -> [NumberedDeadLetter] { try state.deadLetters.all() }
+    nonisolated func dropDeadLetter(_ number: Int64) throws -> Bool { try state.deadLetters.drop(number) }
+    nonisolated func noteFailure(of number: Int64, _ reason: String) throws {
         try state.deadLetters.countFailure(of: number, reason)
     }
 }

@@ -1,149 +1,56 @@
-internal import FoundationEssentials
-
-/// A store from its opening until it is replaced, lost, or a stop is requested.
-final class StoreSession: Sendable {
-    let store: ServedStore
-    let reader: HistoryReader
-    private let probe: WriterProbe
-    let fetcher: SharedFetcher
-    let state: StateDatabase
-    let reporter: any PipelineReporter
+/// Owns a store on the loop from its opening until it is replaced, lost, or a stop is requested: its wake-ups, its
+/// fetcher and its consumers.
+@LoopActor final class StoreSession {
+    nonisolated let opened: OpenStore
+    nonisolated let control: StoreControl
+    let hooks: HookRegistry
     let stop: StopSignal
-    /// Asks everybody in this session to come to an end: at a stop, and when the store is gone.
-    let ending = StopSignal()
-    let control: StoreControl
-    private let hooks: HookRegistry
-    let runners: [(consumer: Consumer, runner: ConsumerRunner)]
-    /// By consumer.
-    let bells: [String: Bell]
-    private let schemaVersion: Locked<Int64>
-    let cleaning: CleaningTurns
-    let feeds: FeedKeeper
-    private let file: FileID?
+    let errands = Errands()
+    var runners: [String: ConsumerRunner] = [:]
+    var running = 0
     /// Consumers that have not begun yet.
-    let unprepared: Locked<Int>
+    var unprepared = 0
 
-    /// How many seconds an opening waits for a lock: where writers are never still, a store is seldom free for
-    /// all that has to be read.
-    private static let patience: Double = 1
+    /// When to look for what a signal spoke of; nil while there is nothing to look for.
+    var rule: SettleRule?
+    var lookTimer: LoopTimer?
+    var inbox: SignalInbox?
+    var schemaVersion: Int64
 
-    /// Opens the store, brings its tracking up to date, and finds each consumer's place.
-    ///
-    /// - Throws: `HistoryError`, `ObserverError`.
-    init(
-        _ store: ServedStore, hooks: HookRegistry, stateFolder: String, reporter: any PipelineReporter,
-        stop: StopSignal, control: StoreControl
-    ) async throws {
-        self.store = store
-        self.control = control
+    var failure: (any Error)?
+    var isEnding = false
+    var graceTimer: LoopTimer?
+    /// Waits for the last consumer's end.
+    var waiter: CheckedContinuation<Void, Never>?
+    /// Called when a consumer has everything: in a single run.
+    var onCaughtUp: ((ConsumerRunner) -> Void)?
+
+    init(_ opened: OpenStore, hooks: HookRegistry, stop: StopSignal, control: StoreControl) throws {
+        self.opened = opened
         self.hooks = hooks
-        self.reporter = reporter
         self.stop = stop
-        let (problem, version) = try Self.bringTrackingUpToDate(store, reporter, patience: Self.patience)
-        file = FileID(of: store.path)
-        do {
-            reader = try HistoryReader(path: store.path, patience: Self.patience)
-        } catch let error as HistoryError where error.code == .notTracked {
-            throw problem ?? error
+        self.control = control
+        schemaVersion = opened.schemaVersion
+        let owner = ConsumerRunner.Owner { [weak self] runner, brought in
+            self?.caughtUp(runner, brought)
+        } prepared: { [weak self] in
+            self?.consumerPrepared()
+        } ended: { [weak self] _, error in
+            self?.consumerEnded(error)
         }
-        if let problem { reporter.report(.trackingFailed(problem)) }
-        schemaVersion = Locked(try version ?? reader.schemaVersion())
-        try StateOwner.take(reader.storeID, in: stateFolder, for: store.path)
-        let end = try reader.end()
-        fetcher = try SharedFetcher(reader, after: end)
-        let resting = RestingConsumers(
-            store.consumers.map(\.author),
-            at: Checkpoint(position: end.number, fingerprint: end.fingerprint, movedAt: store.clock.wall()))
-        state = try StateDatabase(
-            folder: stateFolder, store: reader.storeID, clock: store.clock, resting: resting)
-        cleaning = CleaningTurns(store, reader: reader, state: state, reporter: reporter, stop: ending)
-        feeds = FeedKeeper(store: store, reader: reader, state: state, reporter: reporter)
-        reporter.report(.storeOpened(newest: try reader.newestToken()))
-
-        let oldest = try reader.oldestToken()
-        if state.isNew, oldest.number > 0 {
-            reporter.report(.stateBegan(path: state.path, oldest: oldest))
+        for (consumer, cursor) in opened.places {
+            runners[consumer.author] = try ConsumerRunner(
+                consumer, at: cursor, of: opened, hooks: hooks, control: control, errands: errands,
+                stop: stop, owner: owner)
         }
-        for consumer in try state.keepOnly(store.mustHaveHad) {
-            reporter.report(.consumerForgotten(consumer: consumer))
-        }
-        var runners: [(Consumer, ConsumerRunner)] = []
-        for consumer in store.consumers {
-            let cursor = try Self.cursor(of: consumer, state, reader, reporter)
-            let runner = try ConsumerRunner(
-                consumer, cursor: cursor, storeID: reader.storeID, fetcher: fetcher, reader: reader,
-                hooks: hooks, state: state, reporter: reporter, stop: ending, passes: control.passes,
-                seats: control.seats)
-            runners.append((consumer, runner))
-            reporter.report(
-                .consumerStands(
-                    consumer: consumer.author, at: HistoryToken(store: reader.storeID, number: cursor)))
-        }
-        try feeds.begin()
-        self.runners = runners
-        unprepared = Locked(runners.count)
-        bells = Dictionary(uniqueKeysWithValues: store.consumers.map { ($0.author, Bell()) })
-        // From now on it is read on the loop, where a lock must not be waited for.
-        try reader.setPatience(0)
-        // Last, because it must be closed by hand: nothing that may fail comes after it.
-        probe =
-            store.isUsedInProcess
-            ? try WriterProbes.shared.take(store.path) : try WriterProbe(storePath: store.path)
+        running = runners.count
+        unprepared = runners.count
     }
 
-    /// Tracks as configured, or where that is left to others, what is tracked.
-    ///
-    /// - Returns: What stands in the way (what is tracked all the same goes on), and for which version of the
-    ///   schema the tracking is right.
-    private static func bringTrackingUpToDate(
-        _ store: ServedStore, _ reporter: any PipelineReporter, patience: Double
-    ) throws -> (problem: HistoryError?, schemaVersion: Int64?) {
-        func track(_ entities: [String: [String]?]) throws -> Int64 {
-            let (outcome, version) = try Tracking.bringUpToDate(store.path, entities, patience: patience)
-            if !outcome.isEmpty { reporter.report(.trackingUpdated(outcome)) }
-            return version
-        }
-        do {
-            return (nil, try track(store.entities ?? [:]))
-        } catch let error as HistoryError where error.code == .notAnEntity && store.entities != nil {
-            // A table or a preserved column that is named in the configuration is not there.
-            do {
-                return (error, try track([:]))
-            } catch let refused as HistoryError where refused.code == .notTracked {
-                throw error
-            }
-        } catch let error as HistoryError where error.code == .storeUnreadable {
-            return (error, nil)
-        }
-    }
-
-    /// A consumer that is new begins where the history does, and is told if that is not its start.
-    private static func cursor(
-        of consumer: Consumer, _ state: StateDatabase, _ reader: HistoryReader, _ reporter: any PipelineReporter
-    ) throws -> Int64 {
-        if let checkpoint = try state.cursors.checkpoint(of: consumer.author) { return checkpoint.position }
-        let oldest = try reader.oldestToken()
-        try state.startOver(
-            consumer.author, oldest.number > 0 ? Expiry(reason: .late, lost: nil, after: oldest) : nil,
-            at: oldest.number)
-        reporter.report(.consumerBegan(consumer: consumer.author, at: oldest))
-        return oldest.number
-    }
-
-    /// Ends the connections, and then the probe: closing it first would drop SQLite's locks.
+    /// Ends the connections.
     func close() async throws {
-        for (_, runner) in runners { await runner.close() }
-        // Each is closed, whatever becomes of the others.
-        // A store that is gone tells no number, and that is told elsewhere.
-        let results = [
-            Result { try state.saveServed(newest: try? reader.newestToken().number) },
-            Result { try reader.close() },
-            Result {
-                if store.isUsedInProcess { WriterProbes.shared.keep(probe) } else { try probe.close() }
-            },
-            Result { try state.close() },
-        ]
-        for result in results { try result.get() }
+        for runner in runners.values { await runner.contexts.close() }
+        try opened.close()
     }
 
     // MARK: Running
@@ -153,134 +60,141 @@ final class StoreSession: Sendable {
     var grace: Duration { stop.isRequested ? control.stopTimeout : .seconds(1) }
 
     /// - Throws: `HistoryError` where the store is lost.
-    func run(watching signals: SignalRelay, isUp: @escaping @Sendable () -> Void) async throws {
+    func run(watching inbox: SignalInbox, isUp: @Sendable () -> Void) async throws {
         control.opened(self)
-        let result: Result<Void, any Error>
-        do {
-            result = .success(try await serve(watching: signals, isUp: isUp))
-        } catch {
-            result = .failure(error)
-        }
-        ending.request()
-        await control.closed()
-        try result.get()
-    }
-
-    private func serve(watching signals: SignalRelay, isUp: @escaping @Sendable () -> Void) async throws {
-        async let _ = passOnStop()
-        try await withThrowingTaskGroup(of: Void.self) { group in
-            for (consumer, runner) in runners {
-                guard let bell = bells[consumer.author] else { continue }
-                group.addTask {
-                    try await self.ending.cancelling(after: self.grace) {
-                        try await self.serve(consumer, runner, bell)
-                    }
-                }
-            }
-            group.addTask { await onPool { await self.cleaning.run() } }
-            group.addTask { try await self.saveCursors() }
-            group.addTask {
-                defer {
-                    for bell in [self.cleaning.bell, self.state.cursors.hasUnsaved] + self.bells.values {
-                        bell.end()
-                    }
-                    self.ending.request()
-                }
-                try await self.listen(signals)
-            }
-            ringAll()
+        self.inbox = inbox
+        inbox.receiver = { [weak self] in self?.receive() }
+        await whileServing {
+            wakeAll()
+            receive()
             isUp()
-            // The first to fail ends the session; the others come to a good end.
-            var failure: (any Error)?
-            while let result = await group.nextResult() {
-                guard case .failure(let error) = result else { continue }
-                failure = failure ?? error
-                ending.request()
+        }
+        inbox.receiver = nil
+        await control.closed()
+        if let failure { throw failure }
+    }
+
+    /// Serves until all consumers have ended.
+    func whileServing(_ begin: () -> Void) async {
+        control.passes.setOwner(
+            .init(
+                released: { [weak self] in self?.runners.values.forEach { $0.released() } },
+                tryNow: { [weak self] in self?.runners.values.forEach { $0.tryNow() } }))
+        let opened = opened
+        let isSingleRun = onCaughtUp != nil
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { [errands] in await errands.run() }
+            group.addTask {
+                await self.stop.wait()
+                // A cancelled task does not wait for anything.
+                await self.stopped()
             }
-            if let failure { throw failure }
-        }
-    }
-
-    /// Hears of commits, looks for them, and wakes the consumers.
-    private func listen(_ signals: SignalRelay) async throws {
-        do {
-            try await ending.cancelling {
-                while let signal = await signals.next() {
-                    if signal.contains(.overflowed) { self.reporter.report(.watchOverflowed) }
-                    if self.isGone(signal) { return }
-                    try await self.probe.settle { try await self.look() }
-                    try await self.refreshTracking()
-                }
+            if !isSingleRun { group.addTask { await onPool { await opened.cleaning.run() } } }
+            group.addTask { await self.saveCursors() }
+            begin()
+            await withCheckedContinuation { continuation in
+                waiter = continuation
+                if running == 0 { resumeWaiter() }
             }
-        } catch is CancellationError {
-            // Asked to come to an end.
-        } catch let error as HistoryError where error.code == .tokenAhead {
-            // The same file, with the pages of an older one: everybody's place is looked at anew.
-            reporter.report(.storeReplaced)
+            graceTimer?.cancel()
+            lookTimer?.cancel()
+            errands.end()
+            opened.cleaning.bell.end()
+            opened.state.cursors.hasUnsaved.end()
+            // A single run cleans afterwards.
+            if !isSingleRun { opened.ending.request() }
+            group.cancelAll()
+            await group.waitForAll()
+        }
+        control.passes.setOwner(nil)
+    }
+
+    /// Works off everything there is, once: for cron, and for tests.
+    func runOnce() async throws {
+        onCaughtUp = { [weak self] runner in self?.finish(runner) }
+        await whileServing { wakeAll() }
+        if let failure { throw failure }
+    }
+
+    /// In a single run, a consumer that has everything is done, unless one of its contexts has to be tried again.
+    func finish(_ runner: ConsumerRunner) {
+        let isBegun = errands.run { [contexts = runner.contexts] in
+            (await contexts.retryDelay, await contexts.lasting)
+        } then: { delay, trouble in
+            if delay == nil || trouble != nil { runner.end() }
+            if let trouble { self.end(trouble) }
+        }
+        if !isBegun { runner.end() }
+    }
+
+    func stopped() { if running > 0 { end(atOnce: !stop.isRequested) } }
+
+    /// Asks everybody to come to an end.
+    func end(_ error: (any Error)? = nil, atOnce: Bool = false) {
+        failure = failure ?? error
+        if isEnding, !atOnce { return }
+        let isFirst = !isEnding
+        isEnding = true
+        opened.ending.request()
+        lookTimer?.cancel()
+        if !atOnce {
+            graceTimer = opened.loop.schedule(after: grace) { self.cancelCalls() }
+        } else {
+            cancelCalls()
+        }
+        if isFirst { for runner in runners.values { runner.end() } }
+    }
+
+    func cancelCalls() {
+        errands.cancel()
+        for runner in runners.values { runner.cancelCall() }
+    }
+
+    func consumerPrepared() {
+        unprepared -= 1
+        guard unprepared == 0, onCaughtUp == nil else { return }
+        // What most stores of many do not need until something is saved.
+        do { try opened.state.close() } catch { end(error) }
+    }
+
+    func consumerEnded(_ error: (any Error)?) {
+        running -= 1
+        if let error { end(error) }
+        if running == 0 { resumeWaiter() }
+    }
+
+    func resumeWaiter() { waiter.take()?.resume() }
+
+    func caughtUp(_ runner: ConsumerRunner, _ brought: Bool) {
+        if brought {
+            do { try opened.cleaning.countPass() } catch { end(error) }
+        }
+        onCaughtUp?(runner)
+    }
+
+    /// Cursors that moved past what is of no concern are saved together, a second after the first of them.
+    func saveCursors() async {
+        for await _ in opened.state.cursors.hasUnsaved {
+            await opened.ending.sleep(for: .seconds(1))
+            do { try await saveAllUntilItWorks() } catch { end(error) }
         }
     }
 
-    /// Whether the store's path leads to another file now, or to none.
-    private func isGone(_ signal: StoreSignal) -> Bool {
-        guard !signal.isDisjoint(with: [.replaced, .disappeared, .appeared, .overflowed]) else { return false }
-        guard FileID(of: store.path) != file else { return false }
-        reporter.report(.storeReplaced)
-        return true
-    }
-
-    /// - Returns: Whether there was something new; nil where a lock stood in the way.
-    func look() async throws -> Bool? {
-        do {
-            guard let look = try await fetcher.look() else { return false }
-            try await tellConsumers(of: look)
-            control.tellFollowers()
-            return true
-        } catch let error as HistoryError where error.code == .storeBusy {
-            return nil
-        }
-    }
-
-    /// Wakes those whom it may concern, and moves the others past it.
-    private func tellConsumers(of look: HistoryReader.Look) async throws {
-        let place = Checkpoint(
-            position: look.end, fingerprint: look.fingerprint, movedAt: store.clock.wall(),
-            movedAtServed: state.served)
-        let version = control.passes.isHeld ? nil : await hooks.version
-        let (woken, moved) = state.cursors.resting.pass(look.batch, to: place, hooks: version)
-        for consumer in woken { bells[consumer]?.ring() }
-        guard moved > 0 else { return }
-        state.cursors.hasUnsaved.ring()
-        try cleaning.countPass()
-        reporter.report(
-            .cursorsMoved(
-                MovedConsumers(resting: state.cursors.resting, count: moved),
-                to: HistoryToken(store: reader.storeID, number: look.end)))
-    }
-
-    func ringAll() { for bell in bells.values { bell.ring() } }
-
-    /// Brings the tracking up to date where the schema has changed. A writer that holds the lock
-    /// is waited for: nobody else can commit meanwhile.
-    private func refreshTracking() async throws {
+    /// A full disk holds up nobody here: what is not saved is looked at once more after a crash.
+    func saveAllUntilItWorks() async throws {
         var failures = 0
-        while !ending.isRequested {
+        while true {
             do {
-                let version = await fetcher.schemaVersion
-                guard schemaVersion.withLock({ $0 != version }) else { return }
-                // With a thousand tables this takes a while.
-                let (problem, tracked) = try await onPool {
-                    try Self.bringTrackingUpToDate(store, reporter, patience: 0)
-                }
-                if let problem { reporter.report(.trackingFailed(problem)) }
-                let now = try tracked ?? reader.schemaVersion()
-                schemaVersion.withLock { $0 = now }
-                for (_, runner) in runners { await runner.followSchema() }
-                ringAll()
+                try opened.state.cursors.flush()
+                if failures >= 5 { opened.reporter.report(.stateRecovered) }
                 return
-            } catch let error as HistoryError where error.code == .storeBusy {
+            } catch let error as HistoryError where error.isOfState && !opened.ending.isRequested {
                 failures += 1
-                await ending.sleep(for: Backoff.delay(afterFailures: failures))
+                if failures == 5 { opened.reporter.report(.stateFailed(error)) }
+                await opened.ending.sleep(for: Backoff.delay(afterFailures: failures))
             }
         }
     }
+
+    func wakeAll() { for runner in runners.values { runner.wakeUp() } }
 }

@@ -51,7 +51,7 @@ struct FeedStream {
             do {
                 // A step at a time: the session can not end while somebody is at work with it.
                 let taken = try await control.withSession { session in
-                    try await step(session.feeds, session.fetcher)
+                    try await step(session.feeds, session.opened.fetcher)
                 }
                 switch taken {
                 case .lines(let bytes): return bytes

@@ -71,7 +71,7 @@ extension StoreControl {
 }
 
 extension StoreSession {
-    func feedStandings(_ clients: [FeedID: Int32]) throws -> [FeedStanding] {
+    nonisolated func feedStandings(_ clients: [FeedID: Int32]) throws -> [FeedStanding] {
         guard store.consumers.contains(where: { !$0.feeds.isEmpty }) else { return [] }
         let states = try state.feeds.all()
         let oldest = try reader.oldestToken().number

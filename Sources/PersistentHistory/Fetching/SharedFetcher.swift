@@ -1,6 +1,6 @@
 /// Fetches on behalf of all consumers of a store: those that stand at the same place, as they do
 /// when a commit comes in, share one read.
-actor SharedFetcher {
+@LoopActor final class SharedFetcher {
     private let reader: HistoryReader
     private var newest: Int64
     /// What tells the newest change from another of its number: see `HistoryBatch.fingerprint`.
@@ -11,7 +11,7 @@ actor SharedFetcher {
 
     /// - Parameter end: Everything up to here has been seen; nil for the end of the history.
     /// - Throws: `HistoryError`.
-    init(_ reader: HistoryReader, after end: (number: Int64, fingerprint: String?)? = nil) throws {
+    nonisolated init(_ reader: HistoryReader, after end: (number: Int64, fingerprint: String?)? = nil) throws {
         self.reader = reader
         (newest, fingerprint) = try end ?? reader.end()
         schemaVersion = try reader.schemaVersion()

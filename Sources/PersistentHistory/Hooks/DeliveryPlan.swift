@@ -7,6 +7,7 @@ struct DeliveryPlan: Sendable {
     /// Calls that follow each other to one endpoint: they may be handed to it together.
     struct Run: Sendable {
         let endpoint: any HookEndpoint
+        let loopEndpoint: (any LoopEndpoint)?
         var calls: [ObserverCall] = []
     }
 
@@ -32,16 +33,16 @@ struct DeliveryPlan: Sendable {
                         add(
                             ObserverCall(
                                 header: header, transaction: transaction, changes: changes, part: part),
-                            to: hooks[place].endpoint)
+                            to: hooks[place])
                     }
                 }
             }
         }
     }
 
-    private mutating func add(_ call: ObserverCall, to endpoint: any HookEndpoint) {
-        if runs.isEmpty || runs[runs.endIndex - 1].endpoint !== endpoint {
-            runs.append(Run(endpoint: endpoint))
+    private mutating func add(_ call: ObserverCall, to hook: Hook) {
+        if runs.isEmpty || runs[runs.endIndex - 1].endpoint !== hook.endpoint {
+            runs.append(Run(endpoint: hook.endpoint, loopEndpoint: hook.loopEndpoint))
         }
         runs[runs.endIndex - 1].calls.append(call)
     }

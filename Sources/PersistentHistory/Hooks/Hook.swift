@@ -25,6 +25,8 @@ public struct Hook: Sendable, Identifiable {
     public let before: String?
     public let endpoint: any HookEndpoint
     public let policy: FailurePolicy
+    /// The endpoint, where it lives on the loop: asked once, for it is asked with each call.
+    let loopEndpoint: (any LoopEndpoint)?
 
     public init(
         id: UUID, name: String, kind: Kind, entity: String? = nil,
@@ -42,6 +44,7 @@ public struct Hook: Sendable, Identifiable {
         self.before = before
         self.endpoint = endpoint
         self.policy = policy
+        loopEndpoint = endpoint as? any LoopEndpoint
     }
 
     /// Whether an observer is called for changes of this kind.

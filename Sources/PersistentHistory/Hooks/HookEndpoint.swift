@@ -31,6 +31,50 @@ extension HookEndpoint {
     public func finishCalls() {}
 }
 
+/// A request to an endpoint, as a value.
+package enum HookRequest: Sendable {
+    case observe([ObserverCall])
+    case merge(MergeCall)
+    case expired(ExpiredCall)
+}
+
+/// What came of it.
+package enum HookAnswer: Sendable {
+    case observed(ObserverOutcome)
+    case merged(Result<MergeResult, HookFailure>)
+    /// Why it failed; nil where it did not.
+    case expired(HookFailure?)
+}
+
+/// An endpoint that lives on the loop: calls and answers are calls of functions, and no task waits in between.
+@LoopActor package protocol LoopEndpoint: HookEndpoint {
+    /// Begins a request. The answer comes once, and not before this has returned.
+    func begin(_ request: HookRequest, answer: @escaping @LoopActor (HookAnswer) -> Void)
+        -> any HookConversation
+}
+
+/// A request that was begun.
+@LoopActor package protocol HookConversation: AnyObject {
+    /// It is answered soon, with what has succeeded until then.
+    func cancel()
+}
+
+extension HookEndpoint {
+    /// The same for an endpoint that waits in a task of its own.
+    func answer(_ request: HookRequest) async -> HookAnswer {
+        switch request {
+        case .observe(let calls): return .observed(await observe(calls))
+        case .merge(let call):
+            do throws(HookFailure) { return .merged(.success(try await merge(call))) } catch {
+                return .merged(.failure(error))
+            }
+        case .expired(let call):
+            do throws(HookFailure) { try await expired(call) } catch { return .expired(error) }
+            return .expired(nil)
+        }
+    }
+}
+
 /// How far a list of calls got.
 public struct ObserverOutcome: Sendable {
     /// How many calls, from the first, succeeded.

@@ -15,56 +15,71 @@ public struct HookSet: Sendable {
 }
 
 /// All registered hooks, in the order of their registration.
-public actor HookRegistry {
-    private var observers: [Hook] = []
-    private var mergers: [Hook] = []
-    /// Another one with each change.
-    private(set) var version = 0
+public final class HookRegistry: Sendable {
+    private struct Hooks {
+        var observers: [Hook] = []
+        var mergers: [Hook] = []
+        /// Another one with each change.
+        var version = 0
 
-    public init(_ hooks: [Hook] = []) {
-        observers = hooks.filter { $0.kind == .observer }
-        for hook in hooks where hook.kind == .merge { Self.insert(hook, into: &mergers) }
-    }
-
-    /// Puts other hooks in the place of all there are, at once.
-    public func replaceAll(_ hooks: [Hook]) {
-        version += 1
-        observers = hooks.filter { $0.kind == .observer }
-        mergers = []
-        for hook in hooks where hook.kind == .merge { Self.insert(hook, into: &mergers) }
-    }
-
-    /// The hook of that full name, or nil.
-    public func hook(named name: String) -> Hook? { (observers + mergers).first { $0.name == name } }
-
-    /// Adds a hook at the end, or a merge hook in front of the one it names.
-    public func register(_ hook: Hook) {
-        version += 1
-        switch hook.kind {
-        case .observer: observers.append(hook)
-        case .merge: Self.insert(hook, into: &mergers)
+        /// At the end; a merge hook in front of the one that `before` names, if there is one.
+        mutating func add(_ hook: Hook) {
+            switch hook.kind {
+            case .observer: observers.append(hook)
+            case .merge:
+                let place = hook.before.flatMap { before in mergers.firstIndex { $0.name == before } }
+                mergers.insert(hook, at: place ?? mergers.endIndex)
+            }
         }
     }
 
-    /// In front of the hook named by `before`, or at the end.
-    private static func insert(_ hook: Hook, into pipeline: inout [Hook]) {
-        let place = hook.before.flatMap { before in pipeline.firstIndex { $0.name == before } }
-        pipeline.insert(hook, at: place ?? pipeline.endIndex)
+    private let hooks = Locked(Hooks())
+
+    public init(_ hooks: [Hook] = []) {
+        self.hooks.withLock { all in for hook in hooks { all.add(hook) } }
+    }
+
+    var version: Int { hooks.withLock { $0.version } }
+
+    /// Puts other hooks in the place of all there are, at once.
+    public func replaceAll(_ hooks: [Hook]) {
+        self.hooks.withLock { all in
+            all = Hooks(version: all.version + 1)
+            for hook in hooks { all.add(hook) }
+        }
+    }
+
+    /// The hook of that full name, or nil.
+    public func hook(named name: String) -> Hook? {
+        hooks.withLock { ($0.observers + $0.mergers).first { $0.name == name } }
+    }
+
+    /// Adds a hook at the end, or a merge hook in front of the one it names.
+    public func register(_ hook: Hook) {
+        hooks.withLock { all in
+            all.version += 1
+            all.add(hook)
+        }
     }
 
     /// Takes a hook away; false where there is none with that id.
     public func remove(id: UUID) -> Bool {
-        version += 1
-        let count = observers.count + mergers.count
-        observers.removeAll { $0.id == id }
-        mergers.removeAll { $0.id == id }
-        return observers.count + mergers.count < count
+        hooks.withLock { all in
+            all.version += 1
+            let count = all.observers.count + all.mergers.count
+            all.observers.removeAll { $0.id == id }
+            all.mergers.removeAll { $0.id == id }
+            return all.observers.count + all.mergers.count < count
+        }
     }
 
     /// The hooks that serve a consumer, now.
     public func hooks(store: String, consumer: String) -> HookSet {
-        HookSet(
-            observers: observers.filter { $0.serves(store: store, consumer: consumer) },
-            mergers: mergers.filter { $0.serves(store: store, consumer: consumer) }, version: version)
+        hooks.withLock { all in
+            HookSet(
+                observers: all.observers.filter { $0.serves(store: store, consumer: consumer) },
+                mergers: all.mergers.filter { $0.serves(store: store, consumer: consumer) },
+                version: all.version)
+        }
     }
 }

@@ -12,6 +12,7 @@ package final class Descriptor: Sendable {
         var isClosed = false
         var registration: UInt64?
         var waiter: CheckedContinuation<Void, Never>?
+        var handler: HistoryLoop.Handler?
     }
 
     package let number: Int32
@@ -29,7 +30,7 @@ package final class Descriptor: Sendable {
             guard fcntl(number, F_SETFL, fcntl(number, F_GETFL) | O_NONBLOCK) == 0 else {
                 throw SystemError(call: "fcntl", number: errno)
             }
-            let key = try loop.register(self, for: interest)
+            let key = try loop.register(number, for: interest) { self.ready() }
             state.withLock { $0.registration = key }
         } catch {
             close()
@@ -42,6 +43,7 @@ package final class Descriptor: Sendable {
         let (isFirst, waiter, registration) = state.withLock { state in
             let isFirst = !state.isClosed
             state.isClosed = true
+            state.handler = nil
             return (isFirst, state.waiter.take(), state.registration.take())
         }
         if let registration { loop.unregister(registration) }
@@ -54,11 +56,30 @@ package final class Descriptor: Sendable {
     ///
     /// For a pipe of a process that has ended, whose other end some descendant may hold open.
     package func expire() {
-        let waiter = state.withLock { state in
+        let (waiter, handler) = state.withLock { state in
             state.isExpired = true
-            return state.waiter.take()
+            return (state.waiter.take(), state.handler)
         }
         waiter?.resume()
+        if let handler { loop.soon(handler) }
+    }
+
+    /// Calls the handler at each edge from now on, and soon where one has come already, instead of waking who
+    /// waits. Nil ends that.
+    package func onReady(_ handler: HistoryLoop.Handler?) {
+        let isDue = state.withLock { state in
+            if state.isClosed { return false }
+            state.handler = handler
+            guard handler != nil else { return false }
+            defer { state.isReady = false }
+            return state.isReady || state.isExpired
+        }
+        if isDue, let handler { loop.soon(handler) }
+    }
+
+    @LoopActor private func ready() {
+        if let handler = state.withLock({ $0.handler }) { return handler() }
+        becameReady()
     }
 
     func becameReady() {
@@ -119,6 +140,26 @@ package final class Descriptor: Sendable {
             if Task.isCancelled { return 0 }
         }
     }
+
+    /// Reads what is there, without waiting.
+    ///
+    /// - Returns: 0 at the end of the file and after `expire`; nil where there is nothing yet.
+    package func readNow(into buffer: inout [UInt8]) throws(SystemError) -> Int? {
+        let isLast = state.withLock { $0.isExpired }
+        switch try attempt(
+            "read", { buffer.withUnsafeMutableBytes { Glibc.read(number, $0.baseAddress, $0.count) } })
+        {
+        case .closed: return 0
+        case .done(let count):
+            // A pipe holds no more than one read takes.
+            if isLast { close() }
+            return count
+        case .wouldBlock: return isLast ? 0 : nil
+        }
+    }
+
+    /// Whether `expire` was called.
+    package var isExpired: Bool { state.withLock { $0.isExpired } }
 
     /// Writes as much as there is room for, without waiting.
     ///

@@ -34,7 +34,9 @@ package final class HistoryLoop: Sendable {
         carries.withLock { $0 = true }
         let loop = try shared()
         // C calls it, and can hold nothing of Swift's: it finds the one loop by itself.
-        ctaskhooks_install { job in try? HistoryLoop.shared().enqueue(unsafeBitCast(job, to: UnownedJob.self)) }
+        ctaskhooks_install { job in
+            try? HistoryLoop.shared().add(.task(unsafeBitCast(job, to: UnownedJob.self)))
+        }
         let end = Locked<Result<Void, any Error>?>(nil)
         // The root of all tasks: there is none above it that could wait for it.
         Task {
@@ -48,12 +50,29 @@ package final class HistoryLoop: Sendable {
 
     package enum Interest: Sendable { case reading, writing, exceptions }
 
+    /// What the loop's thread calls itself: no task is resumed in between.
+    package typealias Handler = @LoopActor @Sendable () -> Void
+
+    private enum Job {
+        /// A part of a task that names no executor.
+        case task(UnownedJob)
+        /// A part of a task that is on the loop's actor.
+        case isolated(UnownedJob)
+        case handler(Handler)
+    }
+
+    private enum Sleeper {
+        case task(CheckedContinuation<Void, Never>)
+        case handler(Handler)
+    }
+
     private struct State {
-        var jobs: [UnownedJob] = []
-        var timers = LoopTimers<CheckedContinuation<Void, Never>>()
+        var jobs: [Job] = []
+        var timers = LoopTimers<Sleeper>()
         /// By a number that is never used again, so that a late event does not reach the next
         /// descriptor that the kernel gives the same number.
-        var descriptors: [UInt64: Descriptor] = [:]
+        var descriptors: [UInt64: Handler] = [:]
+        var thread: pthread_t?
         var lastKey = Key.first
         /// The thread sleeps, or is about to, and is to be woken for a job or an earlier timer.
         var isAsleep = false
@@ -92,7 +111,18 @@ package final class HistoryLoop: Sendable {
 
     // MARK: Tasks
 
-    private func enqueue(_ job: UnownedJob) {
+    /// Runs a part of a task of the loop's actor.
+    func enqueue(_ job: UnownedJob) { add(.isolated(job)) }
+
+    /// Calls the handler soon, after whatever is ready now has had its turn.
+    package func soon(_ handler: @escaping Handler) { add(.handler(handler)) }
+
+    /// Whether the caller is on the loop's thread.
+    var isCurrent: Bool {
+        state.withLock { $0.thread }.map { pthread_equal($0, pthread_self()) != 0 } ?? false
+    }
+
+    private func add(_ job: Job) {
         let wakes = state.withLock { state in
             state.jobs.append(job)
             return state.isAsleep.take()
@@ -108,11 +138,15 @@ package final class HistoryLoop: Sendable {
 
     // MARK: Descriptors
 
+    /// Calls the handler at each edge of a descriptor's readiness.
+    ///
     /// - Returns: the key to unregister by.
-    func register(_ descriptor: Descriptor, for interest: Interest) throws(SystemError) -> UInt64 {
+    func register(
+        _ descriptor: Int32, for interest: Interest, _ handler: @escaping Handler
+    ) throws(SystemError) -> UInt64 {
         let key = state.withLock { state in
             state.lastKey += 1
-            state.descriptors[state.lastKey] = descriptor
+            state.descriptors[state.lastKey] = handler
             return state.lastKey
         }
         let events: EPOLL_EVENTS =
@@ -122,7 +156,7 @@ package final class HistoryLoop: Sendable {
             case .exceptions: EPOLLPRI
             }
         do throws(SystemError) {
-            try add(descriptor.number, events, as: key)
+            try add(descriptor, events, as: key)
         } catch {
             unregister(key)
             throw error
@@ -143,17 +177,33 @@ package final class HistoryLoop: Sendable {
             await withCheckedContinuation { continuation in
                 let (isOver, wakes) = state.withLock { state in
                     if Task.isCancelled { return (true, false) }
-                    state.timers.add(continuation, key, at: deadline)
+                    state.timers.add(.task(continuation), key, at: deadline)
                     return (false, state.isAsleep.take())
                 }
                 if isOver { continuation.resume() }
                 if wakes { wake() }
             }
         } onCancel: {
-            state.withLock { $0.timers.remove(key) }?.resume()
+            if case .task(let continuation) = state.withLock({ $0.timers.remove(key) }) {
+                continuation.resume()
+            }
         }
         if Task.isCancelled { throw CancellationError() }
     }
+
+    /// Calls the handler when the time is up.
+    package func schedule(after duration: Duration, _ handler: @escaping Handler) -> LoopTimer {
+        let deadline = Self.now + duration.nanoseconds
+        let (key, wakes) = state.withLock { state in
+            let key = state.timers.newKey()
+            state.timers.add(.handler(handler), key, at: deadline)
+            return (key, state.isAsleep.take())
+        }
+        if wakes { wake() }
+        return LoopTimer(loop: self, key: key)
+    }
+
+    func cancel(_ key: UInt64) { _ = state.withLock { $0.timers.remove(key) } }
 
     private static var now: Int64 {
         var time = timespec()
@@ -169,14 +219,15 @@ package final class HistoryLoop: Sendable {
 
     private func run(until end: Locked<Result<Void, any Error>?>?) {
         var events = [epoll_event](repeating: epoll_event(), count: 64)
-        var jobs: [UnownedJob] = []
+        var jobs: [Job] = []
+        state.withLock { $0.thread = pthread_self() }
         var armed = Int64.max
         while true {
             var round = 0
             while round < Self.rounds {
                 state.withLock { swap(&$0.jobs, &jobs) }
                 if jobs.isEmpty { break }
-                for job in jobs { ctaskhooks_run(unsafeBitCast(job, to: UnsafeMutableRawPointer.self)) }
+                for job in jobs { perform(job) }
                 jobs.removeAll(keepingCapacity: true)
                 round += 1
             }
@@ -192,16 +243,36 @@ package final class HistoryLoop: Sendable {
                 state.isAsleep = false
                 return deadline == nil ? [] : state.timers.takeDue(at: Self.now)
             }
-            for continuation in due { continuation.resume() }
+            for sleeper in due {
+                switch sleeper {
+                case .task(let continuation): continuation.resume()
+                case .handler(let handler): call(handler)
+                }
+            }
             // Less than nothing where a signal disturbed the wait.
             for event in events.prefix(max(0, Int(count))) {
                 switch event.data.u64 {
                 case Key.wakeUp: break
                 case Key.timer: armed = .max
-                case let key: state.withLock { $0.descriptors[key] }?.becameReady()
+                case let key: if let handler = state.withLock({ $0.descriptors[key] }) { call(handler) }
                 }
             }
         }
+    }
+
+    private func perform(_ job: Job) {
+        switch job {
+        case .task(let job): ctaskhooks_run(unsafeBitCast(job, to: UnsafeMutableRawPointer.self))
+        case .isolated(let job): job.runSynchronously(on: LoopActor.sharedUnownedExecutor)
+        case .handler(let handler): call(handler)
+        }
+    }
+
+    /// Calls what is isolated to the actor whose thread this is.
+    ///
+    /// The compiler cannot see that; this is how the standard library's `MainActor.assumeIsolated` says it.
+    private func call(_ handler: @escaping Handler) {
+        unsafeBitCast(handler, to: (@Sendable () -> Void).self)()
     }
 
     private func arm(_ deadline: Int64) {

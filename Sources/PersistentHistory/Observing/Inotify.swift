@@ -84,15 +84,26 @@ final class Inotify: Sendable {
         inotify_rm_watch(descriptor.number, watch)
     }
 
-    /// All events that are waiting, at most as many as fit in the buffer; none where there are none.
-    func read(into buffer: UnsafeMutableRawBufferPointer) throws(ObserverError) -> [InotifyEvent] {
-        let count = Glibc.read(descriptor.number, buffer.baseAddress, buffer.count)
-        guard count >= 0 else {
-            let number = errno
-            if number == EAGAIN || number == EINTR { return [] }
-            throw .failed(to: "read from inotify", number)
+    /// Room for some thousand events, so that the end of a burst is soon reached.
+    private static let bufferSize = 1 << 16
+    /// No event is larger: inotify(7).
+    private static let largestEvent = MemoryLayout<inotify_event>.size + Int(NAME_MAX) + 1
+
+    /// Events that are waiting, as many as fit in the buffer, and whether these were all.
+    func read() throws(ObserverError) -> ([InotifyEvent], isDrained: Bool) {
+        let result: Result<([InotifyEvent], isDrained: Bool), ObserverError> = withUnsafeTemporaryAllocation(
+            byteCount: Self.bufferSize, alignment: 16
+        ) { buffer in
+            let count = Glibc.read(descriptor.number, buffer.baseAddress, buffer.count)
+            guard count >= 0 else {
+                let number = errno
+                if number == EAGAIN || number == EINTR { return .success(([], number == EAGAIN)) }
+                return .failure(.failed(to: "read from inotify", number))
+            }
+            let events = Self.parse(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
+            return .success((events, count <= buffer.count - Self.largestEvent))
         }
-        return Self.parse(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
+        return try result.get()
     }
 
     private static func parse(_ bytes: UnsafeRawBufferPointer) -> [InotifyEvent] {

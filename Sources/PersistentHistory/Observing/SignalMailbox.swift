@@ -1,10 +1,20 @@
 /// Holds at most one signal for a consumer: what is posted before it is taken is united with it.
 ///
-/// The stream is only the bell; what it rings for is kept beside it.
+/// A consumer on the loop receives signals at once, by a call. For others the stream is the wake-up; what it
+/// wakes for is kept beside it.
 final class SignalMailbox: Sendable {
     private struct Content {
         var pending: StoreSignal = []
+        var isOver = false
         var failure: ObserverError?
+        var receiver: Receiver?
+    }
+
+    /// Who is called, on the loop.
+    struct Receiver: Sendable {
+        let signal: @LoopActor @Sendable (StoreSignal) -> Void
+        /// There will be no more; with the reason, unless the observer was stopped.
+        let end: @LoopActor @Sendable (ObserverError?) -> Void
     }
 
     private let content = Locked(Content())
@@ -25,6 +35,24 @@ final class SignalMailbox: Sendable {
         bell.onTermination = { _ in action() }
     }
 
+    /// Signals go to the receiver from now on, that which is pending first.
+    @LoopActor func deliver(to receiver: Receiver) {
+        let (pending, isOver, failure) = content.withLock { content in
+            content.receiver = receiver
+            defer { content.pending = [] }
+            return (content.pending, content.isOver, content.failure)
+        }
+        if !pending.isEmpty { receiver.signal(pending) }
+        if isOver { receiver.end(failure) }
+    }
+
+    /// As `post`, from the loop.
+    @LoopActor func deliver(_ signal: StoreSignal) {
+        guard !signal.isEmpty else { return }
+        guard let receiver = content.withLock({ $0.receiver }) else { return post(signal) }
+        receiver.signal(signal)
+    }
+
     func post(_ signal: StoreSignal) {
         guard !signal.isEmpty else { return }
         content.withLock { $0.pending.formUnion(signal) }
@@ -34,8 +62,14 @@ final class SignalMailbox: Sendable {
     /// No more signals after the pending one. Calls what waits for `onAbandoned`, so it must not
     /// be called with a lock held that this takes.
     func finish(throwing failure: ObserverError? = nil) {
-        content.withLock { $0.failure = failure }
+        let receiver = content.withLock { content in
+            content.failure = failure
+            content.isOver = true
+            return content.receiver
+        }
         bell.finish()
+        // The loop is there: the receiver is on it.
+        if let receiver { try? HistoryLoop.shared().soon { receiver.end(failure) } }
     }
 
     func take() -> StoreSignal {

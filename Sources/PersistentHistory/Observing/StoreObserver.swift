@@ -29,6 +29,8 @@ public final class StoreObserver: Sendable {
         var phase = Phase.ready
         var watches: StoreWatches
         var wakeUps = 0
+        /// Of what could not be followed to the end.
+        var retry: LoopTimer?
     }
 
     private let inotify: Inotify
@@ -120,68 +122,77 @@ extension StoreObserver {
     /// Paths that could not be followed to the end are tried again after this time.
     private static let retryInterval: Duration = .milliseconds(10)
 
-    /// Waits for the kernel and posts signals, until it is told to stop.
-    private func deliver() async -> ObserverError? {
-        await withTaskGroup(of: ObserverError?.self) { group in
-            group.addTask { await self.hearOfFiles() }
-            group.addTask {
-                if self.heedsMounts { await self.hearOfMounts() }
-                await self.stopSignal.wait()
-                return nil
-            }
-            group.addTask {
-                await self.stopSignal.wait()
-                return nil
-            }
-            defer { group.cancelAll() }
-            return await group.next() ?? nil
+    /// Has the loop call it whenever the kernel has something to tell, until it is told to stop.
+    @LoopActor private func deliver() async -> ObserverError? {
+        let failure = Locked<ObserverError?>(nil)
+        let fail: @Sendable (ObserverError) -> Void = { error in
+            failure.withLock { $0 = error }
+            self.stopSignal.request()
         }
+        inotify.descriptor.onReady { self.receive(fail) }
+        receive(fail)
+        let mounts = heedsMounts ? Self.openMounts() : nil
+        if let mounts {
+            mounts.onReady { self.followMounts(fail) }
+            // It tells of what comes after it was opened: what came before is looked for.
+            followMounts(fail)
+        }
+        await stopSignal.wait()
+        inotify.descriptor.onReady(nil)
+        mounts?.close()
+        state.withLock { $0.retry.take() }?.cancel()
+        return failure.withLock { $0 }
     }
 
-    private func hearOfFiles() async -> ObserverError? {
-        // Room for some thousand events, so that the end of a burst is soon reached.
-        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 16, alignment: 16)
-        defer { buffer.deallocate() }
+    /// Takes the events that are there, and delivers what they mean: the first link of the chain from a commit to
+    /// a plugin's pipe.
+    @LoopActor private func receive(_ fail: @escaping @Sendable (ObserverError) -> Void) {
         do throws(ObserverError) {
-            while !Task.isCancelled {
-                let events = try inotify.read(into: buffer)
-                let (messages, isSettled) = state.withLock { state in
+            var isDrained = false
+            while !isDrained, !stopSignal.isRequested {
+                let events: [InotifyEvent]
+                (events, isDrained) = try inotify.read()
+                let messages = state.withLock { state in
                     state.wakeUps += 1
-                    let messages = state.watches.handle(events) + state.watches.followUnsettled()
-                    return (messages, state.watches.unsettled.isEmpty)
+                    var messages = state.watches.handle(events)
+                    if !state.watches.unsettled.isEmpty { messages += state.watches.followUnsettled() }
+                    return messages
                 }
-                post(messages)
-                // Only where all were read is there an edge to come.
-                guard events.isEmpty else { continue }
-                if isSettled {
-                    _ = await inotify.descriptor.wait()
-                } else {
-                    await wait(atMost: Self.retryInterval) { [inotify] in _ = await inotify.descriptor.wait() }
-                }
+                deliver(messages)
             }
-            return nil
+            retryUnsettled(fail)
         } catch {
-            return error
+            fail(error)
         }
     }
 
-    /// The kernel tells it of this file (proc_pid_mountinfo(5)). Where there is no /proc, mounts go unnoticed.
-    private func hearOfMounts() async {
-        let number = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC)
-        guard number >= 0, let mounts = try? Descriptor(adopting: number, for: .exceptions) else { return }
-        defer { mounts.close() }
-        // It tells of what comes after it was opened: what came before is looked for.
-        repeat {
-            post(state.withLock { $0.watches.followAll() })
-            // For what could not be followed to the end.
-            inotify.descriptor.becameReady()
-        } while await mounts.wait()
+    /// What could not be followed to the end is tried again soon.
+    @LoopActor private func retryUnsettled(_ fail: @escaping @Sendable (ObserverError) -> Void) {
+        guard state.withLock({ $0.retry == nil && !$0.watches.unsettled.isEmpty }), !stopSignal.isRequested,
+            let loop = try? HistoryLoop.shared()
+        else { return }
+        let retry = loop.schedule(after: Self.retryInterval) {
+            self.state.withLock { $0.retry = nil }
+            self.receive(fail)
+        }
+        state.withLock { $0.retry = retry }
     }
 
-    private func post(_ messages: [StoreWatches.Message]) {
+    /// The kernel tells of mounts by this file (proc_pid_mountinfo(5)). Where there is no /proc, they go unnoticed.
+    private static func openMounts() -> Descriptor? {
+        let number = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC)
+        return number < 0 ? nil : try? Descriptor(adopting: number, for: .exceptions)
+    }
+
+    @LoopActor private func followMounts(_ fail: @escaping @Sendable (ObserverError) -> Void) {
+        deliver(state.withLock { $0.watches.followAll() })
+        retryUnsettled(fail)
+    }
+
+    @LoopActor private func deliver(_ messages: [StoreWatches.Message]) {
         for message in messages {
             switch message {
-            case .signal(let signal, let mailbox): mailbox.post(signal)
+            case .signal(let signal, let mailbox): mailbox.deliver(signal)
             case .failure(let error, let mailbox): mailbox.finish(throwing: error)
             }
         }

@@ -23,6 +23,15 @@ public struct StoreSignals: AsyncSequence, Sendable {
         source = .polling(observer, path: path)
     }
 
+    /// Lets signals go to a receiver on the loop from now on, instead of to an iterator.
+    ///
+    /// - Returns: False where they are polled for.
+    @LoopActor func deliver(to receiver: SignalMailbox.Receiver) -> Bool {
+        guard case .mailbox(let mailbox, _) = source else { return false }
+        mailbox.deliver(to: receiver)
+        return true
+    }
+
     public func makeAsyncIterator() -> Iterator {
         switch source {
         case .mailbox(let mailbox, let bell): Iterator(source: .mailbox(mailbox, bell.makeAsyncIterator()))

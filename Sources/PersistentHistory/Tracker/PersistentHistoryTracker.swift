@@ -168,7 +168,7 @@ public actor PersistentHistoryTracker {
             entity: entityName == "*" ? nil : entityName,
             operations: [operation], endpoint: ClosureHook(.observer(callback)), policy: policy)
         observers[hook.id] = (entityName, operation)
-        await registry.register(hook)
+        registry.register(hook)
         return hook.id
     }
 
@@ -176,7 +176,7 @@ public actor PersistentHistoryTracker {
     @discardableResult
     public func removeObserver(id: UUID) async -> Bool {
         guard observers.removeValue(forKey: id) != nil else { return false }
-        return await registry.remove(id: id)
+        return registry.remove(id: id)
     }
 
     /// Removes all observers that were registered for an entity and operation: how many there were.
@@ -213,7 +213,7 @@ public actor PersistentHistoryTracker {
             id: UUID(), name: nextName("merge"), kind: .merge, before: hookID.flatMap { mergeHooks[$0] },
             endpoint: ClosureHook(.merge(callback, contexts: contexts)), policy: policy)
         mergeHooks[hook.id] = hook.name
-        await registry.register(hook)
+        registry.register(hook)
         return hook.id
     }
 
@@ -221,7 +221,7 @@ public actor PersistentHistoryTracker {
     @discardableResult
     public func removeMergeHook(id: UUID) async -> Bool {
         guard mergeHooks.removeValue(forKey: id) != nil else { return false }
-        return await registry.remove(id: id)
+        return registry.remove(id: id)
     }
 
     /// Removes all merge hooks: how many there were.

@@ -1,0 +1,182 @@
+import DequeModule
+package import PersistentHistory
+
+/// A list of calls to a coprocess, of which one at a time has the turn: requests are written ahead, so that a
+/// pipe's latency is not paid for each.
+@LoopActor final class PluginConversation: HookConversation {
+    private let request: HookRequest
+    private let answer: @LoopActor (HookAnswer) -> Void
+    private unowned let plugin: CoprocessPlugin
+    /// Calls that were sent, those of this turn, and those that have succeeded.
+    fileprivate(set) var sent = 0
+    fileprivate var sentInTurn = 0
+    fileprivate(set) var succeeded = 0
+    private var result: MergeResult?
+
+    init(_ request: HookRequest, to plugin: CoprocessPlugin, answer: @escaping @LoopActor (HookAnswer) -> Void)
+    {
+        self.request = request
+        self.plugin = plugin
+        self.answer = answer
+    }
+
+    var isOfObserver: Bool { if case .observe = request { true } else { false } }
+
+    var count: Int { if case .observe(let calls) = request { calls.count } else { 1 } }
+
+    func cancel() { plugin.leave(self) }
+
+    func write(_ id: Int64, to json: inout JSONBytes) {
+        switch request {
+        case .observe(let calls): CallJSON.writeRequest(id, .observe, to: &json) { calls[sent].write(to: &$0) }
+        case .merge(let call): CallJSON.writeRequest(id, .merge, to: &json) { call.write(to: &$0) }
+        case .expired(let call): CallJSON.writeRequest(id, .expired, to: &json) { call.write(to: &$0) }
+        }
+        sent += 1
+        sentInTurn += 1
+    }
+
+    /// Takes the answer to the next call.
+    func accept(_ outcome: PluginAnswer.Outcome) throws(HookFailure) {
+        switch (outcome, request) {
+        // Who does not know of expiry has nothing to begin again.
+        case (.methodUnknown, .expired): break
+        case (.refused(let message), _), (.methodUnknown(let message), _):
+            throw HookFailure(.refused, "\(plugin.title) answered with an error: \(message.excerpt)")
+        case (_, .merge(let call)): result = try MergeResult(outcome, from: call.header.hook)
+        // Whatever an observer answers that is no error will do.
+        default: break
+        }
+        succeeded += 1
+    }
+
+    func end(_ failure: HookFailure?) {
+        switch request {
+        case .observe: answer(.observed(ObserverOutcome(succeeded: succeeded, failure: failure)))
+        case .merge(let call):
+            answer(.merged(result.map { .success($0) } ?? .failure(failure ?? Self.cancelled(call.header))))
+        case .expired(let call):
+            answer(.expired(succeeded > 0 ? nil : failure ?? Self.cancelled(call.header)))
+        }
+    }
+
+    private static func cancelled(_ header: HookCallHeader) -> HookFailure {
+        HookFailure(.cancelled, "The call of hook \"\(header.hook)\" was cancelled.")
+    }
+}
+
+extension CoprocessPlugin {
+    /// How many calls one may make while others wait, before it is their turn: a long backlog of
+    /// one consumer does not keep the others waiting to its end.
+    private static let share = 64
+
+    /// Whether somebody waits for the turn.
+    var isAwaited: Bool { conversations.count > 1 }
+
+    package func begin(_ request: HookRequest, answer: @escaping @LoopActor (HookAnswer) -> Void)
+        -> any HookConversation
+    {
+        let conversation = PluginConversation(request, to: self, answer: answer)
+        begin(conversation)
+        return conversation
+    }
+
+    private func begin(_ conversation: PluginConversation) {
+        conversations.append(conversation)
+        if case .over = stage {
+            // It is not answered before the caller is ready for that.
+            try? HistoryLoop.shared().soon { self.leave(conversation, self.stopped) }
+        } else if conversations.count == 1 {
+            if mayNotSend(conversation) {
+                try? HistoryLoop.shared().soon { self.pump() }
+            } else {
+                pump()
+            }
+        }
+    }
+
+    /// Sends what the one that has the turn may send, as many calls ahead as the window allows.
+    func pump() {
+        guard case .running(let session) = stage, let first = conversations.first else { return }
+        var conversation = first
+        if conversation.succeeded == conversation.sent, conversation.sentInTurn >= Self.share, isAwaited {
+            conversation.sentInTurn = 0
+            conversations.append(conversations.removeFirst())
+            conversation = conversations[0]
+        }
+        if mayNotSend(conversation), conversation.succeeded == conversation.sent {
+            endTurn(nil)
+            return pump()
+        }
+        var hasSent = false
+        while conversation.sent < conversation.count, exchange.hasRoom, !mayNotSend(conversation),
+            conversation.sentInTurn < Self.share || !isAwaited
+        {
+            exchange.send(at: .now) { id in
+                let before = outbox.count
+                conversation.write(id, to: &outbox)
+                return outbox.count - before
+            }
+            hasSent = true
+        }
+        guard hasSent else { return }
+        flush(session)
+        watchTime()
+    }
+
+    package nonisolated func finishCalls() {
+        isFinishing.withLock { $0 = true }
+        try? HistoryLoop.shared().soon { self.pump() }
+    }
+
+    private func mayNotSend(_ conversation: PluginConversation) -> Bool {
+        conversation.isOfObserver && isFinishing.withLock { $0 }
+    }
+
+    /// The turn goes to the next.
+    func endTurn(_ failure: HookFailure?) {
+        guard let conversation = conversations.popFirst() else { return }
+        exchange.abandon()
+        conversation.end(failure)
+    }
+
+    func leave(_ conversation: PluginConversation, _ failure: HookFailure? = nil) {
+        guard let place = conversations.firstIndex(where: { $0 === conversation }) else { return }
+        conversations.remove(at: place)
+        if place == 0 { exchange.abandon() }
+        conversation.end(failure)
+        pump()
+    }
+
+    // MARK: For callers that wait in a task
+
+    package nonisolated func observe(_ calls: [ObserverCall]) async -> ObserverOutcome {
+        if case .observed(let outcome) = await answer(to: .observe(calls)) { return outcome }
+        return ObserverOutcome(succeeded: 0)
+    }
+
+    package nonisolated func merge(_ call: MergeCall) async throws(HookFailure) -> MergeResult {
+        guard case .merged(let result) = await answer(to: .merge(call)) else { throw stopped }
+        return try result.get()
+    }
+
+    package nonisolated func expired(_ call: ExpiredCall) async throws(HookFailure) {
+        if case .expired(let failure?) = await answer(to: .expired(call)) { throw failure }
+    }
+
+    private func answer(to request: HookRequest) async -> HookAnswer {
+        let waiter = Locked<CheckedContinuation<HookAnswer, Never>?>(nil)
+        let conversation = PluginConversation(request, to: self) { answer in
+            waiter.withLock { $0.take() }?.resume(returning: answer)
+        }
+        return await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                waiter.withLock { $0 = continuation }
+                begin(conversation)
+            }
+        } onCancel: {
+            // After it has begun: that is on the loop as well.
+            try? HistoryLoop.shared().soon { conversation.cancel() }
+        }
+    }
+}

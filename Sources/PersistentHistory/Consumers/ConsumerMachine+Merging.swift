@@ -1,0 +1,157 @@
+/// Merge hooks and the default merge, failures, and the notice that history was lost.
+extension ConsumerMachine {
+    static let pauseAfterCancellation: Duration = .milliseconds(50)
+
+    // MARK: Merging
+
+    /// Takes the pending batch through the merge hooks that have not had it, merges and moves on.
+    mutating func merge(_ around: Surroundings) -> Next {
+        guard let merge = pending else { return .proceed }
+        if let hook = merge.next(around.hooks.mergers) {
+            let descriptions = consumer.contexts.map(\.description) + consumer.feeds.map(\.description)
+            let call = merge.call(
+                hook, store: consumer.store, consumer: consumer.author, contexts: descriptions)
+            waitsFor = .merger(hook, call)
+            return .merge(hook, call)
+        }
+        guard let batch, batch.end == merge.end else { return .findFingerprint(at: merge.end, batch) }
+        foundFingerprint = batch.fingerprint
+        return mergeIntoContexts(around)
+    }
+
+    mutating func take(
+        _ result: Result<MergeResult, HookFailure>, of hook: Hook, _ call: MergeCall, _ around: Surroundings
+    ) -> Next {
+        guard let last = pending?.transactions.last?.token else { return .proceed }
+        switch result {
+        case .success(let answer):
+            pending?.answer(hook, answer)
+            hookSucceeded(hook.name, at: last)
+            if let last = call.transactions.last {
+                var deliveries = Deliveries(last)
+                deliveries.count(last, entity: nil)
+                deliveries.transactions = call.transactions.count
+                report(.delivered(consumer: consumer.author, hook: hook.name, deliveries))
+            }
+        case .failure(let failure):
+            if around.isEnding { return .proceed }
+            if failure.reason == .cancelled { return retry(after: Self.pauseAfterCancellation) }
+            switch decide(hook, failure, at: last) {
+            case .retry(let delay), .hold(let delay): return retry(after: delay)
+            case .skip:
+                giveUp(hook, failure, call.header, call.parameters, at: last, around)
+                pending?.skip(hook)
+            }
+        }
+        return merge(around)
+    }
+
+    mutating func mergeIntoContexts(_ around: Surroundings) -> Next {
+        guard let pending, !consumer.contexts.isEmpty else { return endMerge(around) }
+        return .mergeIntoContexts(pending, waits: !around.hooks.mergers.isEmpty)
+    }
+
+    mutating func endMerge(_ around: Surroundings) -> Next {
+        guard let merge = pending.take() else { return .proceed }
+        if !consumer.feeds.isEmpty {
+            let unmerged = merge.unmerged
+            if !unmerged.isEmpty { effects.append(.saveUnmerged(unmerged)) }
+        }
+        effects.append(
+            .save(
+                Checkpoint(position: merge.end, fingerprint: foundFingerprint, movedAt: around.now)))
+        foundFingerprint = nil
+        moved(to: merge.end)
+        return afterMerge(around)
+    }
+
+    // MARK: Failures
+
+    /// Counts a failure, and reports it. One hook fails at a time, for nothing goes on behind it.
+    mutating func decide(_ hook: Hook, _ failure: HookFailure, at token: HistoryToken)
+        -> FailurePolicy.Decision
+    {
+        if wasCaughtUp {
+            effects.append(.saveCaughtUpUntilNow)
+            wasCaughtUp = false
+        }
+        let author = consumer.author
+        let attempt = failing.map { $0.hook == hook.name ? $0.attempts + 1 : 1 } ?? 1
+        failing = (hook.name, attempt)
+        let decision = hook.policy.decision(afterFailedAttempt: attempt)
+        switch decision {
+        case .retry(let delay):
+            report(
+                .hookFailed(
+                    consumer: author, hook: hook.name, failure, token: token, attempt: attempt,
+                    retryAfter: delay))
+        case .hold(let delay):
+            report(
+                .hookHeld(
+                    consumer: author, hook: hook.name, failure, token: token, attempts: attempt,
+                    retryAfter: delay))
+        case .skip:
+            // Reported by `giveUp`, once the dead letter is kept.
+            break
+        }
+        return decision
+    }
+
+    /// Keeps a call that is made no more.
+    mutating func giveUp(
+        _ hook: Hook, _ failure: HookFailure, _ header: HookCallHeader, _ call: JSONBytes,
+        at token: HistoryToken, _ around: Surroundings
+    ) {
+        let attempts = failing?.attempts ?? 1
+        effects.append(
+            .keep(
+                DeadLetter(
+                    consumer: consumer.author, hook: hook.name, delivery: header.delivery,
+                    reason: failure.message, attempts: attempts,
+                    call: String(decoding: call.bytes, as: UTF8.self), keptAt: around.now)))
+        report(
+            .deadLetterKept(
+                consumer: consumer.author, hook: hook.name, failure, token: token, attempts: attempts))
+        failing = nil
+    }
+
+    /// Reports it, where the hook had failed.
+    mutating func hookSucceeded(_ hook: String, at token: HistoryToken) {
+        guard let failing, failing.hook == hook else { return }
+        report(
+            .hookRecovered(consumer: consumer.author, hook: hook, token: token, attempts: failing.attempts))
+        self.failing = nil
+    }
+
+    // MARK: Expiry
+
+    /// Tells all hooks that the consumer has lost history.
+    mutating func tell(_ expiry: Expiry, _ around: Surroundings) -> Next {
+        let hooks = around.hooks.observers + around.hooks.mergers
+        guard let hook = hooks.first(where: { !toldOfExpiry.contains($0.name) }) else {
+            effects.append(.removeExpiry)
+            self.expiry = nil
+            return .proceed
+        }
+        let call = ExpiredCall(expiry, hook: hook, store: consumer.store, consumer: consumer.author)
+        waitsFor = .expiry(hook, call)
+        return .tellOfExpiry(hook, call)
+    }
+
+    mutating func take(_ failure: HookFailure?, of hook: Hook, _ call: ExpiredCall, _ around: Surroundings)
+        -> Next
+    {
+        guard let expiry else { return .proceed }
+        if let failure {
+            if around.isEnding { return .proceed }
+            switch decide(hook, failure, at: expiry.after) {
+            case .retry(let delay), .hold(let delay): return .retry(after: delay)
+            case .skip: giveUp(hook, failure, call.header, call.parameters, at: expiry.after, around)
+            }
+        } else {
+            hookSucceeded(hook.name, at: expiry.after)
+        }
+        toldOfExpiry.insert(hook.name)
+        return tell(expiry, around)
+    }
+}

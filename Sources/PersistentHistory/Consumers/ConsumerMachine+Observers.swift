@@ -1,0 +1,163 @@
+/// Observers: each is called for what of a batch is for it.
+extension ConsumerMachine {
+    mutating func deliver(_ batch: HistoryBatch, _ around: Surroundings) -> Next {
+        waitsFor = nil
+        self.batch = batch
+        guard batch.end > cursor else { return caughtUp() }
+        let relevant = consumer.rule.relevant(batch.transactions, after: cursor, to: consumer.author)
+        let unseen = relevant.drop { $0.number <= observed }
+        let plan = DeliveryPlan(
+            unseen, hooks: around.hooks.observers, store: consumer.store, consumer: consumer.author, done: done)
+        // No hook has run, and none needs to. (Feeds get what lies behind the cursor: it is saved before, since
+        // what they acknowledge must not be ahead of it after a crash.)
+        let isMerged =
+            !(around.hooks.mergers.isEmpty && consumer.contexts.isEmpty && consumer.feeds.isEmpty)
+        let isOfConcern =
+            !plan.runs.isEmpty || unseen.count < relevant.count || !done.isEmpty
+            || !relevant.isEmpty && isMerged
+        guard isOfConcern else {
+            move(
+                to: Checkpoint(
+                    position: batch.end, fingerprint: batch.fingerprint, movedAt: around.now))
+            return batch.isLast ? caughtUp() : .proceed
+        }
+        // Where a batch ends at the newest change, nothing but this tells where it ended.
+        if batch.isLast, batchEnd != batch.end,
+            relevant.last?.author == nil || !around.hooks.mergers.isEmpty
+        {
+            effects.append(.saveBatchEnd(batch.end))
+            batchEnd = batch.end
+        }
+        observing = ObserverProgress(plan, relevant: relevant, of: batch)
+        return observe(around)
+    }
+
+    /// Calls that follow each other to one endpoint are handed to it together; those to another endpoint wait until
+    /// they have succeeded.
+    private mutating func observe(_ around: Surroundings) -> Next {
+        guard let run = observing?.run else { return observersEnded(around) }
+        if around.isEnding {
+            observing?.stop()
+            return observersEnded(around)
+        }
+        return .observe(run)
+    }
+
+    mutating func take(_ outcome: ObserverOutcome, _ around: Surroundings) -> Next {
+        guard observing != nil else { return .proceed }
+        return observing?.take(outcome) == true ? observe(around) : observersEnded(around)
+    }
+
+    /// All calls are made, or all before one that failed.
+    private mutating func observersEnded(_ around: Surroundings) -> Next {
+        guard let progress = observing.take() else { return .proceed }
+        for (hook, deliveries) in progress.delivered {
+            hookSucceeded(hook, at: deliveries.token)
+            report(.delivered(consumer: consumer.author, hook: hook, deliveries))
+        }
+        if let next = progress.next {
+            done.formUnion(progress.done)
+            let finished = Array(progress.relevant.prefix { $0.number < next.transaction.number })
+            if let last = finished.last {
+                observed = max(observed, last.number)
+                if last.number > cursor {
+                    pending = PendingMerge(finished, after: cursor, end: last.number)
+                }
+            }
+            afterMerge = progress.failure.map { .failed(next, $0) } ?? .proceed
+        } else {
+            done = []
+            if let last = progress.relevant.last { observed = max(observed, last.number) }
+            pending = PendingMerge(progress.relevant, after: cursor, end: progress.end)
+            afterMerge = progress.isLast ? .idle : .proceed
+        }
+        return pending == nil ? afterMerge(around) : merge(around)
+    }
+
+    /// How the step ends, once what was delivered is merged.
+    mutating func afterMerge(_ around: Surroundings) -> Next {
+        defer { afterMerge = .proceed }
+        switch afterMerge {
+        case .proceed: return .proceed
+        case .idle: return caughtUp()
+        case .failed(let call, let failure):
+            // A process that is stopped for another to take its place has not failed.
+            guard failure.reason != .cancelled,
+                let hook = around.hooks.observers.first(where: { $0.id == call.header.hookID })
+            else { return .retry(after: Self.pauseAfterCancellation) }
+            switch decide(hook, failure, at: call.transaction.token) {
+            case .retry(let delay), .hold(let delay): return .retry(after: delay)
+            case .skip:
+                giveUp(hook, failure, call.header, call.parameters, at: call.transaction.token, around)
+                done.insert(call.header.delivery)
+                return .proceed
+            }
+        }
+    }
+}
+
+/// How far the observers of a batch are.
+struct ObserverProgress: Sendable {
+    /// What of the batch is for the consumer.
+    let relevant: [HistoryTransaction]
+    let end: Int64
+    let isLast: Bool
+    /// Calls made, by hook, in the order of their first.
+    private(set) var delivered: [(hook: String, deliveries: Deliveries)] = []
+    /// The call that comes next where not all were made.
+    private(set) var next: ObserverCall?
+    /// Why it failed; nil where it was not made.
+    private(set) var failure: HookFailure?
+    /// Deliveries made of the next call's transaction.
+    private(set) var done: Set<String> = []
+    private let runs: [DeliveryPlan.Run]
+    private var place = 0
+
+    init(_ plan: DeliveryPlan, relevant: [HistoryTransaction], of batch: HistoryBatch) {
+        self.relevant = relevant
+        end = batch.end
+        isLast = batch.isLast
+        runs = plan.runs
+    }
+
+    /// The calls to make now.
+    var run: DeliveryPlan.Run? { place < runs.count ? runs[place] : nil }
+
+    /// Makes no more calls.
+    mutating func stop() { _ = take(ObserverOutcome(succeeded: 0)) }
+
+    /// Takes what came of the calls; whether those behind them may be made.
+    mutating func take(_ outcome: ObserverOutcome) -> Bool {
+        guard let run else { return false }
+        count(run.calls.prefix(outcome.succeeded))
+        if outcome.succeeded >= run.calls.count {
+            place += 1
+            return true
+        }
+        let next = run.calls[outcome.succeeded]
+        self.next = next
+        failure = outcome.failure
+        let made = runs[..<place].flatMap(\.calls) + run.calls[..<outcome.succeeded]
+        done = Set(
+            made.reversed().prefix { $0.transaction.number == next.transaction.number }.map(\.header.delivery))
+        return false
+    }
+
+    private mutating func count(_ calls: ArraySlice<ObserverCall>) {
+        // Calls of one hook mostly come together: they are counted in place, and only the last is reported.
+        var start = calls.startIndex
+        while start < calls.endIndex {
+            let route = calls[start].header.route
+            let end = calls[start...].indices.first { calls[$0].header.route !== route } ?? calls.endIndex
+            count(calls[start..<end], of: route.hook)
+            start = end
+        }
+    }
+
+    private mutating func count(_ calls: ArraySlice<ObserverCall>, of hook: String) {
+        guard let last = calls.last else { return }
+        let place = delivered.firstIndex { $0.hook == hook } ?? delivered.endIndex
+        if place == delivered.endIndex { delivered.append((hook, Deliveries(last.transaction))) }
+        delivered[place].deliveries.count(calls, last: last)
+    }
+}

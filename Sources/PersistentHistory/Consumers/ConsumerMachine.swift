@@ -1,0 +1,213 @@
+/// How one consumer gets from its checkpoint to the end of the history: fetch, observers, merge hooks, default
+/// merge, checkpoint; again and again until it has everything.
+///
+/// A value without I/O: an event goes in, and out comes what to do now (`effects`, in order) and what to wait for
+/// (`next`), whose outcome is the next event. When a hook fails, the batch is cut before the transaction that could
+/// not be delivered: what stands in front of it is merged and the checkpoint saved, so that a retry, or a new start,
+/// begins exactly there.
+struct ConsumerMachine: Sendable {
+    enum Event: Sendable {
+        /// Begin a step: there may be something new, or the pause after a failure is over.
+        case proceed
+        case fetched(HistoryBatch)
+        /// The contexts have read the rows of a batch, which may have grown.
+        case staged(HistoryBatch)
+        case observed(ObserverOutcome)
+        case merged(Result<MergeResult, HookFailure>)
+        case toldOfExpiry(HookFailure?)
+        /// The fingerprint that was looked for.
+        case found(fingerprint: String?)
+        /// The default merge was made, or has to wait.
+        case mergedIntoContexts(retryAfter: Duration?)
+        case contextsSettled
+    }
+
+    enum Effect: Sendable {
+        /// Remember where the batch in progress ends; see `batchEnd`.
+        case saveBatchEnd(Int64)
+        /// Save how far it got.
+        case save(Checkpoint)
+        /// Move past what is of no concern.
+        case saveLater(Checkpoint)
+        /// What the feeds must not be given.
+        case saveUnmerged([ClosedRange<Int64>])
+        /// It had everything until now, and cannot go on.
+        case saveCaughtUpUntilNow
+        case keep(DeadLetter)
+        case removeExpiry
+        case report(PipelineEvent)
+    }
+
+    enum Next: Sendable {
+        case fetch(after: Int64, through: Int64?)
+        case stage(HistoryBatch)
+        case observe(DeliveryPlan.Run)
+        case merge(Hook, MergeCall)
+        case tellOfExpiry(Hook, ExpiredCall)
+        case findFingerprint(at: Int64, HistoryBatch?)
+        case mergeIntoContexts(PendingMerge, waits: Bool)
+        case settleContexts
+        /// The step is over, and there may be more.
+        case proceed
+        /// The step has failed.
+        case retry(after: Duration)
+        /// There is nothing more.
+        case idle
+    }
+
+    struct Output: Sendable {
+        var effects: [Effect] = []
+        var next: Next
+    }
+
+    /// What an event finds beside the machine.
+    struct Surroundings {
+        let hooks: HookSet
+        let now: HistoryTimestamp
+        /// Nothing new is begun.
+        let isEnding: Bool
+    }
+
+    let consumer: Consumer
+    let storeID: StoreID
+    var cursor: Int64
+    /// What the hooks have yet to be told before anything else.
+    var expiry: Expiry?
+    var toldOfExpiry: Set<String> = []
+    /// The batch under way. It stays the same until it is done, also over a new start (see
+    /// `batchEnd`): an undeclared writer's changes are grouped by time, and more of the same
+    /// millisecond may come. A call that is repeated must not have grown.
+    var batch: HistoryBatch?
+    /// Where the batch ended that an earlier run may not have finished.
+    var batchEnd: Int64
+    /// The last transaction whose observers have all been called, which may be ahead of the cursor.
+    var observed: Int64
+    /// Deliveries made of the transaction after `observed`.
+    var done: Set<String> = []
+    var observing: ObserverProgress?
+    var pending: PendingMerge?
+    /// What follows the pending merge.
+    var afterMerge = AfterMerge.proceed
+    var failing: (hook: String, attempts: Int)?
+    /// Whether it had everything before this pass.
+    var wasCaughtUp = false
+    var effects: [Effect] = []
+    var waitsFor: Wait?
+
+    /// What the next event answers.
+    enum Wait: Sendable {
+        case batch(through: Int64?)
+        case merger(Hook, MergeCall)
+        case expiry(Hook, ExpiredCall)
+    }
+
+    enum AfterMerge: Sendable {
+        case proceed
+        /// The batch was cut before this call.
+        case failed(ObserverCall, HookFailure)
+        /// The batch ended where the history does.
+        case idle
+    }
+
+    init(_ consumer: Consumer, storeID: StoreID, cursor: Int64, batchEnd: Int64 = 0, expiry: Expiry? = nil) {
+        self.consumer = consumer
+        self.storeID = storeID
+        self.cursor = cursor
+        self.batchEnd = batchEnd
+        self.expiry = expiry
+        observed = cursor
+    }
+
+    /// Takes an event in.
+    mutating func handle(_ event: Event, _ around: Surroundings) -> Output {
+        effects = []
+        let next = next(event, around)
+        defer { effects = [] }
+        return Output(effects: effects, next: next)
+    }
+
+    /// It was idle until here, and had nothing to do with what was committed meanwhile.
+    mutating func goOn(from checkpoint: Checkpoint) -> [Effect] {
+        effects = []
+        defer { effects = [] }
+        if checkpoint.position > cursor { move(to: checkpoint) }
+        wasCaughtUp = true
+        return effects
+    }
+
+    private mutating func next(_ event: Event, _ around: Surroundings) -> Next {
+        switch event {
+        case .proceed: return proceed(around)
+        case .fetched(let fetched):
+            // What an earlier run was interrupted in is gone: nothing of it is left to be repeated.
+            if fetched.end <= cursor, case .batch(through: .some) = waitsFor {
+                return fetch(through: nil)
+            }
+            return consumer.contexts.isEmpty ? deliver(fetched, around) : .stage(fetched)
+        case .staged(let batch): return deliver(batch, around)
+        case .observed(let outcome): return take(outcome, around)
+        case .merged(let result):
+            guard case .merger(let hook, let call) = waitsFor.take() else { return .proceed }
+            return take(result, of: hook, call, around)
+        case .toldOfExpiry(let failure):
+            guard case .expiry(let hook, let call) = waitsFor.take() else { return .proceed }
+            return take(failure, of: hook, call, around)
+        case .found(let fingerprint):
+            foundFingerprint = fingerprint
+            return mergeIntoContexts(around)
+        case .mergedIntoContexts(let delay):
+            if let delay { return retry(after: delay) }
+            return endMerge(around)
+        case .contextsSettled: return idle()
+        }
+    }
+
+    /// The fingerprint of the place where the pending merge ends.
+    var foundFingerprint: String?
+
+    private mutating func proceed(_ around: Surroundings) -> Next {
+        afterMerge = .proceed
+        observing = nil
+        if let expiry { return tell(expiry, around) }
+        if pending != nil { return merge(around) }
+        if let batch, batch.end > cursor { return deliver(batch, around) }
+        return fetch(through: batchEnd > cursor ? batchEnd : nil)
+    }
+
+    private mutating func fetch(through last: Int64?) -> Next {
+        waitsFor = .batch(through: last)
+        return .fetch(after: cursor, through: last)
+    }
+
+    // MARK: The end of a step
+
+    /// Nothing is left to be fetched.
+    mutating func caughtUp() -> Next { consumer.contexts.isEmpty ? idle() : .settleContexts }
+
+    private mutating func idle() -> Next {
+        wasCaughtUp = true
+        return .idle
+    }
+
+    /// What follows the merge does not: the step is begun again.
+    mutating func retry(after delay: Duration) -> Next {
+        afterMerge = .proceed
+        return .retry(after: delay)
+    }
+
+    /// Past what is of no concern.
+    mutating func move(to checkpoint: Checkpoint) {
+        effects.append(.saveLater(checkpoint))
+        moved(to: checkpoint.position)
+    }
+
+    mutating func moved(to number: Int64) {
+        wasCaughtUp = false
+        cursor = number
+        observed = max(observed, number)
+        if let batch, batch.end <= number { self.batch = nil }
+        report(.cursorMoved(consumer: consumer.author, to: HistoryToken(store: storeID, number: number)))
+    }
+
+    mutating func report(_ event: PipelineEvent) { effects.append(.report(event)) }
+}

@@ -1,0 +1,207 @@
+/// How a runner performs what its machine says, and what happens when that fails.
+extension ConsumerRunner {
+    // MARK: Events
+
+    /// Takes an event, and those that follow from it at once.
+    func handle(_ event: ConsumerMachine.Event) {
+        var event = event
+        while true {
+            let before = machine
+            do {
+                let output = machine.handle(event, surroundings)
+                try perform(output.effects)
+                guard let outcome = try act(on: output.next) else { return }
+                event = outcome
+            } catch {
+                // What could not be done is done again, all of it.
+                machine = before
+                return fail(error) { [event] in $0.enter(with: event) }
+            }
+        }
+    }
+
+    var surroundings: ConsumerMachine.Surroundings {
+        ConsumerMachine.Surroundings(hooks: hookSet, now: store.state.clock.wall(), isEnding: isEnding)
+    }
+
+    func perform(_ effects: [ConsumerMachine.Effect]) throws {
+        let (state, author) = (store.state, consumer.author)
+        for effect in effects {
+            switch effect {
+            case .saveBatchEnd(let position): try state.cursors.saveBatchEnd(position, of: author)
+            case .save(let checkpoint):
+                try state.cursors.save(checkpoint, of: author)
+                wakeFeeds()
+            case .saveLater(let checkpoint):
+                state.cursors.saveLater(checkpoint, of: author)
+                wakeFeeds()
+            case .saveUnmerged(let ranges): try state.feeds.saveUnmerged(ranges, of: author)
+            case .saveCaughtUpUntilNow: try state.cursors.saveCaughtUpUntilNow(author)
+            case .keep(let letter): try state.deadLetters.keep(letter)
+            case .removeExpiry: try state.cursors.removeExpiry(of: author)
+            case .report(let event): store.reporter.report(event)
+            }
+        }
+    }
+
+    func wakeFeeds() {
+        if !consumer.feeds.isEmpty { control.seats.ring(consumer: consumer.author) }
+    }
+
+    // MARK: Actions
+
+    /// - Returns: The outcome, where it is there at once; else it comes by itself, or the step is over.
+    func act(on next: ConsumerMachine.Next) throws -> ConsumerMachine.Event? {
+        switch next {
+        case .fetch(let number, let last):
+            return .fetched(try store.fetcher.batch(after: number, through: last))
+        case .findFingerprint(let position, let batch):
+            return .found(fingerprint: try store.reader.fingerprint(at: position, in: batch))
+        case .observe(let run): call(run.endpoint, run.loopEndpoint, .observe(run.calls))
+        case .merge(let hook, let call): self.call(hook.endpoint, hook.loopEndpoint, .merge(call))
+        case .tellOfExpiry(let hook, let call): self.call(hook.endpoint, hook.loopEndpoint, .expired(call))
+        case .stage, .mergeIntoContexts, .settleContexts: useContexts(for: next)
+        case .proceed:
+            leaveStep()
+            // Others have their turn between two batches.
+            store.loop.soon { self.step() }
+        case .retry(let delay): pause(for: delay) { $0.step() }
+        case .idle: idle()
+        }
+        return nil
+    }
+
+    func call(_ endpoint: any HookEndpoint, _ onLoop: (any LoopEndpoint)?, _ request: HookRequest) {
+        if let onLoop {
+            conversation = onLoop.begin(request) { answer in
+                self.conversation = nil
+                self.take(answer)
+            }
+        } else if !errands.call(endpoint, request, then: { self.take($0) }) {
+            ended()
+        }
+    }
+
+    func take(_ answer: HookAnswer?) {
+        switch answer {
+        case .observed(let outcome): handle(.observed(outcome))
+        case .merged(let result): handle(.merged(result))
+        case .expired(let failure): handle(.toldOfExpiry(failure))
+        case nil: ended()
+        }
+    }
+
+    func useContexts(for next: ConsumerMachine.Next) {
+        let cursor = machine.cursor
+        errand { [contexts] in
+            try await onPool { try await contexts.act(on: next, cursor: cursor) }
+        } then: { runner, event in
+            runner.handle(event)
+        } again: {
+            $0.step()
+        }
+    }
+
+    func errand<T: Sendable>(
+        _ body: @escaping @Sendable () async throws -> T,
+        then: @escaping @LoopActor @Sendable (ConsumerRunner, T) -> Void, again: @escaping Resumption
+    ) {
+        let isBegun = errands.run { () -> Result<T, any Error> in
+            do { return .success(try await body()) } catch { return .failure(error) }
+        } then: { result in
+            switch result {
+            case .success(let value): then(self, value)
+            case .failure(let error): self.fail(error, again)
+            }
+        }
+        if !isBegun { ended() }
+    }
+
+    // MARK: Failures
+
+    func pause(for delay: Duration, _ resumption: @escaping Resumption) {
+        leaveStep()
+        if isEnding { return ended() }
+        phase = .paused
+        self.resumption = resumption
+        // A wish to try at once that came during the attempt is meant for the next one.
+        pauseTimer = store.loop.schedule(after: triesNow ? .zero : delay) { self.resume() }
+    }
+
+    func resume() {
+        pauseTimer?.cancel()
+        resumption(self)
+    }
+
+    func recovered() {
+        failures = 0
+        guard isStateFailing else { return }
+        isStateFailing = false
+        store.reporter.report(.stateRecovered)
+    }
+
+    /// What heals is tried again; a place that no longer exists is given up; anything else ends the session.
+    func fail(_ error: any Error, _ again: @escaping Resumption) {
+        leaveStep()
+        if isEnding { return ended() }
+        guard let error = error as? HistoryError else { return ended(error) }
+        if error.code == .tokenExpired || error.code == .tokenAhead {
+            beginAgain(after: error)
+        } else if error.heals {
+            failures += 1
+            let delay = Backoff.delay(afterFailures: failures)
+            // A lock is held now and then; it is worth a word when it lasts.
+            if failures == 5 {
+                isStateFailing = error.isOfState
+                if isStateFailing { store.reporter.report(.stateFailed(error)) }
+                store.reporter.report(
+                    .consumerFailed(consumer: consumer.author, error, retryAfter: delay))
+            }
+            pause(for: delay, again)
+        } else {
+            ended(error)
+        }
+    }
+
+    /// A consumer whose place no longer exists goes on where history is, has its contexts filled again, and its
+    /// hooks told.
+    func beginAgain(after error: HistoryError) {
+        phase = .working
+        let (author, state) = (consumer.author, store.state)
+        let expiry: Expiry
+        do {
+            expiry = try store.expiry(of: error, at: machine.cursor)
+            let place = expiry.after.number
+            try state.startOver(
+                author, expiry, at: place, fingerprint: try store.reader.fingerprint(at: place, in: nil))
+            store.reporter.report(.tokenExpired(consumer: author, error))
+            machine = ConsumerMachine(
+                consumer, storeID: store.storeID, cursor: place,
+                expiry: try state.cursors.expiry(of: author, store: store.storeID))
+        } catch {
+            return fail(error) { $0.step() }
+        }
+        errand { [contexts] in
+            await contexts.beginAnew()
+        } then: { runner, _ in
+            runner.wakeFeeds()
+            runner.store.reporter.report(.consumerStands(consumer: author, at: expiry.after))
+            runner.prepare()
+        } again: {
+            $0.prepare()
+        }
+    }
+}
+
+extension ContextKeeper {
+    fileprivate func act(on next: ConsumerMachine.Next, cursor: Int64) throws -> ConsumerMachine.Event {
+        switch next {
+        case .stage(let batch): return .staged(try stage(batch, cursor: cursor))
+        case .mergeIntoContexts(let pending, let waits):
+            return .mergedIntoContexts(retryAfter: try merge(pending, cursor: cursor, waits: waits))
+        default:
+            try settle(cursor: cursor)
+            return .contextsSettled
+        }
+    }
+}

@@ -1,0 +1,143 @@
+/// A store that was opened, and everything by which it is served: connections, tracking up to date, and each
+/// consumer's place.
+struct OpenStore: Sendable {
+    let store: ServedStore
+    let loop: HistoryLoop
+    let storeID: StoreID
+    let reader: HistoryReader
+    let probe: WriterProbe
+    let fetcher: SharedFetcher
+    let state: StateDatabase
+    let reporter: any PipelineReporter
+    let cleaning: CleaningTurns
+    let feeds: FeedKeeper
+    let file: FileID?
+    /// Where each consumer begins.
+    let places: [(consumer: Consumer, cursor: Int64)]
+    /// The version of the schema for which the tracking is right.
+    let schemaVersion: Int64
+    /// Asks everybody who serves the store to come to an end: at a stop, and when the store is gone.
+    let ending = StopSignal()
+
+    /// How many seconds an opening waits for a lock: where writers are never still, a store is seldom free for
+    /// all that has to be read.
+    private static let patience: Double = 1
+
+    /// Opens the store, brings its tracking up to date, and finds each consumer's place.
+    ///
+    /// - Throws: `HistoryError`, `ObserverError`, `SystemError`.
+    init(_ store: ServedStore, stateFolder: String, reporter: any PipelineReporter) throws {
+        self.store = store
+        self.reporter = reporter
+        loop = try HistoryLoop.shared()
+        let (problem, version) = try Self.bringTrackingUpToDate(store, reporter, patience: Self.patience)
+        file = FileID(of: store.path)
+        do {
+            reader = try HistoryReader(path: store.path, patience: Self.patience)
+        } catch let error as HistoryError where error.code == .notTracked {
+            throw problem ?? error
+        }
+        storeID = reader.storeID
+        if let problem { reporter.report(.trackingFailed(problem)) }
+        schemaVersion = try version ?? reader.schemaVersion()
+        try StateOwner.take(reader.storeID, in: stateFolder, for: store.path)
+        let end = try reader.end()
+        fetcher = try SharedFetcher(reader, after: end)
+        let resting = RestingConsumers(
+            store.consumers.map(\.author),
+            at: Checkpoint(position: end.number, fingerprint: end.fingerprint, movedAt: store.clock.wall()))
+        state = try StateDatabase(
+            folder: stateFolder, store: reader.storeID, clock: store.clock, resting: resting)
+        cleaning = CleaningTurns(store, reader: reader, state: state, reporter: reporter, stop: ending)
+        feeds = FeedKeeper(store: store, reader: reader, state: state, reporter: reporter)
+        reporter.report(.storeOpened(newest: try reader.newestToken()))
+
+        let oldest = try reader.oldestToken()
+        if state.isNew, oldest.number > 0 {
+            reporter.report(.stateBegan(path: state.path, oldest: oldest))
+        }
+        for consumer in try state.keepOnly(store.mustHaveHad) {
+            reporter.report(.consumerForgotten(consumer: consumer))
+        }
+        var places: [(Consumer, Int64)] = []
+        for consumer in store.consumers {
+            let cursor = try Self.cursor(of: consumer, state, reader, reporter)
+            places.append((consumer, cursor))
+            reporter.report(
+                .consumerStands(
+                    consumer: consumer.author, at: HistoryToken(store: reader.storeID, number: cursor)))
+        }
+        self.places = places
+        try feeds.begin()
+        // From now on it is read on the loop, where a lock must not be waited for.
+        try reader.setPatience(0)
+        // Last, because it must be closed by hand: nothing that may fail comes after it.
+        probe =
+            store.isUsedInProcess
+            ? try WriterProbes.shared.take(store.path) : try WriterProbe(storePath: store.path)
+    }
+
+    /// Tracks as configured, or where that is left to others, what is tracked.
+    ///
+    /// - Returns: What stands in the way (what is tracked all the same goes on), and for which version of the
+    ///   schema the tracking is right.
+    static func bringTrackingUpToDate(
+        _ store: ServedStore, _ reporter: any PipelineReporter, patience: Double
+    ) throws -> (problem: HistoryError?, schemaVersion: Int64?) {
+        func track(_ entities: [String: [String]?]) throws -> Int64 {
+            let (outcome, version) = try Tracking.bringUpToDate(store.path, entities, patience: patience)
+            if !outcome.isEmpty { reporter.report(.trackingUpdated(outcome)) }
+            return version
+        }
+        do {
+            return (nil, try track(store.entities ?? [:]))
+        } catch let error as HistoryError where error.code == .notAnEntity && store.entities != nil {
+            // A table or a preserved column that is named in the configuration is not there.
+            do {
+                return (error, try track([:]))
+            } catch let refused as HistoryError where refused.code == .notTracked {
+                throw error
+            }
+        } catch let error as HistoryError where error.code == .storeUnreadable {
+            return (error, nil)
+        }
+    }
+
+    /// A consumer that is new begins where the history does, and is told if that is not its start.
+    private static func cursor(
+        of consumer: Consumer, _ state: StateDatabase, _ reader: HistoryReader, _ reporter: any PipelineReporter
+    ) throws -> Int64 {
+        if let checkpoint = try state.cursors.checkpoint(of: consumer.author) { return checkpoint.position }
+        let oldest = try reader.oldestToken()
+        try state.startOver(
+            consumer.author, oldest.number > 0 ? Expiry(reason: .late, lost: nil, after: oldest) : nil,
+            at: oldest.number)
+        reporter.report(.consumerBegan(consumer: consumer.author, at: oldest))
+        return oldest.number
+    }
+
+    /// Where a consumer goes on whose place no longer exists.
+    ///
+    /// - Throws: `HistoryError`.
+    func expiry(of error: HistoryError, at cursor: Int64) throws -> Expiry {
+        let isAhead = error.code == .tokenAhead
+        return Expiry(
+            reason: isAhead ? .restored : .expired, lost: HistoryToken(store: storeID, number: cursor),
+            after: isAhead ? try reader.newestToken() : try reader.oldestToken())
+    }
+
+    /// Ends the connections, and then the probe: closing it first would drop SQLite's locks.
+    func close() throws {
+        // Each is closed, whatever becomes of the others.
+        // A store that is gone tells no number, and that is told elsewhere.
+        let results = [
+            Result { try state.saveServed(newest: try? reader.newestToken().number) },
+            Result { try reader.close() },
+            Result {
+                if store.isUsedInProcess { WriterProbes.shared.keep(probe) } else { try probe.close() }
+            },
+            Result { try state.close() },
+        ]
+        for result in results { try result.get() }
+    }
+}

@@ -1,0 +1,128 @@
+/// From a signal to the consumers that it wakes, and the tracking that follows the schema.
+extension StoreSession {
+    /// There is a signal, which is taken unless what an earlier one spoke of is still looked for.
+    func receive() {
+        guard rule == nil, !isEnding, let signal = inbox?.take(), !signal.isEmpty else { return }
+        if signal.contains(.overflowed) { opened.reporter.report(.watchOverflowed) }
+        if isGone(signal) { return end() }
+        var rule = SettleRule()
+        let step = rule.woke()
+        self.rule = rule
+        advance(step)
+    }
+
+    /// Looks until everything that a signal spoke of has been seen.
+    func advance(_ first: SettleRule.Step) {
+        guard var rule, !isEnding else { return }
+        var step = first
+        do {
+            while true {
+                switch step {
+                case .ask: step = rule.asked(writerActive: try opened.probe.isWriterActive())
+                case .look: step = rule.looked(foundNew: try look())
+                case .wait(let delay):
+                    self.rule = rule
+                    lookTimer = opened.loop.schedule(after: delay) {
+                        guard var rule = self.rule else { return }
+                        let step = rule.waited()
+                        self.rule = rule
+                        self.advance(step)
+                    }
+                    return
+                case .rest: return settled()
+                }
+            }
+        } catch let error as HistoryError where error.code == .tokenAhead {
+            // The same file, with the pages of an older one: everybody's place is looked at again.
+            opened.reporter.report(.storeReplaced)
+            end()
+        } catch {
+            end(error)
+        }
+    }
+
+    /// Everything has been seen. Where the schema has changed, the tracking follows it before the next signal.
+    func settled() {
+        if opened.fetcher.schemaVersion != schemaVersion { return refreshTracking() }
+        rule = nil
+        receive()
+    }
+
+    /// Whether the store's path leads to another file now, or to none.
+    func isGone(_ signal: StoreSignal) -> Bool {
+        guard !signal.isDisjoint(with: [.replaced, .disappeared, .appeared, .overflowed]) else { return false }
+        guard FileID(of: opened.store.path) != opened.file else { return false }
+        opened.reporter.report(.storeReplaced)
+        return true
+    }
+
+    /// - Returns: Whether there was something new; nil where a lock stood in the way.
+    func look() throws -> Bool? {
+        do {
+            guard let look = try opened.fetcher.look() else { return false }
+            try wakeConsumers(for: look)
+            control.tellFollowers()
+            return true
+        } catch let error as HistoryError where error.code == .storeBusy {
+            return nil
+        }
+    }
+
+    /// Wakes those whom it may concern, and moves the others past it.
+    func wakeConsumers(for look: HistoryReader.Look) throws {
+        let (state, store) = (opened.state, opened.store)
+        let place = Checkpoint(
+            position: look.end, fingerprint: look.fingerprint, movedAt: store.clock.wall(),
+            movedAtServed: state.served)
+        let version = control.passes.isHeld ? nil : hooks.version
+        let (woken, moved) = state.cursors.resting.pass(look.batch, to: place, hooks: version)
+        for consumer in woken { runners[consumer]?.wakeUp() }
+        guard moved > 0 else { return }
+        state.cursors.hasUnsaved.ring()
+        try opened.cleaning.countPass()
+        opened.reporter.report(
+            .cursorsMoved(
+                MovedConsumers(resting: state.cursors.resting, count: moved),
+                to: HistoryToken(store: opened.storeID, number: look.end)))
+    }
+
+    /// Brings the tracking up to date where the schema has changed. A writer that holds the lock
+    /// is waited for: nobody else can commit meanwhile.
+    func refreshTracking(failures: Int = 0) {
+        let opened = opened
+        let contexts = runners.values.map(\.contexts)
+        let isBegun = errands.run { () -> Result<Int64, any Error> in
+            await onPool {
+                do {
+                    let (problem, tracked) = try OpenStore.bringTrackingUpToDate(
+                        opened.store, opened.reporter, patience: 0)
+                    if let problem { opened.reporter.report(.trackingFailed(problem)) }
+                    let version = try tracked ?? opened.reader.schemaVersion()
+                    for keeper in contexts { await keeper.followSchema() }
+                    return .success(version)
+                } catch {
+                    return .failure(error)
+                }
+            }
+        } then: { result in
+            self.take(result, failures: failures)
+        }
+        if !isBegun { end() }
+    }
+
+    func take(_ tracked: Result<Int64, any Error>, failures: Int) {
+        guard !isEnding else { return }
+        switch tracked {
+        case .success(let version):
+            schemaVersion = version
+            wakeAll()
+            rule = nil
+            receive()
+        case .failure(let error as HistoryError) where error.code == .storeBusy:
+            lookTimer = opened.loop.schedule(after: Backoff.delay(afterFailures: failures + 1)) {
+                self.refreshTracking(failures: failures + 1)
+            }
+        case .failure(let error): end(error)
+        }
+    }
+}
