@@ -53,7 +53,7 @@ run-tests = $(if $(TESTFLAGS),$(test-command) $(1) $(TESTFLAGS),@failed=; log=$$
 	[ -z "$$failed" ] || { echo "Failed, in:$$failed"; cat "$$all"; exit 1; })
 
 .DEFAULT_GOAL := help
-.PHONY: help toolchain dependencies build debug test test-docs docs test-differential torture run bench install uninstall \
+.PHONY: help toolchain dependencies build debug test test-docs docs test-differential torture fuzz run bench install uninstall \
 	tsan asan lint format security clean
 
 help: ## List what can be made.
@@ -116,6 +116,14 @@ test-docs: debug ## Run every sample of the README and the pages, also those tha
 docs: toolchain ## Build the documentation as a web site in .build/docs/site; warnings are errors.
 	$(SWIFT) build --target HistoryFeed
 	Tests/Documentation/build-docs $(SWIFT) $(CATALOG) .build/docs $(DOCUMENTED)
+
+# Within how many seconds a store beside must be served, and how long each parser is fuzzed.
+LIMIT ?= 1
+PARSERSECONDS ?= 60
+fuzz: debug ## Attack a daemon with CASES= mutated files and messages from SEED= on, then its parsers. As root.
+	/usr/bin/python3 Tests/Fuzz/fuzz.py .build/debug/historyd .build/debug/historyctl \
+		--cases $(CASES) --seed $(SEED) --limit $(LIMIT)
+	Tests/Fuzz/parsers .build/debug $(PARSERSECONDS) $(SEED)
 
 MINUTES ?= 10
 torture: debug ## Torment the daemon for MINUTES (10), and print what became of it. As root also with a full disk.
