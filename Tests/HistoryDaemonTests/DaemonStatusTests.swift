@@ -1,11 +1,12 @@
 import PersistentHistory
+import TestSupport
 import Testing
 
 @testable import HistoryDaemon
 
 /// The line that `systemctl status` shows.
 @Suite struct DaemonStatusTests {
-    private let token = HistoryToken(store: StoreID("s"), number: 1)
+    private let token = HistoryToken(store: StoreID.sample(), number: 1)
 
     @Test func whoHoldsBackTheCleanupIsNamedUntilItMoves() {
         var status = DaemonStatus(stores: 2, hooks: 0)

@@ -4,6 +4,7 @@ import NIOCore
 import NIOHTTP1
 import PersistentHistory
 import ServiceLifecycle
+import TestSupport
 import Testing
 
 @testable import HistoryDaemon
@@ -187,7 +188,7 @@ private struct Sitter: Service {
 
 /// What is known from what has happened.
 @Suite(.timeLimit(.minutes(2))) struct LedgerTests {
-    private static let store = StoreID("s")
+    private static let store = StoreID.sample()
     private static let place = Ledger.Place(store: "contacts", consumer: "A")
     private static func token(_ number: Int64) -> HistoryToken { HistoryToken(store: store, number: number) }
     private static let failure = HookFailure(.refused, "no")

@@ -7,7 +7,7 @@ import Testing
 
 /// The decisions behind feeds, as values.
 @Suite struct FeedPartsTests {
-    private static let store = StoreID("store")
+    private static let store = StoreID.sample()
 
     private func transaction(_ number: Int64, _ changes: [HistoryChange]) -> HistoryTransaction {
         HistoryTransaction(

@@ -11,6 +11,11 @@ public struct HistoryBatch: Sendable {
     /// Who made the change at the end, when: what tells it from a change of the same number in a
     /// store that was restored and went on from there. Nil where nothing was read.
     let mark: String?
+
+    /// The mark of a change whose origin is this text. What the extension writes is far shorter.
+    static func mark(_ origin: some Collection<UInt8>) -> String {
+        String(decoding: origin.prefix(Origin.longest), as: UTF8.self)
+    }
 }
 
 /// Reads a store's history after a token: exactly, in bounded memory, without disturbing writers.
@@ -24,6 +29,7 @@ public final class HistoryReader: Sendable {
     public let path: String
     public let storeID: StoreID
     private let queue: DatabaseQueue
+    private let tables: CheckedTables
     private let encoding: StoreEncoding
     /// Shapes never change and are seldom added: they are read when a new one is met.
     private let shapes = Locked<[Int64: Entity]>([:])
@@ -33,8 +39,9 @@ public final class HistoryReader: Sendable {
     public init(path: String, patience: Double = 5) throws {
         self.path = path
         queue = try StoreConnection.open(path, .read, patience: patience)
+        tables = CheckedTables()
         do {
-            (storeID, encoding) = try Self.prepare(queue, path)
+            (storeID, encoding) = try Self.prepare(queue, tables, path)
         } catch {
             // What failed first is what is told.
             try? queue.end()
@@ -42,12 +49,15 @@ public final class HistoryReader: Sendable {
         }
     }
 
-    private static func prepare(_ queue: DatabaseQueue, _ path: String) throws -> (StoreID, StoreEncoding) {
+    private static func prepare(_ queue: DatabaseQueue, _ tables: CheckedTables, _ path: String) throws
+        -> (StoreID, StoreEncoding)
+    {
         try HistoryError.translating(path) {
             try queue.read { db in
                 // What it reads it reads once; there may be a thousand of it.
                 try db.execute(sql: "PRAGMA cache_size = -256")
                 guard try RecordingFormat.isThere(db) else { throw HistoryError.notTracked }
+                try tables.check(db)
                 let encoding = try String.fetchOne(db, sql: "PRAGMA encoding").flatMap(StoreEncoding.init)
                 return (try HistoryHeader(db).storeID, encoding ?? .utf8)
             }
@@ -128,7 +138,7 @@ public final class HistoryReader: Sendable {
     ///   whoever has not had it finds out by himself.
     /// - Throws: `HistoryError`; with `.tokenAhead` where another change stands there.
     func look(after number: Int64, mark: String?) throws -> Look {
-        try read { db in
+        try read { db, schemaVersion in
             let header = try HistoryHeader(db, markAt: number)
             if header.isReplaced(mark) { throw ahead(number) }
             let newest = max(header.newest, header.floor)
@@ -140,7 +150,7 @@ public final class HistoryReader: Sendable {
             let mark = batch.isLast ? batch.mark : try HistoryHeader(db, markAt: newest).mark
             return Look(
                 batch: batch, end: batch.isLast ? batch.end : newest, mark: mark,
-                schemaVersion: try Self.schemaVersion(db))
+                schemaVersion: schemaVersion)
         }
     }
 
@@ -155,11 +165,7 @@ public final class HistoryReader: Sendable {
     }
 
     /// - Throws: `HistoryError`.
-    func schemaVersion() throws -> Int64 { try read { db in try Self.schemaVersion(db) } }
-
-    private static func schemaVersion(_ db: Database) throws -> Int64 {
-        try db.firstRow("PRAGMA schema_version") { sqlite3_column_int64($0, 0) }
-    }
+    func schemaVersion() throws -> Int64 { try read { _, version in version } }
 
     private func token(_ number: (HistoryHeader) -> Int64) throws -> HistoryToken {
         try read { db in
@@ -239,9 +245,16 @@ public final class HistoryReader: Sendable {
         return HistoryRows(db: db, store: storeID, decoder: decoder, filter: filter, isReversed: isReversed)
     }
 
-    func read<T>(_ body: (Database) throws -> T) throws -> T {
+    func read<T>(_ body: (Database) throws -> T) throws -> T { try read { db, _ in try body(db) } }
+
+    /// - Parameter body: Is given the version of the schema, too: its history's tables are checked.
+    private func read<T>(_ body: (Database, _ schemaVersion: Int64) throws -> T) throws -> T {
         try HistoryError.translating(path) {
-            try StoreConnection.rollingBack(path) { try queue.readInTransaction(body) }
+            try StoreConnection.rollingBack(path) {
+                try queue.readInTransaction { db in
+                    try body(db, tables.check(db))
+                }
+            }
         }
     }
 

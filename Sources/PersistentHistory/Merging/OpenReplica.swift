@@ -42,7 +42,7 @@ struct OpenReplica {
         storePath: String
     ) {
         self.file = file
-        self.place = place ?? ReplicaFile.Place(store: StoreID(""), number: 0, taken: 0)
+        self.place = place ?? ReplicaFile.Place(store: StoreID.none, number: 0, taken: 0)
         self.shape = shape
         self.storePath = storePath
         wanted = context.entities

@@ -24,6 +24,7 @@ struct Plan {
             throw HistoryError.notTracked
         }
         if isNew { try Self.refuseForeignNames(db) }
+        if !isNew { try RecordingTables.check(db) }
         let catalog = isNew ? nil : try EntityCatalog(db)
         var wanted: [String: [String]?] = [:]
         for (name, preserved) in entities {
@@ -57,7 +58,9 @@ struct Plan {
     /// Nil where the store is not tracked.
     private static func format(_ db: Database) throws -> Int64? {
         guard try RecordingFormat.isThere(db) else { return nil }
-        let version = try Int64.fetchOne(db, sql: "SELECT value FROM historyd_store WHERE key = 'format'")
+        let row = try Row.fetchOne(
+            db, sql: "SELECT value AS \"the history's format\" FROM historyd_store WHERE key = 'format'")
+        let version = try row?.integer("the history's format", in: 1 ... .max)
         if let version, version > RecordingFormat.version {
             throw HistoryError(
                 .formatTooNew,
@@ -144,7 +147,7 @@ struct Plan {
             try db.execute(sql: RecordingFormat.schema)
             try db.execute(
                 sql: "INSERT INTO historyd_store VALUES ('format', ?), ('id', ?), ('floor', 0)",
-                arguments: [RecordingFormat.version, UUID().uuidString.lowercased()])
+                arguments: [RecordingFormat.version, StoreID(UUID()).text])
         }
         if let format, format < RecordingFormat.version {
             // What is noted there lasts no longer than a statement.

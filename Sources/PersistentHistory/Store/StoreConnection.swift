@@ -136,7 +136,17 @@ extension HistoryError {
             return try body()
         } catch let error as DatabaseError {
             throw HistoryError(error, path: path)
+        } catch let error as UnexpectedValue {
+            throw HistoryError(unexpected: error.message, path: path, error)
+        } catch let error as RowDecodingError {
+            throw HistoryError(unexpected: "a value is of a type that it cannot have", path: path, error)
         }
+    }
+
+    private init(unexpected what: String, path: String, _ cause: any Error) {
+        self.init(
+            .storeCorrupt, "The history of the store \"\(path)\" is damaged: \(what).",
+            hint: "Restore the store, or untrack and track it.", cause: cause)
     }
 
     init(_ error: DatabaseError, path: String) {
