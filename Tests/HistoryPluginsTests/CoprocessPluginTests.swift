@@ -69,7 +69,7 @@ func isGone(_ process: pid_t) -> Bool {
                 if r["method"] == "merge":
                     answer(r, {"verdict": "goOn", "reject": tokens})
                 else:
-                    tokens.append("%s:%d" % (r["params"]["transaction"]["token"][:1], len(r["params"]["contexts"])))
+                    tokens.append("%s:%d" % (r["params"]["transaction"]["token"].split(":")[0], len(r["params"]["contexts"])))
                     assert r["params"]["transaction"]["token"] == "00000000-0000-0000-0000-000000000001:%d" % len(tokens)
                     answer(r)
             """)
@@ -216,7 +216,7 @@ func isGone(_ process: pid_t) -> Bool {
         times = int(sys.argv[1])
         for r in requests():
             token = r["params"]["transaction"]["token"]
-            open(sys.argv[0] + ".log", "a").write(token[2:] + " ")
+            open(sys.argv[0] + ".log", "a").write(token.split(":")[1] + " ")
             if token == "00000000-0000-0000-0000-000000000001:2" and times > 0:
                 times -= 1
                 print(json.dumps({"jsonrpc": "2.0", "id": r["id"], "error": {"message": "no"}}), flush=True)
