@@ -10,7 +10,7 @@ import Testing
 /// A merge hook's answer that tells the number of its process.
 private let answerPID = """
     def pid(request):
-        answer(request, {"verdict": "goOn", "reject": ["pid:%d" % os.getpid()]})
+        answer(request, {"verdict": "goOn", "reject": ["00000000-0000-0000-0000-000000000001:%d" % os.getpid()]})
 
     """
 
