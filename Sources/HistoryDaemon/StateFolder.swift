@@ -28,7 +28,7 @@ public final class StateFolder: Sendable {
                 hint: "Set STATE_DIRECTORY to a folder that may be written.")
         }
         let file = "\(path)/historyd.lock"
-        descriptor = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        descriptor = open(file, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard descriptor >= 0 else {
             throw HistoryError(
                 .stateUnusable, "The lock \"\(file)\" can not be opened: \(String(cString: strerror(errno))).",

@@ -12,7 +12,7 @@ extension Event {
             .notice
         case .storeReplaced, .tokenExpired, .hookFailed, .hookTimedOut, .pluginDied,
             .consumerBlocksCleanup, .consumerPassedBy, .cleanFailed, .stateLost, .linesDropped,
-            .controlRefused:
+            .controlRefused, .replicaTableLeftOut:
             .warning
         case .configurationInvalid, .reloadRefused, .storeLost, .storeUnusable, .trackingFailed,
             .watchFailed, .contextFailed, .hookHeld, .deadLetterKept, .pluginUnstartable,

@@ -38,7 +38,7 @@ public struct HistoryCleaner: Sendable {
     public func clean(
         through limit: Int64, shouldStop: @Sendable () -> Bool = { false }
     ) async throws -> Outcome {
-        let queue = try StoreConnection.open(path, .write, patience: 0)
+        let queue = try StoreConnection.open(path, .write, patience: 0, work: WorkLimit())
         do {
             let outcome = try await clean(queue, through: limit, shouldStop)
             try HistoryError.translating(path) { try queue.end() }

@@ -30,6 +30,7 @@ public final class HistoryReader: Sendable {
     public let storeID: StoreID
     private let queue: DatabaseQueue
     private let tables: CheckedTables
+    private let work = WorkLimit()
     private let encoding: StoreEncoding
     /// Shapes never change and are seldom added: they are read when a new one is met.
     private let shapes = Locked<[Int64: Entity]>([:])
@@ -38,7 +39,7 @@ public final class HistoryReader: Sendable {
     /// - Throws: `HistoryError`.
     public init(path: String, patience: Double = 5) throws {
         self.path = path
-        queue = try StoreConnection.open(path, .read, patience: patience)
+        queue = try StoreConnection.open(path, .read, patience: patience, work: work)
         tables = CheckedTables()
         do {
             (storeID, encoding) = try Self.prepare(queue, tables, path)
@@ -64,10 +65,14 @@ public final class HistoryReader: Sendable {
         }
     }
 
+    /// Of the work that a read may make where others wait for it: a hundred times that of a batch.
+    private static let mostLooks = 1000
+
     /// For how many seconds it waits from now on for a lock that another process holds.
     ///
     /// - Throws: `HistoryError`.
     func setPatience(_ seconds: Double) throws {
+        work.setMost(seconds > 0 ? .max : Self.mostLooks)
         try HistoryError.translating(path) {
             try queue.read { db in try db.execute(sql: "PRAGMA busy_timeout = \(Int(seconds * 1000))") }
         }
@@ -251,9 +256,10 @@ public final class HistoryReader: Sendable {
     /// - Parameter body: Is given the version of the schema, too: its history's tables are checked.
     private func read<T>(_ body: (Database, _ schemaVersion: Int64) throws -> T) throws -> T {
         try HistoryError.translating(path) {
-            try StoreConnection.rollingBack(path) {
-                try queue.readInTransaction { db in
-                    try body(db, tables.check(db))
+            work.begin()
+            return try work.explaining {
+                try StoreConnection.rollingBack(path) {
+                    try queue.readInTransaction { db in try body(db, tables.check(db)) }
                 }
             }
         }

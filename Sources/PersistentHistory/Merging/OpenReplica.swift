@@ -70,7 +70,7 @@ struct OpenReplica {
     // MARK: Filling
 
     /// Makes everything as it is in a snapshot of the store.
-    mutating func fill(from store: Database) throws -> [ReplicaContext.LeftOutIndex] {
+    mutating func fill(from store: Database) throws -> [ReplicaContext.LeftOut] {
         let header = try HistoryHeader(store)
         let place = ReplicaFile.Place(store: header.storeID, number: header.newest, taken: header.newest)
         let leftOut = try file.write { replica in
@@ -173,7 +173,7 @@ struct OpenReplica {
     /// Puts what was read into the replica.
     private func show(
         _ changed: ChangedObjects, _ staged: Staged, hasPending: Bool, _ replica: Database
-    ) throws -> [ReplicaContext.LeftOutIndex] {
+    ) throws -> [ReplicaContext.LeftOut] {
         if staged.changesShape { try storeShape.makeTables(replica, insteadOf: shape) }
         // Hooks have taken some away.
         if changed != staged.changed {

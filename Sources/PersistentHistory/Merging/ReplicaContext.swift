@@ -16,8 +16,11 @@ public struct ReplicaContext: Sendable, Hashable {
         ContextDescription(name: name, kind: "replica", path: path)
     }
 
-    /// An index of the store that the replica can not have.
-    public struct LeftOutIndex: Sendable, Equatable {
+    /// A table or an index of the store that a replica cannot have.
+    public struct LeftOut: Sendable, Equatable {
+        public enum Kind: String, Sendable { case table, index }
+
+        public let kind: Kind
         public let name: String
         public let reason: String
     }

@@ -90,7 +90,8 @@ final class StoreRows {
         cursor.end()
         switch (lookup, arguments) {
         case (.object, let arguments?):
-            text = String(cString: sqlite3_value_text(arguments[0]))
+            // What a replica has noted may be anything.
+            text = sqlite3_value_text(arguments[0]).map { String(cString: $0) } ?? ""
             guard let object = key.object(text) else {
                 metUnknownKey = true
                 return

@@ -20,13 +20,20 @@ final class StateConnection: Sendable {
         self.clock = clock
         openedAt = clock.elapsed()
         isNew = FileID(of: path) == nil
+        if let problem = PlainFile.problem(at: path) {
+            throw HistoryError(
+                .stateUnusable, "The state database \"\(path)\" cannot be used: \(problem).",
+                hint: "Move away what is there: its consumers then start over.")
+        }
         do {
             var configuration = Configuration()
             configuration.busyMode = .timeout(5)
             configuration.prepareDatabase { db in
+                try ConnectionHardening.apply(db, .isLeftAlone)
                 try db.execute(sql: "PRAGMA synchronous = NORMAL; PRAGMA cache_size = -128")
             }
-            queue = try DatabaseQueue(path: path, configuration: configuration)
+            queue = try DatabaseQueue(
+                path: PlainFile.uri(path, mayMake: true), configuration: configuration)
             servedBefore = try queue.writeWithoutTransaction { db in
                 try db.execute(sql: "PRAGMA journal_mode = WAL")
                 try StateSchema.migrate(db, path: path)
@@ -35,7 +42,8 @@ final class StateConnection: Sendable {
                     sql:
                         "SELECT max(served) FROM (SELECT served FROM service UNION ALL SELECT served FROM cursor)"
                 )
-                return .milliseconds(served ?? 0)
+                return .milliseconds(
+                    min(max(served ?? 0, Self.servedRange.lowerBound), Self.servedRange.upperBound))
             }
         } catch let error as DatabaseError {
             throw Self.unusable(path, error)
@@ -53,6 +61,10 @@ final class StateConnection: Sendable {
             return try queue.writeWithoutTransaction(body)
         } catch let error as DatabaseError {
             throw Self.unusable(path, error)
+        } catch let error as UnexpectedValue {
+            throw Self.damaged(path, error.message, error)
+        } catch let error as RowDecodingError {
+            throw Self.damaged(path, "a value has a type that it cannot have", error)
         }
     }
 
@@ -67,6 +79,15 @@ final class StateConnection: Sendable {
     }
 
     func close() throws { try queue.end() }
+
+    /// Milliseconds that a store may have been served: thousands of years, far from where sums overflow.
+    static let servedRange: ClosedRange<Int64> = 0...(1 << 50)
+
+    private static func damaged(_ path: String, _ what: String, _ error: any Error) -> HistoryError {
+        HistoryError(
+            .stateUnusable, "The state database \"\(path)\" is damaged: \(what).",
+            hint: "Restore it from a backup, or move it away: its consumers then start over.", cause: error)
+    }
 
     private static func unusable(_ path: String, _ error: DatabaseError) -> HistoryError {
         let isDamaged = error.resultCode == .SQLITE_NOTADB || error.resultCode == .SQLITE_CORRUPT
