@@ -7,6 +7,7 @@ public import FoundationEssentials
 /// The text is a canonical UUID and nothing else (RFC 9562, section 4): whoever can write to a store can
 /// change it, and it becomes part of file names, tokens and URLs.
 public struct StoreID: Hashable, Sendable, CustomStringConvertible {
+    /// As the store has it.
     public let text: String
 
     /// Nil where the text is no canonical UUID: 36 characters, hexadecimal digits in groups of 8, 4, 4, 4 and 12.
@@ -15,6 +16,7 @@ public struct StoreID: Hashable, Sendable, CustomStringConvertible {
         self.text = text
     }
 
+    /// The id of a store that begins to be tracked.
     public init(_ uuid: UUID) { text = uuid.uuidString.lowercased() }
 
     /// Stands where no store is known yet; no store has it.

@@ -9,12 +9,12 @@ struct DaemonOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
             "The daemon's control socket.",
-            discussion: "Otherwise the system's daemon, or where there is none the user's own.",
+            discussion: "Otherwise that of the system's daemon, or if there is none, of the user's own.",
             valueName: "path"),
         completion: .file())
     var socket: String?
 
-    @Option(help: "For people or for programs.")
+    @Option(help: "A table for people, or JSON for programs.")
     var format = OutputFormat.table
 
     var client: ControlClient {
