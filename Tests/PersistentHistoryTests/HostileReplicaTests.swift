@@ -135,12 +135,16 @@ import Testing
         snapshots.close()
         // It goes on with what it has, and says it once; a table that has become an ordinary one comes in.
         let rule = DeliveryRule(authors: ["Mirror"])
-        let served = ServedStore(
+        var served = ServedStore(
             name: "s", path: path, entities: nil, rule: rule,
             consumers: [Consumer(store: "s", author: "Mirror", rule: rule, contexts: [context])])
+        // The test writes in this process, too.
+        served.isUsedInProcess = true
+        let configured = served
         func serve() async throws {
             try await StoreRunner(
-                served, hooks: HookRegistry([]), stateFolder: folder.path, reporter: events, stop: StopSignal()
+                configured, hooks: HookRegistry([]), stateFolder: folder.path, reporter: events,
+                stop: StopSignal()
             ).runOnce()
         }
         try await queue.write { db in

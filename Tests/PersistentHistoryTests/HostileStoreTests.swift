@@ -172,3 +172,23 @@ import Testing
         try reader.close()
     }
 }
+
+/// Whatever a writer has put into the history's tables, untracking takes it away.
+@Suite struct HostileUntrackingTests {
+    @Test(
+        "A store that is refused can be untracked, and tracked again",
+        arguments: HostileStoreTests.attacks.indices)
+    func untracks(_ index: Int) throws {
+        let store = try GatekeeperStore()
+        try store.write("A", "INSERT INTO t VALUES (1, 1)", "INSERT INTO u VALUES (2, 2)", "DELETE FROM t")
+        let queue = try DatabaseQueue(path: store.path)
+        try queue.writeWithoutTransaction { db in try db.execute(sql: HostileStoreTests.attacks[index].sql) }
+        try queue.close()
+        #expect(try Tracking.untrack(store.path) == ["t", "u"])
+        let left = try GatekeeperStore.read(store.path) {
+            try String.fetchAll($0, sql: "SELECT name FROM sqlite_schema ORDER BY name")
+        }
+        #expect(left == ["t", "u"])
+        #expect(try Tracking.track(store.path, ["t": nil]).added == ["t"])
+    }
+}

@@ -56,7 +56,7 @@ enum StoreConnection {
         to path: String, _ mode: Mode, patience: Double = patience,
         schemaCode: ConnectionHardening.SchemaCode = .isLeftAlone, _ body: (DatabaseQueue) throws -> T
     ) throws -> T {
-        let queue = try open(path, mode, patience: patience, schemaCode: schemaCode)
+        let queue = try open(path, mode, patience: patience, schemaCode: schemaCode, work: WorkLimit())
         return try HistoryError.translating(path) {
             let result = Result { try body(queue) }
             try queue.end()
