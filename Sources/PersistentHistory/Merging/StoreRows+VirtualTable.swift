@@ -1,3 +1,4 @@
+import GRDB
 import GRDBSQLite
 
 /// Store rows as SQLite calls for them (https://www.sqlite.org/vtab.html).
