@@ -62,7 +62,7 @@ struct HostileWriterTests {
                 "UPDATE historyd_store SET value = '../private/secret' WHERE key = 'id'",
                 "UPDATE historyd_store SET value = x'00ff' WHERE key = 'id'",
                 "ALTER TABLE t ADD COLUMN m; UPDATE historyd_entity SET tracked = 'x'",
-                "UPDATE historyd_change SET kind = 'x'; INSERT INTO t VALUES (7, 7)",
+                "INSERT INTO historyd_change VALUES (NULL, 1, 'x', 1, NULL)",
                 "INSERT INTO historyd_change VALUES (9223372036854775807, 1, 4, 1, NULL)",
                 "UPDATE historyd_store SET value = 9223372036854775807 WHERE key = 'floor'; INSERT INTO t VALUES (8, 8)",
                 "DROP TABLE historyd_change; CREATE VIEW historyd_change AS \(endless)",
