@@ -66,7 +66,7 @@ import Testing
         "x-history://ID/t/p",
         "x-history://ID/t/p1,", "x-history://ID/t/q1", "x-history://ID/t/p1x", "x-history://ID/t/x0",
         "x-history://ID/t/xgg",
-        "x-history://ID/t/t%", "x-history://ID/t/t%4", "x-history://ID/t/t%ff", "x-history://ID/t/rowid",
+        "x-history://ID/t/t%", "x-history://ID/t/t%4", "x-history://ID/%ff/p1", "x-history://ID/t/rowid",
         "x-history://ID/t/r",
         "x-history://ID/t/p9223372036854775808",
     ])

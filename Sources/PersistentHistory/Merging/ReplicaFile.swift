@@ -33,6 +33,8 @@ struct ReplicaFile {
             var configuration = Configuration()
             configuration.busyMode = .timeout(1)
             configuration.foreignKeysEnabled = false
+            // As SQLite's default has it: a schema may use them, and is read and written again in its own words.
+            configuration.acceptsDoubleQuotedStringLiterals = true
             // A large store takes minutes to be copied, which is too long for who is told to stop.
             configuration.prepareDatabase { db in
                 try ConnectionHardening.apply(db, .isLeftAlone)

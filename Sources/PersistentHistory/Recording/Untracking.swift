@@ -23,7 +23,8 @@ extension Tracking {
                 try RecordingTables.check(db)
                 let catalog = try EntityCatalog(db)
                 let chosen = try choose(entities, from: catalog)
-                for entity in chosen { try Plan.removeTriggers(entity, db) }
+                let schema = try StoreSchema(db)
+                for entity in chosen { try Plan.removeTriggers(entity, schema, db) }
                 if purging { try purge(Set(chosen.map(\.name)), catalog, db) }
                 return chosen.map(\.name).sorted()
             }

@@ -25,6 +25,8 @@ enum StoreConnection {
             configuration.readonly = mode == .read
             configuration.busyMode = patience > 0 ? .timeout(patience) : .immediateError
             configuration.foreignKeysEnabled = false
+            // As SQLite's default has it: a schema may use them, and is read and written again in its own words.
+            configuration.acceptsDoubleQuotedStringLiterals = true
             configuration.label = "historyd"
             // It keeps what bounds its work for as long as it lives.
             configuration.prepareDatabase { [work] db in
