@@ -29,8 +29,7 @@ public enum ExitStatus: Int32, Error, Sendable {
         case .authorInvalid: self = .usage
         case .storeMissing: self = .noInput
         case .storeCorrupt, .storeCopied, .formatTooNew, .notAnEntity, .tokenInvalid, .tokenForeign,
-            .tokenAhead,
-            .statementFailed:
+            .tokenAhead, .tokenNotSent, .statementFailed:
             self = .badData
         case .storeUnreadable: self = .noPermission
         case .storeBusy: self = .temporary

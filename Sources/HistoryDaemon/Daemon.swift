@@ -17,7 +17,7 @@ public struct Daemon: Sendable {
     private let folder: StateFolder
     private let logger: Logger
     private let level: LiveLogLevel
-    private let notifier: any ServiceNotifying
+    private let notifier: ServiceNotifier
 
     /// Takes the state folder, and reads which hooks were added to an earlier daemon to be kept.
     ///
@@ -68,7 +68,9 @@ public struct Daemon: Sendable {
         _ engine: Engine, _ control: ControlListener, _ stop: SignalLine, _ reload: SignalLine
     ) async throws {
         let jobs = SerialJobs()
-        let steward = Steward(engine: engine, jobs: jobs, startedAt: .now)
+        let repeatedLines = RepeatedLines()
+        let steward = Steward(
+            engine: engine, jobs: jobs, startedAt: .now, repeatedLines: repeatedLines)
         let listening = StartGate()
         let watchdog = WatchdogService(
             interval: ServiceNotifier.watchdogInterval(), notifier: notifier, logger: logger
@@ -79,6 +81,7 @@ public struct Daemon: Sendable {
         // The last is stopped first.
         let services: [any Service] = [
             ObserverService(observer: engine.observer), engine.pluginHost, engine.storeHost, watchdog, jobs,
+            repeatedLines, notifier,
             ControlServer(listener: control, logger: logger, gate: listening, steward: steward),
             ReloadService(signals: reload, steward: steward), readiness(engine, listening),
         ]

@@ -162,17 +162,6 @@ private struct Sitter: Service {
         #expect(command == .addHooks(HookAddition()) && body == Array("abcd".utf8))
     }
 
-    @Test func aBodyThatIsTooLongIsNotKept() {
-        var reader = RequestReader(limit: 4)
-        _ = reader.take(.head(HTTPRequestHead(version: .http1_1, method: .POST, uri: "/v1/hooks")))
-        for _ in 0..<100 { _ = reader.take(.body(ByteBuffer(string: "abc"))) }
-        guard case .failure(let error)? = reader.take(.end(nil)) else {
-            Issue.record("It was taken.")
-            return
-        }
-        #expect(error.code == .tooLarge)
-    }
-
     @Test(arguments: [UInt32(0), 7, 8]) func rootAndTheDaemonsUserSteer(_ user: UInt32) {
         let peer = Peer(processID: 1, userID: user)
         for command in [ControlCommand.reload, .pause(store: nil), .setLogLevel("info")] {

@@ -76,6 +76,23 @@ struct FeedKeeper: Sendable {
         return place
     }
 
+    /// Checks that a program acknowledges nothing that it was not sent.
+    ///
+    /// - Parameter sent: The last token that was sent; nil where there was none.
+    /// - Throws: `HistoryError` with `.tokenNotSent`.
+    func check(_ token: HistoryToken, of feed: FeedID, sent: HistoryToken?) throws {
+        // The store may have been replaced since.
+        let sent = sent.flatMap { $0.store == reader.storeID ? $0.number : nil } ?? 0
+        let last = max(sent, try place(of: feed).position)
+        guard token.store == reader.storeID, token.number > last else { return }
+        throw HistoryError(
+            .tokenNotSent,
+            "The feed \"\(feed)\" has sent this user nothing after \(HistoryToken(store: reader.storeID, number: last)): \(token) cannot be acknowledged.",
+            hint:
+                "Connect to the feed, and acknowledge what it sends. After a restart of the daemon it sends again what was not acknowledged."
+        )
+    }
+
     /// Notes what a feed's program is done with.
     ///
     /// - Returns: Where the feed is.

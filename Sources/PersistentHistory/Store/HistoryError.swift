@@ -35,6 +35,8 @@ public struct HistoryError: Error, Sendable, CustomStringConvertible {
         public static let tokenForeign = Code("tokenForeign")
         /// The token is newer than the store's newest transaction: the file was replaced or restored.
         public static let tokenAhead = Code("tokenAhead")
+        /// The token was acknowledged by a user whose programs the feed has not sent it to.
+        public static let tokenNotSent = Code("tokenNotSent")
         /// A replica could not be written.
         public static let replicaUnwritable = Code("replicaUnwritable")
         /// A replica's file is damaged.
