@@ -31,11 +31,12 @@ public enum ExitStatus: Int32, Error, Sendable {
         case .storeCorrupt, .storeCopied, .formatTooNew, .notAnEntity, .tokenInvalid, .tokenForeign,
             .tokenAhead, .tokenNotSent, .statementFailed:
             self = .badData
-        case .storeUnreadable: self = .noPermission
+        case .storeUnreadable, .stateNotPermitted: self = .noPermission
         case .storeBusy: self = .temporary
         case .notTracked, .tokenExpired: self = .unavailable
         case .stateInUse: self = .temporary
-        case .replicaUnwritable, .stateUnusable, .controlSocket: self = .inputOutput
+        case .replicaUnwritable, .controlSocket, .stateUnusable, .stateFull, .stateReadOnly, .stateDamaged:
+            self = .inputOutput
         default: self = .internalError
         }
     }

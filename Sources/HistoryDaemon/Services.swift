@@ -20,12 +20,15 @@ struct StoreService: Service {
     let signals: StoreSignals
     let stop: StopSignal
     let gate: StartGate
+    /// Called at a stop of the daemon.
+    let isStopping: @Sendable () -> Void
 
     func run() async throws {
         try await withGracefulShutdownHandler {
             try await runner.run(watching: signals) { gate.open() }
         } onGracefulShutdown: {
             stop.request()
+            isStopping()
         }
     }
 }

@@ -28,7 +28,7 @@ struct ControlConnection {
     }
 
     let channel: any Channel
-    let steward: Steward
+    let handler: ControlHandler
     let places: ConnectionPlaces
 
     /// - Throws: What a client that goes away leads to.
@@ -44,7 +44,7 @@ struct ControlConnection {
             let place =
                 maySteer
                 ? ConnectionPlaces.Place(of: peer.userID, among: nil)
-                : await places.take(for: peer.userID, feeds: steward.feedCount)
+                : await places.take(for: peer.userID, feeds: handler.feedCount)
             guard let place else { return try await refuse(peer, outbound) }
             defer { place.leave() }
             try await channel.setOption(.autoRead, value: true).get()
@@ -60,7 +60,7 @@ struct ControlConnection {
                     deadline.cancel()
                     group.addTask {
                         let response = ControlResponse(outbound, of: channel)
-                        await steward.answer(command, from: peer, response)
+                        await handler.answer(command, from: peer, response)
                         try await response.end()
                         try await channel.close()
                     }
@@ -73,7 +73,7 @@ struct ControlConnection {
 
     /// Says so before anything is read: the answer is small enough for any socket's buffer.
     private func refuse(_ peer: Peer, _ outbound: ControlResponse.Writer) async throws {
-        steward.repeatedLines.log("not let in", by: peer) { [logger = steward.logger] more in
+        handler.repeatedLines.log("not let in", by: peer) { [logger = handler.logger] more in
             logger.warning(
                 "\(peer) was not let in to the control socket: a user may have \(ConnectionPlaces.mostOfOne) connections, all together \(ConnectionPlaces.most)\(more)."
             )

@@ -15,7 +15,7 @@ struct ControlServer: Service {
     let logger: Logger
     /// Opened when it accepts.
     let gate: StartGate
-    let steward: Steward
+    let handler: ControlHandler
 
     func run() async throws {
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
@@ -47,7 +47,7 @@ struct ControlServer: Service {
             try await server.executeThenClose { channels in
                 for try await channel in channels {
                     group.addTask {
-                        let connection = ControlConnection(channel: channel, steward: steward, places: places)
+                        let connection = ControlConnection(channel: channel, handler: handler, places: places)
                         await quietly { try await connection.serve() }
                     }
                 }

@@ -102,8 +102,7 @@ extension Engine {
         do {
             let difference = try await apply(loaded, next)
             await waitUntilUp(difference.plugins.begun + difference.plugins.changed)
-            let line = surroundings.status.withLock(\.line)
-            surroundings.notifier.notify(.status(line))
+            surroundings.notifier.notify(.status(surroundings.status.line))
         } catch {
             // Stores that are the same are not watched anew, which alone could fail.
             throw ControlError(.failed, "\(error)")

@@ -16,10 +16,8 @@ extension Engine {
         do {
             let difference = try await takeConfiguration()
             await waitUntilUp(difference.plugins.begun + difference.plugins.changed)
-            let line = surroundings.status.withLock { status in
-                status.refusal = nil
-                return status.line
-            }
+            removeUnusedStates()
+            let line = surroundings.status.replace { $0.refusal = nil }
             logger.report(.reloaded, "The configuration was read again, and is in force.")
             notifier.notify(.ready, .status(line))
             logger.report(.ready, "\(line).")
@@ -28,10 +26,7 @@ extension Engine {
         } catch {
             let problems = (error as? ConfigurationErrors)?.problems.map(\.description) ?? ["\(error)"]
             for problem in problems { logger.report(.reloadRefused, "\(problem)") }
-            let line = surroundings.status.withLock { status in
-                status.refusal = problems.first
-                return status.line
-            }
+            let line = surroundings.status.replace { $0.refusal = problems.first }
             notifier.notify(.ready, .status(line))
             throw ControlError(
                 .reloadRefused, "The configuration was refused; the old one stays in force.", problems: problems
@@ -49,8 +44,9 @@ extension Engine {
                 for: new.configuration, besides: all)
             all.append(entry.plugin)
         }
-        let level = new.configuration.logLevel
-        if level != loaded.configuration.logLevel { surroundings.level.level = level.loggerLevel }
-        return try await apply(new, HookRoster(manifests: new.plugins, added: roster.added))
+        let (level, before) = (new.configuration.logLevel, loaded.configuration.logLevel)
+        let difference = try await apply(new, HookRoster(manifests: new.plugins, added: roster.added))
+        if level != before { surroundings.level.level = level.loggerLevel }
+        return difference
     }
 }

@@ -63,7 +63,7 @@ public struct StoreRunner: Sendable {
     ///
     /// - Parameter isUp: Called when the store is open and its consumers wait for commits, or when
     ///   it is certain that there is no store to open yet.
-    /// - Throws: `ObserverError` where the store can not be watched, `HistoryError` with `.stateUnusable`.
+    /// - Throws: `ObserverError` where the store can not be watched.
     public func run(watching signals: StoreSignals, isUp: @escaping @Sendable () -> Void = {}) async throws {
         let relay = SignalRelay()
         try await withThrowingTaskGroup(of: Void.self) { group in
@@ -95,7 +95,7 @@ public struct StoreRunner: Sendable {
                     throw error
                 }
                 try await session.close()
-            } catch let error as HistoryError where error.code != .stateUnusable {
+            } catch let error as HistoryError {
                 if trouble.isNews(error) { reporter.report(.storeLost(error)) }
                 isUp()
                 await stop.sleep(for: trouble.delay(error, wasOpen: wasOpen))
@@ -159,7 +159,8 @@ private struct Trouble {
     mutating func delay(_ error: HistoryError, wasOpen: Bool) -> Duration {
         failures += 1
         let passesSoon = error.code == .storeBusy || error.waitsForChange && !wasOpen
-        let longest: Duration = passesSoon ? .seconds(1) : Self.longestDelay
+        // Room on a disk comes without a sign.
+        let longest: Duration = passesSoon ? .seconds(1) : error.isOfState ? .seconds(5) : Self.longestDelay
         return min(Backoff.delay(afterFailures: failures), longest)
     }
 }

@@ -50,9 +50,7 @@ struct FeedKeeper: Sendable {
                 return (consumer, context)
             }
         }
-        throw HistoryError(
-            .unknownContext, "Consumer \"\(feed.consumer)\" has no feed \"\(feed.context)\".",
-            hint: "A feed is a context of kind \"feed\" in the configuration.")
+        throw HistoryError.unknownContext(feed.context, "feed", of: feed.consumer)
     }
 
     func place(of feed: FeedID) throws -> FeedState {
@@ -100,12 +98,7 @@ struct FeedKeeper: Sendable {
     ///   was given.
     func acknowledge(_ token: HistoryToken, of feed: FeedID) throws -> HistoryToken {
         let place = try place(of: feed)
-        guard token.store == reader.storeID else {
-            throw HistoryError(
-                .tokenForeign,
-                "The token \(token) is another store's; this one's tokens begin with \"\(reader.storeID):\".",
-                hint: "The store was replaced: connect anew.")
-        }
+        guard token.store == reader.storeID else { throw HistoryError.foreign(token, to: reader.storeID) }
         // Where its consumer has yet to begin anew, the feed may have done so already.
         let last = max(try cursor(of: feed.consumer), place.position)
         guard token.number <= last else {

@@ -24,7 +24,12 @@ final class ReplicaSchemaCheck {
     private let queue: DatabaseQueue
     private let permission = Permission()
 
-    init() throws { queue = try DatabaseQueue() }
+    init() throws {
+        var configuration = Configuration()
+        // As on the replica's connection.
+        configuration.acceptsDoubleQuotedStringLiterals = true
+        queue = try DatabaseQueue(configuration: configuration)
+    }
 
     /// Ends the connection.
     func close() throws { try queue.close() }

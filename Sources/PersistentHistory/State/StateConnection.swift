@@ -2,12 +2,16 @@ internal import FoundationEssentials
 import GRDB
 
 /// The connection to a state database, which its stores share, and the served time.
+///
+/// It can be closed until it is needed again: a daemon with many stores has most of them without anything to save.
 final class StateConnection: Sendable {
     let path: String
     /// Whether the file was created now.
     let isNew: Bool
     let clock: HistoryClock
-    private let queue: DatabaseQueue
+    /// Nil while it is closed. Nobody else has the lock while it is used, so that it is not closed meanwhile.
+    private let queue: Locked<DatabaseQueue?>
+    private let file: FileID?
     /// How long the store was served before this was opened, and when that was.
     private let servedBefore: Duration
     private let openedAt: Duration
@@ -26,16 +30,8 @@ final class StateConnection: Sendable {
                 hint: "Move away what is there: its consumers then start over.")
         }
         do {
-            var configuration = Configuration()
-            configuration.busyMode = .timeout(5)
-            configuration.prepareDatabase { db in
-                try ConnectionHardening.apply(db, .isLeftAlone)
-                try db.execute(sql: "PRAGMA synchronous = NORMAL; PRAGMA cache_size = -128")
-            }
-            queue = try DatabaseQueue(
-                path: PlainFile.uri(path, mayMake: true), configuration: configuration)
+            let queue = try Self.open(path)
             servedBefore = try queue.writeWithoutTransaction { db in
-                try db.execute(sql: "PRAGMA journal_mode = WAL")
                 try StateSchema.migrate(db, path: path)
                 let served = try Int64.fetchOne(
                     db,
@@ -45,9 +41,22 @@ final class StateConnection: Sendable {
                 return .milliseconds(
                     min(max(served ?? 0, Self.servedRange.lowerBound), Self.servedRange.upperBound))
             }
+            self.queue = Locked(queue)
         } catch let error as DatabaseError {
-            throw Self.unusable(path, error)
+            throw HistoryError.state(path, error)
         }
+        file = FileID(of: path)
+    }
+
+    private static func open(_ path: String) throws -> DatabaseQueue {
+        var configuration = Configuration()
+        configuration.busyMode = .timeout(5)
+        configuration.prepareDatabase { db in
+            try ConnectionHardening.apply(db, .isLeftAlone)
+            try db.execute(
+                sql: "PRAGMA synchronous = NORMAL; PRAGMA cache_size = -128; PRAGMA journal_mode = WAL")
+        }
+        return try DatabaseQueue(path: PlainFile.uri(path, mayMake: true), configuration: configuration)
     }
 
     /// How long the store has been served in all, by a clock that nobody sets.
@@ -58,14 +67,32 @@ final class StateConnection: Sendable {
     /// - Throws: `HistoryError` with `.stateUnusable`, and what else the body throws.
     func access<T>(_ body: (Database) throws -> T) throws -> T {
         do {
-            return try queue.writeWithoutTransaction(body)
+            return try queue.withLock { queue in
+                let opened = try queue ?? reopen()
+                queue = opened
+                return try opened.writeWithoutTransaction(body)
+            }
         } catch let error as DatabaseError {
-            throw Self.unusable(path, error)
+            throw HistoryError.state(path, error)
         } catch let error as UnexpectedValue {
-            throw Self.damaged(path, error.message, error)
-        } catch let error as RowDecodingError {
-            throw Self.damaged(path, "a value has a type that it cannot have", error)
+            throw HistoryError.state(
+                path, DatabaseError(resultCode: .SQLITE_CORRUPT, message: error.message))
+        } catch is RowDecodingError {
+            throw HistoryError.state(
+                path, DatabaseError(resultCode: .SQLITE_CORRUPT, message: "a value has a wrong type"))
         }
+    }
+
+    /// Milliseconds that a store may have been served: thousands of years, far from where sums overflow.
+    static let servedRange: ClosedRange<Int64> = 0...(1 << 50)
+
+    private func reopen() throws -> DatabaseQueue {
+        guard FileID(of: path) == file else {
+            throw HistoryError(
+                .stateUnusable, "The state database \"\(path)\" was removed or replaced while it was in use.",
+                hint: "Put it back, or restart the daemon: without it consumers start over.")
+        }
+        return try Self.open(path)
     }
 
     /// Runs a body in a transaction.
@@ -78,26 +105,13 @@ final class StateConnection: Sendable {
         }
     }
 
-    func close() throws { try queue.end() }
-
-    /// Milliseconds that a store may have been served: thousands of years, far from where sums overflow.
-    static let servedRange: ClosedRange<Int64> = 0...(1 << 50)
-
-    private static func damaged(_ path: String, _ what: String, _ error: any Error) -> HistoryError {
-        HistoryError(
-            .stateUnusable, "The state database \"\(path)\" is damaged: \(what).",
-            hint: "Restore it from a backup, or move it away: its consumers then start over.", cause: error)
-    }
-
-    private static func unusable(_ path: String, _ error: DatabaseError) -> HistoryError {
-        let isDamaged = error.resultCode == .SQLITE_NOTADB || error.resultCode == .SQLITE_CORRUPT
-        return HistoryError(
-            .stateUnusable,
-            "The state database \"\(path)\" cannot be used: \(error.message ?? "SQLite result \(error.resultCode.rawValue)").",
-            hint: isDamaged
-                ? "Restore it from a backup, or move it away: its consumers then start over."
-                : "Check the state folder's permissions and space.",
-            cause: error)
+    /// Ends the connection; the next access opens another one.
+    func close() throws {
+        try queue.withLock { queue in
+            guard let opened = queue else { return }
+            queue = nil
+            try opened.end()
+        }
     }
 }
 

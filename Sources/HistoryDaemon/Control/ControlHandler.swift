@@ -6,7 +6,7 @@ import NIOHTTP1
 import PersistentHistory
 
 /// Does what is asked for on the control socket.
-struct Steward: Sendable {
+struct ControlHandler: Sendable {
     let engine: Engine
     let jobs: SerialJobs
     let startedAt: HistoryTimestamp
@@ -57,7 +57,7 @@ struct Steward: Sendable {
         case .reload: try await response.send(await reload())
         case .pause(let store): try await response.send(await pause(store, peer))
         case .resume(let store): try await response.send(await resume(store, peer))
-        case .run(let store): try await response.send(await run(store))
+        case .run(let store, let timeout): try await response.send(await run(store, timeout))
         case .wait(let request): try await response.send(await wait(request))
         case .follow(let request): try await follow(request, response)
         case .feed(let request): try await feed(request, peer, response)

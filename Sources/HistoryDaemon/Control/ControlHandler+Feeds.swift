@@ -4,7 +4,7 @@ import Logging
 import PersistentHistory
 
 /// Programs that are connected to feeds.
-extension Steward {
+extension ControlHandler {
     /// Sends a program what its feed has for it, until it goes.
     func feed(_ request: FeedRequest, _ peer: Peer, _ response: ControlResponse) async throws {
         let (store, feed) = try await feed(request)
