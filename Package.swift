@@ -128,7 +128,7 @@ let package = Package(
             swiftSettings: strict),
         .testTarget(
             name: "HistoryControlTests",
-            dependencies: ["HistoryControl", "HistoryFeed", "PersistentHistory", nio[0]],
+            dependencies: ["HistoryControl", "HistoryFeed", "PersistentHistory", "TestSupport", nio[0]],
             swiftSettings: strict),
         .testTarget(
             name: "HistoryDaemonTests",

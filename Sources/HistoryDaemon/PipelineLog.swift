@@ -113,6 +113,11 @@ struct PipelineLog: PipelineReporter {
             logger.warning(
                 "Context \"\(context)\" of \"\(consumer)\" was damaged; its file was moved to \"\(place)\", and it is made anew.",
                 metadata: fields(consumer, context: context))
+        case .replicaTableLeftOut(let consumer, let context, let table):
+            logger.report(
+                .replicaTableLeftOut,
+                "Context \"\(context)\" of \"\(consumer)\" goes without the table \"\(table.name)\": \(table.reason).",
+                metadata: fields(consumer, context: context))
         case .replicaIndexLeftOut(let consumer, let context, let index):
             logger.notice(
                 "Context \"\(context)\" of \"\(consumer)\" goes without the index \"\(index.name)\": \(index.reason).",

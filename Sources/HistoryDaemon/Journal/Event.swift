@@ -41,6 +41,8 @@ public enum Event: String, CaseIterable, Sendable {
     case contextRefilled = "4d356a5bd96c414285df75fc2a275263"
     /// A consumer's changes could not be merged into one of its contexts.
     case contextFailed = "c1deec0076fc42d9988ca104bcf56d56"
+    /// A replica goes without one of the store's tables.
+    case replicaTableLeftOut = "54b1ca9629f641b98d2d5c29e45621df"
     /// A context that had failed can be merged into again.
     case contextRecovered = "c8915af97bba4b31a873c15844980abd"
     /// A hook failed and is tried again.

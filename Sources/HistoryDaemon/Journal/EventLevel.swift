@@ -13,7 +13,7 @@ extension Event {
             .notice
         case .storeReplaced, .tokenExpired, .hookFailed, .hookTimedOut, .pluginDied,
             .consumerBlocksCleanup, .consumerPassedBy, .cleanFailed, .stateLost, .linesDropped,
-            .controlRefused:
+            .controlRefused, .replicaTableLeftOut:
             .warning
         case .configurationInvalid, .reloadRefused, .storeLost, .storeUnusable, .trackingFailed,
             .watchFailed, .contextFailed, .hookHeld, .deadLetterKept, .pluginFailing,

@@ -42,8 +42,10 @@ public enum PipelineEvent: Sendable {
     case replicaFilled(consumer: String, context: String, at: HistoryToken)
     /// A damaged replica was moved out of the way.
     case replicaMovedAside(consumer: String, context: String, to: String)
-    /// An index of the store that the replica can not have.
-    case replicaIndexLeftOut(consumer: String, context: String, ReplicaContext.LeftOutIndex)
+    /// A table of the store that the replica cannot have.
+    case replicaTableLeftOut(consumer: String, context: String, ReplicaContext.LeftOut)
+    /// An index of the store that the replica cannot have.
+    case replicaIndexLeftOut(consumer: String, context: String, ReplicaContext.LeftOut)
     /// A reader that stays in one transaction lets the replica's write-ahead log grow.
     case replicaLogGrows(consumer: String, context: String, bytes: Int64)
     /// A context could not be opened or written. It is tried again; `attempt` counts the failures in a row.

@@ -33,7 +33,7 @@ final class Replica {
         var isFilled = false
         /// Where a damaged file was moved.
         var movedAside: String?
-        var leftOut: [ReplicaContext.LeftOutIndex] = []
+        var leftOut: [ReplicaContext.LeftOut] = []
     }
 
     /// Opens the replica, and fills it from one snapshot of the store where it is new, was deleted,
@@ -128,7 +128,7 @@ final class Replica {
         var transactions = 0
         /// Whether the replica shows them already.
         var isShown = true
-        var leftOut: [ReplicaContext.LeftOutIndex] = []
+        var leftOut: [ReplicaContext.LeftOut] = []
     }
 
     /// Whether it shows all that it has taken in.

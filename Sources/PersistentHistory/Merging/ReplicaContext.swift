@@ -19,9 +19,14 @@ public struct ReplicaContext: Sendable, Hashable {
         ContextDescription(name: name, kind: "replica", path: path)
     }
 
-    /// An index of the store that the replica can not have.
-    public struct LeftOutIndex: Sendable, Equatable {
-        /// The index.
+    /// A table or an index of the store that a replica cannot have.
+    public struct LeftOut: Sendable, Equatable {
+        /// What is left out.
+        public enum Kind: String, Sendable { case table, index }
+
+        /// Whether it is a table or an index.
+        public let kind: Kind
+        /// The table's or the index's name.
         public let name: String
         /// Why the replica cannot have it.
         public let reason: String

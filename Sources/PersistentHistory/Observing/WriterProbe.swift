@@ -182,7 +182,7 @@ extension WriterProbe {
 
     /// nil where the file is not there.
     private static func open(_ path: String) throws(ObserverError) -> Int32? {
-        let descriptor = Glibc.open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY)
+        let descriptor = Glibc.open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW | O_NONBLOCK)
         if descriptor >= 0 { return descriptor }
         let number = errno
         if number == ENOENT { return nil }
