@@ -13,7 +13,7 @@ SYSCONFDIR ?= /etc
 # Where `install` takes the programs from.
 BINDIR  ?= .build/release
 
-PACKAGES  = libsqlite3-dev libsystemd-dev sqlite3 python3 python3-venv systemd-container
+PACKAGES  = libsqlite3-dev libsystemd-dev sqlite3 python3 python3-venv systemd-container acl
 EXTENSION = Sources/CSQLiteHistory/history.c
 # SwiftPM would link the extension against the Swift runtime, and it could not be loaded without one.
 build-extension = $(CC) -std=gnu11 -O2 -Wall -Wextra -Werror -fPIC -shared \

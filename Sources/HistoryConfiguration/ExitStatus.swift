@@ -32,7 +32,7 @@ public enum ExitStatus: Int32, Error, Sendable {
             .tokenAhead,
             .statementFailed:
             self = .badData
-        case .storeUnreadable: self = .noPermission
+        case .storeUnreadable, .wouldLockOut: self = .noPermission
         case .storeBusy: self = .temporary
         case .notTracked, .tokenExpired: self = .unavailable
         case .stateInUse: self = .temporary

@@ -59,7 +59,7 @@ struct DaemonStatus: Sendable, Equatable {
     mutating func note(_ event: PipelineEvent, store: String) -> Bool {
         let before = self
         switch event {
-        case .storeLost: lost.insert(store)
+        case .storeLost, .watchFailed: lost.insert(store)
         case .storeOpened:
             lost.remove(store)
             held = held.filter { $0.store != store }

@@ -14,7 +14,7 @@ extension Event {
             .consumerBlocksCleanup, .consumerPassedBy, .cleanFailed, .stateLost, .linesDropped,
             .controlRefused:
             .warning
-        case .configurationInvalid, .reloadRefused, .storeLost, .storeUnusable, .trackingFailed,
+        case .configurationInvalid, .reloadRefused, .storeLost, .storeUnusable, .wouldLockOut, .trackingFailed,
             .watchFailed, .contextFailed, .hookHeld, .deadLetterKept, .pluginUnstartable,
             .stateCorrupt, .stateInUse, .pipelineStuck, .controlUnavailable:
             .error

@@ -51,6 +51,6 @@ extension Engine {
         }
         let level = new.configuration.logLevel
         if level != loaded.configuration.logLevel { surroundings.level.level = level.loggerLevel }
-        return try await apply(new, HookRoster(manifests: new.plugins, added: roster.added))
+        return await apply(new, HookRoster(manifests: new.plugins, added: roster.added))
     }
 }

@@ -18,7 +18,7 @@ actor Engine {
     nonisolated let ledger = Ledger()
     nonisolated let pluginHost = ServiceHost()
     nonisolated let storeHost = ServiceHost()
-    nonisolated let observer: StoreObserver
+    nonisolated let observer = SharedObserver()
 
     private(set) var loaded: LoadedConfiguration
     private(set) var roster: HookRoster
@@ -34,19 +34,15 @@ actor Engine {
         let status: Locked<DaemonStatus>
     }
 
-    /// - Throws: `ObserverError`.
-    init(_ loaded: LoadedConfiguration, persisted: [PluginConfiguration], _ surroundings: Surroundings) throws {
+    init(_ loaded: LoadedConfiguration, persisted: [PluginConfiguration], _ surroundings: Surroundings) {
         self.loaded = loaded
         self.surroundings = surroundings
         roster = HookRoster(
             manifests: loaded.plugins, added: persisted.map { .init(plugin: $0, origin: .persisted) })
-        observer = try StoreObserver()
     }
 
     /// Begins everything; the hosts run it.
-    ///
-    /// - Throws: `ObserverError` where a store can not be watched.
-    func begin() async throws { _ = try await apply(loaded, roster) }
+    func begin() async { _ = await apply(loaded, roster) }
 
     /// Waits until stores are open and plugins' processes run, or have failed to.
     ///
@@ -76,9 +72,7 @@ actor Engine {
     }
 
     /// Puts a configuration and hooks in force.
-    ///
-    /// - Throws: `ObserverError` where a store can not be watched: then nothing has changed.
-    func apply(_ loaded: LoadedConfiguration, _ roster: HookRoster) async throws -> Difference {
+    func apply(_ loaded: LoadedConfiguration, _ roster: HookRoster) async -> Difference {
         var difference = Difference()
         var nextPlugins: [String: RunningPlugin] = [:]
         for plugin in roster.needed {
@@ -97,9 +91,7 @@ actor Engine {
         }
         difference.plugins.ended = plugins.keys.filter { nextPlugins[$0] == nil }.sorted()
 
-        // All that can fail comes before anything is changed.
         var kept: [String: RunningStore] = [:]
-        var signals: [String: StoreSignals] = [:]
         for store in loaded.configuration.stores {
             let old = stores.first { $0.name == store.name }
             if let old, old.configuration == store {
@@ -107,16 +99,14 @@ actor Engine {
                 difference.stores.unchanged.append(store.name)
                 continue
             }
-            signals[store.name] =
-                try store.poll.map { PollingObserver(every: $0).watch(store.path) }
-                ?? observer.watch(store.path)
             if old == nil {
                 difference.stores.begun.append(store.name)
             } else {
                 difference.stores.changed.append(store.name)
             }
         }
-        difference.stores.ended = stores.map(\.name).filter { kept[$0] == nil && signals[$0] == nil }
+        let configured = Set(loaded.configuration.stores.map(\.name))
+        difference.stores.ended = stores.map(\.name).filter { !configured.contains($0) }
 
         let endingPlugins = (difference.plugins.ended + difference.plugins.changed).compactMap { plugins[$0] }
         let endingStores = stores.filter { kept[$0.name] == nil }
@@ -136,9 +126,8 @@ actor Engine {
         }
         for store in endingStores where difference.stores.ended.contains(store.name) { store.control.end() }
         let controls = Dictionary(stores.map { ($0.name, $0.control) }) { first, _ in first }
-        stores = loaded.configuration.stores.compactMap { store in
-            if let old = kept[store.name] { return old }
-            return signals[store.name].map { start(store, $0, controls[store.name] ?? StoreControl()) }
+        stores = loaded.configuration.stores.map { store in
+            kept[store.name] ?? start(store, controls[store.name] ?? StoreControl())
         }
         plugins = nextPlugins
         self.loaded = loaded
@@ -161,9 +150,7 @@ actor Engine {
         await wait(atMost: Self.patience) { for control in passes { await control.quiet() } }
     }
 
-    private func start(_ configuration: StoreConfiguration, _ signals: StoreSignals, _ control: StoreControl)
-        -> RunningStore
-    {
+    private func start(_ configuration: StoreConfiguration, _ control: StoreControl) -> RunningStore {
         let served = ServedStore(configuration)
         let log = PipelineLog(
             store: configuration.name, logger: surroundings.logger, status: surroundings.status,
@@ -174,7 +161,15 @@ actor Engine {
         let runner = StoreRunner(
             served, hooks: registry, stateFolder: surroundings.stateFolder, reporter: reporter, stop: stop,
             control: control)
-        let guest = storeHost.start(StoreService(runner: runner, signals: signals, stop: stop, gate: up))
+        let path = configuration.path
+        let watch: @Sendable () throws -> StoreSignals =
+            if let interval = configuration.poll {
+                { PollingObserver(every: interval).watch(path) }
+            } else {
+                { [observer] in try observer.watch(path) }
+            }
+        let guest = storeHost.start(
+            StoreService(runner: runner, watch: watch, reporter: reporter, path: path, stop: stop, gate: up))
         return RunningStore(
             configuration: configuration, served: served, control: control, stop: stop, up: up, guest: guest)
     }

@@ -135,6 +135,7 @@ extension Ledger.State {
             problems[store] = nil
             movedTogether[store] = nil
         case .storeLost(let error): problems[store] = "\(error)"
+        case .watchFailed(let error): problems[store] = "\(error)"
         case .consumerStands(let consumer, let token), .cursorMoved(let consumer, let token):
             consumers[place(consumer), default: .init()].cursor = token
             consumers[place(consumer), default: .init()].failure = nil

@@ -3,6 +3,8 @@ public enum PipelineEvent: Sendable {
     case storeOpened(newest: HistoryToken)
     /// The store can not be read for now; it is tried again when something changes.
     case storeLost(HistoryError)
+    /// The store's files cannot be watched, and the store waits for that; it is tried again.
+    case watchFailed(ObserverError)
     case storeReplaced
     case trackingUpdated(Tracking.Outcome)
     /// Not all is tracked as configured; what is tracked goes on.

@@ -44,7 +44,7 @@ public struct StoreRunner: Sendable {
     private let hooks: HookRegistry
     private let stateFolder: String
     private let reporter: any PipelineReporter
-    private let stop: StopSignal
+    private var stop: StopSignal
     private let control: StoreControl
 
     public init(
@@ -66,13 +66,20 @@ public struct StoreRunner: Sendable {
     /// - Throws: `ObserverError` where the store can not be watched, `HistoryError` with `.stateUnusable`.
     public func run(watching signals: StoreSignals, isUp: @escaping @Sendable () -> Void = {}) async throws {
         let relay = SignalRelay()
-        try await withThrowingTaskGroup(of: Void.self) { group in
+        // Without signals there is nothing to wait for.
+        let end = StopSignal()
+        var runner = self
+        runner.stop = end
+        try await withThrowingTaskGroup(of: Void.self) { [runner] group in
             group.addTask {
-                // Without signals there is nothing to wait for.
-                defer { stop.request() }
+                await stop.wait()
+                end.request()
+            }
+            group.addTask {
+                defer { end.request() }
                 try await relay.run(signals)
             }
-            try await serve(relay, isUp)
+            try await runner.serve(relay, isUp)
             group.cancelAll()
             try await group.waitForAll()
         }
@@ -98,7 +105,12 @@ public struct StoreRunner: Sendable {
             } catch let error as HistoryError where error.code != .stateUnusable {
                 if trouble.isNews(error) { reporter.report(.storeLost(error)) }
                 isUp()
-                await stop.sleep(for: trouble.delay(error, wasOpen: wasOpen))
+                let delay = trouble.delay(error, wasOpen: wasOpen)
+                if error.isOfRights {
+                    await stop.sleepUntilRightsChange(of: store.path, atMost: delay)
+                } else {
+                    await stop.sleep(for: delay)
+                }
                 // What failed while it was open may have passed by now; damage does not.
                 if error.waitsForChange, !wasOpen || error.code == .storeCorrupt {
                     try await waitForSignal(signals)

@@ -18,7 +18,9 @@ enum StoreConnection {
     /// - Throws: `HistoryError`.
     static func open(_ path: String, _ mode: Mode, patience: Double = patience) throws -> DatabaseQueue {
         try requireFile(path)
-        return try HistoryError.translating(path) {
+        let sideFiles = SideFiles(of: path)
+        try sideFiles?.prepare(for: mode)
+        let queue = try HistoryError.translating(path) {
             var configuration = Configuration()
             configuration.readonly = mode == .read
             configuration.busyMode = patience > 0 ? .timeout(patience) : .immediateError
@@ -32,6 +34,14 @@ enum StoreConnection {
                 return queue
             }
         }
+        do {
+            try sideFiles?.check()
+        } catch {
+            // What failed first is what is told.
+            try? queue.end()
+            throw error
+        }
+        return queue
     }
 
     /// Opens an existing store for as long as a body runs.

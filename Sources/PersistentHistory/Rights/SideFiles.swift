@@ -1,0 +1,113 @@
+internal import Glibc
+
+/// Makes sure that SQLite makes no file beside a store that locks somebody out of it.
+struct SideFiles {
+    enum Kind: String, CaseIterable {
+        case wal = "-wal"
+        case shm = "-shm"
+        case journal = "-journal"
+    }
+
+    /// The store's file, without symbolic links: SQLite looks for the others beside it.
+    private let path: String
+    private let rule: SideFileRule
+
+    /// - Returns: Nil where there is no store that can be looked at: opening it says why.
+    init?(of path: String) {
+        guard let resolved = realpath(path, nil) else { return nil }
+        defer { free(resolved) }
+        let path = String(cString: resolved)
+        let folder = path.lastIndex(of: "/").map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
+        guard let store = FileRights(of: path), let home = SideFileRule.Folder(of: folder) else { return nil }
+        let process = SideFileRule.Process.current()
+        self.path = path
+        rule = SideFileRule(
+            store: store, folder: home, process: process,
+            ownerGroups: store.owner == process.user
+                ? process.groups : Accounts.groups(ofUser: store.owner, likely: store.group))
+    }
+
+    /// Prepares for a connection to be opened.
+    ///
+    /// - Throws: `HistoryError` with `.wouldLockOut`.
+    func prepare(for mode: StoreConnection.Mode) throws(HistoryError) {
+        let (wal, shm) = (decision(.wal), decision(.shm))
+        if wal != .open || shm != .open {
+            // A `-wal` beside a store that is not in WAL mode would put it into that mode.
+            if rights(.wal) != nil || StoreHeader.isInWALMode(path) == true {
+                try follow(wal, .wal)
+                try follow(shm, .shm)
+                return
+            }
+        }
+        // In the rollback modes only a writer makes a file, and it does so again for each transaction.
+        if mode == .write, StoreHeader.isInWALMode(path) == false {
+            try follow(rule.decision(for: nil, mayPrepare: false), .journal)
+        }
+    }
+
+    /// Looks again once a connection is open: another process may have removed a file that was prepared, just
+    /// before SQLite opened it.
+    ///
+    /// - Throws: `HistoryError` with `.wouldLockOut`.
+    func check() throws(HistoryError) {
+        for kind in [Kind.wal, .shm] where rights(kind) != nil { try follow(decision(kind), kind) }
+    }
+
+    // MARK: One file
+
+    /// O_PATH of Linux's fcntl.h, which glibc shows to GNU sources only.
+    private static let pathOnly: Int32 = 0o10_000_000
+
+    private func rights(_ kind: Kind) -> FileRights? { FileRights(of: path + kind.rawValue) }
+
+    private func decision(_ kind: Kind) -> SideFileRule.Decision { rule.decision(for: rights(kind)) }
+
+    private func follow(_ decision: SideFileRule.Decision, _ kind: Kind) throws(HistoryError) {
+        if case .wait(let obstacle) = decision { throw HistoryError(obstacle, path, kind) }
+        do throws(SystemError) {
+            switch decision {
+            case .open, .wait: return
+            case .make(let rights): try make(kind, rights)
+            case .mend(let rights): try mend(kind, rights)
+            }
+        } catch {
+            throw HistoryError(
+                .wouldLockOut,
+                "The file \"\(path)\(kind.rawValue)\" cannot be given the rights of its store: \(error).",
+                hint: SideFileRule.Remedy.giveBack.text(store: path, kind), cause: error)
+        }
+    }
+
+    /// Makes an empty file, which appears with its rights.
+    private func make(_ kind: Kind, _ rights: FileRights) throws(SystemError) {
+        let temporary = "\(path)\(kind.rawValue).\(String(UInt64.random(in: .min ... .max), radix: 36))"
+        let descriptor = open(temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
+        guard descriptor >= 0 else { throw SystemError(call: "open", number: errno) }
+        defer {
+            close(descriptor)
+            unlink(temporary)
+        }
+        try rights.give(to: descriptor)
+        // Where somebody else has made it meanwhile, `check` looks at that.
+        guard link(temporary, path + kind.rawValue) == 0 || errno == EEXIST else {
+            throw SystemError(call: "link", number: errno)
+        }
+    }
+
+    /// By a descriptor of O_PATH: closing any other would drop SQLite's locks on the `-shm`, and a path could
+    /// lead to another file by now.
+    private func mend(_ kind: Kind, _ rights: FileRights) throws(SystemError) {
+        let descriptor = open(path + kind.rawValue, Self.pathOnly | O_CLOEXEC | O_NOFOLLOW)
+        guard descriptor >= 0 else {
+            if errno == ENOENT { return }
+            throw SystemError(call: "open", number: errno)
+        }
+        defer { close(descriptor) }
+        var status = stat()
+        guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG, status.st_nlink == 1,
+            status.st_uid == geteuid()
+        else { throw SystemError(call: "chown", number: EPERM) }
+        try rights.give(to: descriptor)
+    }
+}
