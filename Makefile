@@ -123,7 +123,7 @@ install: ## Install what was built. DESTDIR=, PREFIX=, UNITDIR=, BINDIR= (where 
 	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin $(BINDIR)/historyd $(BINDIR)/historyctl
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/historyd $(BINDIR)/libhistory.so
 	install -D -m 755 -t $(DESTDIR)$(PREFIX)/lib/historyd/plugins config/plugins/*
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/historyd config/*.schema.json config/PLUGINS.md
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/historyd config/*.schema.json
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/historyd/examples systemd/examples/*.conf
 	$(foreach file,$(wildcard config/examples/*.json), \
 		$(call install-text,$(file),$(DESTDIR)$(PREFIX)/share/historyd/examples/$(notdir $(file))) &&) true

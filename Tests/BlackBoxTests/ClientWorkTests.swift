@@ -97,10 +97,11 @@ struct ClientWorkTests {
         }
     }
 
-    /// What the README shows of a sample is the sample.
-    @Test func theReadmeShowsTheSample() throws {
+    /// What the documentation shows of a sample is the sample.
+    @Test func theDocumentationShowsTheSample() throws {
         let sample = try Sources.text("config/sample/author.py")
         let start = try #require(sample.range(of: "class Author:")).lowerBound
-        #expect(try Sources.text("README.md").contains("```python\n\(sample[start...])```"))
+        let page = try Sources.text("Sources/PersistentHistory/PersistentHistory.docc/Authors.md")
+        #expect(page.contains("```python\n\(sample[start...])```"))
     }
 }

@@ -29,7 +29,8 @@ import TestSupport
 
     @Test func theManifestInTheDocumentationLoads() throws {
         let folder = try TemporaryFolder()
-        let text = try sample("PLUGINS.md")
+        let page = sources.appending(path: "Sources/PersistentHistory/PersistentHistory.docc/Plugins.md")
+        let text = try String(contentsOf: page, encoding: .utf8)
         let block = try #require(text.firstMatch(of: /(?s)```json\n(.*?)```/)?.1)
         try folder.write(
             "historyd.json",

@@ -17,7 +17,7 @@ import Testing
         try store.write("A", "INSERT INTO t VALUES (4, 4)")
         try await store.serve(store.served(["Fast", "Slow"]), [Listener().observer()])
         let state = try store.state()
-        try state.save(Cursor(number: 2, movedAt: .now), of: "Slow")
+        try state.cursors.save(Checkpoint(position: 2, movedAt: .now), of: "Slow")
         try state.close()
 
         let cleaning = ManualCleaning(store.served(["Fast", "Slow"]), stateFolder: store.folder.path)
@@ -59,7 +59,7 @@ import Testing
         try store.write("A", "INSERT INTO t VALUES (1, 1)", "INSERT INTO t VALUES (2, 2)")
         try await store.serve(store.served(["Main", "Gone"]))
         let state = try store.state()
-        try state.save(Cursor(number: 0, movedAt: .now), of: "Gone")
+        try state.cursors.save(Checkpoint(position: 0, movedAt: .now), of: "Gone")
         try state.close()
         let turns = { (consumers: [String]) in
             try await store.serve(
@@ -148,7 +148,7 @@ import Testing
         #expect(await !turns.cleanIfDue())
         #expect(try state.cleaning().at == nil)
         // It ends before all is deleted.
-        try state.save(Cursor(number: 2, movedAt: .now), of: "Main")
+        try state.cursors.save(Checkpoint(position: 2, movedAt: .now), of: "Main")
         let stop = StopSignal()
         stop.request()
         let ending = CleaningTurns(

@@ -33,7 +33,7 @@ import Testing
         }
         _ = try await fixture.runOnce([fixture.observer("p/broken", broken, attempts: 2, then: .skip)])
         #expect(broken.calls() == ["1", "1", "2"])
-        let letters = try fixture.state().deadLetters()
+        let letters = try fixture.state().deadLetters.all().map(\.letter)
         #expect(letters.map(\.reason) == ["never"])
         #expect(letters.map(\.attempts) == [2])
         #expect(letters.map(\.hook) == ["p/broken"])
@@ -188,7 +188,7 @@ private final class Fixture: Sendable {
         try StateDatabase(folder: folder.path, store: HistoryReader(path: path).storeID)
     }
 
-    func cursor() throws -> Int64? { try state().cursor(of: "Main")?.number }
+    func cursor() throws -> Int64? { try state().cursors.checkpoint(of: "Main")?.position }
 
     func replicaRows() throws -> [String] {
         try DatabaseQueue(path: folder.file("view.sqlite")).read { db in

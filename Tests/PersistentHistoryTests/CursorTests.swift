@@ -7,8 +7,8 @@ import Testing
 
 /// Cursors that are saved late, as those who come after a kill find them.
 @Suite(.timeLimit(.minutes(5))) struct CursorTests {
-    private static func place(_ number: Int64) -> PersistentHistory.Cursor {
-        PersistentHistory.Cursor(number: number, movedAt: HistoryTimestamp(milliseconds: number))
+    private static func place(_ number: Int64) -> Checkpoint {
+        Checkpoint(position: number, movedAt: HistoryTimestamp(milliseconds: number))
     }
 
     /// What a daemon finds that is started after a kill.
@@ -21,7 +21,7 @@ import Testing
         let resting = RestingConsumers(["Main"], at: Self.place(0))
         let state = try StateDatabase(
             folder: store.folder.path, store: reader.storeID, clock: store.clock.clock, resting: resting)
-        try state.save(Self.place(0), of: "Main")
+        try state.cursors.save(Self.place(0), of: "Main")
         resting.rest("Main", at: 0, until: ["t"], hooks: 0)
         for (number, hooks) in [(1, 0), (2, nil)] as [(Int64, Int?)] {
             try store.write("A", "INSERT INTO u VALUES (\(number), 0)")
@@ -42,12 +42,12 @@ import Testing
         let served = store.served(["Main"], feeds: ["Main": [FeedContext(name: "live")]])
         try store.write("Main", "INSERT INTO t VALUES (1, 1)", "INSERT INTO t VALUES (2, 2)")
         let (state, reader) = (try store.state(), try HistoryReader(path: store.path))
-        try state.save(Self.place(0), of: "Main")
+        try state.cursors.save(Self.place(0), of: "Main")
         let keeper = FeedKeeper(store: served, reader: reader, state: state, reporter: SilentReporter())
         try keeper.begin()
-        state.pass(Self.place(2), of: "Main")
+        state.cursors.saveLater(Self.place(2), of: "Main")
         try keeper.settle()
-        #expect(try keeper.place(of: FeedID(consumer: "Main", context: "live")).number == 2)
+        #expect(try keeper.place(of: FeedID(consumer: "Main", context: "live")).position == 2)
         #expect(try saved(store) == 2)
         try state.close()
         try reader.close()
@@ -58,14 +58,14 @@ import Testing
         let store = try GatekeeperStore()
         try store.write("A", "INSERT INTO t VALUES (1, 1)", "INSERT INTO t VALUES (2, 2)")
         let (state, reader) = (try store.state(), try HistoryReader(path: store.path))
-        try state.save(Self.place(2), of: "Main")
+        try state.cursors.save(Self.place(2), of: "Main")
         #expect(try CleaningPlan(store.served(["Main"]), reader: reader, state: state).number == 2)
         // The file as it is on the disk, without its write-ahead log.
         let left = store.folder.file("left.sqlite")
         try FileManager.default.copyItem(atPath: state.path, toPath: left)
         #expect(
             try GatekeeperStore.read(left) {
-                try Int64.fetchOne($0, sql: "SELECT number FROM cursor WHERE consumer = 'Main'")
+                try Int64.fetchOne($0, sql: "SELECT position FROM cursor WHERE consumer = 'Main'")
             } == 2)
         try state.close()
         try reader.close()
@@ -79,13 +79,13 @@ import Testing
         // The store's newest change lies far ahead.
         try store.write(nil, "UPDATE historyd_change SET id = 1000000000")
         let (state, reader) = (try store.state(), try HistoryReader(path: store.path))
-        try state.save(Self.place(0), of: "Main")
+        try state.cursors.save(Self.place(0), of: "Main")
         let isOver = Locked(false)
         async let consumer: Void = onThread {
             var number: Int64 = 0
             while !isOver.withLock({ $0 }) {
                 number += 1
-                state.pass(Self.place(number), of: "Main")
+                state.cursors.saveLater(Self.place(number), of: "Main")
             }
         }
         for _ in 1...100 {
@@ -106,16 +106,16 @@ import Testing
         try await withThrowingTaskGroup(of: Void.self) { group in
             for _ in 1...8 {
                 group.addTask {
-                    try await onThread { while !isOver.withLock({ $0 }) { try state.saveAll() } }
+                    try await onThread { while !isOver.withLock({ $0 }) { try state.cursors.flush() } }
                 }
             }
             group.addTask {
                 try await onThread {
                     defer { isOver.withLock { $0 = true } }
                     for number in 1...2000 as ClosedRange<Int64> {
-                        state.pass(Self.place(2 * number - 1), of: "Main")
-                        try state.save(Self.place(2 * number), of: "Main")
-                        guard try state.cursor(of: "Main")?.number == 2 * number else {
+                        state.cursors.saveLater(Self.place(2 * number - 1), of: "Main")
+                        try state.cursors.save(Self.place(2 * number), of: "Main")
+                        guard try state.cursors.checkpoint(of: "Main")?.position == 2 * number else {
                             throw Back(number: number)
                         }
                     }

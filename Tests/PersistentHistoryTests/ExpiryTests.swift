@@ -54,7 +54,7 @@ import Testing
         let deaf = Listener { line, _ in line.hasPrefix("expired") }
         try await store.serve(store.served(["Main"]), [deaf.observer(then: .skip)])
         #expect(deaf.all() == ["expired 1 > 2", "insert t 3"])
-        let letters = try store.state().deadLetters()
+        let letters = try store.state().deadLetters.all().map(\.letter)
         #expect(letters.count == 1)
         let id = try HistoryReader(path: store.path).storeID
         #expect(
@@ -69,7 +69,7 @@ import Testing
         let hooks = [broken.observer("p/skipped", then: .skip), broken.observer("p/held")]
         for starts in 1...3 {
             try await store.serveUntilHeld(store.served(["Main"]), hooks)
-            let letters = try store.state().deadLetters()
+            let letters = try store.state().deadLetters.all().map(\.letter)
             #expect(letters.map(\.hook) == ["p/skipped"])
             #expect(letters.map(\.attempts) == [starts])
         }

@@ -154,7 +154,7 @@ import Testing
         let events = EventLog { event in
             guard case .cursorMoved = event else { return }
             let number = try? GatekeeperStore.read(state) {
-                try Int64.fetchOne($0, sql: "SELECT number FROM cursor WHERE consumer = 'Main'")
+                try Int64.fetchOne($0, sql: "SELECT position FROM cursor WHERE consumer = 'Main'")
             }
             saved.withLock { $0.append(number) }
         }
@@ -183,8 +183,8 @@ import Testing
                 try keeper.settle()
                 let after = try keeper.place(of: feed)
                 // That it has left something undone for long stays so.
-                #expect(before.cursor.movedAt == after.cursor.movedAt)
-                return after.number
+                #expect(before.checkpoint.movedAt == after.checkpoint.movedAt)
+                return after.position
             }
         }
         // Not ahead of its consumer.

@@ -258,12 +258,12 @@ extension GatekeeperStore {
     func cursors() throws -> [String: Int64] {
         let state = try state()
         defer { try? state.close() }
-        return try state.cursors().mapValues(\.number)
+        return try state.cursors.all().mapValues(\.position)
     }
 
     func feed(_ feed: FeedID) throws -> Int64? {
         let state = try state()
         defer { try? state.close() }
-        return try state.feed(feed, store: HistoryReader(path: path).storeID)?.number
+        return try state.feeds.state(of: feed)?.position
     }
 }

@@ -152,7 +152,7 @@ final class GatekeeperStore: Sendable {
     func cursor(_ consumer: String) throws -> Int64? {
         let state = try state()
         defer { try? state.close() }
-        return try state.cursor(of: consumer)?.number
+        return try state.cursors.checkpoint(of: consumer)?.position
     }
 }
 

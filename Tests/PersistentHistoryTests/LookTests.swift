@@ -18,14 +18,19 @@ import Testing
         let store = try store(folder)
         try store.write { try $0.execute(sql: "INSERT INTO t VALUES (1)") }
         let reader = try HistoryReader(path: store.path)
-        let (number, mark) = try reader.end()
-        #expect(number == 1 && mark != nil)
-        #expect(try reader.look(after: number, mark: mark).batch.transactions.isEmpty)
+        let (number, fingerprint) = try reader.end()
+        #expect(number == 1 && fingerprint != nil)
+        #expect(try reader.look(after: number, fingerprint: fingerprint).batch.transactions.isEmpty)
         try store.write { try $0.execute(sql: "INSERT INTO t VALUES (2)") }
-        #expect(try reader.look(after: number, mark: mark).batch.transactions.map(\.token.number) == [2])
+        #expect(
+            try reader.look(after: number, fingerprint: fingerprint).batch.transactions.map(\.token.number) == [
+                2
+            ])
         // Nothing is known of it.
-        #expect(try reader.look(after: number, mark: nil).batch.end == 2)
-        let error = #expect(throws: HistoryError.self) { try reader.look(after: number, mark: "another") }
+        #expect(try reader.look(after: number, fingerprint: nil).batch.end == 2)
+        let error = #expect(throws: HistoryError.self) {
+            try reader.look(after: number, fingerprint: "another")
+        }
         #expect(error?.code == .tokenAhead)
         #expect(try reader.isReplaced("another", at: 1))
         #expect(try !reader.isReplaced("another", at: 7))
@@ -63,9 +68,9 @@ import Testing
         let folder = try TemporaryFolder()
         let store = try store(folder)
         let reader = try HistoryReader(path: store.path)
-        let before = try reader.look(after: 0, mark: nil).schemaVersion
+        let before = try reader.look(after: 0, fingerprint: nil).schemaVersion
         try store.write { try $0.execute(sql: "ALTER TABLE t ADD COLUMN a") }
-        #expect(try reader.look(after: 0, mark: nil).schemaVersion != before)
+        #expect(try reader.look(after: 0, fingerprint: nil).schemaVersion != before)
         try reader.close()
     }
 

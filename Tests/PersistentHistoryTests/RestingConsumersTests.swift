@@ -9,8 +9,8 @@ import Testing
         Entity(shape: Int64(number), name: "e\(number)", columns: [], key: .rowid, preserved: [])
     }
 
-    private static func place(_ number: Int64) -> Cursor {
-        Cursor(number: number, movedAt: HistoryTimestamp(milliseconds: 0), mark: "\(number)")
+    private static func place(_ number: Int64) -> Checkpoint {
+        Checkpoint(position: number, fingerprint: "\(number)", movedAt: HistoryTimestamp(milliseconds: 0))
     }
 
     private static func batch(_ number: Int64, _ entities: [Entity], isLast: Bool = true) -> HistoryBatch {
@@ -23,7 +23,7 @@ import Testing
         let transaction = HistoryTransaction(
             token: HistoryToken(store: StoreID(""), number: number), author: nil, context: nil, processID: nil,
             timestamp: HistoryTimestamp(milliseconds: 0), changes: changes)
-        return HistoryBatch(transactions: [transaction], end: number, isLast: isLast, mark: "\(number)")
+        return HistoryBatch(transactions: [transaction], end: number, isLast: isLast, fingerprint: "\(number)")
     }
 
     /// A consumer as the session and its runner treat it.
@@ -70,12 +70,12 @@ import Testing
                 guard rung.contains(consumers[who].name) || who == 0 else { continue }
                 rung.remove(consumers[who].name)
                 if let place = resting.wake(consumers[who].name) {
-                    #expect(place.number >= consumers[who].number, "\(seed)")
+                    #expect(place.position >= consumers[who].number, "\(seed)")
                     for commit in commits
-                    where commit.number > consumers[who].number && commit.number <= place.number {
+                    where commit.number > consumers[who].number && commit.number <= place.position {
                         #expect(commit.entities.isDisjoint(with: consumers[who].interest), "\(seed)")
                     }
-                    consumers[who].number = place.number
+                    consumers[who].number = place.position
                 }
                 consumers[who].hooks = hooks
                 consumers[who].interest = Set(
@@ -88,9 +88,9 @@ import Testing
                     consumers[who].name, at: consumers[who].number, until: consumers[who].interest,
                     hooks: consumers[who].hooks)
             }
-            for (consumer, cursor) in resting.cursors {
-                #expect(cursor.number >= consumers.first { $0.name == consumer }?.number ?? 0, "\(seed)")
-                #expect(cursor.mark == "\(cursor.number)", "\(seed)")
+            for (consumer, cursor) in resting.checkpoints {
+                #expect(cursor.position >= consumers.first { $0.name == consumer }?.number ?? 0, "\(seed)")
+                #expect(cursor.fingerprint == "\(cursor.position)", "\(seed)")
             }
         }
         // Some were in fact moved without being woken, and some had to go on.
@@ -98,7 +98,7 @@ import Testing
         #expect(consumers.allSatisfy { !$0.seen.isEmpty }, "\(seed)")
         // Who has been rung for nothing is at the end.
         for consumer in consumers where !rung.contains(consumer.name) {
-            let cursor = resting.cursors[consumer.name]?.number ?? consumer.number
+            let cursor = resting.checkpoints[consumer.name]?.position ?? consumer.number
             #expect(cursor == Int64(commits.count), "\(seed)")
         }
     }
@@ -113,9 +113,9 @@ import Testing
         #expect(resting.contains("a"))
         let outcome = resting.pass(Self.batch(2, [Self.entities[0]]), to: Self.place(2), hooks: 0)
         #expect(outcome.woken.isEmpty && outcome.moved == 1)
-        #expect(resting.cursors["a"]?.number == 2)
+        #expect(resting.checkpoints["a"]?.position == 2)
         // The hooks are others now.
         #expect(resting.pass(Self.batch(3, []), to: Self.place(3), hooks: 1).woken == ["a"])
-        #expect(resting.wake("a")?.number == 2)
+        #expect(resting.wake("a")?.position == 2)
     }
 }

@@ -2,13 +2,13 @@ import Foundation
 import PersistentHistory
 import Testing
 
-/// What README.md shows of the library compiles, runs, and is what stands here.
+/// What GettingStartedSwift.md shows of the library compiles, runs, and is what stands here.
 @Suite(.timeLimit(.minutes(5))) struct TrackerReadmeTests {
-    @Test func theReadmesExampleIsThis() throws {
+    @Test func thePagesExampleIsThis() throws {
         let source = try String(contentsOfFile: #filePath, encoding: .utf8)
-        let readme = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appending(
-            path: "../../README.md")
-        let text = try String(contentsOf: readme, encoding: .utf8)
+        let page = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appending(
+            path: "../../Sources/PersistentHistory/PersistentHistory.docc/GettingStartedSwift.md")
+        let text = try String(contentsOf: page, encoding: .utf8)
         let block = try #require(text.firstMatch(of: /(?s)```swift\nimport PersistentHistory\n(.*?)```/)?.1)
         #expect(words(source).contains(words(String(block))))
     }
@@ -21,7 +21,7 @@ import Testing
     @Test func itRuns() async throws {
         let files = try TrackedStore()
         let (path, viewPath, stateFolder) = (files.path, files.replica.path, files.stateFolder)
-        // README.md begins.
+        // GettingStartedSwift.md begins.
         let tracker = PersistentHistoryTracker(
             store: path,
             contexts: [ReplicaContext(name: "view", path: viewPath, entities: ["person"])],
@@ -47,7 +47,7 @@ import Testing
             try await tracker.cleanerBuilder().clean()
             group.cancelAll()
         }
-        // README.md ends.
+        // GettingStartedSwift.md ends.
         #expect(await !tracker.removeObserver(id: observer))
     }
 }

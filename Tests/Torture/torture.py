@@ -332,7 +332,7 @@ class Torture:
         states = [name for name in os.listdir(self.disk + '/state') if name.endswith('.sqlite')]
         if not states: return []
         connection = self.connect(f'{self.disk}/state/{states[0]}')
-        try: return [row[0] for row in connection.execute('SELECT number FROM cursor UNION ALL SELECT number FROM feed')]
+        try: return [row[0] for row in connection.execute('SELECT position FROM cursor UNION ALL SELECT position FROM feed')]
         except sqlite3.OperationalError: return []
         finally: connection.close()
 

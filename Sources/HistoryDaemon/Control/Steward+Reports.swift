@@ -52,7 +52,7 @@ extension Steward {
     ) -> ConsumerReport {
         let known = engine.ledger.consumer(.init(store: store.name, consumer: consumer.author))
         let saved = places?.cursors[consumer.author]
-        let behind = saved.flatMap { saved in places.map { max(0, $0.newest.number - saved.number) } }
+        let behind = saved.flatMap { saved in places.map { max(0, $0.newest.number - saved.position) } }
         let state: ConsumerReport.State =
             if isPaused {
                 .paused
@@ -64,7 +64,7 @@ extension Steward {
                 behind ?? 0 == 0 ? .level : .behind
             }
         let cursor = saved.flatMap { saved in
-            places.map { HistoryToken(store: $0.newest.store, number: saved.number) }
+            places.map { HistoryToken(store: $0.newest.store, number: saved.position) }
         }
         return ConsumerReport(
             store: store.name, consumer: consumer.author, state: state,
@@ -127,11 +127,11 @@ extension HookConfiguration {
 extension FeedReport {
     fileprivate init?(_ feed: FeedID, _ places: StoreControl.Places) {
         guard let standing = places.feeds.first(where: { $0.feed == feed }) else { return nil }
-        let place = standing.place
+        let (position, movedAt) = (standing.state.position, standing.state.checkpoint.movedAt)
         self.init(
             state: standing.isExpired ? .expired : standing.client == nil ? .disconnected : .connected,
             processID: standing.client,
-            cursor: HistoryToken(store: places.newest.store, number: place.number).description,
-            movedAt: place.cursor.movedAt.description, behind: max(0, places.newest.number - place.number))
+            cursor: HistoryToken(store: places.newest.store, number: position).description,
+            movedAt: movedAt.description, behind: max(0, places.newest.number - position))
     }
 }

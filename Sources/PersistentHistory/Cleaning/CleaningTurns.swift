@@ -73,7 +73,7 @@ struct CleaningTurns: Sendable {
             if outcome.deleted > 0 { reporter.report(.cleaned(outcome)) }
             // A stop may have left a part, for the next start.
             if stop.isRequested { return false }
-            try state.saveCleaning(at: store.clock.wall(), passes: 0)
+            try state.saveCleaning(at: store.clock.wall())
             return true
         } catch {
             report(error)

@@ -60,33 +60,33 @@ extension CleaningPlan {
     ///
     /// - Throws: `HistoryError`.
     init(_ store: ServedStore, reader: HistoryReader, state: StateDatabase, force: Bool = false) throws {
-        let cursors = try state.savedCursors()
+        let cursors = try state.cursors.saved()
         let newest = try reader.newestToken().number
-        func holder(_ consumer: String, _ context: String? = nil, at cursor: Cursor?) throws -> Holder {
-            guard let cursor else {
+        func holder(_ consumer: String, _ context: String? = nil, at checkpoint: Checkpoint?) throws -> Holder {
+            guard let checkpoint else {
                 return Holder(consumer: consumer, context: context, number: nil, standing: .zero)
             }
             let standing = Standstill.duration(
-                of: cursor, newest: newest, firstMissing: try reader.time(after: cursor.number),
+                of: checkpoint, newest: newest, firstMissing: try reader.time(after: checkpoint.position),
                 now: store.clock.wall(), served: state.served)
-            return Holder(consumer: consumer, context: context, number: cursor.number, standing: standing)
+            return Holder(consumer: consumer, context: context, number: checkpoint.position, standing: standing)
         }
         var holders = try store.mustHaveHad.map { try holder($0, at: cursors[$0]) }
         if store.consumers.contains(where: { !$0.feeds.isEmpty }) {
-            let places = try state.feeds(store: reader.storeID)
+            let places = try state.feeds.all()
             let oldest = try reader.oldestToken().number
             for consumer in store.consumers {
                 for feed in consumer.feeds {
                     let id = FeedID(consumer: consumer.author, context: feed.name)
-                    let place = places[id]?.cursor
+                    let place = places[id]?.checkpoint
                     // One that has lost history keeps none: it begins anew from the store as it is.
-                    if let place, place.number < oldest { continue }
+                    if let place, place.position < oldest { continue }
                     holders.append(try holder(consumer.author, feed.name, at: place))
                 }
             }
         }
         // What is deleted from the store because of these places must not outlive them.
-        try state.bringToDisk()
+        try state.syncToDisk()
         self.init(holders, newest: newest, maximumDuration: store.maximumDuration, force: force)
     }
 }

@@ -9,12 +9,12 @@ enum Standstill {
     ///   - firstMissing: When the first transaction that it has not had was made.
     ///   - served: How long the store has been served in all.
     static func duration(
-        of cursor: Cursor, newest: Int64, firstMissing: HistoryTimestamp?, now: HistoryTimestamp,
+        of checkpoint: Checkpoint, newest: Int64, firstMissing: HistoryTimestamp?, now: HistoryTimestamp,
         served: Duration
     ) -> Duration {
-        guard cursor.number < newest else { return .zero }
-        let bySession = max(.zero, served - cursor.movedAtServed)
-        let since = max(cursor.movedAt, firstMissing ?? cursor.movedAt)
+        guard checkpoint.position < newest else { return .zero }
+        let bySession = max(.zero, served - checkpoint.movedAtServed)
+        let since = max(checkpoint.movedAt, firstMissing ?? checkpoint.movedAt)
         // A time that is yet to come says nothing: the clock was set back.
         guard since <= now else { return bySession }
         return min(bySession, .milliseconds(now.milliseconds - since.milliseconds))

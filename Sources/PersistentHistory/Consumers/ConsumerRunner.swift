@@ -44,8 +44,8 @@ actor ConsumerRunner {
     ) throws {
         self.consumer = consumer
         self.cursor = cursor
-        interrupted = try state.fetched(of: consumer.author)
-        expiry = try state.expiry(of: consumer.author, store: storeID)
+        interrupted = try state.cursors.batchEnd(of: consumer.author)
+        expiry = try state.cursors.expiry(of: consumer.author, store: storeID)
         observed = cursor
         self.storeID = storeID
         self.fetcher = fetcher
@@ -67,7 +67,7 @@ actor ConsumerRunner {
     /// - Throws: `HistoryError`; with `.tokenAhead` where the store was restored from a backup and has
     ///   been written to since, so that its numbers mean something else.
     func prepare() async throws {
-        if try reader.isReplaced(state.cursor(of: consumer.author)?.mark, at: cursor) {
+        if try reader.isReplaced(state.cursors.checkpoint(of: consumer.author)?.fingerprint, at: cursor) {
             throw reader.ahead(cursor)
         }
         try await onPool { try await contexts.tend(cursor: cursor) }
@@ -98,8 +98,9 @@ actor ConsumerRunner {
     /// - Throws: `HistoryError` with `.stateUnusable`.
     func begin(_ expiry: Expiry) async throws {
         let place = expiry.after.number
-        try state.beginAnew(consumer.author, expiry, at: place, mark: try reader.mark(at: place, in: nil))
-        self.expiry = try state.expiry(of: consumer.author, store: storeID)
+        try state.startOver(
+            consumer.author, expiry, at: place, fingerprint: try reader.fingerprint(at: place, in: nil))
+        self.expiry = try state.cursors.expiry(of: consumer.author, store: storeID)
         toldOfExpiry = []
         cursor = place
         batch = nil
@@ -130,7 +131,7 @@ actor ConsumerRunner {
     /// - Throws: `HistoryError` for what can not be retried here: the store is lost, the token
     ///   expired, the state can not be saved.
     func pass() async throws -> Bool {
-        if let place = state.resting.wake(consumer.author) { goOn(from: place) }
+        if let place = state.cursors.resting.wake(consumer.author) { goOn(from: place) }
         let start = cursor
         while await passes.enter(stop) {
             // Of before the attempt: a wake-up that comes while it fails is meant for the next one.
@@ -165,12 +166,14 @@ actor ConsumerRunner {
             !plan.runs.isEmpty || unseen.count < relevant.count || !done.isEmpty
             || !relevant.isEmpty && isMerged
         guard isOfConcern else {
-            move(to: Cursor(number: batch.end, movedAt: state.clock.wall(), mark: batch.mark))
+            move(
+                to: Checkpoint(
+                    position: batch.end, fingerprint: batch.fingerprint, movedAt: state.clock.wall()))
             return batch.isLast ? try await settled(set) : .more
         }
         // Where a batch ends at the newest change, nothing but this tells where it ended.
         if batch.isLast, interrupted != batch.end, relevant.last?.author == nil || !set.mergers.isEmpty {
-            try state.saveFetched(batch.end, of: consumer.author)
+            try state.cursors.saveBatchEnd(batch.end, of: consumer.author)
             interrupted = batch.end
         }
 
@@ -210,12 +213,12 @@ actor ConsumerRunner {
         guard consumer.contexts.isEmpty, consumer.feeds.isEmpty, set.mergers.isEmpty else { return }
         let entities = set.observers.compactMap(\.entity)
         guard entities.count == set.observers.count else { return }
-        state.resting.rest(consumer.author, at: cursor, until: Set(entities), hooks: set.version)
+        state.cursors.resting.rest(consumer.author, at: cursor, until: Set(entities), hooks: set.version)
     }
 
     /// It has rested until here, and had nothing to do with what was committed meanwhile.
-    private func goOn(from place: Cursor) {
-        if place.number > cursor { move(to: place) }
+    private func goOn(from place: Checkpoint) {
+        if place.position > cursor { move(to: place) }
         wasLevel = true
     }
 
@@ -254,7 +257,7 @@ actor ConsumerRunner {
             }
             toldOfExpiry.insert(hook.name)
         }
-        try state.removeExpiry(of: consumer.author)
+        try state.cursors.removeExpiry(of: consumer.author)
         self.expiry = nil
         return .more
     }
@@ -286,7 +289,7 @@ actor ConsumerRunner {
         -> FailurePolicy.Decision
     {
         if wasLevel {
-            try state.saveStandstill(of: consumer.author)
+            try state.cursors.saveCaughtUpUntilNow(consumer.author)
             wasLevel = false
         }
         return failures.count(failure, of: hook, at: token)
@@ -325,7 +328,7 @@ actor ConsumerRunner {
                 }
             }
         }
-        let mark = try reader.mark(at: merge.end, in: batch)
+        let fingerprint = try reader.fingerprint(at: merge.end, in: batch)
         if !consumer.contexts.isEmpty {
             let merged = merge
             let delay = try await onPool {
@@ -335,19 +338,20 @@ actor ConsumerRunner {
         }
         if !consumer.feeds.isEmpty {
             let unmerged = merge.unmerged
-            if !unmerged.isEmpty { try state.saveUnmerged(unmerged, of: consumer.author) }
+            if !unmerged.isEmpty { try state.feeds.saveUnmerged(unmerged, of: consumer.author) }
         }
         pending = nil
-        try state.save(
-            Cursor(number: merge.end, movedAt: state.clock.wall(), mark: mark), of: consumer.author)
+        try state.cursors.save(
+            Checkpoint(position: merge.end, fingerprint: fingerprint, movedAt: state.clock.wall()),
+            of: consumer.author)
         moved(to: merge.end)
         return .more
     }
 
     /// Past what is of no concern.
-    private func move(to cursor: Cursor) {
-        state.pass(cursor, of: consumer.author)
-        moved(to: cursor.number)
+    private func move(to checkpoint: Checkpoint) {
+        state.cursors.saveLater(checkpoint, of: consumer.author)
+        moved(to: checkpoint.position)
     }
 
     private func moved(to number: Int64) {

@@ -77,7 +77,7 @@ actor ContextKeeper {
     /// - Throws: `HistoryError`.
     func resync(_ name: String, cursor: Int64) throws -> HistoryToken? {
         guard let replica = replicas.first(where: { $0.context.name == name }) else { return nil }
-        try state.refillReplica(name, of: consumer.author)
+        try state.replicas.refill(name, of: consumer.author)
         replica.close()
         ready.remove(name)
         troubles[name] = nil
@@ -109,17 +109,17 @@ actor ContextKeeper {
         let isReady = ready.contains(context.name)
         let known =
             isReady
-            ? (isKnown: true, isToBeFilled: false)
-            : try state.replica(context.name, of: consumer.author, at: context.path)
-        // It may be ahead of its consumer, whose place then tells nothing of a store that was restored.
-        let filling = isReady ? nil : try state.filling(context.name, of: consumer.author)
-        let isReplaced = try filling.map { try reader.isReplaced($0.mark, at: $0.number) } ?? false
-        if known.isToBeFilled || isReplaced { try replica.resync() }
-        let preparation = try replica.prepare(isKnown: known.isKnown, snapshots)
+            ? ReplicaStore.Known(isHere: true)
+            : try state.replicas.known(context.name, of: consumer.author, at: context.path)
+        // It may be ahead of its consumer, whose checkpoint then does not show that the store was restored.
+        let isReplaced =
+            try known.filling.map { try reader.isReplaced($0.fingerprint, at: $0.position) } ?? false
+        if known.needsFilling || isReplaced { try replica.resync() }
+        let preparation = try replica.prepare(isKnown: known.isHere, snapshots)
         tell(context, preparation)
         if isReady, !preparation.isFilled { return }
         if !replica.isLevel { overtaken.insert(context.name) }
-        if preparation.isFilled || !known.isKnown {
+        if preparation.isFilled || !known.isHere {
             try note(context, preparation)
         }
         do {
@@ -136,11 +136,14 @@ actor ContextKeeper {
     }
 
     private func note(_ context: ReplicaContext, _ preparation: Replica.Preparation) throws {
-        let number = preparation.number
-        let mark = preparation.isFilled ? try reader.mark(at: number, in: nil) : nil
-        try state.noteReplica(
-            context.name, of: consumer.author, at: context.path,
-            filling: preparation.isFilled ? ReplicaFilling(number: number, mark: mark) : nil)
+        var filling: Checkpoint?
+        if preparation.isFilled {
+            let position = preparation.number
+            filling = Checkpoint(
+                position: position, fingerprint: try reader.fingerprint(at: position, in: nil),
+                movedAt: state.clock.wall())
+        }
+        try state.replicas.save(context.name, of: consumer.author, at: context.path, filling: filling)
     }
 
     private func catchUp(_ replica: Replica, from start: Int64, to cursor: Int64) throws {

@@ -56,7 +56,7 @@ struct HookFailures {
     mutating func giveUp(
         _ hook: Hook, _ failure: HookFailure, _ header: HookCallHeader, _ call: JSONBytes
     ) throws {
-        try state.keep(
+        try state.deadLetters.keep(
             DeadLetter(
                 consumer: consumer, hook: hook.name, delivery: header.delivery, reason: failure.message,
                 attempts: failing?.attempts ?? 1, call: String(decoding: call.bytes, as: UTF8.self),

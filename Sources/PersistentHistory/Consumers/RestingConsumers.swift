@@ -6,7 +6,7 @@
 final class RestingConsumers: Sendable {
     fileprivate struct State {
         /// The end of the history at the last look: where everybody is who rests.
-        var place: Cursor
+        var place: Checkpoint
         /// Of the hooks, when they were last asked for.
         var hooks: Int?
         /// Who rests, and for which entities each is woken.
@@ -15,18 +15,18 @@ final class RestingConsumers: Sendable {
         /// Who is woken by everything.
         var awake: Set<String>
         /// Where those were, who were woken and have not gone on yet.
-        var woken: [String: Cursor] = [:]
+        var woken: [String: Checkpoint] = [:]
     }
 
     private let state: Locked<State>
 
     /// - Parameter place: The end of the history.
-    init(_ consumers: [String], at place: Cursor) {
+    init(_ consumers: [String], at place: Checkpoint) {
         state = Locked(State(place: place, awake: Set(consumers)))
     }
 
     /// Where those are who rest, or have been woken and not gone on yet.
-    var cursors: [String: Cursor] {
+    var checkpoints: [String: Checkpoint] {
         state.withLock { state in
             state.woken.merging(state.resting.mapValues { _ in state.place }) { $1 }
         }
@@ -36,8 +36,8 @@ final class RestingConsumers: Sendable {
     func contains(_ consumer: String) -> Bool { state.withLock { $0.resting[consumer] != nil } }
 
     /// The end of the history at the last look, where that is after a place.
-    func place(ifAfter number: Int64) -> Int64? {
-        state.withLock { $0.place.number > number ? $0.place.number : nil }
+    func position(ifAfter position: Int64) -> Int64? {
+        state.withLock { $0.place.position > position ? $0.place.position : nil }
     }
 
     /// Lets a consumer rest, unless there has been a commit that it has not seen.
@@ -47,7 +47,7 @@ final class RestingConsumers: Sendable {
     ///   - hooks: The version of the hooks that the entities are of.
     func rest(_ consumer: String, at number: Int64, until entities: Set<String>, hooks: Int) {
         state.withLock { state in
-            guard number == state.place.number, state.hooks == nil || state.hooks == hooks else { return }
+            guard number == state.place.position, state.hooks == nil || state.hooks == hooks else { return }
             state.hooks = hooks
             state.awake.remove(consumer)
             state.resting[consumer] = entities
@@ -58,7 +58,7 @@ final class RestingConsumers: Sendable {
     /// A consumer goes on by itself.
     ///
     /// - Returns: Where it is, if it has rested.
-    func wake(_ consumer: String) -> Cursor? {
+    func wake(_ consumer: String) -> Checkpoint? {
         state.withLock { state in
             state.wake(consumer)
             return state.woken.removeValue(forKey: consumer)
@@ -71,7 +71,7 @@ final class RestingConsumers: Sendable {
     ///   - place: The end of the batch.
     ///   - hooks: The version of the hooks; nil where nobody is to be moved.
     /// - Returns: Who has to go on, and how many were moved past it where they rest.
-    func pass(_ batch: HistoryBatch, to place: Cursor, hooks: Int?) -> (woken: Set<String>, moved: Int) {
+    func pass(_ batch: HistoryBatch, to place: Checkpoint, hooks: Int?) -> (woken: Set<String>, moved: Int) {
         state.withLock { state in
             if hooks == nil || state.hooks != hooks || !batch.isLast {
                 for consumer in Array(state.resting.keys) { state.wake(consumer) }

@@ -5,7 +5,7 @@ extension StoreControl {
     public struct Places: Sendable {
         public let oldest: HistoryToken
         public let newest: HistoryToken
-        public let cursors: [String: Cursor]
+        public let cursors: [String: Checkpoint]
         public let feeds: [FeedStanding]
     }
 

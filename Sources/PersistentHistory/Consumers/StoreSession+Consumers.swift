@@ -76,7 +76,7 @@ extension StoreSession {
         try await retrying(consumer, runner) {
             try await runner.prepare()
             if try await runner.pass() { try cleaning.countPass() }
-            try state.saveAll()
+            try state.cursors.flush()
             while let delay = await runner.retryDelay, !ending.isRequested {
                 if let trouble = await runner.lastingTrouble { throw trouble }
                 await ending.sleep(for: delay)

@@ -2,7 +2,8 @@
 extension StoreSession {
     func places(_ clients: [FeedID: Int32]) throws -> StoreControl.Places {
         StoreControl.Places(
-            oldest: try reader.oldestToken(), newest: try reader.newestToken(), cursors: try state.cursors(),
+            oldest: try reader.oldestToken(), newest: try reader.newestToken(),
+            cursors: try state.cursors.all(),
             feeds: try feedStandings(clients))
     }
 
@@ -43,9 +44,9 @@ extension StoreSession {
 
     // MARK: Dead letters
 
-    func deadLetters() throws -> [NumberedDeadLetter] { try state.numberedDeadLetters() }
-    func dropDeadLetter(_ number: Int64) throws -> Bool { try state.dropDeadLetter(number) }
+    func deadLetters() throws -> [NumberedDeadLetter] { try state.deadLetters.all() }
+    func dropDeadLetter(_ number: Int64) throws -> Bool { try state.deadLetters.drop(number) }
     func noteFailure(of number: Int64, _ reason: String) throws {
-        try state.noteFailure(of: number, reason)
+        try state.deadLetters.countFailure(of: number, reason)
     }
 }

@@ -51,7 +51,7 @@ final class StoreSession: Sendable {
         fetcher = try SharedFetcher(reader, after: end)
         let resting = RestingConsumers(
             store.consumers.map(\.author),
-            at: Cursor(number: end.number, movedAt: store.clock.wall(), mark: end.mark))
+            at: Checkpoint(position: end.number, fingerprint: end.fingerprint, movedAt: store.clock.wall()))
         state = try StateDatabase(
             folder: stateFolder, store: reader.storeID, clock: store.clock, resting: resting)
         cleaning = CleaningTurns(store, reader: reader, state: state, reporter: reporter, stop: ending)
@@ -118,9 +118,9 @@ final class StoreSession: Sendable {
     private static func cursor(
         of consumer: Consumer, _ state: StateDatabase, _ reader: HistoryReader, _ reporter: any PipelineReporter
     ) throws -> Int64 {
-        if let cursor = try state.cursor(of: consumer.author) { return cursor.number }
+        if let checkpoint = try state.cursors.checkpoint(of: consumer.author) { return checkpoint.position }
         let oldest = try reader.oldestToken()
-        try state.beginAnew(
+        try state.startOver(
             consumer.author, oldest.number > 0 ? Expiry(reason: .late, lost: nil, after: oldest) : nil,
             at: oldest.number)
         reporter.report(.consumerBegan(consumer: consumer.author, at: oldest))
@@ -178,7 +178,9 @@ final class StoreSession: Sendable {
             group.addTask { try await self.saveCursors() }
             group.addTask {
                 defer {
-                    for bell in [self.cleaning.bell, self.state.hasUnsaved] + self.bells.values { bell.end() }
+                    for bell in [self.cleaning.bell, self.state.cursors.hasUnsaved] + self.bells.values {
+                        bell.end()
+                    }
                     self.ending.request()
                 }
                 try await self.listen(signals)
@@ -198,9 +200,9 @@ final class StoreSession: Sendable {
 
     /// Cursors that moved past what is of no concern are saved together, a second after the first of them.
     private func saveCursors() async throws {
-        for await _ in state.hasUnsaved {
+        for await _ in state.cursors.hasUnsaved {
             await ending.sleep(for: .seconds(1))
-            try state.saveAll()
+            try state.cursors.flush()
         }
     }
 
@@ -244,17 +246,18 @@ final class StoreSession: Sendable {
 
     /// Wakes those whom it may concern, and moves the others past it.
     private func tellConsumers(of look: HistoryReader.Look) async throws {
-        let place = Cursor(
-            number: look.end, movedAt: store.clock.wall(), movedAtServed: state.served, mark: look.mark)
+        let place = Checkpoint(
+            position: look.end, fingerprint: look.fingerprint, movedAt: store.clock.wall(),
+            movedAtServed: state.served)
         let version = control.passes.isHeld ? nil : await hooks.version
-        let (woken, moved) = state.resting.pass(look.batch, to: place, hooks: version)
+        let (woken, moved) = state.cursors.resting.pass(look.batch, to: place, hooks: version)
         for consumer in woken { bells[consumer]?.ring() }
         guard moved > 0 else { return }
-        state.hasUnsaved.ring()
+        state.cursors.hasUnsaved.ring()
         try cleaning.countPass()
         reporter.report(
             .cursorsMoved(
-                MovedConsumers(resting: state.resting, count: moved),
+                MovedConsumers(resting: state.cursors.resting, count: moved),
                 to: HistoryToken(store: reader.storeID, number: look.end)))
     }
 

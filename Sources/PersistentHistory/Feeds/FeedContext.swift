@@ -36,10 +36,10 @@ public struct FeedID: Sendable, Hashable, CustomStringConvertible {
 }
 
 /// How far a feed's program has acknowledged.
-public struct FeedPlace: Sendable, Equatable {
-    public let cursor: Cursor
-    /// What it has lost, until it acknowledges that it has begun anew.
+public struct FeedState: Sendable, Equatable {
+    public let checkpoint: Checkpoint
+    /// What it has lost, until it acknowledges that it starts over.
     public let expiry: Expiry?
 
-    public var number: Int64 { cursor.number }
+    public var position: Int64 { checkpoint.position }
 }

@@ -15,17 +15,17 @@ struct FeedKeeper: Sendable {
     /// - Throws: `HistoryError`.
     func begin() throws {
         for consumer in store.consumers {
-            for context in try state.keepOnly(feeds: consumer.feeds.map(\.name), of: consumer.author) {
+            for context in try state.feeds.keepOnly(consumer.feeds.map(\.name), of: consumer.author) {
                 reporter.report(.feedForgotten(consumer: consumer.author, context: context))
             }
             if consumer.feeds.isEmpty { continue }
-            try state.forgetUnmerged(of: consumer.author, after: try cursor(of: consumer.author))
+            try state.feeds.forgetUnmerged(of: consumer.author, after: try cursor(of: consumer.author))
             for context in consumer.feeds {
                 let feed = FeedID(consumer: consumer.author, context: context.name)
-                guard try state.feed(feed, store: reader.storeID) == nil else { continue }
+                guard try state.feeds.state(of: feed) == nil else { continue }
                 let isLate = try reader.oldestToken().number > 0
                 let number = isLate ? try newStart(of: consumer.author) : 0
-                try state.beginFeed(feed, at: number, isLate ? .late : nil)
+                try state.feeds.begin(feed, at: number, isLate ? .late : nil)
                 reporter.report(
                     .feedBegan(
                         consumer: consumer.author, context: context.name,
@@ -35,7 +35,9 @@ struct FeedKeeper: Sendable {
     }
 
     /// Where a consumer, its hooks and its merge are done: nothing after it is for its feeds yet.
-    func cursor(of consumer: String) throws -> Int64 { try state.cursor(of: consumer)?.number ?? 0 }
+    func cursor(of consumer: String) throws -> Int64 {
+        try state.cursors.checkpoint(of: consumer)?.position ?? 0
+    }
 
     /// Who has lost history reads the store as it is, and goes on here.
     private func newStart(of consumer: String) throws -> Int64 {
@@ -53,20 +55,20 @@ struct FeedKeeper: Sendable {
             hint: "A feed is a context of kind \"feed\" in the configuration.")
     }
 
-    func place(of feed: FeedID) throws -> FeedPlace {
+    func place(of feed: FeedID) throws -> FeedState {
         _ = try context(of: feed)
-        guard let place = try state.feed(feed, store: reader.storeID) else {
+        guard let place = try state.feeds.state(of: feed) else {
             throw HistoryError(.stateUnusable, "The feed \"\(feed)\" has no place in \"\(state.path)\".")
         }
         return place
     }
 
     /// Whether history was deleted that a feed has not had.
-    func hasExpired(_ place: FeedPlace) throws -> Bool { place.number < (try reader.oldestToken().number) }
+    func hasExpired(_ place: FeedState) throws -> Bool { place.position < (try reader.oldestToken().number) }
 
     /// Lets a feed that has lost history begin anew.
-    func expire(_ feed: FeedID) throws -> FeedPlace {
-        try state.expireFeed(feed, .expired, at: try newStart(of: feed.consumer))
+    func expire(_ feed: FeedID) throws -> FeedState {
+        try state.feeds.expire(feed, .expired, at: try newStart(of: feed.consumer))
         let place = try place(of: feed)
         if let expiry = place.expiry {
             reporter.report(.feedExpired(consumer: feed.consumer, context: feed.context, expiry))
@@ -88,16 +90,16 @@ struct FeedKeeper: Sendable {
                 hint: "The store was replaced: connect anew.")
         }
         // Where its consumer has yet to begin anew, the feed may have done so already.
-        let last = max(try cursor(of: feed.consumer), place.number)
+        let last = max(try cursor(of: feed.consumer), place.position)
         guard token.number <= last else {
             throw HistoryError(
                 .tokenAhead,
                 "The token \(token) is newer than \(HistoryToken(store: reader.storeID, number: last)), which is all that the feed \"\(feed)\" can have been given.",
                 hint: "Acknowledge what came by the feed.")
         }
-        try state.acknowledge(feed, through: token.number)
-        let moved = HistoryToken(store: reader.storeID, number: max(token.number, place.number))
-        if moved.number > place.number || place.expiry != nil {
+        try state.feeds.acknowledge(feed, through: token.number)
+        let moved = HistoryToken(store: reader.storeID, number: max(token.number, place.position))
+        if moved.number > place.position || place.expiry != nil {
             reporter.report(.feedMoved(consumer: feed.consumer, context: feed.context, to: moved))
         }
         return moved
@@ -117,7 +119,7 @@ struct FeedKeeper: Sendable {
         _ batch: [HistoryTransaction], to context: FeedContext, of consumer: Consumer, after number: Int64,
         through last: Int64
     ) throws -> [HistoryTransaction] {
-        let unmerged = try state.unmerged(of: consumer.author, after: number, through: last)
+        let unmerged = try state.feeds.unmerged(of: consumer.author, after: number, through: last)
         return batch.filter { transaction in
             consumer.rule.delivers(transaction.author, to: consumer.author) && context.wants(transaction)
                 && !unmerged.contains { $0.contains(transaction.token.number) }
@@ -150,20 +152,20 @@ struct FeedKeeper: Sendable {
     /// - Throws: `HistoryError`.
     func settle() throws {
         // Not ahead of their consumers after a crash either.
-        let saved = try state.savedCursors()
+        let saved = try state.cursors.saved()
         for consumer in store.consumers {
             for context in consumer.feeds {
-                try settle(context, consumer, through: saved[consumer.author]?.number ?? 0)
+                try settle(context, consumer, through: saved[consumer.author]?.position ?? 0)
             }
         }
     }
 
     private func settle(_ context: FeedContext, _ consumer: Consumer, through last: Int64) throws {
         let feed = FeedID(consumer: consumer.author, context: context.name)
-        guard let place = try state.feed(feed, store: reader.storeID), place.expiry == nil,
+        guard let place = try state.feeds.state(of: feed), place.expiry == nil,
             try !hasExpired(place)
         else { return }
-        var number = place.number
+        var number = place.position
         // Mostly the first that it has not had is for it.
         var size = 100
         while number < last {
@@ -180,6 +182,6 @@ struct FeedKeeper: Sendable {
             number = end
             size = HistoryReader.batchSize
         }
-        if number > place.number { try state.moveFeed(feed, from: place.number, to: number) }
+        if number > place.position { try state.feeds.skip(feed, from: place.position, to: number) }
     }
 }

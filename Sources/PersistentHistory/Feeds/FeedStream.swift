@@ -84,12 +84,12 @@ struct FeedStream {
         if place.expiry != nil, place.expiry != told { return .lines(begin(place, store)) }
         told = place.expiry
         window.size = context.window
-        window.acknowledge(through: place.number)
+        window.acknowledge(through: place.position)
         entities = context.entities
         if partial != nil { return .lines(lines()) }
         // The program may skip what it was not given yet.
-        end = max(end, place.number)
-        while let next = portion.first, next.token.number <= place.number { portion.removeFirst() }
+        end = max(end, place.position)
+        while let next = portion.first, next.token.number <= place.position { portion.removeFirst() }
         guard window.hasRoom else { return .rest }
         if !portion.isEmpty { return .lines(lines()) }
         do {
@@ -104,10 +104,10 @@ struct FeedStream {
         }
     }
 
-    private mutating func begin(_ place: FeedPlace, _ store: StoreID) -> [UInt8] {
+    private mutating func begin(_ place: FeedState, _ store: StoreID) -> [UInt8] {
         self.store = store
         told = place.expiry
-        end = place.number
+        end = place.position
         portion = []
         partial = nil
         window = FeedWindow(size: 1)
@@ -115,7 +115,7 @@ struct FeedStream {
         if let expiry = place.expiry {
             FeedLine.expired(expiry, to: &json)
         } else {
-            FeedLine.begins(after: HistoryToken(store: store, number: place.number), to: &json)
+            FeedLine.begins(after: HistoryToken(store: store, number: place.position), to: &json)
         }
         return json.bytes
     }

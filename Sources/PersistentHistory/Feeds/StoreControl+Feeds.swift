@@ -1,7 +1,7 @@
 /// How a feed is.
 public struct FeedStanding: Sendable, Equatable {
     public let feed: FeedID
-    public let place: FeedPlace
+    public let state: FeedState
     /// History was deleted that it has not had: its program is told when it connects.
     public let isExpired: Bool
     /// The process that is connected.
@@ -61,14 +61,14 @@ extension StoreControl {
 extension StoreSession {
     func feedStandings(_ clients: [FeedID: Int32]) throws -> [FeedStanding] {
         guard store.consumers.contains(where: { !$0.feeds.isEmpty }) else { return [] }
-        let places = try state.feeds(store: reader.storeID)
+        let states = try state.feeds.all()
         let oldest = try reader.oldestToken().number
         return store.consumers.flatMap { consumer in
             consumer.feeds.compactMap { context in
                 let feed = FeedID(consumer: consumer.author, context: context.name)
-                return places[feed].map { place in
+                return states[feed].map { state in
                     FeedStanding(
-                        feed: feed, place: place, isExpired: place.expiry != nil || place.number < oldest,
+                        feed: feed, state: state, isExpired: state.expiry != nil || state.position < oldest,
                         client: clients[feed])
                 }
             }

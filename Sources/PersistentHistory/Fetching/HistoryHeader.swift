@@ -8,12 +8,12 @@ struct HistoryHeader: Sendable, Equatable {
     let floor: Int64
     /// The newest change, 0 where there never was one.
     let newest: Int64
-    /// Of the change that was asked about; see `HistoryBatch.mark`. Nil where it has been deleted.
-    let mark: String?
+    /// Of the change that was asked about; see `HistoryBatch.fingerprint`. Nil where it has been deleted.
+    let fingerprint: String?
 
     /// One statement, and no row that is copied: each look begins with it.
-    init(_ db: Database, markAt number: Int64 = -1) throws {
-        (storeID, floor, newest, mark) = try db.firstRow(
+    init(_ db: Database, fingerprintAt number: Int64 = -1) throws {
+        (storeID, floor, newest, fingerprint) = try db.firstRow(
             """
             SELECT (SELECT value FROM historyd_store WHERE key = 'id'),
                 (SELECT value FROM historyd_store WHERE key = 'floor'), (SELECT max(id) FROM historyd_change),

@@ -10,7 +10,7 @@ public struct HistoryBatch: Sendable {
     public let isLast: Bool
     /// Who made the change at the end, when: what tells it from a change of the same number in a
     /// store that was restored and went on from there. Nil where nothing was read.
-    let mark: String?
+    let fingerprint: String?
 }
 
 /// Reads a store's history after a token: exactly, in bounded memory, without disturbing writers.
@@ -89,68 +89,69 @@ public final class HistoryReader: Sendable {
         }
     }
 
-    /// Whether another change stands at a place than the one whose mark is given: a backup was
+    /// Whether another change stands at a place than the one whose fingerprint is given: a backup was
     /// restored. A change that was deleted tells nothing.
     ///
     /// - Throws: `HistoryError`.
-    func isReplaced(_ mark: String?, at number: Int64) throws -> Bool {
-        try read { db in try HistoryHeader(db, markAt: number).isReplaced(mark) }
+    func isReplaced(_ fingerprint: String?, at number: Int64) throws -> Bool {
+        try read { db in try HistoryHeader(db, fingerprintAt: number).isReplaced(fingerprint) }
     }
 
     /// What tells a place in a batch that was read from one of its number in a store that was restored; see
-    /// `HistoryBatch.mark`.
+    /// `HistoryBatch.fingerprint`.
     ///
     /// - Throws: `HistoryError`; with `.tokenAhead` where the store was restored since.
-    func mark(at number: Int64, in batch: HistoryBatch?) throws -> String? {
-        if let batch, batch.end == number { return batch.mark }
+    func fingerprint(at number: Int64, in batch: HistoryBatch?) throws -> String? {
+        if let batch, batch.end == number { return batch.fingerprint }
         return try read { db in
-            if let batch, try HistoryHeader(db, markAt: batch.end).isReplaced(batch.mark) {
+            if let batch, try HistoryHeader(db, fingerprintAt: batch.end).isReplaced(batch.fingerprint) {
                 throw ahead(batch.end)
             }
-            return try HistoryHeader(db, markAt: number).mark
+            return try HistoryHeader(db, fingerprintAt: number).fingerprint
         }
     }
 
     /// What a look at the store finds.
     struct Look: Sendable {
         let batch: HistoryBatch
-        /// Where the history ended, with its mark: beyond a batch that is not the last.
+        /// Where the history ended, with its fingerprint: beyond a batch that is not the last.
         let end: Int64
-        let mark: String?
+        let fingerprint: String?
         /// Another one after each change of the schema (https://www.sqlite.org/pragma.html#pragma_schema_version).
         let schemaVersion: Int64
     }
 
     /// Reads what came after a place, and all that it takes to know that it really follows it, in one transaction.
     ///
-    /// - Parameter mark: Of the place, where it is known; see `HistoryBatch.mark`.
+    /// - Parameter fingerprint: Of the place, where it is known; see `HistoryBatch.fingerprint`.
     /// - Returns: A batch of nothing, and not the last, where the history after the place was deleted meanwhile:
     ///   whoever has not had it finds out by himself.
     /// - Throws: `HistoryError`; with `.tokenAhead` where another change stands there.
-    func look(after number: Int64, mark: String?) throws -> Look {
+    func look(after number: Int64, fingerprint: String?) throws -> Look {
         try read { db in
-            let header = try HistoryHeader(db, markAt: number)
-            if header.isReplaced(mark) { throw ahead(number) }
+            let header = try HistoryHeader(db, fingerprintAt: number)
+            if header.isReplaced(fingerprint) { throw ahead(number) }
             let newest = max(header.newest, header.floor)
             let isDeleted = header.storeID == storeID && number < header.floor
             let batch =
                 isDeleted
-                ? HistoryBatch(transactions: [], end: newest, isLast: false, mark: nil)
+                ? HistoryBatch(transactions: [], end: newest, isLast: false, fingerprint: nil)
                 : try batch(db, header, after: number)
-            let mark = batch.isLast ? batch.mark : try HistoryHeader(db, markAt: newest).mark
+            let fingerprint =
+                batch.isLast ? batch.fingerprint : try HistoryHeader(db, fingerprintAt: newest).fingerprint
             return Look(
-                batch: batch, end: batch.isLast ? batch.end : newest, mark: mark,
+                batch: batch, end: batch.isLast ? batch.end : newest, fingerprint: fingerprint,
                 schemaVersion: try Self.schemaVersion(db))
         }
     }
 
-    /// The newest place, and its mark.
+    /// The newest place, and its fingerprint.
     ///
     /// - Throws: `HistoryError`.
-    func end() throws -> (number: Int64, mark: String?) {
+    func end() throws -> (number: Int64, fingerprint: String?) {
         try read { db in
             let newest = try HistoryHeader(db).newest
-            return (newest, try HistoryHeader(db, markAt: newest).mark)
+            return (newest, try HistoryHeader(db, fingerprintAt: newest).fingerprint)
         }
     }
 
@@ -199,7 +200,7 @@ public final class HistoryReader: Sendable {
         try Self.check(number, header, isPlace: isPlace)
         // As mostly when a look comes too early, or once more to be sure.
         if header.newest <= number {
-            return HistoryBatch(transactions: [], end: number, isLast: last == .max, mark: nil)
+            return HistoryBatch(transactions: [], end: number, isLast: last == .max, fingerprint: nil)
         }
         return try rows(db, filter).batch(after: number, through: last, limit: limit)
     }
@@ -209,8 +210,8 @@ public final class HistoryReader: Sendable {
     ///
     /// - Throws: `HistoryError`; with `.tokenAhead` where it is not what was read before.
     func batch(_ db: Database, after number: Int64, beginningAs batch: HistoryBatch) throws -> HistoryBatch {
-        let header = try HistoryHeader(db, markAt: batch.end)
-        if header.isReplaced(batch.mark) { throw ahead(batch.end) }
+        let header = try HistoryHeader(db, fingerprintAt: batch.end)
+        if header.isReplaced(batch.fingerprint) { throw ahead(batch.end) }
         if header.newest == batch.end { return batch }
         // As a whole: an undeclared writer's changes of one millisecond are one transaction, wherever the first
         // reading came in between, and a repetition must not find them otherwise.

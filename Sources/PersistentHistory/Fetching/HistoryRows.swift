@@ -38,13 +38,15 @@ struct HistoryRows {
                 // A batch ends between transactions.
                 if count >= limit {
                     if let last = assembler.finish() { transactions.append(last) }
-                    return HistoryBatch(transactions: transactions, end: end, isLast: false, mark: run.mark)
+                    return HistoryBatch(
+                        transactions: transactions, end: end, isLast: false, fingerprint: run.fingerprint)
                 }
                 run.begin(rows)
                 if let finished = assembler.begin(run.origin, at: id) { transactions.append(finished) }
             } else if run.isUndeclared, assembler.runLength >= limit {
                 if let part = assembler.begin(run.origin, at: id) { transactions.append(part) }
-                return HistoryBatch(transactions: transactions, end: end, isLast: false, mark: run.mark)
+                return HistoryBatch(
+                    transactions: transactions, end: end, isLast: false, fingerprint: run.fingerprint)
             }
             assembler.count(id)
             end = id
@@ -57,7 +59,8 @@ struct HistoryRows {
             }
         }
         if let last = assembler.finish() { transactions.append(last) }
-        return HistoryBatch(transactions: transactions, end: end, isLast: last == .max, mark: run.mark)
+        return HistoryBatch(
+            transactions: transactions, end: end, isLast: last == .max, fingerprint: run.fingerprint)
     }
 }
 
@@ -69,8 +72,8 @@ private struct OriginRun {
     private(set) var isUndeclared = false
     private(set) var origin = Origin.undeclared(milliseconds: 0)
 
-    /// See `HistoryBatch.mark`. Nil also for a row that is void.
-    var mark: String? {
+    /// See `HistoryBatch.fingerprint`. Nil also for a row that is void.
+    var fingerprint: String? {
         guard isBegun else { return nil }
         if !isUndeclared { return String(decoding: text, as: UTF8.self) }
         return milliseconds > 0 ? String(milliseconds) : nil

@@ -3,17 +3,17 @@
 actor SharedFetcher {
     private let reader: HistoryReader
     private var newest: Int64
-    /// What tells the newest change from another of its number: see `HistoryBatch.mark`.
-    private var mark: String?
+    /// What tells the newest change from another of its number: see `HistoryBatch.fingerprint`.
+    private var fingerprint: String?
     /// At the last look.
     private(set) var schemaVersion: Int64
     private var shared: (after: Int64, batch: HistoryBatch)?
 
     /// - Parameter end: Everything up to here has been seen; nil for the end of the history.
     /// - Throws: `HistoryError`.
-    init(_ reader: HistoryReader, after end: (number: Int64, mark: String?)? = nil) throws {
+    init(_ reader: HistoryReader, after end: (number: Int64, fingerprint: String?)? = nil) throws {
         self.reader = reader
-        (newest, mark) = try end ?? reader.end()
+        (newest, fingerprint) = try end ?? reader.end()
         schemaVersion = try reader.schemaVersion()
     }
 
@@ -26,12 +26,12 @@ actor SharedFetcher {
     /// - Throws: `HistoryError`; with `.tokenAhead` where what was seen before is no longer there: a
     ///   backup was copied into the open file.
     func look() throws -> HistoryReader.Look? {
-        let look = try reader.look(after: newest, mark: mark)
+        let look = try reader.look(after: newest, fingerprint: fingerprint)
         schemaVersion = look.schemaVersion
         let isNews = look.end > newest
         shared = isNews && !look.batch.transactions.isEmpty ? (newest, look.batch) : nil
         guard isNews else { return nil }
-        (newest, mark) = (look.end, look.mark)
+        (newest, fingerprint) = (look.end, look.fingerprint)
         return look
     }
 

@@ -71,7 +71,7 @@ extension HistoryReader {
 }
 
 extension HistoryHeader {
-    /// Whether the change that was asked about is another one than that of a mark: a backup was restored.
+    /// Whether the change that was asked about is another one than that of a fingerprint: a backup was restored.
     /// One that was deleted tells nothing.
-    func isReplaced(_ known: String?) -> Bool { known != nil && mark != nil && mark != known }
+    func isReplaced(_ known: String?) -> Bool { known != nil && fingerprint != nil && fingerprint != known }
 }

@@ -28,10 +28,10 @@ public actor ManualCleaner {
         let newest = try reader.newestToken().number
         try reader.close()
         let state = try StateDatabase(folder: stateFolder, store: reader.storeID)
-        let cursors = try state.cursors()
+        let cursors = try state.cursors.all()
         try state.close()
         let holders = consumers.map {
-            CleaningPlan.Holder(consumer: $0, number: cursors[$0]?.number, standing: .zero)
+            CleaningPlan.Holder(consumer: $0, number: cursors[$0]?.position, standing: .zero)
         }
         return CleaningPlan(holders, newest: newest, maximumDuration: nil).number
     }

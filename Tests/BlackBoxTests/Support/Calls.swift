@@ -140,7 +140,7 @@ extension Workbench {
     func waitForCursor(at number: Int, _ daemon: DaemonUnderTest) async throws {
         let state = path("state/\(try await id()).sqlite")
         try await eventually("the cursor at \(number)", state: { daemon.log.joined(separator: "\n") }) {
-            try await self.sql("SELECT number FROM cursor", of: state) == "\(number)\n"
+            try await self.sql("SELECT position FROM cursor", of: state) == "\(number)\n"
         }
     }
 

@@ -25,11 +25,17 @@ public struct DeadLetter: Sendable, Equatable {
     }
 }
 
-/// Dead letters, and their numbers for whoever looks through them.
-extension StateDatabase {
-    /// Keeps a call; once, also where it is made and given up again after a new start.
-    public func keep(_ letter: DeadLetter) throws {
-        try access { db in
+/// The dead letters of a store's consumers, with the numbers that they are known by.
+struct DeadLetterStore: Sendable {
+    private let connection: StateConnection
+
+    init(_ connection: StateConnection) { self.connection = connection }
+
+    /// Keeps a call; once, even if it is made and given up again after a restart.
+    ///
+    /// - Throws: `HistoryError` with `.stateUnusable`, as everything here.
+    func keep(_ letter: DeadLetter) throws {
+        try connection.access { db in
             try db.execute(
                 sql: """
                     UPDATE dead_letter SET reason = ?, attempts = attempts + ?, kept_at = ?
@@ -40,8 +46,10 @@ extension StateDatabase {
                 ])
             if db.changesCount > 0 { return }
             try db.execute(
-                sql:
-                    "INSERT INTO dead_letter (consumer, hook, delivery, reason, attempts, call, kept_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
+                sql: """
+                    INSERT INTO dead_letter (consumer, hook, delivery, reason, attempts, call, kept_at)
+                    VALUES (?, ?, ?, ?, ?, ?, ?)
+                    """,
                 arguments: [
                     letter.consumer, letter.hook, letter.delivery, letter.reason, letter.attempts, letter.call,
                     letter.keptAt.milliseconds,
@@ -49,36 +57,30 @@ extension StateDatabase {
         }
     }
 
-    public func deadLetters() throws -> [DeadLetter] {
-        try access { db in
+    func all() throws -> [NumberedDeadLetter] {
+        try connection.access { db in
             try Row.fetchAll(db, sql: "SELECT * FROM dead_letter ORDER BY id").map { row in
-                DeadLetter(
-                    consumer: row["consumer"], hook: row["hook"], delivery: row["delivery"],
-                    reason: row["reason"],
-                    attempts: row["attempts"], call: row["call"],
-                    keptAt: HistoryTimestamp(milliseconds: row["kept_at"]))
+                NumberedDeadLetter(
+                    number: row["id"],
+                    letter: DeadLetter(
+                        consumer: row["consumer"], hook: row["hook"], delivery: row["delivery"],
+                        reason: row["reason"], attempts: row["attempts"], call: row["call"],
+                        keptAt: HistoryTimestamp(milliseconds: row["kept_at"])))
             }
         }
     }
 
-    func numberedDeadLetters() throws -> [NumberedDeadLetter] {
-        let numbers = try access { db in
-            try Int64.fetchAll(db, sql: "SELECT id FROM dead_letter ORDER BY id")
-        }
-        return zip(numbers, try deadLetters()).map { NumberedDeadLetter(number: $0, letter: $1) }
-    }
-
     /// - Returns: False where there is none of that number.
-    func dropDeadLetter(_ number: Int64) throws -> Bool {
-        try access { db in
+    func drop(_ number: Int64) throws -> Bool {
+        try connection.access { db in
             try db.execute(sql: "DELETE FROM dead_letter WHERE id = ?", arguments: [number])
             return db.changesCount > 0
         }
     }
 
-    /// Notes another failed attempt.
-    func noteFailure(of number: Int64, _ reason: String) throws {
-        try access { db in
+    /// Counts another failed attempt.
+    func countFailure(of number: Int64, _ reason: String) throws {
+        try connection.access { db in
             try db.execute(
                 sql: "UPDATE dead_letter SET attempts = attempts + 1, reason = ? WHERE id = ?",
                 arguments: [reason, number])

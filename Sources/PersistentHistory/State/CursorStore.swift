@@ -1,0 +1,187 @@
+import GRDB
+
+/// The checkpoints of a store's consumers: saved at once, or later together with others.
+final class CursorStore: Sendable {
+    private let connection: StateConnection
+    /// Moved, and not saved yet.
+    private let unsaved = Locked<[String: Checkpoint]>([:])
+    /// Consumers that move together.
+    let resting: RestingConsumers
+    /// The position of those at the last `flush`.
+    private let restingSaved = Locked<Int64>(0)
+    /// Rings when there begins to be something unsaved.
+    let hasUnsaved = Bell()
+
+    init(_ connection: StateConnection, resting: RestingConsumers) {
+        self.connection = connection
+        self.resting = resting
+    }
+
+    // MARK: Reading
+
+    /// - Throws: `HistoryError` with `.stateUnusable`, as everything here.
+    func checkpoint(of consumer: String) throws -> Checkpoint? { try all()[consumer] }
+
+    /// All checkpoints, by consumer, including those that are not saved yet.
+    func all() throws -> [String: Checkpoint] {
+        try connection.access { db in
+            try saved(db).merging(unsaved.withLock { $0 }) { $1 }
+                .merging(resting.checkpoints) { $1.position > $0.position ? $1 : $0 }
+        }
+    }
+
+    /// Saves what is not saved yet, and returns all checkpoints, by consumer, as they are after a crash: no history
+    /// after them may be deleted.
+    func saved() throws -> [String: Checkpoint] {
+        try flush()
+        return try connection.access(saved)
+    }
+
+    private func saved(_ db: Database) throws -> [String: Checkpoint] {
+        let rows = try Row.fetchAll(
+            try db.cachedStatement(
+                sql: "SELECT consumer, position, fingerprint, moved_at, served FROM cursor"))
+        return Dictionary(uniqueKeysWithValues: rows.map { ($0["consumer"] as String, Checkpoint($0)) })
+    }
+
+    // MARK: Saving
+
+    func save(_ checkpoint: Checkpoint, of consumer: String) throws {
+        try connection.access { db in
+            unsaved.withLock { $0[consumer] = nil }
+            try save(checkpoint, of: consumer, db)
+        }
+    }
+
+    /// Moves a consumer past what needs no work. It is saved with others later: after a crash, finding again that
+    /// nothing needs work is cheaper than a write for each commit.
+    func saveLater(_ checkpoint: Checkpoint, of consumer: String) {
+        let checkpoint = Checkpoint(
+            position: checkpoint.position, fingerprint: checkpoint.fingerprint, movedAt: checkpoint.movedAt,
+            movedAtServed: connection.served)
+        let isFirst = unsaved.withLock { unsaved in
+            defer { unsaved[consumer] = checkpoint }
+            return unsaved.isEmpty
+        }
+        if isFirst { hasUnsaved.ring() }
+    }
+
+    /// Saves what is not saved yet.
+    func flush() throws {
+        // They are taken while nobody else uses the database: what is saved at once meanwhile comes after them.
+        try connection.access { db in
+            var checkpoints = unsaved.withLock { unsaved in
+                defer { unsaved = [:] }
+                return unsaved
+            }
+            // Including those that were woken and have not gone on yet.
+            if let position = resting.position(ifAfter: restingSaved.withLock { $0 }) {
+                checkpoints.merge(resting.checkpoints) { $1 }
+                restingSaved.withLock { $0 = position }
+            }
+            guard !checkpoints.isEmpty else { return }
+            try db.inTransaction {
+                for (consumer, checkpoint) in checkpoints { try save(checkpoint, of: consumer, db) }
+                return .commit
+            }
+        }
+    }
+
+    private func save(_ checkpoint: Checkpoint, of consumer: String, _ db: Database) throws {
+        try db.cachedStatement(
+            sql: """
+                INSERT INTO cursor (consumer, position, fingerprint, moved_at, served) VALUES (?, ?, ?, ?, ?)
+                ON CONFLICT DO UPDATE SET position = excluded.position, fingerprint = excluded.fingerprint,
+                moved_at = excluded.moved_at, served = excluded.served
+                """
+        ).execute(
+            arguments: [
+                consumer, checkpoint.position, checkpoint.fingerprint, checkpoint.movedAt.milliseconds,
+                connection.served.milliseconds,
+            ])
+    }
+
+    /// A consumer was caught up until now, and cannot go on.
+    func saveCaughtUpUntilNow(_ consumer: String) throws {
+        try connection.access { db in
+            try db.execute(
+                sql: "UPDATE cursor SET served = ? WHERE consumer = ?",
+                arguments: [connection.served.milliseconds, consumer])
+        }
+    }
+
+    // MARK: The batch in progress
+
+    /// Where a consumer's last batch ended, which it may not have finished.
+    func batchEnd(of consumer: String) throws -> Int64 {
+        try connection.access { db in
+            try Int64.fetchOne(
+                db, sql: "SELECT batch_end FROM cursor WHERE consumer = ?", arguments: [consumer])
+                ?? 0
+        }
+    }
+
+    func saveBatchEnd(_ position: Int64, of consumer: String) throws {
+        try connection.access { db in
+            try db.cachedStatement(sql: "UPDATE cursor SET batch_end = ? WHERE consumer = ?")
+                .execute(arguments: [position, consumer])
+        }
+    }
+
+    // MARK: Lost history
+
+    /// The lost history that a consumer's hooks have yet to be told of.
+    func expiry(of consumer: String, store: StoreID) throws -> Expiry? {
+        try connection.access { db in
+            let row = try Row.fetchOne(
+                db, sql: "SELECT expiry, lost, begins_after FROM cursor WHERE consumer = ?",
+                arguments: [consumer])
+            return row.flatMap { Expiry($0, after: $0["begins_after"] ?? 0, store) }
+        }
+    }
+
+    /// All of a consumer's hooks have been told.
+    func removeExpiry(of consumer: String) throws {
+        try connection.access { db in
+            try db.execute(
+                sql: "UPDATE cursor SET expiry = NULL, lost = NULL, begins_after = NULL WHERE consumer = ?",
+                arguments: [consumer])
+        }
+    }
+
+    /// See `StateDatabase.startOver`.
+    func startOver(_ consumer: String, _ expiry: Expiry?, at checkpoint: Checkpoint, _ db: Database) throws {
+        unsaved.withLock { $0[consumer] = nil }
+        try save(checkpoint, of: consumer, db)
+        try db.execute(sql: "UPDATE cursor SET batch_end = 0 WHERE consumer = ?", arguments: [consumer])
+        guard let expiry else { return }
+        // An earlier loss that its hooks have not been told of yet becomes part of this one.
+        try db.execute(
+            sql: """
+                UPDATE cursor SET lost = CASE WHEN expiry IS NULL THEN ? ELSE lost END, expiry = ?, begins_after = ?
+                WHERE consumer = ?
+                """,
+            arguments: [expiry.lost?.number, expiry.reason.rawValue, expiry.after.number, consumer])
+    }
+}
+
+extension Checkpoint {
+    /// - Parameter row: With the columns of the table `cursor`; a fingerprint may be missing.
+    init(_ row: Row) {
+        self.init(
+            position: row["position"], fingerprint: row.hasColumn("fingerprint") ? row["fingerprint"] : nil,
+            movedAt: HistoryTimestamp(milliseconds: row["moved_at"]),
+            movedAtServed: .milliseconds(row["served"] as Int64))
+    }
+}
+
+extension Expiry {
+    /// - Parameter row: With the columns `expiry` and `lost`.
+    init?(_ row: Row, after position: Int64, _ store: StoreID) {
+        guard let reason = row["expiry"] as String? else { return nil }
+        self.init(
+            reason: Reason(rawValue: reason) ?? .expired,
+            lost: (row["lost"] as Int64?).map { HistoryToken(store: store, number: $0) },
+            after: HistoryToken(store: store, number: position))
+    }
+}

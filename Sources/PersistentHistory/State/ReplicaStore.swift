@@ -1,0 +1,72 @@
+import GRDB
+
+/// What the state knows of replicas: where each is, and where in the history it was filled. How far one is
+/// otherwise is in its own file, so that rows and position are written in one transaction.
+struct ReplicaStore: Sendable {
+    private let connection: StateConnection
+
+    init(_ connection: StateConnection) { self.connection = connection }
+
+    struct Known: Equatable {
+        /// Whether a replica of the context has been at this path before.
+        var isHere = false
+        /// Whether it must be filled again.
+        var needsFilling = false
+        /// Where it was filled last, which may be far ahead of its consumer.
+        var filling: Checkpoint?
+    }
+
+    /// - Throws: `HistoryError` with `.stateUnusable`, as everything here.
+    func known(_ context: String, of consumer: String, at path: String) throws -> Known {
+        try connection.access { db in
+            let row = try Row.fetchOne(
+                db, sql: "SELECT * FROM replica WHERE consumer = ? AND context = ?",
+                arguments: [consumer, context])
+            guard let row else { return Known() }
+            let isHere = row["path"] == path
+            let filling = (row["position"] as Int64?).map {
+                Checkpoint(
+                    position: $0, fingerprint: row["fingerprint"],
+                    movedAt: HistoryTimestamp(milliseconds: row["moved_at"] ?? 0))
+            }
+            return Known(isHere: isHere, needsFilling: isHere && row["refill"], filling: filling)
+        }
+    }
+
+    /// A replica is at a path and need not be filled.
+    ///
+    /// - Parameter filling: Where it was filled, if it was filled now.
+    func save(_ context: String, of consumer: String, at path: String, filling: Checkpoint?) throws {
+        try connection.transaction { db in
+            try db.execute(
+                sql: """
+                    INSERT INTO replica (consumer, context, path, refill) VALUES (?, ?, ?, 0)
+                    ON CONFLICT DO UPDATE SET path = excluded.path, refill = 0
+                    """,
+                arguments: [consumer, context, path])
+            guard let filling else { return }
+            try db.execute(
+                sql: """
+                    UPDATE replica SET position = ?, fingerprint = ?, moved_at = ?
+                    WHERE consumer = ? AND context = ?
+                    """,
+                arguments: [
+                    filling.position, filling.fingerprint, filling.movedAt.milliseconds, consumer, context,
+                ])
+        }
+    }
+
+    /// A replica must be filled again.
+    func refill(_ context: String, of consumer: String) throws {
+        try connection.access { db in
+            try db.execute(
+                sql: "UPDATE replica SET refill = 1 WHERE consumer = ? AND context = ?",
+                arguments: [consumer, context])
+        }
+    }
+
+    /// All replicas of a consumer must be filled again.
+    func refill(_ consumer: String, _ db: Database) throws {
+        try db.execute(sql: "UPDATE replica SET refill = 1 WHERE consumer = ?", arguments: [consumer])
+    }
+}

@@ -1,0 +1,118 @@
+import GRDB
+
+/// What the daemon knows about one store that is not in the store itself: one SQLite database
+/// in the state folder, named after the store's id, so that a store that is moved keeps its state.
+public final class StateDatabase: Sendable {
+    private let connection: StateConnection
+    let cursors: CursorStore
+    let feeds: FeedStore
+    let replicas: ReplicaStore
+    let deadLetters: DeadLetterStore
+
+    var path: String { connection.path }
+    /// Whether the file was created now.
+    var isNew: Bool { connection.isNew }
+    var clock: HistoryClock { connection.clock }
+    /// How long the store has been served in all, by a clock that nobody sets.
+    var served: Duration { connection.served }
+
+    /// The path of a store's state.
+    static func path(folder: String, store: StoreID) -> String { "\(folder)/\(store).sqlite" }
+
+    /// Opens the state of a store, and creates it where there is none.
+    ///
+    /// - Parameter resting: Consumers whose cursors are saved with the others.
+    /// - Throws: `HistoryError` with `.stateUnusable`, as everything here.
+    init(
+        folder: String, store: StoreID, clock: HistoryClock = .system, resting: RestingConsumers? = nil
+    ) throws {
+        connection = try StateConnection(Self.path(folder: folder, store: store), clock: clock)
+        cursors = CursorStore(
+            connection,
+            resting: resting ?? RestingConsumers([], at: Checkpoint(position: 0, movedAt: clock.wall())))
+        feeds = FeedStore(connection, store: store)
+        replicas = ReplicaStore(connection)
+        deadLetters = DeadLetterStore(connection)
+    }
+
+    func close() throws { try connection.close() }
+
+    /// Makes what was saved until now survive a power failure: with `synchronous=NORMAL` that takes a checkpoint
+    /// of the write-ahead log (https://www.sqlite.org/pragma.html#pragma_synchronous).
+    func syncToDisk() throws { try connection.access { db in _ = try db.checkpoint(.passive) } }
+
+    // MARK: Consumers
+
+    /// Moves a consumer to another position, with its replicas to be filled again.
+    ///
+    /// - Parameter expiry: The history that it loses, kept until its hooks have been told; nil where none is lost.
+    func startOver(_ consumer: String, _ expiry: Expiry?, at position: Int64, fingerprint: String? = nil) throws
+    {
+        try connection.transaction { db in
+            let checkpoint = Checkpoint(position: position, fingerprint: fingerprint, movedAt: clock.wall())
+            try cursors.startOver(consumer, expiry, at: checkpoint, db)
+            try replicas.refill(consumer, db)
+            if let expiry, expiry.reason == .restored { try feeds.expireAll(of: consumer, expiry, db) }
+        }
+    }
+
+    /// Forgets consumers that are no longer configured, so that they do not hold back a cleanup.
+    ///
+    /// - Returns: Those that were forgotten.
+    func keepOnly(_ consumers: Set<String>) throws -> [String] {
+        let gone = try cursors.all().keys.filter { !consumers.contains($0) }.sorted()
+        guard !gone.isEmpty else { return [] }
+        try connection.transaction { db in
+            for consumer in gone {
+                for table in ["cursor", "feed", "unmerged", "replica"] {
+                    try db.execute(sql: "DELETE FROM \(table) WHERE consumer = ?", arguments: [consumer])
+                }
+            }
+        }
+        return gone
+    }
+
+    // MARK: Served time
+
+    /// Saves the served time for the next opening; saving a cursor does so, too.
+    ///
+    /// - Parameter newest: The store's newest position: a consumer or a feed that is there is caught up.
+    func saveServed(newest: Int64?) throws {
+        try cursors.flush()
+        try connection.transaction { db in
+            let served = served.milliseconds
+            try db.execute(sql: "UPDATE service SET served = max(served, ?)", arguments: [served])
+            guard let newest else { return }
+            for table in ["cursor", "feed"] {
+                try db.execute(
+                    sql: "UPDATE \(table) SET served = ? WHERE position >= ?", arguments: [served, newest])
+            }
+        }
+    }
+
+    // MARK: Cleaning
+
+    /// When history was last cleaned, and how many passes brought something since.
+    func cleaning() throws -> (at: HistoryTimestamp?, passes: Int) {
+        try connection.access { db in
+            let row = try Row.fetchOne(db, sql: "SELECT cleaned_at, passes FROM service")
+            let at = (row?["cleaned_at"] as Int64?).map { HistoryTimestamp(milliseconds: $0) }
+            return (at, row?["passes"] ?? 0)
+        }
+    }
+
+    func saveCleaning(at: HistoryTimestamp) throws {
+        try connection.access { db in
+            try db.execute(sql: "UPDATE service SET cleaned_at = ?, passes = 0", arguments: [at.milliseconds])
+        }
+    }
+
+    /// Counts a pass that brought something.
+    func countPass() throws {
+        try connection.access { db in
+            try db.cachedStatement(
+                sql: "UPDATE service SET passes = passes + 1, cleaned_at = coalesce(cleaned_at, ?)"
+            ).execute(arguments: [clock.wall().milliseconds])
+        }
+    }
+}
