@@ -124,7 +124,7 @@ install: ## Install what was built. DESTDIR=, PREFIX=, UNITDIR=, BINDIR= (where 
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/historyd $(BINDIR)/libhistory.so
 	install -D -m 755 -t $(DESTDIR)$(PREFIX)/lib/historyd/plugins config/plugins/*
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/historyd config/*.schema.json
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/historyd/examples systemd/examples/*.conf
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/historyd/examples systemd/examples/*.conf systemd/examples/*.socket
 	$(foreach file,$(wildcard config/examples/*.json), \
 		$(call install-text,$(file),$(DESTDIR)$(PREFIX)/share/historyd/examples/$(notdir $(file))) &&) true
 	install -D -m 755 -t $(DESTDIR)$(PREFIX)/share/historyd/examples $(wildcard config/examples/*.py)

@@ -35,7 +35,7 @@ public enum ExitStatus: Int32, Error, Sendable {
         case .storeUnreadable, .wouldLockOut: self = .noPermission
         case .storeBusy: self = .temporary
         case .notTracked, .tokenExpired: self = .unavailable
-        case .stateInUse: self = .temporary
+        case .stateInUse, .storeServedElsewhere: self = .temporary
         case .replicaUnwritable, .stateUnusable, .controlSocket: self = .inputOutput
         default: self = .internalError
         }

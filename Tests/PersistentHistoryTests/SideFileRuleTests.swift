@@ -147,15 +147,15 @@ import Testing
     /// What anyone may do, by acl(5), written down once more.
     private func may(_ user: UInt32, _ groups: Set<UInt32>, _ digit: UInt8, _ file: FileRights) -> Bool {
         if user == 0 { return true }
-        if user == file.owner { return UInt8(file.mode >> 6) & digit == digit }
-        let mask = UInt8(file.mode >> 3) & 7
+        if user == file.owner { return UInt8(file.mode >> 6 & 7) & digit == digit }
+        let mask = UInt8(file.mode >> 3 & 7)
         if let entry = file.list?.users[user] { return entry.rawValue & mask & digit == digit }
         var entries: [UInt8] = []
         if groups.contains(file.group) { entries.append(file.list?.ownGroup.rawValue ?? mask) }
         for (group, entry) in file.list?.groups ?? [:] where groups.contains(group) {
             entries.append(entry.rawValue)
         }
-        if entries.isEmpty { return UInt8(file.mode) & digit == digit }
+        if entries.isEmpty { return UInt8(file.mode & 7) & digit == digit }
         return entries.contains { $0 & mask & digit == digit }
     }
 

@@ -23,8 +23,12 @@ extension Engine {
             logger.report(.reloaded, "The configuration was read again, and is in force.")
             notifier.notify(.ready, .status(line))
             logger.report(.ready, "\(line).")
+            let waiting = stores.compactMap { store in
+                ledger.problem(of: store.name).map { "Store \"\(store.name)\" waits. \($0)" }
+            }
             return ReloadReport(
-                stores: difference.stores, plugins: difference.plugins, hooks: roster.hooks.count)
+                stores: difference.stores, plugins: difference.plugins, hooks: roster.hooks.count,
+                warnings: waiting.isEmpty ? nil : waiting)
         } catch {
             let problems = (error as? ConfigurationErrors)?.problems.map(\.description) ?? ["\(error)"]
             for problem in problems { logger.report(.reloadRefused, "\(problem)") }

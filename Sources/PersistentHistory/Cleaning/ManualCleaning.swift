@@ -31,10 +31,12 @@ public struct ManualCleaning: Sendable {
     public func clean(force: Bool = false, shouldStop: @Sendable () -> Bool = { false }) async throws
         -> (report: CleaningReport, outcome: HistoryCleaner.Outcome)
     {
-        let report = try report(force: force)
-        let outcome = try await HistoryCleaner(path: store.path, rule: store.rule)
-            .clean(through: report.floorAfter.number, shouldStop: shouldStop)
-        return (report, outcome)
+        return try await WriterProbes.shared.withLease(on: store.path, stateFolder: stateFolder) {
+            let report = try report(force: force)
+            let outcome = try await HistoryCleaner(path: store.path, rule: store.rule)
+                .clean(through: report.floorAfter.number, shouldStop: shouldStop)
+            return (report, outcome)
+        }
     }
 
     private func plan(_ reader: HistoryReader, force: Bool) throws -> CleaningPlan {

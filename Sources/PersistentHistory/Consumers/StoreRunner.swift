@@ -121,11 +121,18 @@ public struct StoreRunner: Sendable {
 
     /// Not on the loop, for it waits for locks.
     private func open() async throws -> StoreSession {
-        try await onPool {
+        let session = try await onPool {
             try await StoreSession(
                 store, hooks: hooks, stateFolder: stateFolder, reporter: reporter, stop: stop,
                 control: control)
         }
+        do {
+            try session.take(StoreLease(stateFolder: stateFolder))
+        } catch {
+            try await session.close()
+            throw error
+        }
+        return session
     }
 
     /// Works off everything there is, once.

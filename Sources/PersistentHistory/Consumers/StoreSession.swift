@@ -5,6 +5,7 @@ final class StoreSession: Sendable {
     let store: ServedStore
     let reader: HistoryReader
     private let probe: WriterProbe
+    private let lease = Locked<StoreLease?>(nil)
     let fetcher: SharedFetcher
     let state: StateDatabase
     let reporter: any PipelineReporter
@@ -127,6 +128,14 @@ final class StoreSession: Sendable {
         return oldest.number
     }
 
+    /// Says to other processes that this one serves the store. It ends with the probe.
+    ///
+    /// - Throws: `HistoryError` with `.storeServedElsewhere`.
+    func take(_ lease: StoreLease) throws(HistoryError) {
+        try probe.take(lease, path: store.path)
+        self.lease.withLock { $0 = lease }
+    }
+
     /// Ends the connections, and then the probe: closing it first would drop SQLite's locks.
     func close() async throws {
         for (_, runner) in runners { await runner.close() }
@@ -136,7 +145,12 @@ final class StoreSession: Sendable {
             Result { try state.saveServed(newest: try? reader.newestToken().number) },
             Result { try reader.close() },
             Result {
-                if store.isUsedInProcess { WriterProbes.shared.keep(probe) } else { try probe.close() }
+                if store.isUsedInProcess {
+                    lease.withLock { $0.map(probe.end) }
+                    WriterProbes.shared.keep(probe)
+                } else {
+                    try probe.close()
+                }
             },
             Result { try state.close() },
         ]

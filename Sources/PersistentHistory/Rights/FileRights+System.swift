@@ -3,6 +3,8 @@ internal import Glibc
 
 /// Rights as they are in the file system.
 extension FileRights {
+    /// O_PATH of Linux's fcntl.h, which glibc shows to GNU sources only.
+    static let pathOnly: Int32 = 0o10_000_000
     private static let listName = "system.posix_acl_access"
     private static let defaultListName = "system.posix_acl_default"
 

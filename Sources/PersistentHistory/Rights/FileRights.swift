@@ -61,6 +61,19 @@ struct FileRights: Sendable, Equatable {
         return matching.contains { $0.intersection(mask).isSuperset(of: wanted) }
     }
 
+    /// What a principal may do.
+    func permissions(of principal: Principal) -> Permissions {
+        var permissions: Permissions = []
+        for each in [Permissions.read, .write] where grants(each, to: principal) { permissions.insert(each) }
+        return permissions
+    }
+
+    /// Those who are named, but for the owner.
+    var principals: [Principal] {
+        [.group(group)] + (list?.users.keys.sorted() ?? []).map { .user($0, groups: []) }
+            + (list?.groups.keys.sorted() ?? []).map { .group($0) }
+    }
+
     /// Everyone who may read or write the file, with what exactly.
     ///
     /// - Parameter ownerGroups: The groups that the owner is in.

@@ -11,7 +11,7 @@ extension HistoryError {
             obstacle.isThere
             ? "The file \"\(store)\(kind.rawValue)\" locks \(obstacle.lockedOut) out of the store: it is \(rights)."
             : "To open the store \"\(store)\" would lock \(obstacle.lockedOut) out of it: its \(kind.rawValue) would be \(rights)."
-        let steps = obstacle.remedy.map { $0.text(store: store, kind) }
+        let steps = obstacle.remedy.map { $0.text(store: store) }
         self.init(
             .wouldLockOut, message,
             hint: steps.isEmpty
@@ -32,8 +32,8 @@ extension FileRights.Principal: CustomStringConvertible {
 
 extension SideFileRule.Remedy {
     /// The command that does it.
-    func text(store: String, _ kind: SideFiles.Kind) -> String {
-        let (file, quoted) = (Self.quote(store + kind.rawValue), Self.quote(store))
+    func text(store: String) -> String {
+        let quoted = ShellText.quote(store)
         switch self {
         case .letGroupWrite: return "chmod g+rw \(quoted)"
         case .letUserWrite(let user): return "setfacl -m u:\(Accounts.name(ofUser: user)):rw \(quoted)"
@@ -41,22 +41,14 @@ extension SideFileRule.Remedy {
             let user = Accounts.name(ofUser: geteuid())
             return "usermod -aG \(Accounts.name(ofGroup: group)) \(user) && systemctl restart historyd"
         case .giveBack:
-            let plain = "chown --reference=\(quoted) \(file) && chmod --reference=\(quoted) \(file)"
+            let files = SideFiles.Kind.allCases.map { store + $0.rawValue }.filter { FileRights(of: $0) != nil }
+                .map(ShellText.quote).joined(separator: " ")
+            let plain = "chown --reference=\(quoted) \(files) && chmod --reference=\(quoted) \(files)"
             return FileRights(of: store)?.list == nil
-                ? plain : "\(plain) && getfacl -p \(quoted) | setfacl --set-file=- \(file)"
+                ? plain : "\(plain) && getfacl -p \(quoted) | setfacl --set-file=- \(files)"
         case .inheritGroup:
-            let folder = Self.quote(store.lastIndex(of: "/").map { String(store[..<$0]) } ?? ".")
+            let folder = ShellText.quote(store.lastIndex(of: "/").map { String(store[..<$0]) } ?? ".")
             return "chgrp --reference=\(quoted) \(folder) && chmod g+s \(folder)"
         }
-    }
-
-    /// For a shell, where that is needed.
-    private static func quote(_ path: String) -> String {
-        let isPlain = path.utf8.allSatisfy { byte in
-            UInt8(ascii: "a")...UInt8(ascii: "z") ~= byte | 0x20 || "0123456789/._-+=:@%,".utf8.contains(byte)
-        }
-        return isPlain
-            ? path
-            : "'\(path.split(separator: "'", omittingEmptySubsequences: false).joined(separator: "'\\''"))'"
     }
 }

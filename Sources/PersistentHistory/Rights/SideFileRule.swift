@@ -92,7 +92,11 @@ struct SideFileRule: Sendable {
 
     /// The first that may do more with the store than with the file.
     private func lockedOut(of file: FileRights) -> FileRights.Principal? {
-        store.grantees(ownerGroups: ownerGroups).first { principal, permissions in
+        // Those whom only the file names may be others to the store.
+        let others = file.principals.map { principal in
+            (principal: principal, permissions: store.permissions(of: principal))
+        }
+        return (store.grantees(ownerGroups: ownerGroups) + others).first { principal, permissions in
             if case .user(process.user, _) = principal { return false }
             return !file.grants(permissions, to: principal)
         }?.principal
@@ -122,7 +126,7 @@ struct SideFileRule: Sendable {
         list.users[detailed.owner] = nil
         if detailed.group != store.group {
             list.groups[store.group] = store.groupPermissions
-            list.ownGroup = list.groups.removeValue(forKey: detailed.group) ?? []
+            list.ownGroup = list.groups.removeValue(forKey: detailed.group) ?? store.otherPermissions
         }
         detailed.list = list
         return store.list == nil ? [plain, detailed] : [detailed]

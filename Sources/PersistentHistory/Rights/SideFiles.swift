@@ -29,39 +29,51 @@ struct SideFiles {
 
     /// Prepares for a connection to be opened.
     ///
-    /// - Throws: `HistoryError` with `.wouldLockOut`.
-    func prepare(for mode: StoreConnection.Mode) throws(HistoryError) {
-        let (wal, shm) = (decision(.wal), decision(.shm))
-        if wal != .open || shm != .open {
-            // A `-wal` beside a store that is not in WAL mode would put it into that mode.
-            if rights(.wal) != nil || StoreHeader.isInWALMode(path) == true {
-                try follow(wal, .wal)
-                try follow(shm, .shm)
-                return
-            }
-        }
-        // In the rollback modes only a writer makes a file, and it does so again for each transaction.
-        if mode == .write, StoreHeader.isInWALMode(path) == false {
+    /// - Parameter patience: Seconds to wait for another process's lock.
+    /// - Returns: What has to be held until the connection is open: what was seen here then still holds.
+    /// - Throws: `HistoryError` with `.wouldLockOut` or `.storeBusy`.
+    func prepare(for mode: StoreConnection.Mode, patience: Double) throws(HistoryError) -> StoreHold? {
+        if isRightAnyway { return nil }
+        guard let hold = try StoreHold(path, patience: patience) else { return nil }
+        if hold.isInWALMode {
+            for kind in [Kind.wal, .shm] { try follow(rule.decision(for: rights(kind)), kind) }
+        } else if mode == .write {
+            // It comes and goes with each transaction.
             try follow(rule.decision(for: nil, mayPrepare: false), .journal)
         }
+        return hold
     }
 
-    /// Looks again once a connection is open: another process may have removed a file that was prepared, just
-    /// before SQLite opened it.
+    /// Whether SQLite may do as it likes, whatever comes or goes meanwhile.
+    private var isRightAnyway: Bool {
+        rule.decision(for: nil, mayPrepare: false) == .open
+            && [Kind.wal, .shm].allSatisfy { rule.decision(for: rights($0)) == .open }
+    }
+
+    /// What `prepare` would refuse; nothing is changed.
+    var problem: HistoryError? {
+        guard !isRightAnyway, let hold = try? StoreHold(path, patience: 0), hold.isInWALMode else { return nil }
+        for kind in [Kind.wal, .shm] {
+            if case .wait(let obstacle) = rule.decision(for: rights(kind)) {
+                return HistoryError(obstacle, path, kind)
+            }
+        }
+        return nil
+    }
+
+    /// Puts right what was made since a new file was opened.
     ///
     /// - Throws: `HistoryError` with `.wouldLockOut`.
     func check() throws(HistoryError) {
-        for kind in [Kind.wal, .shm] where rights(kind) != nil { try follow(decision(kind), kind) }
+        for kind in [Kind.wal, .shm] {
+            guard let rights = rights(kind) else { continue }
+            try follow(rule.decision(for: rights), kind)
+        }
     }
 
     // MARK: One file
 
-    /// O_PATH of Linux's fcntl.h, which glibc shows to GNU sources only.
-    private static let pathOnly: Int32 = 0o10_000_000
-
     private func rights(_ kind: Kind) -> FileRights? { FileRights(of: path + kind.rawValue) }
-
-    private func decision(_ kind: Kind) -> SideFileRule.Decision { rule.decision(for: rights(kind)) }
 
     private func follow(_ decision: SideFileRule.Decision, _ kind: Kind) throws(HistoryError) {
         if case .wait(let obstacle) = decision { throw HistoryError(obstacle, path, kind) }
@@ -75,7 +87,7 @@ struct SideFiles {
             throw HistoryError(
                 .wouldLockOut,
                 "The file \"\(path)\(kind.rawValue)\" cannot be given the rights of its store: \(error).",
-                hint: SideFileRule.Remedy.giveBack.text(store: path, kind), cause: error)
+                hint: SideFileRule.Remedy.giveBack.text(store: path), cause: error)
         }
     }
 
@@ -89,7 +101,7 @@ struct SideFiles {
             unlink(temporary)
         }
         try rights.give(to: descriptor)
-        // Where somebody else has made it meanwhile, `check` looks at that.
+        // Somebody else may have made it meanwhile.
         guard link(temporary, path + kind.rawValue) == 0 || errno == EEXIST else {
             throw SystemError(call: "link", number: errno)
         }
@@ -98,7 +110,7 @@ struct SideFiles {
     /// By a descriptor of O_PATH: closing any other would drop SQLite's locks on the `-shm`, and a path could
     /// lead to another file by now.
     private func mend(_ kind: Kind, _ rights: FileRights) throws(SystemError) {
-        let descriptor = open(path + kind.rawValue, Self.pathOnly | O_CLOEXEC | O_NOFOLLOW)
+        let descriptor = open(path + kind.rawValue, FileRights.pathOnly | O_CLOEXEC | O_NOFOLLOW)
         guard descriptor >= 0 else {
             if errno == ENOENT { return }
             throw SystemError(call: "open", number: errno)

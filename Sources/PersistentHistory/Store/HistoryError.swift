@@ -19,6 +19,8 @@ public struct HistoryError: Error, Sendable, CustomStringConvertible {
         /// Opening the store would make files beside it that its owner, or somebody else who may write it, could not
         /// write.
         public static let wouldLockOut = Code("wouldLockOut")
+        /// Another process serves the store with another state.
+        public static let storeServedElsewhere = Code("storeServedElsewhere")
         /// Another process held a lock for longer than was waited.
         public static let storeBusy = Code("storeBusy")
         /// The store has no history: tracking was never begun, or was taken away.

@@ -18,9 +18,9 @@ enum StoreConnection {
     /// - Throws: `HistoryError`.
     static func open(_ path: String, _ mode: Mode, patience: Double = patience) throws -> DatabaseQueue {
         try requireFile(path)
-        let sideFiles = SideFiles(of: path)
-        try sideFiles?.prepare(for: mode)
-        let queue = try HistoryError.translating(path) {
+        let hold = try SideFiles(of: path)?.prepare(for: mode, patience: patience)
+        defer { withExtendedLifetime(hold) {} }
+        return try HistoryError.translating(path) {
             var configuration = Configuration()
             configuration.readonly = mode == .read
             configuration.busyMode = patience > 0 ? .timeout(patience) : .immediateError
@@ -34,14 +34,6 @@ enum StoreConnection {
                 return queue
             }
         }
-        do {
-            try sideFiles?.check()
-        } catch {
-            // What failed first is what is told.
-            try? queue.end()
-            throw error
-        }
-        return queue
     }
 
     /// Opens an existing store for as long as a body runs.
@@ -81,7 +73,7 @@ enum StoreConnection {
             throw HistoryError(
                 errno == ENOENT || errno == ENOTDIR ? .storeMissing : .storeUnreadable,
                 "The store \"\(path)\" can not be opened: \(reason).",
-                hint: "Check the path and the permissions of its folders.")
+                hint: AccessAdvice(path)?.text() ?? "Check the path and the permissions of its folders.")
         }
         guard status.st_mode & S_IFMT == S_IFREG else {
             throw HistoryError(
@@ -166,7 +158,8 @@ extension HistoryError {
         case .SQLITE_CANTOPEN, .SQLITE_PERM, .SQLITE_READONLY, .SQLITE_AUTH:
             self.init(
                 .storeUnreadable, "The store \"\(path)\" can not be used: \(said).",
-                hint: "Check the permissions of the file, its -wal and -shm, and its folder.", cause: error)
+                hint: AccessAdvice(path)?.text()
+                    ?? "Check the permissions of the file, its -wal and -shm, and its folder.", cause: error)
         default:
             self.init(.sqlite, "SQLite reports on \"\(path)\": \(said).", cause: error)
         }
