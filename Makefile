@@ -10,10 +10,18 @@ PREFIX  ?= /usr/local
 DESTDIR ?=
 UNITDIR ?= $(PREFIX)/lib/systemd/system
 SYSCONFDIR ?= /etc
-# Where `install` takes the programs from.
+# Where `install` takes the programs from, and what takes the symbols out of them.
 BINDIR  ?= .build/release
+STRIP   ?= strip
+# What `--version` says: the tag, or what was built since. Without git, what Sources/CVersion says.
+VERSION ?= $(shell git describe --tags --match 'v*' --dirty 2>/dev/null | sed 's/^v//' || true)
+ifeq ($(VERSION),)
+VERSION := $(shell commit=$$(git describe --always --dirty --exclude '*' 2>/dev/null) && echo "0.1.0+$$commit")
+endif
+# Only the programs that are built for use say it: else each commit would link everything again.
+build-product = HISTORYD_VERSION='$(VERSION)' $(SWIFT) build -c release --static-swift-stdlib --product $(1)
 
-PACKAGES  = libsqlite3-dev libsystemd-dev sqlite3 python3 python3-venv systemd-container acl
+PACKAGES  = libsqlite3-dev libsystemd-dev sqlite3 python3 python3-venv systemd-container jq curl acl
 EXTENSION = Sources/CSQLiteHistory/history.c
 # SwiftPM would link the extension against the Swift runtime, and it could not be loaded without one.
 build-extension = $(CC) -std=gnu11 -O2 -Wall -Wextra -Werror -fPIC -shared \
@@ -27,6 +35,9 @@ bench-programs = $(call compile,$(1)/bench-consumer,consumer.c -lsqlite3) && \
 # Files that name the places of an installation do so as if PREFIX were /usr, SYSCONFDIR /etc.
 install-text = install -D -m 644 $(1) $(2) && \
 	sed -i 's,/usr/\(bin\|lib\|share\)/,$(PREFIX)/\1/,g; s,/etc/historyd/,$(SYSCONFDIR)/historyd/,g' $(2)
+# The documentation: what its pages are in, and what is documented in it.
+CATALOG = Sources/PersistentHistory/PersistentHistory.docc
+DOCUMENTED = PersistentHistory HistoryFeed
 # One process for each group: tests of one process share its few threads, and those that compute
 # would keep those waiting that listen to a daemon.
 TESTGROUPS = PersistentHistoryTests DifferentialTests \
@@ -42,14 +53,23 @@ run-tests = $(if $(TESTFLAGS),$(test-command) $(1) $(TESTFLAGS),@failed=; log=$$
 	[ -z "$$failed" ] || { echo "Failed, in:$$failed"; cat "$$all"; exit 1; })
 
 .DEFAULT_GOAL := help
-.PHONY: help dependencies build debug test test-differential torture run bench install uninstall \
+.PHONY: help toolchain dependencies build debug test test-docs docs test-differential torture run bench install uninstall \
 	tsan asan lint format security clean
 
 help: ## List what can be made.
 	@awk -F ':.*## ' '/^[a-zA-Z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@echo "  NAME of a part:    $(BENCHPARTS)"
 
-dependencies: ## Install the Debian packages that are missing.
+toolchain:
+	@version=$$($(SWIFT) --version 2>/dev/null | sed -n 's/.*Swift version \([0-9]*\.[0-9]*\).*/\1/p'); \
+	if [ -z "$$version" ]; then \
+		echo "Swift is missing. Install 6.2 or later as https://www.swift.org/install/linux/ says, and put it" >&2; \
+		echo "on the PATH, or name it: make SWIFT=/opt/swift/usr/bin/swift" >&2; exit 69; fi; \
+	if [ "$$(printf '6.2\n%s\n' "$$version" | sort -V | head -1)" != 6.2 ]; then \
+		echo "Swift $$version is too old: 6.2 or later is needed (https://www.swift.org/install/linux/)." >&2; \
+		exit 69; fi
+
+dependencies: toolchain ## Install the Debian packages that are missing.
 	@if ! command -v dpkg-query >/dev/null; then \
 		echo "This is no Debian: what these packages hold must be there: $(PACKAGES)" >&2; exit 0; fi; \
 	missing=; for package in $(PACKAGES); do \
@@ -63,8 +83,8 @@ dependencies: ## Install the Debian packages that are missing.
 	$$as apt-get install -qq -y$$missing || { $$as apt-get update -qq && $$as apt-get install -qq -y$$missing; }
 
 build: dependencies ## Build for use: historyd, historyctl and libhistory.so in .build/release.
-	$(SWIFT) build -c release --static-swift-stdlib --product historyd
-	$(SWIFT) build -c release --static-swift-stdlib --product historyctl
+	$(call build-product,historyd)
+	$(call build-product,historyctl)
 	$(call build-extension,.build/release)
 
 debug: dependencies ## Build for development, tests included, in .build/debug.
@@ -83,16 +103,30 @@ test-differential: debug ## Compare histories with what the tables say, for CASE
 	HISTORYD_DIFFERENTIAL_SEED=$(SEED) HISTORYD_DIFFERENTIAL_CASES=$(CASES) \
 		$(SWIFT) test --skip-build --disable-xctest --filter DifferentialTests.DifferentialTests
 
+# The samples that the tests leave out build a Swift package from outside, which takes minutes.
+test-docs: debug ## Run every sample of the README and the pages, also those that build a Swift package.
+	@python=.build/client-packages/bin/python; [ -x $$python ] || python=/usr/bin/python3; \
+	$$python Tests/Documentation/pages.py --slow --programs .build/debug README.md $(CATALOG)/*.md
+
+# By symbol graphs and the toolchain's own DocC: a plugin would be a dependency of everyone who uses the library.
+docs: toolchain ## Build the documentation as a web site in .build/docs/site; warnings are errors.
+	$(SWIFT) build --target HistoryFeed
+	Tests/Documentation/build-docs $(SWIFT) $(CATALOG) .build/docs $(DOCUMENTED)
+
 MINUTES ?= 10
 torture: debug ## Torment the daemon for MINUTES (10), and print what became of it. As root also with a full disk.
 	/usr/bin/python3 Tests/Torture/torture.py .build/debug/historyd .build/debug/libhistory.so $$(( $(MINUTES) * 60 ))
 
-run: debug ## Run the daemon on a small store of its own in .run, ready to be tried.
-	@config/sample/run .build/debug .run
+run: toolchain ## Run the daemon on a small store of its own in .run, ready to be tried.
+	@config/sample/run --check $(CURDIR)/.run
+	@echo "Building historyd, historyctl and libhistory.so in $(CURDIR)/.build/release: ten minutes at most the first"
+	@echo "time, seconds after that. Then historyd runs on a small store in $(CURDIR)/.run until Ctrl-C."
+	@$(MAKE) --no-print-directory build
+	@config/sample/run $(CURDIR)/.build/release $(CURDIR)/.run
 
 BENCHPARTS = latency backlog replica scale idle writer recording cleaning instructions
 
-.PHONY: bench-build bench-compare bench-aims bench-NAME $(BENCHPARTS:%=bench-%)
+.PHONY: bench-build bench-plots bench-compare bench-aims bench-NAME $(BENCHPARTS:%=bench-%)
 bench: bench-build ## Measure everything. BENCHFLAGS="--rounds 3 --name before"; --help tells of all.
 	.build/release/historyd-bench $(BENCHFLAGS)
 
@@ -112,22 +146,29 @@ bench-compare: ## Compare the last two runs, or those of the names A= and B=.
 bench-aims: ## Print what the last run, or that of the name A=, found of what is aimed at, in Markdown.
 	.build/release/historyd-bench aims $(A)
 
+bench-plots: ## Draw the last run, or that of the name A=, as SVG beside the page Performance.
+	@run=$(if $(A),.build/bench/$(A).json,$$(ls -t .build/bench/*.json 2>/dev/null | head -1)); \
+	[ -n "$$run" ] || { echo "There is no run in .build/bench: make bench makes one." >&2; exit 66; }; \
+	python3 Sources/BenchPrograms/plots.py "$$run" $(CATALOG)/Resources
+
 bench-build: dependencies
-	$(SWIFT) build -c release --static-swift-stdlib --product historyd
-	$(SWIFT) build -c release --static-swift-stdlib --product historyd-bench
+	$(call build-product,historyd)
+	$(call build-product,historyd-bench)
 	$(call bench-programs,.build/release)
 
 install: ## Install what was built. DESTDIR=, PREFIX=, UNITDIR=, BINDIR= (where the programs are).
 	@for file in historyd historyctl libhistory.so; do [ -e $(BINDIR)/$$file ] || \
 		{ echo "$(BINDIR)/$$file is missing: run make build first." >&2; exit 1; }; done
-	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin $(BINDIR)/historyd $(BINDIR)/historyctl
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/historyd $(BINDIR)/libhistory.so
+	install -D -m 755 -s --strip-program=$(STRIP) -t $(DESTDIR)$(PREFIX)/bin $(BINDIR)/historyd $(BINDIR)/historyctl
+	install -D -m 644 -s --strip-program=$(STRIP) -t $(DESTDIR)$(PREFIX)/lib/historyd $(BINDIR)/libhistory.so
 	install -D -m 755 -t $(DESTDIR)$(PREFIX)/lib/historyd/plugins config/plugins/*
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/historyd config/*.schema.json
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/historyd/examples systemd/examples/*.conf systemd/examples/*.socket
 	$(foreach file,$(wildcard config/examples/*.json), \
 		$(call install-text,$(file),$(DESTDIR)$(PREFIX)/share/historyd/examples/$(notdir $(file))) &&) true
-	install -D -m 755 -t $(DESTDIR)$(PREFIX)/share/historyd/examples $(wildcard config/examples/*.py)
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/historyd/python config/python/pyproject.toml
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/historyd/python/historyd $(wildcard config/python/historyd/*.py) \
+		config/python/historyd/py.typed
 	install -D -m 644 systemd/historyd.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/historyd.conf
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/systemd/catalog systemd/historyd.catalog
 	$(call install-text,systemd/historyd.service,$(DESTDIR)$(UNITDIR)/historyd.service)

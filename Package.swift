@@ -23,6 +23,12 @@ let nio: [Target.Dependency] = [
     .product(name: "NIOHTTP1", package: "swift-nio"),
 ]
 
+/// What `make build` knows of the tag and the commit; nil where the package is built otherwise.
+let version: [CSetting] =
+    Context.environment["HISTORYD_VERSION"].flatMap {
+        $0.isEmpty ? nil : [.define("HISTORYD_VERSION", to: "\"\($0)\"")]
+    } ?? []
+
 let package = Package(
     name: "historyd",
     products: [
@@ -50,6 +56,8 @@ let package = Package(
 
         // epoll and its kin, which Swift does not see either.
         .systemLibrary(name: "CLinux"),
+        // The version, in a target of its own: little is built again when it changes.
+        .target(name: "CVersion", cSettings: version),
         // Gives back pages of code that only the start-up needed.
         .target(name: "CMemory"),
         // The Swift runtime's hooks for a program that runs its tasks itself.
@@ -57,7 +65,9 @@ let package = Package(
 
         .target(
             name: "PersistentHistory",
-            dependencies: ["CLinux", "CSQLiteHistory", "CTaskHooks", grdb, sqlite, logging, collections],
+            dependencies: [
+                "CLinux", "CSQLiteHistory", "CTaskHooks", "CVersion", grdb, sqlite, logging, collections,
+            ],
             swiftSettings: strict),
         .target(name: "HistoryConfiguration", dependencies: ["PersistentHistory"], swiftSettings: strict),
         .target(

@@ -1,8 +1,8 @@
-public import HistoryControl
+import HistoryControl
 public import PersistentHistory
 
-/// A program's end of a feed: what other authors commit, as it is committed, and all that came while the
-/// program was away.
+/// A program's end of a feed: what other authors commit, as they commit it, after everything that they
+/// committed while the program was away.
 ///
 /// ```swift
 /// let feed = Feed(consumer: "MainApp", context: "live")
@@ -15,14 +15,17 @@ public import PersistentHistory
 /// }
 /// ```
 ///
-/// What was acknowledged does not come again, to no program; what was not comes again to the next one
-/// that is connected. The daemon may be restarted meanwhile, or lose its state: the feed connects anew, and
-/// hands over each item once. The daemon sends no more than the feed's `window` ahead of what was acknowledged, which bounds
-/// the memory that this takes.
+/// What was acknowledged does not come again, to any program. What was not comes again to the next program that
+/// connects. If the daemon is restarted, the feed reconnects and still delivers each item once. The daemon sends
+/// no more than the feed's `window` ahead of the last acknowledgement, which bounds the memory that this takes.
 ///
 /// A feed is for one program, and within it for one loop.
 public struct Feed: AsyncSequence, Sendable {
+    /// What the feed iterates over.
     public typealias Element = FeedItem
+
+    /// The control socket of the daemon that runs as the system's service.
+    public static let systemSocket = ControlSocket.system
 
     let client: ControlClient
     let request: FeedRequest
@@ -35,20 +38,19 @@ public struct Feed: AsyncSequence, Sendable {
     ///   - store: The store's name in the daemon's configuration, where several have such a consumer.
     ///   - socketPath: The daemon's control socket.
     public init(
-        consumer: String, context: String, store: String? = nil, socketPath: String = ControlSocket.system
+        consumer: String, context: String, store: String? = nil, socketPath: String = Feed.systemSocket
     ) {
         client = ControlClient(socketPath: socketPath)
         request = FeedRequest(store: store, consumer: consumer, context: context)
     }
 
-    /// Tells the daemon that you are done with everything up to a token; returns when it has written that
-    /// down. While there is no daemon, it waits for one.
+    /// Tells the daemon that you are done with everything up to a token, and returns when it has saved that.
+    /// While there is no daemon, it waits for one.
     ///
-    /// A token of a store that was replaced or restored since means nothing any more, and is no error: what
-    /// to do then is what comes next, an item `.expired`.
+    /// A token of a store that has been replaced or restored since means nothing any more. That is not an error:
+    /// the next item, `.expired`, says what to do.
     ///
-    /// - Throws: `ControlError` where the daemon refuses, `ControlClient.Unreachable` where this user may not
-    ///   use the socket, `CancellationError`.
+    /// - Throws: ``FeedError`` if the daemon refuses or this user may not use its socket, `CancellationError`.
     public func acknowledge(_ token: HistoryToken) async throws {
         acknowledged.withLock { $0 = token }
         try await send(token)
@@ -73,6 +75,7 @@ public struct Feed: AsyncSequence, Sendable {
         if let token = item.token { try await acknowledge(token) }
     }
 
+    /// Connects to the daemon.
     public func makeAsyncIterator() -> Iterator { Iterator(self) }
 
     /// Connects when it is made, and ends the connection when it goes.
@@ -97,13 +100,14 @@ public struct Feed: AsyncSequence, Sendable {
             items = stream.makeAsyncIterator()
         }
 
+        /// Waits for the next item: see `next(isolation:)`.
         public mutating func next() async throws -> FeedItem? { try await next(isolation: #isolation) }
 
         /// Waits for the next item.
         ///
         /// - Returns: Nil when the task is cancelled.
-        /// - Throws: `ControlError` where there is no such feed any more, or the daemon refuses;
-        ///   `ControlClient.Unreachable` where this user may not use the socket.
+        /// - Throws: ``FeedError`` if there is no such feed (any more) or this user may not use the daemon's
+        ///   socket.
         public mutating func next(isolation actor: isolated (any Actor)?) async throws -> FeedItem? {
             let item = try await items.next(isolation: actor)
             // The numbers may begin anew: what was acknowledged says nothing about what comes.

@@ -99,6 +99,8 @@ struct ReconnectPause {
         switch error {
         case let error as ControlClient.Unreachable where !error.isForbidden: try await wait()
         case let error as ControlError where error.passes: try await wait()
+        case let error as ControlError: throw FeedError(error)
+        case let error as ControlClient.Unreachable: throw FeedError(.notPermitted, error.description)
         default: throw error
         }
     }

@@ -1,11 +1,11 @@
 public import PersistentHistory
 
-/// What a feed hands over.
+/// What a feed delivers.
 public enum FeedItem: Sendable, Hashable {
     /// Others have changed something. Acknowledge its token when you are done with it.
     case transaction(FeedTransaction)
-    /// History was lost, and with it changes that you were not told of: read the store as it is, and then
-    /// acknowledge `after`. Everything after that follows.
+    /// History was lost, and with it changes that you did not receive: read the store as it is, then
+    /// acknowledge. Everything that came after follows.
     case expired(FeedExpiry)
 
     /// What to acknowledge when you are done with it; nil where another part of its transaction follows.
@@ -19,23 +19,33 @@ public enum FeedItem: Sendable, Hashable {
 
 /// A transaction by another author, with what it did to each object in the end.
 public struct FeedTransaction: Sendable, Hashable {
+    /// Names the transaction.
     public let token: HistoryToken
     /// Nil where the writer did not declare itself.
     public let author: String?
+    /// What in the writer made the change, as the writer declared it.
     public let context: String?
+    /// The writer's process; nil if it declared no author.
     public let processID: Int32?
     /// ISO 8601 UTC with milliseconds.
     public let timestamp: String
+    /// Rows that are new.
     public let insertedObjectIDs: [FeedObjectID]
+    /// Rows that were there before and have changed.
     public let updatedObjectIDs: [FeedObjectID]
+    /// Rows that are gone.
     public let deletedObjectIDs: [FeedObjectID]
     /// Nil where the transaction came in one piece; one of more than 10,000 objects comes in several.
     public let part: Part?
 
+    /// Which part of a large transaction an item is.
     public struct Part: Sendable, Hashable, Decodable {
+        /// Counted from 0.
         public let index: Int
+        /// Whether the transaction is complete with it.
         public let isLast: Bool
 
+        /// A part, for tests and previews.
         public init(index: Int, isLast: Bool) {
             self.index = index
             self.isLast = isLast
@@ -47,6 +57,7 @@ public struct FeedTransaction: Sendable, Hashable {
         }
     }
 
+    /// A transaction, for tests and previews.
     public init(
         token: HistoryToken, author: String?, context: String? = nil, processID: Int32? = nil,
         timestamp: String,
@@ -64,18 +75,20 @@ public struct FeedTransaction: Sendable, Hashable {
         self.part = part
     }
 
-    /// Whether with this all of the transaction has come.
+    /// Whether the transaction is complete with this item.
     public var isWhole: Bool { part?.isLast ?? true }
 }
 
 /// The identity of a row.
 public struct FeedObjectID: Sendable, Hashable {
+    /// The table.
     public let entityName: String
     /// The key's columns and values.
     public let objectID: [String: HistoryValue]
     /// `x-history://<store id>/<entity>/<key>`: `ObjectIDURL` reads it.
     public let objectIDURL: String
 
+    /// An identity, for tests and previews.
     public init(entityName: String, objectID: [String: HistoryValue], objectIDURL: String) {
         self.entityName = entityName
         self.objectID = objectID
@@ -83,24 +96,28 @@ public struct FeedObjectID: Sendable, Hashable {
     }
 }
 
-/// Why a feed does not go on where it was.
+/// Why a feed does not continue where it was.
 public struct FeedExpiry: Sendable, Hashable {
+    /// How history was lost.
     public enum Reason: String, Sendable, Hashable {
         /// The history was deleted.
         case expired
         /// The store was restored from a backup.
         case restored
-        /// The feed is new, and history was deleted before it came.
+        /// The feed is new, and history was deleted before.
         case late
-        /// There is another store in the place of the one before.
+        /// There is another store at the path.
         case replaced
     }
 
+    /// How history was lost.
     public let reason: Reason
-    /// The last token that was acknowledged, or handed over; nil for a feed that is new.
+    /// The last token that was acknowledged or delivered; nil for a new feed.
     public let lost: HistoryToken?
+    /// What to acknowledge once you have read the store; everything after it follows.
     public let after: HistoryToken
 
+    /// An expiry, for tests and previews.
     public init(reason: Reason, lost: HistoryToken?, after: HistoryToken) {
         self.reason = reason
         self.lost = lost

@@ -8,13 +8,13 @@ import PersistentHistory
 struct Historyctl: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "historyctl",
-        abstract: "Tracks SQLite stores, reads their history, and steers the daemon.",
+        abstract: "Tracks SQLite stores, reads their history, and controls the daemon.",
         discussion: """
-            Exit statuses are those of sysexits(3): 64 usage, 65 bad data (a damaged store, a token of \
-            another one, SQL that fails), 66 store missing, 69 store not tracked or token expired, \
-            66 also where a hook, a consumer or another name is not there, 69 also where the daemon does not \
-            run, 70 internal, 74 input or output, 75 temporary (also a wait that took too long, a hook that \
-            fails), 77 permission, 78 a configuration or a manifest that was refused.
+            Exit statuses are those of sysexits(3): 64 wrong usage; 65 bad data (a damaged store, a token of \
+            another store, SQL that fails); 66 no such store, hook, consumer or other name; 69 store not \
+            tracked, token expired, or daemon not running; 70 internal error; 74 input or output error; \
+            75 temporary (a lock, a wait that took too long, a hook that fails); 77 not permitted; \
+            78 configuration or manifest refused.
             """,
         version: HistoryVersion.current,
         groupedSubcommands: [

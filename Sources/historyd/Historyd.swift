@@ -10,11 +10,11 @@ import PersistentHistory
 struct Historyd: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "historyd",
-        abstract: "Tells programs what other programs changed in a SQLite store.",
+        abstract: "Delivers to each program what other programs changed in a SQLite store.",
         discussion: """
-            historyd watches SQLite stores, hands each new transaction to the hooks of plugins, merges \
-            it into replicas, and deletes history that everybody has had. Stores are tracked with \
-            historyctl; see the README.
+            historyd watches SQLite stores, calls the hooks of plugins for each new transaction, merges it \
+            into replicas and feeds, and deletes history that every consumer has had. Stores are tracked \
+            with historyctl.
 
             Exit statuses are those of sysexits(3): 64 usage, 66 store missing, 69 store not tracked, \
             70 internal, 74 input or output, 75 temporary, 77 permission, 78 configuration.
@@ -27,12 +27,12 @@ struct Historyd: ParsableCommand {
     @Flag(help: "Check the configuration and the manifests, report all errors, and exit.")
     var checkConfig = false
 
-    @Flag(help: "Work off everything there is, and exit: with 0 when all consumers are level.")
+    @Flag(help: "Deliver everything there is, and exit: with 0 if all consumers have caught up.")
     var once = false
 
     @Option(
         help: ArgumentHelp(
-            "Where historyctl finds the daemon: control.sock in $RUNTIME_DIRECTORY, else in the state folder.",
+            "The control socket: by default control.sock in $RUNTIME_DIRECTORY, else in the state folder.",
             valueName: "path"), completion: .file())
     var controlSocket: String?
 

@@ -96,12 +96,4 @@ struct ClientWorkTests {
             }
         }
     }
-
-    /// What the documentation shows of a sample is the sample.
-    @Test func theDocumentationShowsTheSample() throws {
-        let sample = try Sources.text("config/sample/author.py")
-        let start = try #require(sample.range(of: "class Author:")).lowerBound
-        let page = try Sources.text("Sources/PersistentHistory/PersistentHistory.docc/Authors.md")
-        #expect(page.contains("```python\n\(sample[start...])```"))
-    }
 }

@@ -83,13 +83,13 @@ enum Python {
     static let path = "/usr/bin/python3"
     static let isThere = FileManager.default.isExecutableFile(atPath: path)
 
-    /// Before each script: `plain()` and `loaded(author)` open connections, and `Author`, the sample,
-    /// declares one that can not load extensions.
+    /// Before each script: `plain()` and `loaded(author)` open connections, and `Author`
+    /// declares one that cannot load extensions.
     static let prelude = """
         import contextlib, os, random, secrets, sqlite3, sys, time
         sys.dont_write_bytecode = True
-        sys.path.insert(0, "\(Sources.path("config/sample"))")
-        from author import Author
+        sys.path.insert(0, "\(Sources.path("config/python"))")
+        from historyd import Author
         path, library = sys.argv[1:3]
 
         def plain():

@@ -1,5 +1,4 @@
 import Foundation
-import HistoryControl
 import HistoryFeed
 import PersistentHistory
 import TestSupport
@@ -220,25 +219,25 @@ struct FeedClientTests {
             #expect(try await items.next()?.token?.number == 1)
 
             let unknown = Feed(consumer: "MainApp", context: "nothing", socketPath: bench.controlSocket)
-            await #expect(throws: ControlError.self) { for try await _ in unknown {} }
-            await #expect(throws: ControlError.self) { try await unknown.acknowledge(replaced.after) }
+            let refused = await #expect(throws: FeedError.self) { for try await _ in unknown {} }
+            #expect(refused?.code == .unknownContext && refused?.message.contains("nothing") == true)
+            await #expect(throws: FeedError.self) { try await unknown.acknowledge(replaced.after) }
             try await daemon.stop()
         }
     }
 
     // MARK: Python, curl
 
-    @Test("The sample in Python shows what others change, and goes on where it was")
+    @Test("The Python package shows what others change, and goes on where it was")
     func python() async throws {
         try await withWorkbench { bench in
             try bench.configure(StoreSetup(authors: StoreSetup.feeding("live")), plugins: [])
             func show() throws -> RunningProgram {
                 try bench.start(
                     [
-                        Products.python, Sources.path("config/examples/feed.py"), bench.controlSocket,
-                        "MainApp",
-                        "live",
-                    ], "feed.py")
+                        Products.python, "-B", "-m", "historyd.feed", "MainApp", "live",
+                        bench.controlSocket,
+                    ], "feed.py", environment: ["PYTHONPATH": Sources.path("config/python")])
             }
             var program = try show()
             var daemon = try await bench.startDaemon()
@@ -273,10 +272,10 @@ struct FeedClientTests {
             try await bench.waitUntilServed(6)
             try await bench.steer("clean", "--force")
             program = try show()
-            try await shown(first[0], first[1], first[2], first[3], second, "read everything anew")
+            try await shown(first[0], first[1], first[2], first[3], second, "read everything again")
             try await bench.insert(4...4)
             try await shown(
-                first[0], first[1], first[2], first[3], second, "read everything anew",
+                first[0], first[1], first[2], first[3], second, "read everything again",
                 #"inserted person {"id": 4}"#)
             let feed = try await bench.report("consumers")["consumers"][0]["contexts"][0]["feed"]
             #expect(feed["state"].text == "connected")

@@ -9,7 +9,8 @@ import Testing
         let page = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appending(
             path: "../../Sources/PersistentHistory/PersistentHistory.docc/GettingStartedSwift.md")
         let text = try String(contentsOf: page, encoding: .utf8)
-        let block = try #require(text.firstMatch(of: /(?s)```swift\nimport PersistentHistory\n(.*?)```/)?.1)
+        let block = try #require(
+            text.firstMatch(of: /(?s)```swift\nimport PersistentHistory\n\n(let tracker.*?)```/)?.1)
         #expect(words(source).contains(words(String(block))))
     }
 

@@ -2,6 +2,7 @@ import Foundation
 import GRDB
 import PersistentHistory
 import Subprocess
+import TestSupport
 import Testing
 
 /// Registration, order and life of the tracker.
@@ -258,5 +259,48 @@ import Testing
         try store.write("INSERT INTO person (id) VALUES (2)", as: "Importer")
         try await tracker.runOnce()
         #expect(try store.rows(left) == ["0"])
+    }
+
+    // MARK: Stores that are not there
+
+    @Test func aMissingStoreIsAnError() async throws {
+        let folder = try TemporaryFolder()
+        let tracker = PersistentHistoryTracker(
+            store: folder.file("typo.sqlite"), currentAuthor: "MainApp", allAuthors: ["MainApp"],
+            stateFolder: folder.path)
+        let error = try await #require(throws: HistoryError.self) { try await tracker.run() }
+        #expect(error.code == .storeMissing && error.message.contains("typo.sqlite"))
+    }
+
+    @Test func anUntrackedStoreIsAnError() async throws {
+        let folder = try TemporaryFolder()
+        let path = folder.file("store.sqlite")
+        try await DatabaseQueue(path: path).writeWithoutTransaction { db in
+            try db.execute(sql: "CREATE TABLE person (id INTEGER PRIMARY KEY)")
+        }
+        let tracker = PersistentHistoryTracker(
+            store: path, currentAuthor: "MainApp", allAuthors: ["MainApp"], stateFolder: folder.path)
+        let error = try await #require(throws: HistoryError.self) { try await tracker.run() }
+        #expect(error.code == .notTracked && error.hint?.contains("Tracking.track") == true)
+    }
+
+    @Test func aStoreThatComesLaterIsWaitedFor() async throws {
+        let folder = try TemporaryFolder()
+        let path = folder.file("store.sqlite")
+        let tracker = PersistentHistoryTracker(
+            store: path, currentAuthor: "MainApp", allAuthors: ["MainApp"], stateFolder: folder.path,
+            waitsForStore: true)
+        let notes = Notes()
+        await tracker.registerObserver(entityName: "person", operation: .insert) { contexts in
+            for context in contexts { await notes.add("\(context.author ?? "-")") }
+        }
+        try await running(tracker) {
+            try await DatabaseQueue(path: path).writeWithoutTransaction { db in
+                try db.execute(sql: "CREATE TABLE person (id INTEGER PRIMARY KEY)")
+            }
+            try Tracking.track(path, ["person": nil])
+            try AuthoredSQL.run("INSERT INTO person VALUES (1)", on: path, author: "Widget")
+            #expect(await notes.first(1) == ["Widget"])
+        }
     }
 }

@@ -3,7 +3,7 @@ import Testing
 
 /// What is shipped for systemd is what systemd understands; needs neither root nor a booted systemd.
 @Suite struct UnitFileTests {
-    /// Installs everything but the programs, which stay empty files.
+    /// Installs everything but the programs, which are empty files, with nothing to strip.
     private func withInstallation<R>(prefix: String = "/usr", _ body: (URL) async throws -> R) async throws -> R
     {
         try await withTemporaryFolder { folder in
@@ -15,7 +15,7 @@ import Testing
             let root = folder.appending(path: "root")
             try await succeed(
                 "make", "-C", Package.root, "install", "DESTDIR=\(root.path)", "PREFIX=\(prefix)",
-                "BINDIR=\(programs)")
+                "BINDIR=\(programs)", "STRIP=true")
             return try await body(root)
         }
     }
@@ -104,7 +104,7 @@ import Testing
             try Data("mine".utf8).write(to: URL(filePath: file))
             try await succeed(
                 "make", "-C", Package.root, "install", "DESTDIR=\(root.path)", "PREFIX=/usr",
-                "BINDIR=\(root.path)/../programs")
+                "BINDIR=\(root.path)/../programs", "STRIP=true")
             #expect(try String(contentsOfFile: file, encoding: .utf8) == "mine")
         }
     }

@@ -17,6 +17,7 @@ public struct HistoryCleaner: Sendable {
         self.rule = rule
     }
 
+    /// What a cleanup deleted.
     public struct Outcome: Sendable, Equatable {
         /// Changes that were deleted.
         public var deleted = 0

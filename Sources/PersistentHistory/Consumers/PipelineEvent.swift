@@ -113,6 +113,8 @@ public protocol PipelineReporter: Sendable {
 
 /// Hears nothing.
 public struct SilentReporter: PipelineReporter {
+    /// A reporter that ignores everything.
     public init() {}
+    /// Does nothing.
     public func report(_ event: PipelineEvent) {}
 }

@@ -2,17 +2,23 @@
 public struct HistoryFilter: Sendable, Equatable {
     /// Only these authors; nil for any, undeclared writers included.
     public var authors: Set<String>?
+    /// Authors whose transactions are left out.
     public var excludedAuthors: Set<String> = []
     /// Whether undeclared writers are wanted where `authors` names some.
     public var includesUndeclared = false
+    /// The earliest time, inclusive.
     public var since: HistoryTimestamp?
+    /// The latest time, inclusive.
     public var until: HistoryTimestamp?
+    /// Only changes of these entities; nil for all.
     public var entities: Set<String>?
+    /// Only these operations; nil for all.
     public var operations: Set<ChangeOperation>?
     /// Only changes of one of these objects, of one of `entities`. An object has another id for
     /// each name that its key's columns have had.
     public var objects: Set<ObjectID>?
 
+    /// A filter that lets everything pass.
     public init() {}
 
     func accepts(_ origin: Origin) -> Bool {

@@ -3,6 +3,7 @@ import GRDBSQLite
 
 /// Some transactions, in the order in which they were committed.
 public struct HistoryBatch: Sendable {
+    /// In the order of their commits.
     public let transactions: [HistoryTransaction]
     /// How far was read: the next batch begins after it, whatever was filtered out.
     public let end: Int64
@@ -21,7 +22,9 @@ public final class HistoryReader: Sendable {
     /// Changes after which a batch ends, as soon as a transaction does.
     public static let batchSize = 5000
 
+    /// The store's file.
     public let path: String
+    /// The id of the store that was opened.
     public let storeID: StoreID
     private let queue: DatabaseQueue
     private let encoding: StoreEncoding

@@ -1,5 +1,6 @@
 /// Why a consumer does not go on where it was, and where it goes on instead.
 public struct Expiry: Sendable, Hashable {
+    /// How history was lost.
     public enum Reason: String, Sendable, Hashable {
         /// The history after its place has been deleted.
         case expired
@@ -9,6 +10,7 @@ public struct Expiry: Sendable, Hashable {
         case late
     }
 
+    /// How history was lost.
     public let reason: Reason
     /// The place that was lost; nil for a consumer that is new.
     public let lost: HistoryToken?

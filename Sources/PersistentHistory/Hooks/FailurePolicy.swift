@@ -1,5 +1,6 @@
 /// What happens when a hook fails: how often it is tried again, how soon, and what then.
 public struct FailurePolicy: Sendable, Hashable {
+    /// What follows when every attempt has failed.
     public enum AfterLastAttempt: String, Sendable {
         /// The consumer waits and goes on trying, at the longest delay.
         case hold
@@ -9,8 +10,11 @@ public struct FailurePolicy: Sendable, Hashable {
 
     /// Attempts before `afterLastAttempt` applies, the first one included.
     public let attempts: Int
+    /// The delay before the second attempt; it doubles from one attempt to the next.
     public let initialDelay: Duration
+    /// The longest delay.
     public let maximumDelay: Duration
+    /// What follows when every attempt has failed.
     public let afterLastAttempt: AfterLastAttempt
 
     public init(

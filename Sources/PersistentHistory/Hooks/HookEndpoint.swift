@@ -42,6 +42,7 @@ public struct ObserverOutcome: Sendable {
 
 /// One failed attempt to call a hook.
 public struct HookFailure: Error, Sendable, Hashable, CustomStringConvertible {
+    /// How a call failed.
     public enum Reason: String, Sendable, Hashable {
         /// The process could not be started.
         case cannotStart
@@ -57,9 +58,12 @@ public struct HookFailure: Error, Sendable, Hashable, CustomStringConvertible {
         case cancelled
     }
 
+    /// How the call failed.
     public let reason: Reason
+    /// What failed, for people.
     public let message: String
 
+    /// A failure with its reason and a message for people.
     public init(_ reason: Reason, _ message: String) {
         self.reason = reason
         self.message = message

@@ -1,7 +1,9 @@
 /// A replica as it is configured: a SQLite file with copies of a consumer's entities, kept by the
 /// default merge.
 public struct ReplicaContext: Sendable, Hashable {
+    /// The name, unique among the consumer's contexts.
     public let name: String
+    /// The replica's file, which is created if it does not exist.
     public let path: String
     /// Nil is every tracked entity.
     public let entities: Set<String>?

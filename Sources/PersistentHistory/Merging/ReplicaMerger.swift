@@ -2,7 +2,9 @@
 ///
 /// A merge hook may merge with it in its own way, beside the daemon's or the tracker's own merging.
 public actor ReplicaMerger {
+    /// The replica that is merged into.
     public nonisolated let context: ReplicaContext
+    /// The replica's name.
     public nonisolated var name: String { context.name }
     private let replica: Replica
     private let snapshots: StoreSnapshots

@@ -4,6 +4,7 @@ internal import Glibc
 ///
 /// `code` is for programs, `message` says what and which, `hint` what to do about it.
 public struct ObserverError: Error, Sendable, CustomStringConvertible {
+    /// What kind of failure it is. New codes may be added.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
         let name: String
         public var description: String { name }
@@ -26,8 +27,11 @@ public struct ObserverError: Error, Sendable, CustomStringConvertible {
         public static let system = Code(name: "system")
     }
 
+    /// What kind of failure it is, for programs.
     public let code: Code
+    /// What failed, and why, for people.
     public let message: String
+    /// What to do about it.
     public let hint: String?
     /// The system's error number, where it was the system that refused.
     public let errno: Int32?

@@ -10,16 +10,19 @@
 /// process included. The store may come, go and be replaced meanwhile; while it is not there, or
 /// not tracked, nothing changes. For one consumer: each iterator begins anew.
 public struct RemoteChanges: AsyncSequence, Sendable {
+    /// The newest token, each time that there is a newer one.
     public typealias Element = HistoryToken
 
     let signals: StoreSignals
     let path: String
     let last: HistoryToken?
 
+    /// Begins to wait for commits.
     public func makeAsyncIterator() -> Iterator {
         Iterator(signals: signals.makeAsyncIterator(), lookout: Lookout(path: path, last: last))
     }
 
+    /// Waits for commits.
     public struct Iterator: AsyncIteratorProtocol {
         private var signals: StoreSignals.Iterator
         private let lookout: Lookout

@@ -16,6 +16,7 @@ public enum AuthoredSQL {
     /// - Returns: The token of the last transaction that recorded something.
     /// - Throws: `HistoryError` with `.statementFailed`, `.authorInvalid` and others, and what `row`
     ///   throws. A transaction that is open then is rolled back.
+    @discardableResult
     public static func run(
         _ sql: String, on path: String, author: String, context: String? = nil,
         row: ([[UInt8]?]) throws -> Void = { _ in }

@@ -2,19 +2,25 @@ import GRDB
 
 /// What `historyctl describe` tells of a tracked store.
 public struct StoreDescription: Sendable, Equatable {
+    /// A table whose changes are recorded.
     public struct TrackedEntity: Sendable, Equatable {
+        /// The table's name.
         public let name: String
+        /// The columns whose values are kept when a row is deleted.
         public let preserved: [String]
         /// Changes in the history, under whatever shape.
         public let changes: Int64
     }
 
+    /// The store's id.
     public let storeID: StoreID
+    /// The tables whose changes are recorded.
     public let entities: [TrackedEntity]
     /// The oldest token after which can be read; nil where nothing was ever recorded.
     public let firstToken: HistoryToken?
     /// The newest transaction's.
     public let lastToken: HistoryToken?
+    /// How many changes the history has.
     public let changes: Int64
     /// What the history takes in the file; nil where SQLite was built without `dbstat`.
     public let bytes: Int64?

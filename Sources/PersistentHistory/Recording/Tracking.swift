@@ -11,6 +11,7 @@ public enum Tracking {
         /// Entities that were tracked, and whose table is gone.
         public var dropped: [String] = []
 
+        /// Whether nothing had to be done.
         public var isEmpty: Bool { added.isEmpty && updated.isEmpty && dropped.isEmpty }
     }
 

@@ -3,7 +3,9 @@
 /// Each change points to the shape its entity had when it was recorded, so that an older change
 /// keeps its meaning when the table is altered.
 public final class Entity: Sendable, Hashable {
+    /// A column of the table.
     public struct Column: Hashable, Sendable {
+        /// The column's name.
         public let name: String
         /// The type as declared, empty where there is none.
         public let declaredType: String
@@ -27,8 +29,11 @@ public final class Entity: Sendable, Hashable {
 
     /// The number under which the shape stands in the store.
     public let shape: Int64
+    /// The table's name.
     public let name: String
+    /// The columns, in the table's order.
     public let columns: [Column]
+    /// What identifies a row.
     public let key: Key
     /// Columns whose values go into the tombstone of a deleted row, in table order.
     public let preserved: [Column]

@@ -2,6 +2,7 @@
 ///
 /// `code` is for programs, `message` says what and which, `hint` what to do about it.
 public struct HistoryError: Error, Sendable, CustomStringConvertible {
+    /// What kind of failure it is. New codes may be added.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
         let name: String
 
@@ -63,11 +64,16 @@ public struct HistoryError: Error, Sendable, CustomStringConvertible {
         public static let sqlite = Code("sqlite")
     }
 
+    /// What kind of failure it is, for programs.
     public let code: Code
+    /// What failed, and why, for people.
     public let message: String
+    /// What to do about it.
     public let hint: String?
+    /// The error behind it, of SQLite or the system.
     public let cause: (any Error)?
 
+    /// An error with its code and message.
     public init(_ code: Code, _ message: String, hint: String? = nil, cause: (any Error)? = nil) {
         self.code = code
         self.message = message

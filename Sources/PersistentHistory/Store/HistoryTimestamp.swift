@@ -4,8 +4,10 @@ internal import FoundationEssentials
 ///
 /// It is shown to people and compared with durations; it never orders anything (tokens do).
 public struct HistoryTimestamp: Hashable, Comparable, Sendable, CustomStringConvertible {
+    /// Milliseconds since 1970, in UTC.
     public let milliseconds: Int64
 
+    /// A time by its milliseconds since 1970.
     public init(milliseconds: Int64) { self.milliseconds = milliseconds }
 
     /// The wall clock, to the millisecond.

@@ -3,9 +3,12 @@
 /// The number is that of the last change of a transaction. Numbers only grow, in the order of
 /// commits, and are never given twice; a token is therefore a cursor that no clock can disturb.
 public struct HistoryToken: Hashable, Sendable, CustomStringConvertible {
+    /// The store that the position is in.
     public let store: StoreID
+    /// Grows in the order of the commits, with gaps.
     public let number: Int64
 
+    /// A position in a store's history.
     public init(store: StoreID, number: Int64) {
         self.store = store
         self.number = number

@@ -25,6 +25,7 @@ public struct ObjectID: Hashable, Sendable {
         }
     }
 
+    /// A row's identity: the columns of its primary key and their values.
     public init(columns: [String], values: [HistoryValue], isRowID: Bool = false) {
         self.columns = columns
         key = values.count == 1 ? .one(values[0]) : .some(values)
@@ -46,8 +47,10 @@ public struct ObjectID: Hashable, Sendable {
 public struct Tombstone: Hashable, Sendable {
     /// Columns and values with SQLite's types, in table order, nulls included.
     public let values: [(column: Entity.Column, value: HistoryValue)]
+    /// When the row was deleted.
     public let deletedDate: HistoryTimestamp
 
+    /// A tombstone of the preserved columns and their values.
     public init(values: [(column: Entity.Column, value: HistoryValue)], deletedDate: HistoryTimestamp) {
         self.values = values
         self.deletedDate = deletedDate
@@ -68,8 +71,11 @@ public struct Tombstone: Hashable, Sendable {
 
 /// One change of one row.
 public struct HistoryChange: Hashable, Sendable {
+    /// The table, as it was when the change was recorded.
     public let entity: Entity
+    /// What happened to the row.
     public let operation: ChangeOperation
+    /// The row's primary key.
     public let objectID: ObjectID
     /// For an update: the columns whose value changed, in table order. Otherwise empty.
     public let changedProperties: [String]
@@ -114,12 +120,17 @@ public struct HistoryTransaction: Hashable, Sendable {
 
     private let content: Content
 
+    /// Names the transaction, and its position in the history.
     public var token: HistoryToken { content.token }
     /// Nil where the writer never declared itself.
     public var author: String? { content.author }
+    /// What in the writer made the change, as the writer declared it.
     public var context: String? { content.context }
+    /// The writer's process; nil if it declared no author.
     public var processID: Int32? { content.processID }
+    /// When the transaction was recorded.
     public var timestamp: HistoryTimestamp { content.timestamp }
+    /// What it changed, in order.
     public var changes: [HistoryChange] { content.changes }
 
     /// The token's number.

@@ -1,6 +1,8 @@
 /// A row's address, read back from the text that `HistoryJSON.objectIDURL` writes.
 public struct ObjectIDURL: Hashable, Sendable {
+    /// The store that the row is in.
     public let store: StoreID
+    /// The table that the row is in.
     public let entityName: String
     private let key: Key
 

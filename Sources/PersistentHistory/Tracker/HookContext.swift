@@ -20,7 +20,9 @@ public struct HookContext: Sendable, Hashable {
         author = transaction.author
     }
 
+    /// The table that the row is in.
     public var entityName: String { change.entity.name }
+    /// What happened to the row.
     public var operation: HookOperation { change.operation }
     /// The row's primary key.
     public var objectID: ObjectID { change.objectID }
@@ -40,6 +42,7 @@ public struct HookContext: Sendable, Hashable {
 }
 
 extension HistoryTimestamp {
+    /// The time as Foundation has it.
     public var date: Date { Date(timeIntervalSince1970: Double(milliseconds) / 1000) }
 }
 

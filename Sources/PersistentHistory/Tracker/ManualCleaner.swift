@@ -19,8 +19,10 @@ public actor ManualCleaner {
     /// - Throws: `HistoryError`.
     @discardableResult
     public func clean() async throws -> HistoryCleaner.Outcome? {
-        guard let limit = try limit() else { return nil }
-        return try await HistoryCleaner(path: path, rule: rule).clean(through: limit)
+        try await WriterProbes.shared.withLease(on: path, stateFolder: stateFolder) {
+            guard let limit = try limit() else { return nil }
+            return try await HistoryCleaner(path: path, rule: rule).clean(through: limit)
+        }
     }
 
     private func limit() throws -> Int64? {

@@ -22,6 +22,7 @@ public import FoundationEssentials
 /// folder, where each finds its place again, and by which none cleans ahead of the others.
 public actor PersistentHistoryTracker {
     private let store: ServedStore
+    private let waitsForStore: Bool
     private let stateFolder: String
     private let reporter: any PipelineReporter
     private let registry = HookRegistry()
@@ -34,7 +35,7 @@ public actor PersistentHistoryTracker {
     private var registered = 0
 
     /// - Parameters:
-    ///   - path: The store, which need not exist yet.
+    ///   - path: The store. It must exist and be tracked, unless `waitsForStore` or `entities` say otherwise.
     ///   - name: What reports call the store.
     ///   - contexts: What the changes are merged into.
     ///   - currentAuthor: Under which this program writes: its own changes are not delivered.
@@ -50,13 +51,15 @@ public actor PersistentHistoryTracker {
     ///     for it; nil for ever.
     ///   - reporter: Hears of everything that happens, for a log or for counting.
     ///   - autoStart: Whether `run()` begins to track at once, or waits for `start()`.
+    ///   - waitsForStore: Whether `run()` waits for a store that does not exist or is not tracked yet.
+    ///     Otherwise it throws, so that a wrong path or a forgotten `Tracking.track` does not go unnoticed.
     public init(
         store path: String, name: String = "store", contexts: [ReplicaContext] = [], currentAuthor: String,
         allAuthors: [String], includingMirroring: Bool = false, mirroringAuthors: [String] = [],
         batchAuthors: [String] = [], deliversUnlisted: Bool = true, stateFolder: String,
         entities: [String: [String]?]? = nil, cleanStrategy: CleaningStrategy = .none,
         maximumDuration: Duration? = nil, reporter: any PipelineReporter = SilentReporter(),
-        autoStart: Bool = true
+        autoStart: Bool = true, waitsForStore: Bool = false
     ) {
         let rule = DeliveryRule(
             authors: Set(allAuthors).union(batchAuthors).union([currentAuthor]),
@@ -71,6 +74,7 @@ public actor PersistentHistoryTracker {
         self.store = store
         self.stateFolder = stateFolder
         self.reporter = reporter
+        self.waitsForStore = waitsForStore
         self.contexts = contexts.map { ReplicaMerger($0, storePath: path) }
         power = PowerSwitch(isOn: autoStart)
     }
@@ -82,8 +86,10 @@ public actor PersistentHistoryTracker {
     /// What came while it was off, or while no tracker ran, is worked off first. Errors that heal
     /// are told to the reporter and tried again.
     ///
-    /// - Throws: `ObserverError` where the store can not be watched, `HistoryError` with `.stateUnusable`.
+    /// - Throws: `HistoryError` with `.storeMissing` or `.notTracked` unless `waitsForStore`, and with
+    ///   `.stateUnusable`; `ObserverError` if the store cannot be watched.
     @concurrent public nonisolated func run() async throws {
+        if !waitsForStore { try requireStore() }
         let observer = try StoreObserver()
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await observer.run() }
@@ -113,6 +119,20 @@ public actor PersistentHistoryTracker {
     /// before anything begins anew: an observer is cancelled, and called again after the next
     /// `start()`, a merge hook and the merge are waited for.
     public nonisolated func stop() { power.turnOff() }
+
+    /// Only what does not heal by itself is an error: a store that is locked now is served later.
+    private nonisolated func requireStore() throws {
+        do {
+            try HistoryReader(path: store.path).close()
+        } catch let error as HistoryError where error.code == .notTracked && store.entities == nil {
+            throw HistoryError(
+                error.code, error.message,
+                hint: "Track its tables with Tracking.track or historyctl track, or pass `entities`.",
+                cause: error)
+        } catch let error as HistoryError where [.storeMissing, .storeCorrupt].contains(error.code) {
+            throw error
+        } catch {}
+    }
 
     private nonisolated func runner(_ stop: StopSignal) -> StoreRunner {
         StoreRunner(store, hooks: registry, stateFolder: stateFolder, reporter: reporter, stop: stop)

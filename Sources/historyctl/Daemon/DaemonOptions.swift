@@ -14,7 +14,7 @@ struct DaemonOptions: ParsableArguments {
         completion: .file())
     var socket: String?
 
-    @Option(help: "For people or for programs.")
+    @Option(help: "A table for people, or JSON for programs.")
     var format = OutputFormat.table
 
     var client: ControlClient {

@@ -39,7 +39,7 @@ struct Hooks: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Add the plugins and hooks of a manifest, and print their ids.",
             discussion:
-                "They come after those that are there. Without --persist they are gone when the daemon ends.")
+                "They come after the existing ones. Without --persist they are gone when the daemon ends.")
 
         @OptionGroup var daemon: DaemonOptions
 
@@ -68,7 +68,7 @@ struct Hooks: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Remove hooks.",
             discussion: """
-                Hooks of the configuration's manifests come back at the next reload or start. Status 66 where \
+                Hooks of the configuration's manifests come back at the next reload or start. Status 66 if \
                 there is no such hook.
                 """)
 
@@ -77,10 +77,10 @@ struct Hooks: AsyncParsableCommand {
         @Argument(help: "The hook's id.", transform: HookArgument.id)
         var id: UUID?
 
-        @Option(help: "Observers of this entity; * are those of every one.")
+        @Option(help: "Observers of this entity; * means observers of all entities.")
         var entity: String?
 
-        @Option(help: "Observers of this operation; one that has others too keeps those.")
+        @Option(help: "Observers of this operation; an observer of others keeps those.")
         var operation: ChangeOperation?
 
         @Flag(help: "Every hook.")

@@ -3,7 +3,7 @@ import HistoryConfiguration
 import HistoryControl
 
 struct Status: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(abstract: "Show how the daemon and its stores are.")
+    static let configuration = CommandConfiguration(abstract: "Show the state of the daemon and its stores.")
 
     @OptionGroup var daemon: DaemonOptions
 
@@ -38,7 +38,7 @@ struct Status: AsyncParsableCommand {
 
 struct Consumers: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Show the consumers: how far each got, and what holds it.")
+        abstract: "Show the consumers: how far each got, and what it waits for.")
 
     @OptionGroup var daemon: DaemonOptions
 

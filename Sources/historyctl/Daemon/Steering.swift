@@ -4,10 +4,10 @@ import HistoryControl
 
 struct Reload: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Have the configuration and the manifests read again.",
+        abstract: "Read the configuration and the manifests again.",
         discussion: """
-            Returns when the new configuration is in force. Where there is an error in it, the old one stays \
-            in force, all that is wrong is printed, and the status is 78.
+            Returns when the new configuration is in force. If it has an error, the old one stays in \
+            force, everything that is wrong is printed, and the status is 78.
             """)
 
     @OptionGroup var daemon: DaemonOptions
@@ -30,7 +30,7 @@ struct Reload: AsyncParsableCommand {
 
 struct Pause: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Deliver nothing until resume, after what is under way has ended.")
+        abstract: "Deliver nothing until resume; calls in flight end first.")
 
     @OptionGroup var daemon: DaemonOptions
     @Argument(help: "The store; without one, all.")
@@ -43,7 +43,7 @@ struct Pause: AsyncParsableCommand {
 
 struct Resume: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Go on after pause, with all that came meanwhile.")
+        abstract: "Continue after a pause, with everything that came meanwhile.")
 
     @OptionGroup var daemon: DaemonOptions
     @Argument(help: "The store; without one, all.")
@@ -65,7 +65,8 @@ extension PauseReport {
 struct Run: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Run a pass now, and show how it ended.",
-        discussion: "Hooks that failed are tried at once. Status 75 where a consumer is not level afterwards.")
+        discussion: "Hooks that failed are tried at once. Status 75 if a consumer has not caught up afterwards."
+    )
 
     @OptionGroup var daemon: DaemonOptions
     @Argument(help: "The store; without one, all.")

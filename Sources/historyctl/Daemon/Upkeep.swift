@@ -9,9 +9,9 @@ struct Clean: AsyncParsableCommand {
     @OptionGroup var daemon: DaemonOptions
     @Argument(help: "The store; without one, all.")
     var store: String?
-    @Flag(help: "Only say what would go.")
+    @Flag(help: "Only say what would be deleted.")
     var dryRun = false
-    @Flag(help: "Delete also what a consumer has not had: it then begins anew.")
+    @Flag(help: "Also delete what a consumer has not had; it then starts over.")
     var force = false
 
     func run() async throws {
@@ -31,14 +31,14 @@ struct Clean: AsyncParsableCommand {
 }
 
 struct Resync: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(abstract: "Fill a consumer's context anew from its store.")
+    static let configuration = CommandConfiguration(abstract: "Fill a consumer's replica again from its store.")
 
     @OptionGroup var daemon: DaemonOptions
     @Argument(help: "The context.")
     var context: String
-    @Option(help: "Its store, where several fit.")
+    @Option(help: "Its store, if several fit.")
     var store: String?
-    @Option(help: "Its consumer, where several fit.")
+    @Option(help: "Its consumer, if several fit.")
     var consumer: String?
 
     func run() async throws {
@@ -54,7 +54,7 @@ struct DeadLetters: AsyncParsableCommand {
 
     struct List: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Show the calls that were given up; --format json has them whole.")
+            abstract: "Show the calls that were given up; --format json shows them completely.")
 
         @OptionGroup var daemon: DaemonOptions
         @Option(help: "Only this store's.")
@@ -80,12 +80,12 @@ struct DeadLetters: AsyncParsableCommand {
         var id: String?
         @Flag(help: "All of them.")
         var all = false
-        @Option(help: "Of all, only this store's.")
+        @Option(help: "With --all: only this store's.")
         var store: String?
 
         func validate() throws {
             guard (id != nil) != all, id == nil || store == nil else {
-                throw ValidationError("Say which: an ID, or --all, of one --store or not.")
+                throw ValidationError("Say which: an ID, or --all, with or without --store.")
             }
         }
 
@@ -94,7 +94,7 @@ struct DeadLetters: AsyncParsableCommand {
 
     struct Retry: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Make the calls again; those that succeed are dropped. Status 75 where one fails.")
+            abstract: "Repeat calls; those that succeed are dropped. Status 75 if one fails.")
 
         @OptionGroup var daemon: DaemonOptions
         @OptionGroup var which: Which

@@ -16,10 +16,10 @@ struct Wait: AsyncParsableCommand {
     var consumer: String
     @Option(help: "The transaction's token.")
     var token: String
-    @Option(help: "The consumer's store, where several have one of that name.")
+    @Option(help: "The consumer's store, if several have a consumer of that name.")
     var store: String?
     @Option(
-        help: ArgumentHelp("Seconds, or 500ms, 5s, 3m; without it, as long as it takes.", valueName: "duration")
+        help: ArgumentHelp("Seconds, or 500ms, 5s, 3m; otherwise as long as it takes.", valueName: "duration")
     )
     var timeout: String?
 
@@ -38,9 +38,9 @@ struct Follow: AsyncParsableCommand {
             """)
 
     @OptionGroup var daemon: DaemonOptions
-    @Option(help: "The store, where there are several.")
+    @Option(help: "The store, if there are several.")
     var store: String?
-    @Option(help: "Only what this consumer is told of.")
+    @Option(help: "Only what is delivered to this consumer.")
     var consumer: String?
     @Option(help: ArgumentHelp("Begin after this token's transaction.", valueName: "token"))
     var after: String?
@@ -64,7 +64,7 @@ struct Feed: AsyncParsableCommand {
     var consumer: String
     @Argument(help: "Its context, of kind feed.")
     var context: String
-    @Option(help: "The consumer's store, where several have one of that name.")
+    @Option(help: "The consumer's store, if several have a consumer of that name.")
     var store: String?
     @Flag(help: "Acknowledge what was printed.")
     var acknowledge = false

@@ -4,12 +4,12 @@ import PersistentHistory
 struct Describe: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Show what is tracked in a store.",
-        discussion: "The first token is the oldest one after which can be read.")
+        discussion: "The first token is the oldest one after which the history can be read.")
 
     @Argument(help: "The SQLite file.", completion: .file())
     var store: String
 
-    @Option(help: "For people or for programs.")
+    @Option(help: "A table for people, or JSON for programs.")
     var format = OutputFormat.table
 
     func run() throws {

@@ -7,8 +7,7 @@ struct Exec: ParsableCommand {
         discussion: """
             All the SQL is one transaction, unless it has a BEGIN of its own; a single statement runs \
             by itself, and so do PRAGMA and ATTACH before all others. Rows are printed as sqlite3 \
-            prints them. The last line is the token of the transaction; there is none where nothing \
-            was recorded.
+            prints them. The last line is the token of the transaction, if anything was recorded.
             """)
 
     @Argument(help: "The SQLite file.", completion: .file())

@@ -5,8 +5,8 @@ struct History: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Show the history of a store.",
         discussion: """
-            JSON is one transaction a line; the table has a line for each change. Options of one kind \
-            that are repeated mean any of them; options of different kinds are all to be met.
+            JSON is one transaction a line; the table has a line for each change. An option that is \
+            given several times means any of its values; different options must all match.
             """)
 
     @Argument(help: "The SQLite file.", completion: .file())
@@ -41,13 +41,13 @@ struct History: ParsableCommand {
     @Option(help: "No transactions of this author.")
     var excludeAuthor: [String] = []
 
-    @Flag(help: "Only transactions of no author; with --author, of that one or none.")
+    @Flag(help: "Only transactions without an author; with --author, of that author or without one.")
     var noAuthor = false
 
     @Option(help: "Only changes of this entity.")
     var entity: [String] = []
 
-    @Option(help: "Only changes of this kind.")
+    @Option(help: "Only changes of this operation.")
     var operation: [ChangeOperation] = []
 
     @Option(
@@ -55,13 +55,13 @@ struct History: ParsableCommand {
         transform: ObjectArgument.url)
     var object: ObjectIDURL?
 
-    @Option(help: "Not more transactions than this.")
+    @Option(help: "At most this many transactions.")
     var limit: Int?
 
     @Flag(help: "The newest transaction first.")
     var reverse = false
 
-    @Option(help: "For people or for programs.")
+    @Option(help: "A table for people, or JSON for programs.")
     var format = OutputFormat.table
 
     func validate() throws {

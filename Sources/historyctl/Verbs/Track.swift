@@ -6,8 +6,8 @@ struct Track: ParsableCommand {
         abstract: "Record the changes of tables of a store.",
         discussion: """
             Tracking what is tracked already brings it up to date with the schema: new, renamed and \
-            dropped columns, renamed tables. With no entity named, that is all that is done. Nothing \
-            else in the store is changed.
+            dropped columns, renamed tables. Without an entity, only this is done. Nothing else in the \
+            store is changed.
             """)
 
     @Argument(help: "The SQLite file.", completion: .file())
@@ -23,10 +23,10 @@ struct Track: ParsableCommand {
         help: ArgumentHelp(
             "A column whose value is kept when a row is deleted.",
             discussion: """
-                All that are given for one entity take the place of those that were preserved before; \
-                an entity for which none is given keeps them. An entity that is named here is tracked. \
-                Names may contain dots: what fits the store's tables is meant, and of several \
-                readings that of an entity named in the command, then that of the longest name.
+                The columns given for an entity replace those that were preserved before; an entity \
+                without any keeps them. An entity that is named here is tracked. Names may contain dots: \
+                what fits the store's tables is meant, and if several do, an entity named in the \
+                command, then the longest name.
                 """,
             valueName: "entity.column"))
     var preserve: [String] = []

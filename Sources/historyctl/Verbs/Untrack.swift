@@ -5,15 +5,15 @@ struct Untrack: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Stop recording.",
         discussion: """
-            With no entity named, everything that tracking made is taken away, the history included, \
-            and the schema is as it was before. With entities, they are no longer recorded, and their \
-            changes stay in the history until they are cleaned.
+            Without an entity, everything that tracking added is removed, the history included, and \
+            the schema is as it was before. With entities, these are no longer recorded, and their \
+            changes stay in the history until it is cleaned.
             """)
 
     @Argument(help: "The SQLite file.", completion: .file())
     var store: String
 
-    @Argument(help: "Entities; all of them where none is named.")
+    @Argument(help: "Entities; without any, all.")
     var entities: [String] = []
 
     @Flag(help: "Delete the entities' recorded changes at once.")

@@ -1,12 +1,15 @@
 """The work of ClientWorkTests.swift in the manner of Django's ORM: STORE LIBRARY [AUTHOR]"""
+import pathlib
 import sys
 
 import django
 from django.conf import settings
 from django.db import IntegrityError, connection, models, transaction
-from django.db.backends.signals import connection_created
 from django.db.models.functions import Upper
-from django.dispatch import receiver
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[3] / "config/python"))
+sys.dont_write_bytecode = True
+import historyd
 
 store, library, *author = sys.argv[1:]
 settings.configure(
@@ -15,12 +18,8 @@ settings.configure(
 django.setup()
 
 
-@receiver(connection_created)
-def declare(connection, **_):
-    if author:
-        connection.connection.enable_load_extension(True)
-        connection.connection.load_extension(library)
-        connection.connection.execute("SELECT history_author(?, 'client')", author)
+if author:
+    historyd.declare_django(*author, "client", extension=library)
 
 
 class Author(models.Model):

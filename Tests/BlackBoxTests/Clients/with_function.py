@@ -4,9 +4,9 @@ import pathlib
 import sqlite3
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).parents[3] / "config/sample"))
+sys.path.insert(0, str(pathlib.Path(__file__).parents[3] / "config/python"))
 sys.dont_write_bytecode = True
-from author import Author
+from historyd import Author
 
 store, _, *author = sys.argv[1:]
 connection = sqlite3.connect(store, timeout=60, isolation_level=None)

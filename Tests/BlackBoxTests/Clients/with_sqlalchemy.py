@@ -1,4 +1,5 @@
 """The work of ClientWorkTests.swift in the manner of SQLAlchemy's ORM: STORE LIBRARY [AUTHOR]"""
+import pathlib
 import sys
 
 from sqlalchemy import ForeignKey, create_engine, delete, event, func, text, update
@@ -6,19 +7,23 @@ from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, relationship
 
+sys.path.insert(0, str(pathlib.Path(__file__).parents[3] / "config/python"))
+sys.dont_write_bytecode = True
+import historyd
+
 store, library, *author = sys.argv[1:]
 engine = create_engine(f"sqlite:///{store}", connect_args={"timeout": 60})
 
 
 @event.listens_for(engine, "connect")
-def declare(connection, _):
+def prepare(connection, _):
     # The driver begins transactions late, and not for a SAVEPOINT: SQLAlchemy begins them instead.
     connection.isolation_level = None
     connection.execute("PRAGMA foreign_keys = ON")
-    if author:
-        connection.enable_load_extension(True)
-        connection.load_extension(library)
-        connection.execute("SELECT history_author(?, 'client')", author)
+
+
+if author:
+    historyd.declare_sqlalchemy(engine, *author, "client", extension=library)
 
 
 @event.listens_for(engine, "begin")

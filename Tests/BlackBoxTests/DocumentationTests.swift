@@ -1,0 +1,41 @@
+import Foundation
+import TestSupport
+import Testing
+
+/// Every sample of the README and of the pages is run, in order, in a home of its own for each page:
+/// Tests/Documentation/pages.py says how.
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(10)))
+struct DocumentationTests {
+    private static let catalog = "Sources/PersistentHistory/PersistentHistory.docc/"
+
+    static let pages: [String] = {
+        let files = (try? FileManager.default.contentsOfDirectory(atPath: Sources.path(catalog))) ?? []
+        return ["README.md"] + files.filter { $0.hasSuffix(".md") }.sorted().map { catalog + $0 }
+    }()
+
+    @Test func thePagesAreThere() { #expect(Self.pages.count > 15) }
+
+    @Test(.enabled(if: ClientPackages.areThere, ClientPackages.missing), arguments: pages)
+    func samples(_ page: String) async throws {
+        _ = try await BuiltProducts.libhistory()
+        let folder = try TemporaryFolder()
+        for product in ["historyd", "historyctl"] {
+            try FileManager.default.createSymbolicLink(
+                atPath: folder.file(product), withDestinationPath: BuiltProducts.path(product))
+        }
+        try FileManager.default.createSymbolicLink(
+            atPath: folder.file("libhistory.so"), withDestinationPath: try await BuiltProducts.libhistory())
+        let output = try await Command(
+            ClientPackages.python,
+            [Sources.path("Tests/Documentation/pages.py"), "--programs", folder.path, Sources.path(page)],
+            limit: .seconds(300)
+        ).succeed()
+        print(output)
+    }
+
+    /// What is read first stays short.
+    @Test func theReadmeHasAtMost200Lines() throws {
+        #expect(
+            try Sources.text("README.md").split(separator: "\n", omittingEmptySubsequences: false).count <= 201)
+    }
+}

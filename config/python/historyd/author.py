@@ -1,0 +1,155 @@
+"""Authors of connections."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import secrets
+import sqlite3
+import time
+from collections.abc import Iterator
+from typing import Any, Optional
+
+#: Where the extension is looked for, after the environment variable HISTORYD_EXTENSION.
+PLACES = ("/usr/local/lib/historyd/libhistory.so", "/usr/lib/historyd/libhistory.so")
+
+#: What the triggers ask `sqlite_compileoption_get` for: who makes this change?
+WHO_WRITES = 1212765012
+
+_installed: Optional[ctypes.CDLL] = None
+
+
+class ExtensionError(RuntimeError):
+    """The extension libhistory.so is missing, or this Python cannot use it."""
+
+
+def connect(
+    database: str,
+    author: str,
+    context: Optional[str] = None,
+    *,
+    extension: Optional[str] = None,
+    **arguments: Any,
+) -> sqlite3.Connection:
+    """Opens a store under an author's name. Other arguments are those of `sqlite3.connect`."""
+    if not hasattr(sqlite3.Connection, "enable_load_extension"):
+        install(extension)
+    connection: sqlite3.Connection = sqlite3.connect(database, **arguments)
+    try:
+        declare(connection, author, context, extension=extension)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def declare(
+    connection: sqlite3.Connection,
+    author: str,
+    context: Optional[str] = None,
+    *,
+    extension: Optional[str] = None,
+) -> None:
+    """Declares the author of a connection's transactions from here on."""
+    if not _knows_authors(connection):
+        _load(connection, extension)
+    connection.execute("SELECT history_author(?, ?)", (author, context)).fetchall()
+
+
+def token(connection: sqlite3.Connection) -> Optional[str]:
+    """The token of the connection's last committed transaction that recorded something."""
+    found: Optional[str] = connection.execute("SELECT history_token()").fetchone()[0]
+    return found
+
+
+def install(extension: Optional[str] = None) -> None:
+    """Gives the extension's functions to each connection that this process opens from here on.
+
+    This is for a Python that was built without `enable_load_extension`, as pyenv builds it. Call it before the
+    first connection is opened. It does what a program does that links the extension: it passes the entry point
+    to `sqlite3_auto_extension`.
+    """
+    global _installed
+    if _installed is not None:
+        return
+    try:
+        import _sqlite3
+
+        # Resolved in the module's own SQLite, of which a process may have several.
+        sqlite = ctypes.CDLL(getattr(_sqlite3, "__file__", None))
+        register = sqlite.sqlite3_auto_extension
+        history = ctypes.CDLL(_find(extension))
+        entry = ctypes.cast(history.sqlite3_history_init, ctypes.c_void_p)
+    except (ImportError, OSError, AttributeError) as error:
+        raise ExtensionError(
+            f"The extension cannot be installed: {error}. Use a Python whose sqlite3 can load extensions "
+            "(PYTHON_CONFIGURE_OPTS=--enable-loadable-sqlite-extensions pyenv install …), the package apsw, or "
+            "historyd.Author."
+        ) from error
+    register.argtypes, register.restype = [ctypes.c_void_p], ctypes.c_int
+    result = register(entry)
+    if result != sqlite3.SQLITE_OK:
+        raise ExtensionError(f"SQLite refuses the extension with result {result}.")
+    _installed = history  # Never unloaded: SQLite keeps its address.
+
+
+class Author:
+    """An author for a connection that cannot load extensions, and with no extension at all.
+
+    The triggers call a built-in SQL function to learn who writes. This overrides it on the connection, as any
+    binding can that registers functions. Changes outside `transaction()` are recorded with no author.
+    """
+
+    def __init__(
+        self, connection: sqlite3.Connection, author: str, context: Optional[str] = None
+    ) -> None:
+        self.connection, self._who = connection, (author, context or "")
+        self._origin: Optional[str] = None
+        connection.create_function(
+            "sqlite_compileoption_get", 1, lambda number: self._origin if number == WHO_WRITES else None
+        )
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """One transaction under the author's name: committed at the end, rolled back after an exception."""
+        # A key of this transaction alone, process, milliseconds, author, context.
+        origin = secrets.token_hex(8), os.getpid(), time.time_ns() // 1_000_000, *self._who
+        self._origin = "\t".join(map(str, origin))
+        try:
+            with self.connection:
+                self.connection.execute("BEGIN IMMEDIATE")
+                yield self.connection
+        finally:
+            self._origin = None
+
+
+def _knows_authors(connection: sqlite3.Connection) -> bool:
+    query = "SELECT 1 FROM pragma_function_list WHERE name = 'history_author'"
+    return connection.execute(query).fetchone() is not None
+
+
+def _load(connection: sqlite3.Connection, extension: Optional[str]) -> None:
+    if not hasattr(connection, "enable_load_extension"):
+        raise ExtensionError(
+            "This Python's sqlite3 cannot load extensions. Call historyd.install() before the connection is opened."
+        )
+    connection.enable_load_extension(True)
+    try:
+        connection.load_extension(_find(extension).removesuffix(".so"))
+    except sqlite3.OperationalError as error:
+        raise ExtensionError(f"The extension cannot be loaded: {error}.") from error
+    finally:
+        connection.enable_load_extension(False)
+
+
+def _find(extension: Optional[str]) -> str:
+    named = extension or os.environ.get("HISTORYD_EXTENSION")
+    if named:
+        return named if named.endswith(".so") else named + ".so"
+    for place in PLACES:
+        if os.path.exists(place):
+            return place
+    raise ExtensionError(
+        f"libhistory.so is in none of {', '.join(PLACES)}. Name it in the environment variable HISTORYD_EXTENSION."
+    )

@@ -1,0 +1,204 @@
+"""A feed: what other authors commit, as they commit it.
+
+    python3 -m historyd.feed CONSUMER CONTEXT [SOCKET]      prints each change, until it is stopped
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import sys
+import time
+import urllib.parse
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Optional, Union
+
+SOCKET = "/run/historyd/control.sock"
+
+
+@dataclass(frozen=True)
+class ObjectID:
+    """The identity of a row."""
+
+    entity: str
+    #: The columns of the primary key and their values; a blob is {"base64": "…"}.
+    key: dict[str, Any]
+    url: str
+
+
+@dataclass(frozen=True)
+class Transaction:
+    """A transaction of another author, with what became of each object in the end."""
+
+    token: str
+    #: None if the writer declared no author.
+    author: Optional[str]
+    context: Optional[str]
+    timestamp: str
+    inserted: list[ObjectID] = field(default_factory=list)
+    updated: list[ObjectID] = field(default_factory=list)
+    deleted: list[ObjectID] = field(default_factory=list)
+    #: False for a part of a very large transaction that more parts follow.
+    is_whole: bool = True
+
+
+@dataclass(frozen=True)
+class Expired:
+    """History was lost: read the store itself, then acknowledge. What came after `token` follows."""
+
+    #: expired, restored, or late.
+    reason: str
+    token: str
+    is_whole: bool = True
+
+
+FeedItem = Union[Transaction, Expired]
+
+
+class Refused(Exception):
+    """The daemon answered with an error."""
+
+    #: What heals by itself: the daemon restarts, or the store is replaced or restored.
+    TEMPORARY = ("stopping", "storeNotOpen", "feedInUse", "tokenForeign", "tokenAhead")
+
+    def __init__(self, error: dict[str, Any]) -> None:
+        super().__init__(error.get("message", ""))
+        self.code: str = error.get("code", "")
+
+    @property
+    def is_temporary(self) -> bool:
+        return self.code in self.TEMPORARY
+
+
+_PASSING = (OSError, http.client.HTTPException, Refused)
+
+
+class _Pause:
+    """Growing pauses between attempts to reach the daemon."""
+
+    def __init__(self) -> None:
+        self._seconds = 0.02
+
+    def wait(self, after: Optional[Exception] = None) -> None:
+        """Raises what does not heal by itself."""
+        if isinstance(after, PermissionError) or (isinstance(after, Refused) and not after.is_temporary):
+            raise after
+        time.sleep(self._seconds)
+        self._seconds = min(self._seconds * 2, 5.0)
+
+
+class Feed:
+    """Iterates over what others commit, and reconnects by itself.
+
+    What was acknowledged does not come again; after a reconnection everything else does.
+
+        for item in Feed("MainApp", "live"):
+            …
+            feed.acknowledge(item)
+    """
+
+    def __init__(
+        self, consumer: str, context: str, *, store: Optional[str] = None, socket_path: str = SOCKET
+    ) -> None:
+        self._socket_path = socket_path
+        self._query = {"consumer": consumer, "context": context}
+        if store is not None:
+            self._query["store"] = store
+
+    def __iter__(self) -> Iterator[FeedItem]:
+        pause = _Pause()
+        while True:
+            try:
+                for line in self._request("GET", "feed"):
+                    item = _item(json.loads(line))
+                    pause = _Pause()
+                    if item is not None:
+                        yield item
+                pause.wait()
+            except _PASSING as error:
+                pause.wait(error)
+
+    def acknowledge(self, item: FeedItem) -> None:
+        """Tells the daemon that you are done with an item and with all before it.
+
+        Returns when the daemon has written that down; while there is no daemon, waits for one.
+        """
+        pause = _Pause()
+        while item.is_whole:
+            try:
+                with self._request("POST", "feed/acknowledge", token=item.token) as answer:
+                    answer.read()
+                return
+            except _PASSING as error:
+                # The store was replaced or restored: the next item says what to do.
+                if isinstance(error, Refused) and error.code in ("tokenForeign", "tokenAhead"):
+                    return
+                pause.wait(error)
+
+    def _request(self, method: str, name: str, **more: str) -> http.client.HTTPResponse:
+        connection = _UnixConnection(self._socket_path)
+        connection.request(method, f"/v1/{name}?{urllib.parse.urlencode({**self._query, **more})}")
+        answer = connection.getresponse()
+        if answer.status >= 400:
+            raise Refused(json.load(answer)["error"])
+        return answer
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path: str) -> None:
+        super().__init__("localhost")
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        try:
+            self.sock.connect(self._path)
+        except OSError:
+            self.sock.close()
+            raise
+
+
+def _item(line: dict[str, Any]) -> Optional[FeedItem]:
+    if "error" in line:
+        raise Refused(line["error"])
+    if "expired" in line:
+        return Expired(line["expired"]["reason"], line["expired"]["after"])
+    if "token" not in line:
+        return None
+    return Transaction(
+        token=line["token"],
+        author=line["author"],
+        context=line["context"],
+        timestamp=line["timestamp"],
+        inserted=_objects(line["insertedObjectIDs"]),
+        updated=_objects(line["updatedObjectIDs"]),
+        deleted=_objects(line["deletedObjectIDs"]),
+        is_whole=line.get("part", {"last": True})["last"],
+    )
+
+
+def _objects(found: list[dict[str, Any]]) -> list[ObjectID]:
+    return [ObjectID(each["entityName"], each["objectID"], each["objectIDURL"]) for each in found]
+
+
+def main(consumer: str, context: str, socket_path: str = SOCKET) -> None:
+    feed = Feed(consumer, context, socket_path=socket_path)
+    for item in feed:
+        if isinstance(item, Expired):
+            print("read everything again", flush=True)
+        else:
+            for what in ("inserted", "updated", "deleted"):
+                for each in getattr(item, what):
+                    print(what, each.entity, json.dumps(each.key), flush=True)
+        feed.acknowledge(item)
+
+
+if __name__ == "__main__":
+    try:
+        main(*sys.argv[1:])
+    except Refused as refusal:
+        sys.exit(str(refusal))
+    except KeyboardInterrupt:
+        pass
