@@ -41,7 +41,11 @@ public enum ControlSocket {
                 connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
             }
         }
-        return result == 0 || errno == EACCES || errno == EPERM
+        if result == 0 { return true }
+        guard errno == EACCES || errno == EPERM else { return false }
+        // It may also be a folder on the way that refuses.
+        var status = stat()
+        return lstat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFSOCK
     }
 
     private static func inRuntimeFolder(_ environment: [String: String]) -> String? {

@@ -1,12 +1,12 @@
 /// What stands in the way of a store that is to be served, as this process's user sees it.
-public enum StoreAccess {
+package enum StoreAccess {
     /// Looks, and changes nothing.
     ///
     /// - Parameters:
     ///   - path: The store, which need not exist.
     ///   - isPolled: Whether it is served without inotify.
     /// - Returns: Sentences for an operator; none where it can be served, or is not there.
-    public static func problems(of path: String, isPolled: Bool) -> [String] {
+    package static func problems(of path: String, isPolled: Bool) -> [String] {
         var problems: [String] = []
         if !isPolled {
             do throws(ObserverError) {
