@@ -80,20 +80,22 @@ private struct Object: Decodable {
     }
 }
 
-/// Numbers as numbers, null as null, a blob as `{"base64": "…"}`.
+/// Numbers as numbers, null as null, a blob as `{"base64": "…"}`, text that is not valid UTF-8
+/// as `{"base64Text": "…"}`.
 private struct Value: Decodable {
     let value: HistoryValue
 
-    private enum CodingKeys: CodingKey { case base64 }
+    private enum CodingKeys: CodingKey { case base64, base64Text }
 
     init(from decoder: any Decoder) throws {
         if let keyed = try? decoder.container(keyedBy: CodingKeys.self) {
-            let text = try keyed.decode(String.self, forKey: .base64)
+            let isText = keyed.contains(.base64Text)
+            let text = try keyed.decode(String.self, forKey: isText ? .base64Text : .base64)
             guard let data = Data(base64Encoded: text) else {
                 throw DecodingError.dataCorruptedError(
-                    forKey: .base64, in: keyed, debugDescription: "This is no base64.")
+                    forKey: isText ? .base64Text : .base64, in: keyed, debugDescription: "This is no base64.")
             }
-            value = .blob(Array(data))
+            value = isText ? .invalidText(Array(data)) : .blob(Array(data))
             return
         }
         let container = try decoder.singleValueContainer()

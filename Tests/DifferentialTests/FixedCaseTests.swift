@@ -3,22 +3,6 @@ import Testing
 
 /// Cases that random ones led to, or that they would seldom make: each must hold under all settings.
 @Suite struct FixedCaseTests {
-    private func expectNoFailure(_ schema: [String], _ steps: [Case.Step]) throws {
-        let folder = try TemporaryFolder(inMemory: true)
-        for setting in 0..<4 {
-            let settings = Case.Settings(
-                isWAL: setting % 3 == 0, recursiveTriggers: setting & 1 != 0, foreignKeys: setting & 2 != 0,
-                preservesEvery: 2)
-            let specimen = Case(
-                seed: UInt64(setting), settings: settings, schema: schema.map { SQL($0) }, later: [],
-                steps: steps)
-            let failure = Run.failure(specimen, in: folder.path)
-            #expect(failure == nil, "\(failure.map { "\($0)" } ?? "")\n\(specimen.script)")
-        }
-    }
-
-    private func steps(_ statements: [String]) -> [Case.Step] { statements.map { .sql(.first, SQL($0)) } }
-
     /// What an INSERT noted of rows in its way, and left there, when it came to nothing or became an update.
     @Test(arguments: [
         "INSERT INTO t VALUES (1, 7, 2, 0) ON CONFLICT (b) DO NOTHING",

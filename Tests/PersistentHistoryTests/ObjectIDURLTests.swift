@@ -64,7 +64,7 @@ import Testing
         "x-history://s/t/p",
         "x-history://s/t/p1,", "x-history://s/t/q1", "x-history://s/t/p1x", "x-history://s/t/x0",
         "x-history://s/t/xgg",
-        "x-history://s/t/t%", "x-history://s/t/t%4", "x-history://s/t/t%ff", "x-history://s/t/rowid",
+        "x-history://s/t/t%", "x-history://s/t/t%4", "x-history://s/%ff/p1", "x-history://s/t/rowid",
         "x-history://s/t/r",
         "x-history://s/t/p9223372036854775808",
     ])

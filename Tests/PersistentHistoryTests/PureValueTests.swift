@@ -72,18 +72,20 @@ import Testing
             ("CREATE UNIQUE INDEX i ON t (a, b DESC)", ["a", "b"], nil),
             (
                 "CREATE INDEX \"i(\" ON \"t)\" (lower(a), max(b, c) asc, 'x,y' || d COLLATE NOCASE) WHERE b > ')'",
-                ["lower(a)", "max(b, c)", "'x,y' || d COLLATE NOCASE"], "b > ')'"
+                ["lower ( a )", "max ( b , c )", "'x,y' || d COLLATE NOCASE"], "b > ')'"
             ),
             (
                 "CREATE UNIQUE INDEX i ON t(a /* , ) */, b -- )\n) where a IS NOT NULL",
-                ["a /* , ) */", "b -- )"], "a IS NOT NULL"
+                ["a", "b"], "a IS NOT NULL"
             ),
             ("CREATE INDEX i ON [t(] ([a,b], `c)`)", ["[a,b]", "`c)`"], nil),
+            ("CREATE INDEX i ON t (lower(a) /* so */ DESC) -- and so", ["lower ( a )"], nil),
+            ("CREATE INDEX i ON t (a + x'29', \"b\"\")\") WHERE/**/c", ["a + x'29'", "\"b\"\")\""], "c"),
         ] as [(String, [String], String?)])
     func isTakenApart(sql: String, terms: [String], condition: String?) throws {
         let definition = try #require(IndexDefinition(sql))
-        #expect(definition.terms == terms)
-        #expect(definition.condition == condition)
+        #expect(definition.terms.map { SQLTokens.text($0) } == terms)
+        #expect(definition.condition.map { SQLTokens.text($0) } == condition)
     }
 }
 

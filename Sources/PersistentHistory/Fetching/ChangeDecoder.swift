@@ -77,14 +77,15 @@ struct ChangeDecoder {
         let columns = entity.json.keyColumns
         switch entity.key {
         case .rowid: return ObjectID(columns: columns, value: value(statement, 3), isRowID: true)
-        case .column: return ObjectID(columns: columns, value: value(statement, 3))
+        case .column: return ObjectID(columns: columns, value: value(statement, 3).asKey)
         case .columns:
             if case .text(let text) = value(statement, 3), text.hasPrefix("rowid:"),
                 let rowid = Int64(text.dropFirst(6))
             {
                 return ObjectID(columns: ObjectID.rowidColumns, value: .integer(rowid), isRowID: true)
             }
-            return ObjectID(columns: columns, values: try list(statement, 3, count: columns.count))
+            return ObjectID(
+                columns: columns, values: try list(statement, 3, count: columns.count).map(\.asKey))
         }
     }
 
@@ -105,7 +106,8 @@ struct ChangeDecoder {
         switch sqlite3_column_type(statement, column) {
         case SQLITE_INTEGER: return .integer(sqlite3_column_int64(statement, column))
         case SQLITE_FLOAT: return .real(sqlite3_column_double(statement, column))
-        case SQLITE_TEXT: return .text(ChangeDecoder.text(statement, column))
+        case SQLITE_TEXT:
+            return ChangeDecoder.bytes(statement, column).map { HistoryValue(textOf: $0) } ?? .text("")
         case SQLITE_BLOB:
             guard let bytes = sqlite3_column_blob(statement, column) else { return .blob([]) }
             return .blob(

@@ -53,10 +53,11 @@ struct OpenReplica {
         let version = try Int64.fetchOne(try store.cachedStatement(sql: "PRAGMA schema_version")) ?? 0
         guard version != schemaVersion else { return }
         let shape = try ReplicaShape(store: store, wanted: wanted)
+        let schema = try StoreSchema(store)
         var tables: [String: ReplicaTable] = [:]
         for name in shape.tables.keys {
             tablesMade += 1
-            tables[name] = try ReplicaTable(name, number: tablesMade, in: store, at: storePath)
+            tables[name] = try ReplicaTable(name, number: tablesMade, in: schema, at: storePath)
         }
         try file.access { replica in
             try WantedObjects.make(replica)
@@ -112,7 +113,9 @@ struct OpenReplica {
                 used = wanted.union(whole).intersection(tables.keys)
                 for name in used {
                     guard let table = tables[name] else { continue }
-                    if !whole.contains(name), try table.stage(replica, from: store) { continue }
+                    if !whole.contains(name), !table.isDoubtful, try table.stage(replica, from: store) {
+                        continue
+                    }
                     whole.insert(name)
                     try table.stageAll(replica, from: store)
                 }
@@ -205,7 +208,7 @@ struct OpenReplica {
             let wanted = try WantedObjects.gather(ChangedObjects(), hasPending: hasPending, replica)
             for name in wanted.union(new) {
                 guard let table = tables[name] else { continue }
-                if !new.contains(name), try table.put(replica, from: store) { continue }
+                if !new.contains(name), !table.isDoubtful, try table.put(replica, from: store) { continue }
                 try table.putAll(replica, from: store)
             }
             if hasPending { try PendingObjects.clear(replica) }

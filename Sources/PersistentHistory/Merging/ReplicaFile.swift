@@ -32,6 +32,8 @@ struct ReplicaFile {
             var configuration = Configuration()
             configuration.busyMode = .timeout(1)
             configuration.foreignKeysEnabled = false
+            // As SQLite's default has it: a schema may use them, and is read and written again in its own words.
+            configuration.acceptsDoubleQuotedStringLiterals = true
             // A large store takes minutes to be copied, which is too long for who is told to stop.
             configuration.prepareDatabase { db in
                 sqlite3_progress_handler(db.sqliteConnection, 10_000, { _ in Task.isCancelled ? 1 : 0 }, nil)

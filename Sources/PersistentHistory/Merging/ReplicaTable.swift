@@ -15,11 +15,14 @@ struct ReplicaTable {
     private let columns: Int
     private let insert: String
 
+    /// Whether the history may lack a row that is gone: then all rows are copied with each change.
+    var isDoubtful: Bool { !table.doubts.isEmpty }
+
     /// Where rows are taken from.
     private enum Source { case store(Database), staging }
 
     /// - Parameter number: Another one for each that is made for the same replica.
-    init(_ name: String, number: Int, in store: Database, at storePath: String) throws {
+    init(_ name: String, number: Int, in store: StoreSchema, at storePath: String) throws {
         table = try TableSchema(name, in: store)
         key = RowKey(table)
         var columns = table.columns.filter { !$0.isGenerated }.map { SQLText.name($0.name) }

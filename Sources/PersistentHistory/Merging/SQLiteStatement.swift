@@ -26,6 +26,13 @@ extension OpaquePointer {
             case .text(let value):
                 let length = UInt64(value.utf8.count)
                 sqlite3_bind_text64(self, place, value, length, copied, UInt8(SQLITE_UTF8))
+            case .invalidText(let bytes):
+                bytes.withUnsafeBytes { bytes in
+                    _ = sqlite3_bind_text64(
+                        self, place, bytes.baseAddress?.assumingMemoryBound(to: CChar.self),
+                        UInt64(bytes.count),
+                        copied, UInt8(SQLITE_UTF8))
+                }
             case .blob(let bytes):
                 sqlite3_bind_blob64(self, place, bytes, UInt64(bytes.count), copied)
             }

@@ -17,7 +17,7 @@ enum ChangedColumns {
             return groups.enumerated().flatMap { group, digits in
                 positions(Int64(String(decoding: digits, as: UTF8.self)) ?? 0).map { group * mostBits + $0 }
             }
-        case .null, .real, .blob: return []
+        case .null, .real, .invalidText, .blob: return []
         }
     }
 
@@ -45,7 +45,7 @@ extension TriggerWriter {
     var rowidNames: [String]? {
         let names = ["rowid", "_rowid_", "oid"]
         guard table.rowid != nil else { return [] }
-        return table.columns.contains { names.contains($0.name.lowercased()) } ? nil : names
+        return table.columns.contains { names.contains(SQLText.folded($0.name)) } ? nil : names
     }
 
     var sameKey: String {
@@ -58,7 +58,7 @@ extension TriggerWriter {
 
     /// Exact, where the column's own comparison may not be: `COLLATE NOCASE` says 'a' is 'A'.
     func differs(_ name: String) -> String {
-        let (old, new) = (column("OLD", name), column("NEW", name))
+        let (old, new) = (old(name), new(name))
         let values = "\(old) IS NOT \(new) COLLATE BINARY"
         let keepsStorageClass = table.columns.first { $0.name == name }?.keepsStorageClass ?? false
         return keepsStorageClass ? "(\(values) OR typeof(\(old)) <> typeof(\(new)))" : "(\(values))"
@@ -95,8 +95,10 @@ extension TriggerWriter {
         return bits.isEmpty ? "0" : SQLText.balanced(bits, "|")
     }
 
-    /// All columns but those of the key: where that changes, it is another row.
+    /// All columns but those of the key: where that changes, it is another row. (A known row with a null in its
+    /// key is known by its rowid.)
     private var compared: [(position: Int, name: String)] {
-        table.columns.enumerated().map { ($0, $1.name) }.filter { !keyColumns.contains($0.1) }
+        let key = keepsKnownRows && table.keyMayBeNull ? [] : keyColumns
+        return table.columns.enumerated().map { ($0, $1.name) }.filter { !key.contains($0.1) }
     }
 }

@@ -6,27 +6,14 @@ extension TriggerWriter {
     func coming(_ name: String) -> String {
         let given = column("NEW", name)
         let standIn = table.columns.first { $0.name == name }?.defaultForNull
-        return standIn.map { "coalesce(\(given), \($0))" } ?? given
-    }
-
-    /// Before an insert the number of an automatic key is not known: "the value of NEW.rowid is
-    /// undefined" (https://www.sqlite.org/lang_createtrigger.html), and is -1. It will be the next one.
-    func comingRowid(_ name: String) -> String {
-        let newest = "(SELECT max(\(rowid(row))) FROM \(tableAsRow))"
-        let everGiven =
-            table.isAutoincrement
-            ? "(SELECT max(seq) FROM sqlite_sequence WHERE name = \(SQLText.literal(table.name)))" : "0"
-        return
-            "CASE WHEN \(column("NEW", name)) = -1 THEN max(coalesce(\(newest), 0), coalesce(\(everGiven), 0)) + 1 ELSE \(column("NEW", name)) END"
+        return standIn.map { "coalesce(\(given), \($0.sql))" } ?? given
     }
 
     /// An index's expression, asked of the row that is to come: its columns are found in a row of
     /// one made of NEW's, so that the expression itself need not be understood.
-    func onNew(_ expression: String) -> String {
-        let columns = table.columns.map { column in
-            let isRowid = table.keyIsRowid && table.primaryKey == [column.name]
-            return "\(isRowid ? comingRowid(column.name) : coming(column.name)) AS \(SQLText.name(column.name))"
-        }
-        return "(SELECT (\(expression)) FROM (SELECT \(columns.joined(separator: ", "))) AS \(row))"
+    func onNew(_ expression: String, of uniqueness: Uniqueness) -> String {
+        let columns = uniqueness.columns.map { "\(coming($0)) AS \(SQLText.name($0))" }
+        let source = columns.isEmpty ? "1" : columns.joined(separator: ", ")
+        return "(SELECT (\(expression)) FROM (SELECT \(source)) AS \(row))"
     }
 }

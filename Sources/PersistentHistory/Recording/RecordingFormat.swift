@@ -4,13 +4,14 @@ import GRDB
 ///
 /// A commit of one changed row touches one page more than it would untracked: the last leaf of
 /// `historyd_change`, which has no index. The other tables are written when tracking begins or the
-/// schema changes, and on conflicts (see `TriggerWriter`).
+/// schema changes, and on conflicts (see `TriggerWriter`). Few tables need one of their own beside them, from
+/// format 4 on: `historyd_<shape>_rows` (see `KnownRows.swift`).
 ///
 /// A history transaction is the longest run of changes with one `origin`. For a declared writer
 /// that is the text the extension gives (key, process, time, author, context), another one for each
 /// SQL transaction; for an undeclared one the time in milliseconds.
 enum RecordingFormat {
-    static let version: Int64 = 3
+    static let version: Int64 = 4
 
     /// The number that triggers ask `sqlite_compileoption_get` for. "HIST" in ASCII.
     static let originRequest = 1_212_765_012

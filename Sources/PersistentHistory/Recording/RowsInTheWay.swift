@@ -22,9 +22,6 @@ extension TriggerWriter {
         }
         for uniqueness in table.uniqueness {
             rivals.append(rival(condition(uniqueness), changed: changed(uniqueness)))
-            if let condition = conditionWithDefaults(uniqueness) {
-                rivals.append(rival(condition, changed: "1"))
-            }
         }
         return rivals
     }
@@ -34,66 +31,26 @@ extension TriggerWriter {
         return Rival(condition: condition, exists: exists, existsForUpdate: "((\(changed)) AND \(exists))")
     }
 
-    func isPlain(_ uniqueness: TableSchema.Uniqueness) -> Bool {
-        uniqueness.condition == nil && !uniqueness.terms.contains(where: \.isExpression)
-    }
-
-    func condition(_ uniqueness: TableSchema.Uniqueness) -> String {
+    func condition(_ uniqueness: Uniqueness) -> String {
         let terms = uniqueness.terms.map { term -> String in
             let collation = "COLLATE \(SQLText.name(term.collation))"
             return term.isExpression
-                ? "(\(term.text)) = \(onNew(term.text)) \(collation)"
+                ? "(\(term.text)) = \(onNew(term.text, of: uniqueness)) \(collation)"
                 : "\(column(row, term.text)) = \(coming(term.text)) \(collation)"
         }
-        let partial = uniqueness.condition.map { ["(\($0))", onNew($0)] } ?? []
+        let partial = uniqueness.condition.map { ["(\($0))", onNew($0, of: uniqueness)] } ?? []
         return (terms + partial).joined(separator: " AND ")
     }
 
-    /// Nobody can say before what is computed of a default that will stand in for a null. Then any row
-    /// may be in the way that agrees with the rest: what is noted and stays is not recorded.
-    func conditionWithDefaults(_ uniqueness: TableSchema.Uniqueness) -> String? {
-        let nulls = table.columns.filter { $0.defaultForNull != nil }.map {
-            "\(column("NEW", $0.name)) IS NULL"
-        }
-        guard !nulls.isEmpty, table.columns.contains(where: \.isGenerated), dependsOnOthers(uniqueness) else {
-            return nil
-        }
-        let plain = TableSchema.Uniqueness(
-            terms: uniqueness.terms.filter { !$0.isExpression && !isGenerated($0.text) }, condition: nil)
-        let rest = plain.terms.isEmpty ? "" : " AND " + condition(plain)
-        return "(" + nulls.joined(separator: " OR ") + ")" + rest
-    }
-
-    /// Whether other columns than those it names decide who is in the way.
-    private func dependsOnOthers(_ uniqueness: TableSchema.Uniqueness) -> Bool {
-        !isPlain(uniqueness) || uniqueness.terms.contains { isGenerated($0.text) }
-    }
-
-    /// Before an update SQLite gives NEW those columns alone that a trigger names, and generated ones are
-    /// computed of what is there. So all are named, to no other effect; from the 33rd on all are there.
-    var allColumns: String {
-        guard table.uniqueness.contains(where: dependsOnOthers) else { return "" }
-        return " AND coalesce(1, "
-            + table.columns.prefix(32).map { column("NEW", $0.name) }.joined(separator: ", ")
-            + ")"
-    }
-
-    private func isGenerated(_ name: String) -> Bool {
-        table.columns.contains { $0.name == name && $0.isGenerated }
-    }
-
-    func changed(_ uniqueness: TableSchema.Uniqueness) -> String {
-        guard isPlain(uniqueness) else { return "1" }
-        return uniqueness.terms.map {
-            "\(coming($0.text)) IS NOT \(column("OLD", $0.text)) COLLATE BINARY"
-        }
-        .joined(separator: " OR ")
+    func changed(_ uniqueness: Uniqueness) -> String {
+        uniqueness.columns.map { "\(coming($0)) IS NOT \(column("OLD", $0)) COLLATE BINARY" }
+            .joined(separator: " OR ")
     }
 
     /// The columns of which one must be set for another row to be in the way; nil where any may do.
     var namesThatConflict: [String]? {
-        guard !table.uniqueness.contains(where: dependsOnOthers), let rowidNames else { return nil }
-        let names = table.uniqueness.flatMap(\.terms).map(\.text)
+        guard let rowidNames else { return nil }
+        let names = table.uniqueness.flatMap(\.columns)
         return Set(names + (table.keyIsRowid ? table.primaryKey : []) + rowidNames).sorted()
     }
 
@@ -125,10 +82,9 @@ extension TriggerWriter {
         table.rowid != nil ? [rowid(row)] : table.primaryKey.prefix(4).map { column(row, $0) }
     }
 
-    /// Whether rows of the table may be written between a row's note and its settling: by a BEFORE
-    /// trigger of the application's, or by a foreign key's action. What is noted then must stay, and
-    /// only what is of the past goes.
-    var mayNest: Bool { table.hasBeforeTriggers || table.refersToItself }
+    /// Whether rows of the table may be written between a row's note and its settling, by a foreign key's
+    /// action. What is noted then must stay, and only what is of the past goes.
+    var mayNest: Bool { table.refersToItself }
 
     var ofThisShape: String { "shape = \(entity.shape)" }
 

@@ -10,16 +10,9 @@ enum SQLText {
         "'" + String(text).replacing("'", with: "''") + "'"
     }
 
-    /// A column's default as an expression: as a default, a bare or quoted name is a string
-    /// (https://www.sqlite.org/lang_createtable.html#the_default_clause).
-    static func value(_ text: String) -> String {
-        let words = ["null", "true", "false", "current_time", "current_date", "current_timestamp"]
-        if text.hasPrefix("\""), text.hasSuffix("\""), text.count > 1 {
-            return literal(text.dropFirst().dropLast().replacing("\"\"", with: "\""))
-        }
-        let isName =
-            text.allSatisfy { $0.isLetter || $0.isNumber || $0 == "_" } && text.first?.isNumber == false
-        return isName && !words.contains(text.lowercased()) ? literal(text) : "(\(text))"
+    /// A name as SQLite compares it: letters of ASCII alone have two cases.
+    static func folded(_ name: String) -> String {
+        String(decoding: name.utf8.map { (0x41...0x5a).contains($0) ? $0 | 0x20 : $0 }, as: UTF8.self)
     }
 
     /// Terms joined by an operator as a balanced tree, so that a table of many columns stays below

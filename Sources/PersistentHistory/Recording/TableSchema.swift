@@ -1,29 +1,19 @@
 import GRDB
 
-/// A table of the store as SQLite describes it, with what recording needs to know.
+/// A table of the store with what recording needs to know.
 struct TableSchema: Sendable {
     struct Column: Sendable {
         let name: String
         let declaredType: String
         let isGenerated: Bool
+        let isVirtual: Bool
         /// Whether two values that compare as equal may still differ, as 1 and 1.0 do in a column
         /// that converts nothing (https://www.sqlite.org/datatype3.html, "Type Affinity").
         let keepsStorageClass: Bool
-        /// The default's expression, where the column must not be null.
-        let defaultForNull: String?
-    }
-
-    /// A UNIQUE or PRIMARY KEY constraint, or a unique index.
-    struct Uniqueness: Sendable {
-        struct Term: Sendable {
-            /// A column's name, or the text of an expression.
-            let text: String
-            let isExpression: Bool
-            let collation: String
-        }
-        let terms: [Term]
-        /// The WHERE of a partial index.
-        let condition: String?
+        /// The default, where the column must not be null.
+        let defaultForNull: ColumnDefault?
+        /// Whether triggers may see another value than the column has: see `StoreSchema.convertedColumns`.
+        let isConverted: Bool
     }
 
     let name: String
@@ -31,6 +21,8 @@ struct TableSchema: Sendable {
     let sql: String
     let columns: [Column]
     let primaryKey: [String]
+    /// The collations of the primary key's columns.
+    let keyCollations: [String]
     let key: Entity.Key
     /// Whether a column of the primary key may be null.
     let keyMayBeNull: Bool
@@ -38,70 +30,57 @@ struct TableSchema: Sendable {
     let rowid: String?
     /// Whether the primary key is the rowid itself.
     let keyIsRowid: Bool
-    let isAutoincrement: Bool
     /// Whether there is an index that is not ours.
     let hasIndex: Bool
     let uniqueness: [Uniqueness]
-    /// Whether the application has triggers on the table that run before a change.
-    let hasBeforeTriggers: Bool
+    /// Whether the application has triggers that write before a row of the table is written.
+    let hasWritingBeforeTriggers: Bool
     /// Whether foreign keys lead from the table back to it, so that removing a row may remove others.
     let refersToItself: Bool
     /// Whether any table of the store has both virtual and REAL columns: what such a REAL column gives,
     /// SQLite may store as an integer where triggers see a real.
     let storeHasUnseenIntegers: Bool
+    /// The triggers on the table.
+    let triggers: [StoreSchema.Trigger]
+    /// Why recording may miss that a row was replaced; empty where it cannot.
+    private(set) var doubts: [String] = []
 
-    /// Reads a table by its name, which SQLite takes in any case.
-    ///
-    /// - Throws: `HistoryError` with `.notAnEntity` for what can not be tracked.
-    init(_ name: String, in db: Database) throws {
-        guard
-            let entry = try Row.fetchOne(
-                db,
-                sql: """
-                    SELECT l.name, l.type, l.wr, l.strict, s.sql FROM pragma_table_list l
-                    LEFT JOIN main.sqlite_schema s ON s.name = l.name AND s.type = 'table'
-                    WHERE l.schema = 'main' AND l.name = ? COLLATE NOCASE
-                    """,
-                arguments: [name])
-        else {
+    /// - Parameter name: In any case, as SQLite takes it.
+    /// - Throws: `HistoryError` with `.notAnEntity` for what cannot be tracked.
+    init(_ name: String, in schema: StoreSchema) throws {
+        guard let table = schema.table(name) else {
             throw HistoryError(
                 .notAnEntity, "There is no table \"\(name)\" in the store.",
                 hint: "Names are those of ordinary tables; `sqlite3 STORE .tables` lists them.")
         }
-        let found: String = entry["name"]
-        try Self.refuse(found, type: entry["type"])
-        self.name = found
-        sql = entry["sql"] ?? ""
-        let withoutRowid: Bool = entry["wr"]
-        let isStrict: Bool = entry["strict"]
-
-        let info = try Row.fetchAll(db, sql: "SELECT * FROM pragma_table_xinfo(?)", arguments: [found])
-        columns = info.map { row in
-            let type: String = row["type"]
+        try Self.refuse(table.name, type: table.type)
+        self.name = table.name
+        sql = table.sql
+        let converted = schema.convertedColumns(of: table)
+        columns = table.columns.map { column in
+            let affinity = ColumnAffinity(declaredType: column.declaredType, isStrict: table.isStrict)
             return Column(
-                name: row["name"], declaredType: type, isGenerated: (row["hidden"] as Int) >= 2,
-                keepsStorageClass: Self.keepsStorageClass(type, isStrict: isStrict),
-                defaultForNull: row["notnull"] ? (row["dflt_value"] as String?).map(SQLText.value) : nil)
+                name: column.name, declaredType: column.declaredType,
+                isGenerated: column.isVirtual || column.isStored, isVirtual: column.isVirtual,
+                keepsStorageClass: affinity == .blob,
+                defaultForNull: column.isNotNull ? column.defaultText.map(ColumnDefault.init) : nil,
+                isConverted: converted.contains(SQLText.folded(column.name)))
         }
-        let keyRows = info.filter { ($0["pk"] as Int) > 0 }.sorted { ($0["pk"] as Int) < ($1["pk"] as Int) }
-        primaryKey = keyRows.map { $0["name"] }
-
-        let indexes = try Row.fetchAll(db, sql: "SELECT * FROM pragma_index_list(?)", arguments: [found])
-        hasIndex = indexes.contains { !($0["name"] as String).hasPrefix(RecordingFormat.prefix) }
+        let keyColumns = table.columns.filter { $0.placeInKey > 0 }.sorted { $0.placeInKey < $1.placeInKey }
+        primaryKey = keyColumns.map(\.name)
+        let keyIndex = table.indexes.first(where: \.isPrimaryKey)
+        keyCollations = keyColumns.map { column in
+            keyIndex?.terms.first { $0.column == column.name }?.collation ?? "BINARY"
+        }
+        hasIndex = table.indexes.contains { !SQLText.folded($0.name).hasPrefix(RecordingFormat.prefix) }
         // INTEGER PRIMARY KEY is the rowid and has no index of its own (with the historical
         // exception of INTEGER PRIMARY KEY DESC: https://www.sqlite.org/lang_createtable.html#rowid).
         keyIsRowid =
-            !withoutRowid && primaryKey.count == 1
-            && (keyRows[0]["type"] as String).uppercased() == "INTEGER"
-            && !indexes.contains { ($0["origin"] as String) == "pk" }
-        // The word can stand in no other place than behind PRIMARY KEY, but in a name or a text: then
-        // asking for the table's number is needless.
-        isAutoincrement =
-            try keyIsRowid && sql.uppercased().contains("AUTOINCREMENT")
-            && db.tableExists("sqlite_sequence")
-        keyMayBeNull = !withoutRowid && !keyIsRowid && keyRows.contains { !($0["notnull"] as Bool) }
+            !table.isWithoutRowid && keyColumns.count == 1
+            && keyColumns[0].declaredType.uppercased() == "INTEGER" && keyIndex == nil
+        keyMayBeNull = !table.isWithoutRowid && !keyIsRowid && keyColumns.contains { !$0.isNotNull }
         let rowidName = Self.rowidName(hiddenBy: columns.map(\.name))
-        rowid = withoutRowid ? nil : keyIsRowid ? SQLText.name(primaryKey[0]) : rowidName
+        rowid = table.isWithoutRowid ? nil : keyIsRowid ? SQLText.name(primaryKey[0]) : rowidName
 
         if primaryKey.isEmpty {
             key = .rowid
@@ -110,55 +89,63 @@ struct TableSchema: Sendable {
         } else {
             key = .columns(primaryKey)
         }
-        if rowid == nil, !withoutRowid, primaryKey.isEmpty || keyMayBeNull {
+        if rowid == nil, !table.isWithoutRowid, primaryKey.isEmpty || keyMayBeNull {
             throw HistoryError(
                 .notAnEntity,
-                "The table \"\(found)\" has columns named rowid, _rowid_ and oid, and no primary key that is never null: its rows have no identity.",
+                "The table \"\(table.name)\" has columns named rowid, _rowid_ and oid, and no primary key that is never null: its rows have no identity.",
                 hint: "Give it a primary key that is NOT NULL.")
         }
-        uniqueness = try indexes.filter { $0["unique"] }.map { try Self.uniqueness(of: $0, in: db) }
-        hasBeforeTriggers =
-            try Int.fetchOne(
-                db,
-                sql: """
-                    SELECT 1 FROM main.sqlite_schema WHERE type = 'trigger' AND tbl_name = ? COLLATE NOCASE
-                    AND sql LIKE '%before%' AND name NOT LIKE 'historyd\\_%' ESCAPE '\\' LIMIT 1
-                    """,
-                arguments: [found]) != nil
-        refersToItself =
-            try Int.fetchOne(
-                db,
-                sql: """
-                    WITH RECURSIVE
-                    keys(child, parent) AS MATERIALIZED (
-                        SELECT lower(l.name), lower(f."table")
-                        FROM main.sqlite_schema l, pragma_foreign_key_list(l.name) f WHERE l.type = 'table'),
-                    descendants(name) AS (
-                        SELECT child FROM keys WHERE parent = lower(?1)
-                        UNION SELECT child FROM keys JOIN descendants ON parent = descendants.name)
-                    SELECT 1 FROM descendants WHERE name = lower(?1)
-                    """,
-                arguments: [found]) != nil
-        storeHasUnseenIntegers = try Self.hasUnseenIntegers(db)
+        let automatic = keyIsRowid ? primaryKey[0] : nil
+        uniqueness = table.indexes.filter(\.isUnique).map { [columns] index in
+            Uniqueness(index, columns: columns, table, in: schema, automatic: automatic)
+        }
+        refersToItself = schema.refersToItself(table.name)
+        storeHasUnseenIntegers = schema.hasVirtualColumnsAndReals
+        triggers = table.triggers
+        hasWritingBeforeTriggers = table.triggers.contains {
+            !$0.isOurs && TriggerDefinition($0.sql).writesBefore
+        }
+        doubts = findDoubts()
     }
 
-    /// REAL, FLOAT and DOUBLE, by the rules of https://www.sqlite.org/datatype3.html.
-    private static func hasUnseenIntegers(_ db: Database) throws -> Bool {
-        try Int.fetchOne(
-            db,
-            sql: """
-                SELECT 1 FROM main.sqlite_schema s, pragma_table_xinfo(s.name) c
-                WHERE s.type = 'table' AND s.rootpage > 0 AND s.sql LIKE '%AS%(%' AND c.hidden = 2
-                AND EXISTS (SELECT 1 FROM pragma_table_xinfo(s.name) r
-                    WHERE r.type LIKE '%REAL%' OR r.type LIKE '%FLOA%' OR r.type LIKE '%DOUB%') LIMIT 1
-                """) != nil
+    /// Whether what a change does to other rows cannot be known before it: see `KnownRows.swift`.
+    var needsKnownRows: Bool {
+        hasWritingBeforeTriggers || uniqueness.contains { !$0.isForeseeable && $0.missing == nil }
+            || columns.contains(where: \.isConverted)
+    }
+
+    /// Why recording may miss that a row was replaced; empty where it cannot.
+    private func findDoubts() -> [String] {
+        let replacesByMistake =
+            keyIsRowid && hasConflictClause("REPLACE")
+            && (hasConflictClause("IGNORE") || hasConflictClause("FAIL"))
+        let mistake =
+            replacesByMistake
+            ? [
+                "SQLite before 3.54 removes rows by mistake where one key is ON CONFLICT REPLACE and another IGNORE or FAIL"
+            ]
+            : []
+        return mistake
+            + uniqueness.compactMap { uniqueness in
+                guard let missing = uniqueness.missing, !uniqueness.isForeseeable || needsKnownRows else {
+                    return nil
+                }
+                return "\(missing) is the application's own"
+            }
+    }
+
+    private func hasConflictClause(_ action: String) -> Bool {
+        let tokens = SQLTokens.tokens(sql)
+        return tokens.indices.dropLast(2).contains {
+            tokens[$0].isWord("ON") && tokens[$0 + 1].isWord("CONFLICT") && tokens[$0 + 2].isWord(action)
+        }
     }
 
     private static func refuse(_ name: String, type: String) throws {
         let reason: String
         switch type {
-        case _ where name.lowercased().hasPrefix("sqlite_"): reason = "is SQLite's own"
-        case _ where name.lowercased().hasPrefix(RecordingFormat.prefix):
+        case _ where SQLText.folded(name).hasPrefix("sqlite_"): reason = "is SQLite's own"
+        case _ where SQLText.folded(name).hasPrefix(RecordingFormat.prefix):
             reason = "belongs to the history itself"
         case "view": reason = "is a view"
         case "virtual": reason = "is a virtual table"
@@ -166,41 +153,13 @@ struct TableSchema: Sendable {
         default: return
         }
         throw HistoryError(
-            .notAnEntity, "\"\(name)\" \(reason) and can not be tracked.", hint: "Only ordinary tables can.")
+            .notAnEntity, "\"\(name)\" \(reason) and cannot be tracked.", hint: "Only ordinary tables can.")
     }
 
     private static func rowidName(hiddenBy columns: [String]) -> String? {
-        let taken = Set(columns.map { $0.lowercased() })
+        let taken = Set(columns.map { SQLText.folded($0) })
         // The first that no column has, nor is likely to get before tracking is brought up to date.
         return ["_rowid_", "rowid", "oid"].first { !taken.contains($0) }
-    }
-
-    /// A column with an INTEGER, NUMERIC, REAL or TEXT affinity stores equal values alike; one
-    /// with none keeps what it is given.
-    private static func keepsStorageClass(_ type: String, isStrict: Bool) -> Bool {
-        let type = type.uppercased()
-        if isStrict { return type == "ANY" || type == "BLOB" }
-        if type.contains("INT") { return false }
-        if type.contains("CHAR") || type.contains("CLOB") || type.contains("TEXT") { return false }
-        return type.isEmpty || type.contains("BLOB")
-    }
-
-    private static func uniqueness(of index: Row, in db: Database) throws -> Uniqueness {
-        let name: String = index["name"]
-        let rows = try Row.fetchAll(
-            db, sql: "SELECT * FROM pragma_index_xinfo(?) WHERE key ORDER BY seqno", arguments: [name])
-        let sql = try String.fetchOne(
-            db, sql: "SELECT sql FROM main.sqlite_schema WHERE type = 'index' AND name = ?", arguments: [name])
-        let definition = sql.flatMap(IndexDefinition.init)
-        let terms = rows.enumerated().map { position, row in
-            if let column = row["name"] as String? {
-                return Uniqueness.Term(text: column, isExpression: false, collation: row["coll"] ?? "BINARY")
-            }
-            let text =
-                definition.map { $0.terms.indices.contains(position) ? $0.terms[position] : "NULL" } ?? "NULL"
-            return Uniqueness.Term(text: text, isExpression: true, collation: row["coll"] ?? "BINARY")
-        }
-        return Uniqueness(terms: terms, condition: (index["partial"] as Bool) ? definition?.condition : nil)
     }
 
     /// The entity that the table makes, with the columns to preserve of deleted rows.

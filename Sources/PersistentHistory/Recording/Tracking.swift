@@ -11,6 +11,10 @@ public enum Tracking {
         /// Entities that were tracked, and whose table is gone.
         public var dropped: [String] = []
 
+        /// Why the recording of an entity may miss that REPLACE removed another row, by the entity's name. Replicas
+        /// then copy all of its rows with each change. No change of what was tracked.
+        public var doubts: [String: [String]] = [:]
+
         /// Whether nothing had to be done.
         public var isEmpty: Bool { added.isEmpty && updated.isEmpty && dropped.isEmpty }
     }
@@ -39,7 +43,7 @@ public enum Tracking {
         let seen = try StoreConnection.withConnection(to: path, .read, patience: patience) { queue in
             try queue.read { db in
                 let plan = try Plan(db, entities: entities, all: all)
-                return plan.isEmpty ? (Outcome(), schemaVersion: try schemaVersion(db)) : nil
+                return plan.isEmpty ? (Outcome(doubts: plan.doubts), schemaVersion: try schemaVersion(db)) : nil
             }
         }
         if let seen { return seen }
@@ -70,12 +74,10 @@ public enum Tracking {
     public static func tables(of path: String) throws -> [String: [String]] {
         try StoreConnection.withConnection(to: path, .read) { queue in
             try queue.read { db in
-                var tables: [String: [String]] = [:]
-                for name in try Plan.ordinaryTables(db) {
-                    tables[name] = try String.fetchAll(
-                        db, sql: "SELECT name FROM pragma_table_xinfo(?)", arguments: [name])
-                }
-                return tables
+                Dictionary(
+                    uniqueKeysWithValues: try StoreSchema(db).ordinaryTables.map {
+                        ($0.name, $0.columns.map(\.name))
+                    })
             }
         }
     }

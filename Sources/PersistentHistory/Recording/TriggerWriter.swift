@@ -8,12 +8,15 @@
 ///
 /// Triggers of one kind run from the newest to the oldest. Ours that run after are kept newer than
 /// the application's (see `Plan`), so that a row is recorded before what they make of it.
+///
+/// Tables for which that is not enough are recorded otherwise: see `KnownRows.swift`.
 struct TriggerWriter {
     let table: TableSchema
     let entity: Entity
 
     /// A trigger's name and its CREATE statement, for each trigger of the entity.
     func triggers() -> [(name: String, sql: String)] {
+        if keepsKnownRows { return knownRowsTriggers() }
         var triggers = [
             trigger(
                 "insert", "AFTER INSERT", when: nil,
@@ -46,7 +49,7 @@ struct TriggerWriter {
                     when: "(" + rivals.map(\.exists).joined(separator: " OR ") + ")", note(rivals)),
                 trigger(
                     "before_update", "BEFORE UPDATE" + of(namesThatConflict),
-                    when: "(" + rivals.map(\.existsForUpdate).joined(separator: " OR ") + ")" + allColumns,
+                    when: "(" + rivals.map(\.existsForUpdate).joined(separator: " OR ") + ")",
                     note(rivals, sparing: "OLD")),
             ]
             if table.refersToItself {
@@ -70,7 +73,7 @@ struct TriggerWriter {
         return triggers
     }
 
-    private func trigger(_ role: String, _ event: String, when: String?, _ body: [String]) -> (
+    func trigger(_ role: String, _ event: String, when: String?, _ body: [String]) -> (
         name: String, sql: String
     ) {
         let name = "\(RecordingFormat.prefix)\(entity.shape)_\(role)"

@@ -21,7 +21,9 @@ extension Tracking {
                 guard try RecordingFormat.isThere(db) else { throw HistoryError.notTracked }
                 let catalog = try EntityCatalog(db)
                 let chosen = try entities.map { try choose($0, from: catalog) } ?? Array(catalog.tracked.values)
-                for entity in chosen { try Plan.removeTriggers(entity, db) }
+                let schema = try StoreSchema(db)
+                let all = entities == nil ? Array(catalog.shapes.values) : chosen
+                for entity in all { try Plan.removeTriggers(entity, schema, db) }
                 if entities == nil {
                     for table in RecordingFormat.tables.reversed() {
                         try db.execute(sql: "DROP TABLE \(table)")

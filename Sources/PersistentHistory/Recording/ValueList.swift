@@ -27,7 +27,7 @@ enum ValueList {
 
     private static func value(_ item: Substring.UTF8View, encoding: StoreEncoding) -> HistoryValue? {
         switch item.first {
-        case UInt8(ascii: "T"): return bytes(item).map { .text(encoding.decode($0)) }
+        case UInt8(ascii: "T"): return bytes(item).map { encoding.value($0) }
         case UInt8(ascii: "X"): return bytes(item).map { .blob($0) }
         case UInt8(ascii: "N"): return .null
         default:
@@ -68,7 +68,12 @@ enum StoreEncoding: String, Sendable {
     case utf16LittleEndian = "UTF-16le"
     case utf16BigEndian = "UTF-16be"
 
-    func decode(_ bytes: [UInt8]) -> String {
+    /// Text of these bytes, in this encoding.
+    func value(_ bytes: [UInt8]) -> HistoryValue {
+        self == .utf8 ? HistoryValue(textOf: bytes) : .text(decode(bytes))
+    }
+
+    private func decode(_ bytes: [UInt8]) -> String {
         func units(_ combine: (UInt8, UInt8) -> UInt16) -> [UInt16] {
             stride(from: 0, to: bytes.count - 1, by: 2).map { combine(bytes[$0], bytes[$0 + 1]) }
         }

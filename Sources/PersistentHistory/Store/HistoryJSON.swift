@@ -5,13 +5,19 @@
 public enum HistoryJSON {
     // MARK: Values and identities
 
-    /// Numbers as numbers, null as null, a blob as `{"base64":"…"}`.
+    /// Numbers as numbers, null as null, a blob as `{"base64":"…"}`, text that is not valid
+    /// UTF-8, which JSON cannot hold, as `{"base64Text":"…"}`.
     public static func write(_ value: HistoryValue, to json: inout JSONBytes) {
         switch value {
         case .null: json.null()
         case .integer(let integer): json.integer(integer)
         case .real(let real): json.real(real)
         case .text(let text): json.string(text)
+        case .invalidText(let bytes):
+            json.object { json in
+                json.name("base64Text")
+                json.base64(bytes)
+            }
         case .blob(let blob):
             json.object { json in
                 json.name("base64")

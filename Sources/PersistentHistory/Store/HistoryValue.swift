@@ -4,5 +4,15 @@ public enum HistoryValue: Hashable, Sendable {
     case integer(Int64)
     case real(Double)
     case text(String)
+    /// Text whose bytes are not valid UTF-8, as a file name in Latin-1: SQLite stores what it is given.
+    case invalidText([UInt8])
     case blob([UInt8])
+
+    /// Text of these bytes, kept exactly.
+    init(textOf bytes: some Collection<UInt8>) {
+        self = String(validating: bytes, as: UTF8.self).map { .text($0) } ?? .invalidText(Array(bytes))
+    }
+
+    /// The same value for all values that SQLite takes for the same key: it does not tell -0.0 from 0.0.
+    var asKey: HistoryValue { self == .real(0) ? .real(0) : self }
 }

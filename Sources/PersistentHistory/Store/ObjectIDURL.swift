@@ -62,13 +62,17 @@ public struct ObjectIDURL: Hashable, Sendable {
         switch part.first {
         case UInt8(ascii: "p"): return Int64(String(decoding: rest, as: UTF8.self)).map { .integer($0) }
         case UInt8(ascii: "r"): return Double(String(decoding: rest, as: UTF8.self)).map { .real($0) }
-        case UInt8(ascii: "t"): return percentDecoded(rest).map { .text($0) }
+        case UInt8(ascii: "t"): return percentDecodedBytes(rest).map { HistoryValue(textOf: $0) }
         case UInt8(ascii: "x"): return hexadecimal(rest).map { .blob($0) }
         default: return nil
         }
     }
 
     private static func percentDecoded(_ text: Substring.UTF8View) -> String? {
+        percentDecodedBytes(text).flatMap { String(validating: $0, as: UTF8.self) }
+    }
+
+    private static func percentDecodedBytes(_ text: Substring.UTF8View) -> [UInt8]? {
         var bytes: [UInt8] = []
         var rest = text
         while let byte = rest.popFirst() {
@@ -80,7 +84,7 @@ public struct ObjectIDURL: Hashable, Sendable {
                 bytes.append(byte)
             }
         }
-        return String(validating: bytes, as: UTF8.self)
+        return bytes
     }
 
     private static func hexadecimal(_ digits: Substring.UTF8View) -> [UInt8]? {

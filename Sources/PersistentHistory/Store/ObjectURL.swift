@@ -42,6 +42,9 @@ enum ObjectURL {
         case .text(let text):
             url.append(UInt8(ascii: "t"))
             appendPercentEncoded(text, to: &url)
+        case .invalidText(let bytes):
+            url.append(UInt8(ascii: "t"))
+            bytes.withUnsafeBufferPointer { appendPercentEncoded($0, to: &url) }
         case .blob(let blob):
             url.append(UInt8(ascii: "x"))
             for byte in blob {
@@ -60,16 +63,18 @@ enum ObjectURL {
     /// Everything but the unreserved characters of RFC 3986, section 2.3, is encoded.
     private static func appendPercentEncoded(_ text: String, to url: inout [UInt8]) {
         var text = text
-        text.withUTF8 { utf8 in
-            if utf8.allSatisfy(isUnreserved) { return url.append(contentsOf: utf8) }
-            for byte in utf8 {
-                if isUnreserved(byte) {
-                    url.append(byte)
-                } else {
-                    url.append(UInt8(ascii: "%"))
-                    url.append(Hexadecimal.digit(byte >> 4, upperCase: true))
-                    url.append(Hexadecimal.digit(byte & 15, upperCase: true))
-                }
+        text.withUTF8 { appendPercentEncoded($0, to: &url) }
+    }
+
+    private static func appendPercentEncoded(_ bytes: UnsafeBufferPointer<UInt8>, to url: inout [UInt8]) {
+        if bytes.allSatisfy(isUnreserved) { return url.append(contentsOf: bytes) }
+        for byte in bytes {
+            if isUnreserved(byte) {
+                url.append(byte)
+            } else {
+                url.append(UInt8(ascii: "%"))
+                url.append(Hexadecimal.digit(byte >> 4, upperCase: true))
+                url.append(Hexadecimal.digit(byte & 15, upperCase: true))
             }
         }
     }

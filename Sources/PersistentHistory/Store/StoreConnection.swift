@@ -25,6 +25,8 @@ enum StoreConnection {
             configuration.readonly = mode == .read
             configuration.busyMode = patience > 0 ? .timeout(patience) : .immediateError
             configuration.foreignKeysEnabled = false
+            // As SQLite's default has it: a schema may use them, and is read and written again in its own words.
+            configuration.acceptsDoubleQuotedStringLiterals = true
             configuration.label = "historyd"
             configuration.prepareDatabase { db in try db.installHistory() }
             return try rollingBack(path) { [configuration] in

@@ -42,6 +42,7 @@ enum TombstoneText {
         case .integer(let integer): String(integer)
         case .real(let real): real.shortestText
         case .text(let text): text
+        case .invalidText(let bytes): String(decoding: bytes, as: UTF8.self)
         case .blob(let blob): Base64.text(blob)
         }
     }

@@ -40,6 +40,11 @@ struct Track: ParsableCommand {
         for name in outcome.updated { try output.writeLine("updated \(name)") }
         for name in outcome.dropped { try output.writeLine("dropped \(name), whose table is gone") }
         if outcome.isEmpty { try output.writeLine("up to date") }
+        for (name, reasons) in outcome.doubts.sorted(by: { $0.key < $1.key }) {
+            let reason = reasons.joined(separator: ", and ")
+            try output.writeLine(
+                "warning: rows of \(name) that REPLACE removes may go unrecorded: \(reason)")
+        }
         try output.flush()
     }
 }

@@ -46,6 +46,20 @@ struct RecordedTable {
         CREATE TRIGGER deleted AFTER DELETE ON item BEGIN \(log(6)); END;
         """
 
+    /// What one writes who needs a log of changes, and what aims compare to: the table, the operation, the row and
+    /// the time.
+    static let handWritten = """
+        CREATE TABLE log (
+            id INTEGER PRIMARY KEY AUTOINCREMENT, entity TEXT NOT NULL, operation TEXT NOT NULL, object INTEGER NOT NULL,
+            at TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')));
+        CREATE TRIGGER inserted AFTER INSERT ON item BEGIN
+            INSERT INTO log (entity, operation, object) VALUES ('item', 'insert', NEW.id); END;
+        CREATE TRIGGER updated AFTER UPDATE ON item BEGIN
+            INSERT INTO log (entity, operation, object) VALUES ('item', 'update', NEW.id); END;
+        CREATE TRIGGER deleted AFTER DELETE ON item BEGIN
+            INSERT INTO log (entity, operation, object) VALUES ('item', 'delete', OLD.id); END;
+        """
+
     private static func log(_ kind: Int) -> String {
         "INSERT INTO log (origin, kind, object, detail) VALUES ('5d1b7a90.1f4\t4711\t1767225600000\tWriter', \(kind), 5000000, 2)"
     }

@@ -7,6 +7,7 @@ final class RecordingSubject {
         /// The baseline, and so the first.
         case untracked
         case floor = "triggers of constants"
+        case handWritten = "triggers as one writes them by hand"
         case declared = "declared author"
         case undeclared = "undeclared"
     }
@@ -35,6 +36,7 @@ final class RecordingSubject {
         switch kind {
         case .untracked: break
         case .floor: try connection.execute(RecordedTable.floor)
+        case .handWritten: try connection.execute(RecordedTable.handWritten)
         case .declared, .undeclared: try Tracking.track(path, ["item": ["c3"]])
         }
         if kind == .declared { try connection.declareAuthor(BenchStore.writer) }

@@ -22,6 +22,20 @@ struct SQL: Hashable {
         return list.contains { $0.contains("REFERENCES \(name) (") }
     }
 
+    /// A name in one of SQLite's quotations that it can stand in.
+    static func quoted(_ name: String, _ dice: inout Dice) -> String {
+        switch dice.number(0...8) {
+        case 0 where !name.contains("]") && !name.contains("["): "[\(name)]"
+        case 1 where !name.contains("`"): "`\(name)`"
+        default: quoted(name)
+        }
+    }
+
+    /// A comment, now and then.
+    static func comment(_ dice: inout Dice) -> String {
+        dice.once(in: 8) ? dice.one(of: ["/* ) , ' */", " -- ( \" \n", "/**/", " -- DESC\n"]) : ""
+    }
+
     /// A name in double quotes: independent of how the library quotes.
     static func quoted(_ name: String) -> String {
         "\"" + name.split(separator: "\"", omittingEmptySubsequences: false).joined(separator: "\"\"") + "\""

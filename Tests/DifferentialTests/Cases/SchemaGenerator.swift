@@ -57,7 +57,7 @@ struct SchemaGenerator {
             parts.append("UNIQUE (\(columns.map(SQL.quoted).joined(separator: ", ")))\(rule)")
             table.uniques.append(columns)
         }
-        if dice.once(in: 3) { parts += foreignKey(of: table) }
+        if dice.once(in: 3) { parts += foreignKey(of: &table) }
         tables.append(table)
         let options = [table.isWithoutRowid ? "WITHOUT ROWID" : nil, isStrict ? "STRICT" : nil].compactMap {
             $0
@@ -117,7 +117,7 @@ struct SchemaGenerator {
         if let key { text += " " + key }
         if isWide, key == nil { return text }
         if key == nil, dice.once(in: 5) { text += " NOT NULL" + onConflict(&table) }
-        if dice.once(in: 4) { text += " DEFAULT (\(Values.literal(column, &dice)))" }
+        if dice.once(in: 4) { text += " DEFAULT " + defaultValue(column) }
         if dice.once(in: 6) { text += " COLLATE " + dice.one(of: ["NOCASE", "RTRIM", "BINARY"]) }
         if key == nil, dice.once(in: table.isContentious ? 2 : 6) {
             text += " UNIQUE" + onConflict(&table, [column.name])
@@ -127,18 +127,28 @@ struct SchemaGenerator {
         return text
     }
 
+    /// Also one that is computed, in whatever quotes, with comments.
+    private mutating func defaultValue(_ column: TableModel.Column) -> String {
+        let value = Values.literal(column, &dice)
+        if column.isPicky || dice.once(in: 2) { return "(\(SQL.comment(&dice))\(value)\(SQL.comment(&dice)))" }
+        return dice.one(of: [
+            "a", "[a]", "`a`", "\"a\"", "'it''s' /* ' */", "(lower('A') /* , */)", "(length('a)') -- )\n)",
+            "(1 + /* one */ 1)", "-1", "+ 2", "x'61'", "TRUE", "\"a b\"\"c\"",
+        ])
+    }
+
     private mutating func generated(_ column: TableModel.Column, of table: TableModel) -> String {
-        let operand = SQL.quoted(dice.one(of: table.writable).name)
+        let operand = SQL.quoted(dice.once(in: 3) ? table.columns[0].name : dice.one(of: table.writable).name)
         let formula = dice.one(of: [
             "\(operand) || 'x'", "abs(\(operand))", "\(operand) + 1", "typeof(\(operand))",
         ])
         let kind = dice.one(of: ["VIRTUAL", "STORED"])
-        let unique = dice.once(in: 6) ? " UNIQUE" : ""
+        let unique = dice.once(in: 4) ? " UNIQUE" : ""
         return "\(column.quoted) \(column.type) AS (\(formula)) \(kind)\(unique)"
     }
 
     /// Points to an earlier table, or to its own: what cascades goes one way only.
-    private mutating func foreignKey(of table: TableModel) -> [String] {
+    private mutating func foreignKey(of table: inout TableModel) -> [String] {
         // In a foreign key's action such a table is the row before or after the change: then all its rows
         // refer to each other.
         let parents = tables + (["new", "old"].contains(table.name) ? [] : [table])
@@ -148,9 +158,7 @@ struct SchemaGenerator {
         let own = table.writable.map(\.name)
         guard !key.isEmpty, key.count <= own.count else { return [] }
         let columns = Array(dice.shuffled(own).prefix(key.count))
-        // SQLite converts the key as the column does that refers to it, in the row that triggers see.
-        let convertsAlike = zip(columns, key).allSatisfy { table.affinity(of: $0) == parent.affinity(of: $1) }
-        guard convertsAlike else { return [] }
+        table.references.append(columns)
         let actions = ["CASCADE", "CASCADE", "SET NULL", "SET DEFAULT", "RESTRICT", "NO ACTION"]
         let deferred = dice.once(in: 4) ? " DEFERRABLE INITIALLY DEFERRED" : ""
         return [

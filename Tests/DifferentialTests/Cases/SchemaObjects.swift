@@ -6,6 +6,15 @@ struct SchemaObjects {
 
     mutating func indexes() -> [SQL] {
         var made: [SQL] = []
+        // By an index SQLite looks for the rows that refer to a key, and may convert the key for it.
+        for (number, table) in tables.enumerated() {
+            for (part, columns) in table.references.enumerated() where !dice.once(in: 3) {
+                made.append(
+                    SQL(
+                        "CREATE INDEX \"r \(number).\(part)\" ON \(table.quoted) (",
+                        list: columns.map(SQL.quoted), tail: ")"))
+            }
+        }
         for (number, table) in tables.enumerated() where dice.once(in: 2) {
             for part in 0...dice.number(0...1) {
                 let unique = dice.once(in: 4) ? "" : "UNIQUE "
@@ -21,19 +30,22 @@ struct SchemaObjects {
     }
 
     private mutating func term(_ column: TableModel.Column) -> String {
-        let name = column.quoted
+        let name = SQL.quoted(column.name, &dice)
         let term = dice.one(of: [
             name, name, name, "\(name) COLLATE NOCASE", "lower(\(name))", "\(name) || ','", "abs(\(name))",
-            "(\(name) + 1)", "coalesce(\(name), 'none, (so)')",
+            "(\(name) + 1)", "coalesce(\(name), 'none, (so)')", "json_extract(\(name), '$.a')",
+            "\(name) ->> '$.a'", "(\(name) = 1)", "CAST(\(name) AS TEXT)",
         ])
-        return term + (dice.once(in: 4) ? " DESC" : "")
+        return term + SQL.comment(&dice) + (dice.once(in: 4) ? " DESC" : "") + SQL.comment(&dice)
     }
 
     private mutating func condition(_ column: TableModel.Column) -> String {
-        dice.one(of: [
-            "\(column.quoted) IS NOT NULL", "\(column.quoted) > 1", "typeof(\(column.quoted)) = 'text'",
-            "\(column.quoted) <> 'where'",
-        ])
+        let name = SQL.quoted(column.name, &dice)
+        return dice.one(of: [
+            "\(name) IS NOT NULL", "\(name) > 1", "typeof(\(name)) = 'text'", "\(name) <> 'where'",
+            "\(name) = '0'", "\(name) = 1", "json_valid(\(name))", "json_valid(\(name))", "\(name) > '1'",
+            "\(name) IN (1, 2, 'a')", "lower(\(name)) = \(name)",
+        ]) + SQL.comment(&dice)
     }
 
     /// Triggers whose cascades end: they write to later tables, or, where none calls itself, to
@@ -47,16 +59,34 @@ struct SchemaObjects {
             let isBefore = dice.once(in: 3)
             var targets = Array(tables[(from + 1)...])
             if !recursiveTriggers, !isBefore { targets.append(table) }
-            let event = dice.one(of: [
-                "INSERT", "INSERT", "UPDATE", "UPDATE OF \(dice.one(of: table.columns).quoted)", "DELETE",
-            ])
-            let body = targets.isEmpty ? "SELECT 1" : action(dice.one(of: targets), table, event, isBefore)
+            // A row put where the one to come will be.
+            let inserts = !recursiveTriggers && isBefore && dice.once(in: 2)
+            let event =
+                inserts
+                ? "INSERT"
+                : dice.one(of: [
+                    "INSERT", "INSERT", "UPDATE", "UPDATE OF \(dice.one(of: table.columns).quoted)", "DELETE",
+                ])
+            let body =
+                inserts
+                ? insertion(table)
+                : targets.isEmpty ? "SELECT 1" : action(dice.one(of: targets), table, event, isBefore)
             let when =
                 dice.once(in: 4) ? " WHEN \(row(event)).\(dice.one(of: table.writable).quoted) IS NOT 2" : ""
             return SQL(
                 "CREATE TRIGGER \"\(prefix) \(number)\" \(isBefore ? "BEFORE" : "AFTER") \(event) ON \(table.quoted)\(when) BEGIN ",
                 list: [], tail: "\(body); END")
         }
+    }
+
+    /// A row of the same values but some.
+    private mutating func insertion(_ table: TableModel) -> String {
+        let values = table.writable.map { column in
+            dice.once(in: 3) ? Values.literal(column, &dice) : "NEW.\(column.quoted)"
+        }
+        let columns = table.writable.map(\.quoted).joined(separator: ", ")
+        return
+            "INSERT \(dice.one(of: ["OR IGNORE ", "OR REPLACE "]))INTO \(table.quoted) (\(columns)) VALUES (\(values.joined(separator: ", ")))"
     }
 
     private func row(_ event: String) -> String { event == "DELETE" ? "OLD" : "NEW" }

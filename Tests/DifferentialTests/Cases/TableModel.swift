@@ -25,6 +25,9 @@ struct TableModel {
     var replacesByRowid = false
     var sparesRows = false
 
+    /// Columns of its own that refer to others.
+    var references: [[String]] = []
+
     var quoted: String { SQL.quoted(name) }
     var writable: [Column] { columns.filter { !$0.isGenerated } }
 
@@ -32,6 +35,7 @@ struct TableModel {
         for index in columns.indices where columns[index].name == column { columns[index].name = name }
         primaryKey = primaryKey.map { $0 == column ? name : $0 }
         uniques = uniques.map { $0.map { $0 == column ? name : $0 } }
+        references = references.map { $0.map { $0 == column ? name : $0 } }
     }
 
     /// How a column converts what it is given (https://www.sqlite.org/datatype3.html).
@@ -58,15 +62,19 @@ enum Values {
     static let any = [
         "NULL", "0", "1", "2", "3", "4", "-1", "'a'", "'A'", "'b'", "'é'", "''", "x''", "x'61'", "1.0", "2.5",
         "-0.5", "9e99", "'1'", "'1.0'", "' 2'", "9007199254740993", "9e999", "'a'||char(0)||'b'", "'日本'",
+        "-0.0", "'007'", "'4'", "-9223372036854775808", "9223372036854775807", "CAST(x'e9' AS TEXT)",
+        "CAST(x'61ff' AS TEXT)", "'{\"a\":1}'", "'{\"a\":\"b\"}'", "'{\"a\":'",
     ]
+    /// The newest number of a row is not asked for: behind it SQLite gives random ones.
+    static let numbers = any.filter { $0 != "9223372036854775807" }
 
     static func literal(_ column: TableModel.Column, _ dice: inout Dice) -> String {
-        if dice.once(in: column.isPicky ? 80 : 6) { return dice.one(of: any) }
+        if dice.once(in: column.isPicky ? 80 : 6) { return dice.one(of: column.isPicky ? numbers : any) }
         if column.isPicky, dice.once(in: 12) { return "NULL" }
         let word = column.type.uppercased()
         if word.contains("INT") { return String(dice.number(0...5)) }
         if word.contains("TEXT") || word.contains("CHAR") {
-            return dice.one(of: ["'a'", "'A'", "'b'", "'c'", "'é'", "''"])
+            return dice.one(of: ["'a'", "'A'", "'b'", "'c'", "'é'", "''", "'1'", "'01'"])
         }
         if word.contains("BLOB") { return dice.one(of: ["x''", "x'61'", "x'6100'", "x'62'"]) }
         if word.contains("REAL") { return dice.one(of: ["1.0", "2.5", "0.1", "-3.0", "1e300"]) }

@@ -12,10 +12,16 @@ enum Cell: Hashable, CustomStringConvertible {
         switch value {
         case .null: self = .null
         case .integer(let integer): self = .integer(integer)
-        case .real(let real): self = .real(real)
+        case .real(let real): self = Self.number(real)
         case .text(let text): self = .text(Array(text.utf8))
+        case .invalidText(let bytes): self = .text(bytes)
         case .blob(let bytes): self = .blob(bytes)
         }
+    }
+
+    /// SQLite takes the least integer and the real of its value for the same, and so changes between them for none.
+    static func number(_ real: Double) -> Cell {
+        real == Double(Int64.min) ? .integer(.min) : .real(real)
     }
 
     var isNull: Bool { self == .null }

@@ -123,7 +123,7 @@ final class Connection {
         }
         switch sqlite3_column_type(statement, column) {
         case SQLITE_INTEGER: return .integer(sqlite3_column_int64(statement, column))
-        case SQLITE_FLOAT: return .real(sqlite3_column_double(statement, column))
+        case SQLITE_FLOAT: return .number(sqlite3_column_double(statement, column))
         case SQLITE_TEXT: return .text(bytes(sqlite3_column_text(statement, column)))
         case SQLITE_BLOB: return .blob(bytes(sqlite3_column_blob(statement, column)))
         default: return .null

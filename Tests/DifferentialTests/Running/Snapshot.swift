@@ -85,6 +85,14 @@ struct Snapshot: Equatable {
         return rest
     }
 
+    func difference(from other: Snapshot) -> String {
+        let keys = Set(rows.keys).union(other.rows.keys).filter { rows[$0] != other.rows[$0] }
+        return keys.map {
+            "\($0): \(rows[$0].map { "\($0)" } ?? "nothing"), not \(other.rows[$0].map { "\($0)" } ?? "nothing")"
+        }
+        .joined(separator: "\n  ")
+    }
+
     /// Nil while another has a lock.
     init?(_ tables: [TableShape], _ connection: Connection) throws {
         for table in tables {

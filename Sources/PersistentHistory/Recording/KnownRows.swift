@@ -1,0 +1,209 @@
+/// Recording of tables where a trigger cannot know before a change what the change will do.
+///
+/// A second table holds of each row what the history calls it, its tombstone, and the values of the unique
+/// indexes as they were computed. After a change what is known is compared with what the table has: rows
+/// that are gone were deleted or replaced, others were inserted or updated. Nothing is computed but of rows
+/// that are stored, for which SQLite has computed the same, so that nothing can fail.
+///
+/// A table is recorded so only if it needs it, for this costs a row and its indexes for each row:
+///
+/// - a unique index whose expression or condition is not `ForeseeableExpression`, or has a generated column;
+/// - a default that computes in a unique index, which REPLACE uses for a null;
+/// - triggers of the application that write before a change: they may write the row that is replaced;
+/// - columns that SQLite shows to triggers otherwise than they are (`StoreSchema.convertedColumns`).
+extension TriggerWriter {
+    var keepsKnownRows: Bool { table.needsKnownRows }
+
+    private var known: String { "\(RecordingFormat.prefix)\(entity.shape)_rows" }
+
+    /// What makes the table of known rows, and fills it.
+    func knownRows() -> [String] {
+        guard keepsKnownRows else { return [] }
+        let keys = zip(knownKeys, keyCollations).map { "\($0) \($1)" }
+        let identity = table.rowid != nil ? ["id INTEGER PRIMARY KEY"] : keys
+        let columns = ["object", "tombstone"] + convertedColumns.indices.map { "c\($0)" }
+        let terms = indexed.enumerated().flatMap { number, uniqueness in
+            uniqueness.terms.enumerated().map {
+                "u\(number)_\($0) COLLATE \(SQLText.name($1.collation))"
+            }
+        }
+        let end =
+            table.rowid != nil ? ")" : ", PRIMARY KEY (\(knownKeys.joined(separator: ", ")))) WITHOUT ROWID"
+        let indexes = indexed.enumerated().map { number, uniqueness in
+            let columns = uniqueness.terms.indices.map { "u\(number)_\($0)" }.joined(separator: ", ")
+            return "CREATE INDEX \(known)_\(number) ON \(known) (\(columns))"
+        }
+        return ["CREATE TABLE \(known) (\((identity + columns + terms).joined(separator: ", "))\(end)"]
+            + indexes
+            + [know(where: nil)]
+    }
+
+    func knownRowsTriggers() -> [(name: String, sql: String)] {
+        if comparesAllRows { return comparingTriggers() }
+        let replaced = "\(identity) IN (\(([identities("NEW")] + conflicts).joined(separator: " UNION ALL ")))"
+        let isTaken = "(\(isSame("NEW")) AND NOT \(isSame("OLD")))"
+        let touched =
+            "\(identity) IN (\(([identities("OLD"), identities("NEW")] + conflicts).joined(separator: " UNION ALL ")))"
+        return [
+            trigger(
+                "insert", "AFTER INSERT", when: nil,
+                forgetDeleted("\(replaced) AND (\(isSame("NEW")) OR \(isGone))") + [
+                    record(
+                        "SELECT \(values(.insert, key(row), "NULL")) FROM \(tableAsRow) WHERE \(isRow("NEW"))"),
+                    know(where: isRow("NEW")),
+                ]),
+            trigger(
+                "update", "AFTER UPDATE", when: nil,
+                forgetDeleted("\(touched) AND (\(isGone) OR \(isTaken))") + [
+                    // What is known by now of the row is what was known of OLD.
+                    record(
+                        """
+                        SELECT \(values(.update, key(row), changedColumns)) FROM \(tableAsRow) JOIN \(known) \
+                        ON \(isSame("NEW")) WHERE \(isRow("NEW")) AND \(somethingChanged)
+                        """),
+                    record(
+                        """
+                        SELECT \(values(.insert, key(row), "NULL")) FROM \(tableAsRow) WHERE \(isRow("NEW")) \
+                        AND NOT EXISTS (SELECT 1 FROM \(known) WHERE \(isSame("NEW")))
+                        """),
+                    "DELETE FROM \(known) WHERE \(isSame("NEW"))",
+                    know(where: isRow("NEW")),
+                ]),
+            trigger("delete", "AFTER DELETE", when: nil, forgetDeleted("\(isSame("OLD")) AND \(isGone)")),
+        ]
+    }
+
+    // MARK: Comparing all rows
+
+    /// Whether neither OLD nor NEW tells which row it is: the primary key itself is shown otherwise, and there is
+    /// no rowid. Then each change looks at all rows.
+    private var comparesAllRows: Bool {
+        table.rowid == nil && table.columns.contains { $0.isConverted && table.primaryKey.contains($0.name) }
+    }
+
+    private func comparingTriggers() -> [(name: String, sql: String)] {
+        let same =
+            zip(table.primaryKey, knownKeys).map { "\(column(row, $0)) = \(known).\($1)" }.joined(
+                separator: " AND ")
+        let body =
+            forgetDeleted(isGone) + [
+                record(
+                    """
+                    SELECT \(values(.update, key(row), changedColumns)) FROM \(tableAsRow) JOIN \(known) ON \(same) \
+                    WHERE \(somethingChanged)
+                    """),
+                record(
+                    """
+                    SELECT \(values(.insert, key(row), "NULL")) FROM \(tableAsRow) \
+                    WHERE NOT EXISTS (SELECT 1 FROM \(known) WHERE \(same))
+                    """),
+                "DELETE FROM \(known) WHERE EXISTS (SELECT 1 FROM \(tableAsRow) WHERE \(same) AND \(somethingChanged))",
+                know(where: "NOT EXISTS (SELECT 1 FROM \(known) WHERE \(same))"),
+            ]
+        return ["INSERT", "UPDATE", "DELETE"].map { trigger($0.lowercased(), "AFTER \($0)", when: nil, body) }
+    }
+
+    // MARK: Known rows
+
+    private func forgetDeleted(_ condition: String) -> [String] {
+        [
+            record("SELECT \(values(.delete, "object", "tombstone")) FROM \(known) WHERE \(condition)"),
+            "DELETE FROM \(known) WHERE \(condition)",
+        ]
+    }
+
+    /// Notes rows of the table as they are now.
+    private func know(where condition: String?) -> String {
+        let identity = table.rowid.map { _ in [rowid(row)] } ?? table.primaryKey.map { column(row, $0) }
+        let converted = convertedColumns.map { column(row, $0) }
+        let terms = indexed.flatMap(terms)
+        let list = (identity + [key(row), tombstone(row)] + converted + terms).joined(separator: ", ")
+        return "INSERT INTO \(known) SELECT \(list) FROM \(tableAsRow)"
+            + (condition.map { " WHERE \($0)" } ?? "")
+    }
+
+    /// Whether a known row is not in the table any more, or is another object there.
+    private var isGone: String {
+        let same =
+            table.rowid.map { _ in "\(rowid(row)) = \(known).id" }
+            ?? zip(table.primaryKey, knownKeys).map { "\(column(row, $0)) = \(known).\($1)" }
+            .joined(separator: " AND ")
+        let key = key(row)
+        return """
+            NOT EXISTS (SELECT 1 FROM \(tableAsRow) WHERE \(same) AND \(known).object IS \(key) \
+            AND typeof(\(known).object) = typeof(\(key)))
+            """
+    }
+
+    /// The known rows that a unique index would not allow beside the new one.
+    private var conflicts: [String] {
+        indexed.enumerated().map { number, uniqueness in
+            let same = terms(uniqueness).enumerated().map { place, term in
+                // A + keeps the column's affinity away from what is known, so that the index serves.
+                "\(known).u\(number)_\(place) = (SELECT +(\(term)) FROM \(tableAsRow) WHERE \(isRow("NEW")))"
+            }
+            let columns = table.rowid != nil ? ["id"] : knownKeys
+            return
+                "SELECT \(columns.joined(separator: ", ")) FROM \(known) WHERE \(same.joined(separator: " AND "))"
+        }
+    }
+
+    /// A unique index's values, of a row of the table: null where the index does not have it.
+    private func terms(_ uniqueness: Uniqueness) -> [String] {
+        uniqueness.terms.map { term in
+            let value = term.isExpression ? "(\(term.text))" : column(row, term.text)
+            return uniqueness.condition.map { "CASE WHEN (\($0)) THEN \(value) END" } ?? value
+        }
+    }
+
+    /// The unique indexes but the one by which rows are found.
+    private var indexed: [Uniqueness] {
+        table.uniqueness.filter {
+            $0.missing == nil && (table.rowid != nil || $0.terms.map(\.text) != table.primaryKey)
+        }
+    }
+
+    // MARK: Identity: the rowid, or the primary key
+
+    private var knownKeys: [String] { table.primaryKey.indices.map { "k\($0)" } }
+    private var keyCollations: [String] { table.keyCollations.map { "COLLATE \(SQLText.name($0))" } }
+
+    private var identity: String {
+        if table.rowid != nil { return "id" }
+        return knownKeys.count == 1 ? "k0" : "(\(knownKeys.joined(separator: ", ")))"
+    }
+
+    private func identities(_ row: String) -> String {
+        let columns = table.rowid.map { _ in [rowid(row)] } ?? table.primaryKey.map { column(row, $0) }
+        return "SELECT \(columns.joined(separator: ", "))"
+    }
+
+    /// Whether a known row is OLD or NEW.
+    private func isSame(_ changed: String) -> String {
+        if table.rowid != nil { return "\(known).id = \(rowid(changed))" }
+        let same = zip(knownKeys, table.primaryKey).map { "\(known).\($0) = \(column(changed, $1))" }
+        return "(\(same.joined(separator: " AND ")))"
+    }
+
+    /// Whether a row of the table is NEW.
+    private func isRow(_ changed: String) -> String {
+        if table.rowid != nil { return "\(rowid(row)) = \(rowid(changed))" }
+        return table.primaryKey.map { "\(column(row, $0)) = \(column(changed, $0))" }.joined(separator: " AND ")
+    }
+
+    // MARK: Columns that triggers may see otherwise
+
+    var convertedColumns: [String] {
+        table.columns.filter { $0.isConverted || comparesAllRows }.map(\.name)
+    }
+
+    /// A column's value before the update.
+    func old(_ name: String) -> String {
+        convertedColumns.firstIndex(of: name).map { "\(known).c\($0)" } ?? column("OLD", name)
+    }
+
+    /// A column's value after the update.
+    func new(_ name: String) -> String {
+        convertedColumns.contains(name) ? column(row, name) : column("NEW", name)
+    }
+}

@@ -1,0 +1,173 @@
+/// A token of SQL, as SQLite's tokenizer splits text (https://www.sqlite.org/lang_keywords.html,
+/// https://www.sqlite.org/lang_comment.html). Comments and white space are no tokens.
+struct SQLToken: Equatable {
+    enum Kind: Equatable {
+        /// A keyword or a bare name.
+        case word
+        /// A name in double quotes, backticks or brackets.
+        case quotedName
+        case string, blob, number, variable, symbol
+    }
+
+    let kind: Kind
+    /// As it stands in the text.
+    let text: String
+
+    /// What a quoted name or a string means, without its quotes.
+    var unquoted: String {
+        guard kind == .quotedName || kind == .string, let quote = text.first else { return text }
+        let inside = String(text.dropFirst().dropLast())
+        return quote == "[" ? inside : inside.replacing("\(quote)\(quote)", with: "\(quote)")
+    }
+
+    func isWord(_ word: String) -> Bool { kind == .word && text.uppercased() == word }
+    func isSymbol(_ symbol: String) -> Bool { kind == .symbol && text == symbol }
+}
+
+enum SQLTokens {
+    static func tokens(_ sql: String) -> [SQLToken] {
+        var scanner = Scanner(Array(sql.utf8))
+        var tokens: [SQLToken] = []
+        while let token = scanner.next() { tokens.append(token) }
+        return tokens
+    }
+
+    /// The tokens as SQL again, without comments.
+    static func text(_ tokens: some Sequence<SQLToken>) -> String {
+        tokens.map(\.text).joined(separator: " ")
+    }
+
+    /// Splits tokens at the commas that stand in no parentheses.
+    static func split(_ tokens: some Sequence<SQLToken>) -> [[SQLToken]] {
+        var parts: [[SQLToken]] = [[]]
+        var depth = 0
+        for token in tokens {
+            if token.isSymbol("(") { depth += 1 }
+            if token.isSymbol(")") { depth -= 1 }
+            if depth == 0, token.isSymbol(",") {
+                parts.append([])
+            } else {
+                parts[parts.count - 1].append(token)
+            }
+        }
+        return parts
+    }
+
+    private struct Scanner {
+        private let text: [UInt8]
+        private var position = 0
+
+        init(_ text: [UInt8]) { self.text = text }
+
+        private func byte(_ offset: Int = 0) -> UInt8 {
+            position + offset < text.count ? text[position + offset] : 0
+        }
+
+        mutating func next() -> SQLToken? {
+            while skipBlank() {}
+            guard position < text.count else { return nil }
+            let start = position
+            let kind = step()
+            return SQLToken(kind: kind, text: String(decoding: text[start..<position], as: UTF8.self))
+        }
+
+        /// Steps over white space or a comment, if one begins here.
+        private mutating func skipBlank() -> Bool {
+            switch (byte(), byte(1)) {
+            case _ where position >= text.count: return false
+            case (UInt8(ascii: " "), _), (0x09...0x0d, _): position += 1
+            case (UInt8(ascii: "-"), UInt8(ascii: "-")):
+                while position < text.count, byte() != UInt8(ascii: "\n") { position += 1 }
+            case (UInt8(ascii: "/"), UInt8(ascii: "*")):
+                position += 2
+                while position < text.count, !(byte() == UInt8(ascii: "*") && byte(1) == UInt8(ascii: "/")) {
+                    position += 1
+                }
+                position = min(position + 2, text.count)
+            default: return false
+            }
+            return true
+        }
+
+        private mutating func step() -> SQLToken.Kind {
+            switch (byte(), byte(1)) {
+            case (UInt8(ascii: "'"), _):
+                skipQuoted(UInt8(ascii: "'"))
+                return .string
+            case (UInt8(ascii: "x"), UInt8(ascii: "'")), (UInt8(ascii: "X"), UInt8(ascii: "'")):
+                position += 1
+                skipQuoted(UInt8(ascii: "'"))
+                return .blob
+            case (UInt8(ascii: "\""), _), (UInt8(ascii: "`"), _):
+                skipQuoted(byte())
+                return .quotedName
+            case (UInt8(ascii: "["), _):
+                while position < text.count, byte() != UInt8(ascii: "]") { position += 1 }
+                position = min(position + 1, text.count)
+                return .quotedName
+            case (UInt8(ascii: "0")...UInt8(ascii: "9"), _),
+                (UInt8(ascii: "."), UInt8(ascii: "0")...UInt8(ascii: "9")):
+                skipNumber()
+                return .number
+            case (UInt8(ascii: "?"), _), (UInt8(ascii: ":"), _), (UInt8(ascii: "@"), _), (UInt8(ascii: "#"), _),
+                (UInt8(ascii: "$"), _):
+                position += 1
+                while Self.isPartOfWord(byte()) { position += 1 }
+                return .variable
+            case (let first, _) where Self.isPartOfWord(first):
+                while Self.isPartOfWord(byte()) { position += 1 }
+                return .word
+            default:
+                skipSymbol()
+                return .symbol
+            }
+        }
+
+        /// A doubled quote stands for one.
+        private mutating func skipQuoted(_ quote: UInt8) {
+            position += 1
+            while position < text.count {
+                if byte() == quote {
+                    if byte(1) != quote { break }
+                    position += 1
+                }
+                position += 1
+            }
+            position = min(position + 1, text.count)
+        }
+
+        /// Digits, hexadecimal ones, a fraction and an exponent: what is glued to it belongs to it.
+        private mutating func skipNumber() {
+            let start = position
+            while Self.isPartOfWord(byte()) || byte() == UInt8(ascii: ".") {
+                // 0x1E is a whole number, and what follows it no exponent.
+                let isExponent =
+                    byte() | 0x20 == UInt8(ascii: "e")
+                    && text[start...].prefix(2).last.map { $0 | 0x20 } != UInt8(ascii: "x")
+                position += 1
+                if isExponent, byte() == UInt8(ascii: "+") || byte() == UInt8(ascii: "-"),
+                    (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte(1))
+                {
+                    position += 1
+                }
+            }
+        }
+
+        private mutating func skipSymbol() {
+            let pairs = ["||", "->", "<=", "<>", "<<", ">=", ">>", "==", "!="]
+            let pair = String(decoding: [byte(), byte(1)], as: UTF8.self)
+            position += pair == "->" && byte(2) == UInt8(ascii: ">") ? 3 : pairs.contains(pair) ? 2 : 1
+            position = min(position, text.count)
+        }
+
+        /// Every byte of a character beyond ASCII belongs to a word.
+        private static func isPartOfWord(_ byte: UInt8) -> Bool {
+            switch byte {
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"), UInt8(ascii: "$"), 0x80...:
+                true
+            default: false
+            }
+        }
+    }
+}

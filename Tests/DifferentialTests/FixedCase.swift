@@ -1,0 +1,26 @@
+import TestSupport
+import Testing
+
+/// A case that is written by hand, run under all settings.
+enum FixedCase {
+    static func expectNoFailure(_ schema: [String], _ steps: [Case.Step]) throws {
+        let folder = try TemporaryFolder(inMemory: true)
+        for setting in 0..<4 {
+            let settings = Case.Settings(
+                isWAL: setting % 3 == 0, recursiveTriggers: setting & 1 != 0, foreignKeys: setting & 2 != 0,
+                preservesEvery: 2)
+            let specimen = Case(
+                seed: UInt64(setting), settings: settings, schema: schema.map { SQL($0) }, later: [],
+                steps: steps)
+            let failure = Run.failure(specimen, in: folder.path)
+            #expect(failure == nil, "\(failure.map { "\($0)" } ?? "")\n\(specimen.script)")
+        }
+    }
+
+    static func steps(_ statements: [String]) -> [Case.Step] { statements.map { .sql(.first, SQL($0)) } }
+}
+
+func expectNoFailure(_ schema: [String], _ steps: [Case.Step]) throws {
+    try FixedCase.expectNoFailure(schema, steps)
+}
+func steps(_ statements: [String]) -> [Case.Step] { FixedCase.steps(statements) }

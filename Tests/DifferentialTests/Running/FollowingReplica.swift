@@ -1,0 +1,37 @@
+@testable import PersistentHistory
+
+/// A replica that takes in a store's history as the daemon has it do.
+final class FollowingReplica {
+    let path: String
+    private let replica: Replica
+    private let snapshots: StoreSnapshots
+    private let reader: HistoryReader?
+    private var place: Int64 = 0
+
+    init(of store: String) {
+        path = store + "-replica"
+        replica = Replica(ReplicaContext(name: "copy", path: path, entities: nil), storePath: store)
+        snapshots = StoreSnapshots(store)
+        reader = try? HistoryReader(path: store, patience: 0)
+    }
+
+    /// Takes in what has come.
+    func follow() throws {
+        _ = try replica.prepare(snapshots)
+        guard let reader else { return }
+        let batch = try reader.batch(after: place, changes: .max)
+        place = batch.end
+        let end = batch.end
+        try snapshots.read { store in
+            try replica.stage(batch.transactions, of: batch.transactions, through: end, from: store)
+            _ = try replica.merge(batch.transactions, through: end)
+            _ = try replica.level(from: store)
+        }
+    }
+
+    func close() throws {
+        try reader?.close()
+        replica.close()
+        snapshots.close()
+    }
+}
