@@ -105,7 +105,7 @@ let package = Package(
             swiftSettings: strict),
         .executableTarget(
             name: "historyd-bench",
-            dependencies: ["PersistentHistory", "CSQLiteHistory", arguments, sqlite],
+            dependencies: ["PersistentHistory", "CLinux", "CSQLiteHistory", arguments, sqlite],
             swiftSettings: strict),
 
         .target(

@@ -1,5 +1,10 @@
 #include "CSQLiteHistory.h"
 
-/* "If N is zero, no bulk memory allocation is made" (https://www.sqlite.org/c3ref/c_config_covering_index_scan.html,
- * SQLITE_CONFIG_PAGECACHE): each page then has memory of its own. */
-int history_allocate_pages_singly(void) { return sqlite3_config(SQLITE_CONFIG_PAGECACHE, (void *)0, 0, 0); }
+/* "If N is zero, no bulk memory allocation is made" (SQLITE_CONFIG_PAGECACHE), and "the two arguments to this
+ * option determine the default amount of memory allocated to each connection" (SQLITE_CONFIG_LOOKASIDE); both
+ * https://www.sqlite.org/c3ref/c_config_covering_index_scan.html. Each page, each small object then has memory
+ * of its own. */
+int history_allocate_singly(void) {
+    int result = sqlite3_config(SQLITE_CONFIG_PAGECACHE, (void *)0, 0, 0);
+    return result ? result : sqlite3_config(SQLITE_CONFIG_LOOKASIDE, 0, 0);
+}

@@ -29,14 +29,14 @@ public enum ExitStatus: Int32, Error, Sendable {
         case .authorInvalid: self = .usage
         case .storeMissing: self = .noInput
         case .storeCorrupt, .storeCopied, .formatTooNew, .notAnEntity, .tokenInvalid, .tokenForeign,
-            .tokenAhead,
-            .statementFailed:
+            .tokenAhead, .tokenNotSent, .statementFailed:
             self = .badData
-        case .storeUnreadable, .wouldLockOut: self = .noPermission
+        case .storeUnreadable, .wouldLockOut, .stateNotPermitted: self = .noPermission
         case .storeBusy: self = .temporary
         case .notTracked, .tokenExpired: self = .unavailable
         case .stateInUse, .storeServedElsewhere: self = .temporary
-        case .replicaUnwritable, .stateUnusable, .controlSocket: self = .inputOutput
+        case .replicaUnwritable, .controlSocket, .stateUnusable, .stateFull, .stateReadOnly, .stateDamaged:
+            self = .inputOutput
         default: self = .internalError
         }
     }

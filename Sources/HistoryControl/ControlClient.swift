@@ -22,22 +22,15 @@ public struct ControlClient: Sendable {
     public func send(
         _ command: ControlCommand, body: [UInt8] = [], take: (ByteBuffer) async throws -> Void
     ) async throws {
-        let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
-        let result: Result<Void, any Error>
         do {
-            try await send(command, body, over: connect(group), take)
-            result = .success(())
+            try await send(command, body, over: connect(), take)
         } catch is HTTPParserError {
-            result = .failure(Self.cutOff)
+            throw Self.cutOff
         } catch is ChannelError {
-            result = .failure(Self.cutOff)
+            throw Self.cutOff
         } catch is IOError {
-            result = .failure(Self.cutOff)
-        } catch {
-            result = .failure(error)
+            throw Self.cutOff
         }
-        try await group.shutdownGracefully()
-        try result.get()
     }
 
     /// Sends a command and gives its whole answer.
@@ -49,10 +42,11 @@ public struct ControlClient: Sendable {
 
     private typealias Connection = NIOAsyncChannel<HTTPClientResponsePart, HTTPClientRequestPart>
 
-    private func connect(_ group: MultiThreadedEventLoopGroup) async throws -> Connection {
+    private func connect() async throws -> Connection {
         do {
-            return try await ClientBootstrap(group: group).connect(unixDomainSocketPath: socketPath) {
-                channel in
+            return try await ClientBootstrap(group: ControlThread.group).connect(
+                unixDomainSocketPath: socketPath
+            ) { channel in
                 channel.eventLoop.makeCompletedFuture {
                     try channel.pipeline.syncOperations.addHTTPClientHandlers()
                     return try Connection(wrappingChannelSynchronously: channel)

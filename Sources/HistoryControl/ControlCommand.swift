@@ -12,7 +12,8 @@ public enum ControlCommand: Sendable, Hashable {
     /// Nil is every store.
     case pause(store: String?)
     case resume(store: String?)
-    case run(store: String?)
+    /// The timeout is a duration as in the configuration; nil is a minute.
+    case run(store: String?, timeout: String? = nil)
     case wait(WaitRequest)
     case follow(FollowRequest)
     case feed(FeedRequest)
@@ -24,13 +25,6 @@ public enum ControlCommand: Sendable, Hashable {
     case dropDeadLetters(DeadLetterSelection)
     case logLevel
     case setLogLevel(String)
-
-    /// Whether it changes what the daemon does: that is for root and the daemon's own user. To acknowledge
-    /// what a feed has sent is part of reading it.
-    public var steers: Bool {
-        if case .acknowledge = self { return false }
-        return method != .get
-    }
 }
 
 /// How a manifest joins those in force.

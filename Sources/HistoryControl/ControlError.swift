@@ -22,9 +22,13 @@ public struct ControlError: Error, Codable, Sendable, Hashable, CustomStringConv
         case paused
         /// Another program is connected to the feed.
         case feedInUse
+        /// The user, or all users together, have as many connections as they may have.
+        case tooManyConnections
         /// The store is not there, or can not be read, for now.
         case storeNotOpen
         case tokenInvalid, tokenForeign, tokenAhead, tokenExpired
+        /// The feed has not sent the token to a program of this user since the daemon's start.
+        case tokenNotSent
         /// It did not come to pass in the time given.
         case timedOut
         /// The hook that was called again failed again.
@@ -58,13 +62,13 @@ public struct ControlError: Error, Codable, Sendable, Hashable, CustomStringConv
             .unknownDeadLetter:
             404
         case .wrongMethod: 405
-        case .reloadRefused, .paused, .feedInUse, .tokenForeign, .tokenAhead: 409
+        case .reloadRefused, .paused, .feedInUse, .tokenForeign, .tokenAhead, .tokenNotSent: 409
         case .tokenExpired: 410
         case .tooLarge: 413
         case .manifestRefused: 422
         case .failed: 500
         case .hookFailed: 502
-        case .storeNotOpen, .stopping: 503
+        case .storeNotOpen, .stopping, .tooManyConnections: 503
         case .timedOut: 504
         }
     }

@@ -1,6 +1,99 @@
 import FoundationEssentials
 
-/// How commands look in HTTP: `POST /v1/pause?store=contacts`.
+/// How a command looks in HTTP: `POST /v1/pause?store=contacts`. All there is to know of that is in one table.
+struct ControlRoute: Sendable {
+    typealias Query = [(name: String, value: String?)]
+
+    let method: ControlCommand.Method
+    let path: String
+    /// See `ControlCommand.steers`.
+    let steers: Bool
+    /// Makes the command of a query.
+    let read: @Sendable (inout QueryReader) throws -> ControlCommand
+    /// The query of a command; nil for those of other routes.
+    let write: @Sendable (ControlCommand) -> Query?
+
+    private init(
+        _ method: ControlCommand.Method, _ path: String, steers: Bool? = nil,
+        _ read: @escaping @Sendable (inout QueryReader) throws -> ControlCommand,
+        _ write: @escaping @Sendable (ControlCommand) -> Query?
+    ) {
+        self.method = method
+        self.path = "/v1/" + path
+        self.steers = steers ?? (method != .get)
+        self.read = read
+        self.write = write
+    }
+
+    /// Of a command without a query.
+    private init(_ method: ControlCommand.Method, _ path: String, _ command: ControlCommand) {
+        self.init(method, path, { _ in command }, { $0 == command ? [] : nil })
+    }
+
+    static let all: [ControlRoute] = [
+        .init(.get, "status", .status),
+        .init(.get, "consumers", { .consumers(store: $0.take("store")) }) {
+            if case .consumers(let store) = $0 { [("store", store)] } else { nil }
+        },
+        .init(.get, "hooks", .hooks),
+        .init(.post, "hooks", { .addHooks(try HookAddition(&$0)) }) {
+            if case .addHooks(let addition) = $0 { addition.query } else { nil }
+        },
+        .init(.delete, "hooks", { .removeHooks(try HookSelection(&$0)) }) {
+            if case .removeHooks(let selection) = $0 { selection.query } else { nil }
+        },
+        .init(.post, "reload", .reload),
+        .init(.post, "pause", { .pause(store: $0.take("store")) }) {
+            if case .pause(let store) = $0 { [("store", store)] } else { nil }
+        },
+        .init(.post, "resume", { .resume(store: $0.take("store")) }) {
+            if case .resume(let store) = $0 { [("store", store)] } else { nil }
+        },
+        .init(.post, "run", { .run(store: $0.take("store"), timeout: $0.take("timeout")) }) {
+            if case .run(let store, let timeout) = $0 { [("store", store), ("timeout", timeout)] } else { nil }
+        },
+        .init(.get, "wait", { .wait(try WaitRequest(&$0)) }) {
+            if case .wait(let request) = $0 { request.query } else { nil }
+        },
+        .init(.get, "follow", { .follow(FollowRequest(&$0)) }) {
+            if case .follow(let request) = $0 { request.query } else { nil }
+        },
+        .init(.get, "feed", { .feed(try FeedRequest(&$0)) }) {
+            if case .feed(let request) = $0 { request.query } else { nil }
+        },
+        // Acknowledging what a feed has sent is part of reading it.
+        .init(
+            .post, "feed/acknowledge", steers: false,
+            { .acknowledge(try FeedRequest(&$0), token: try $0.need("token")) }
+        ) {
+            if case .acknowledge(let request, let token) = $0 {
+                request.query + [("token", token)]
+            } else {
+                nil
+            }
+        },
+        .init(.post, "clean", { .clean(try CleanRequest(&$0)) }) {
+            if case .clean(let request) = $0 { request.query } else { nil }
+        },
+        .init(.post, "resync", { .resync(try ResyncRequest(&$0)) }) {
+            if case .resync(let request) = $0 { request.query } else { nil }
+        },
+        .init(.get, "dead-letters", { .deadLetters(store: $0.take("store")) }) {
+            if case .deadLetters(let store) = $0 { [("store", store)] } else { nil }
+        },
+        .init(.post, "dead-letters/retry", { .retryDeadLetters(try DeadLetterSelection(&$0)) }) {
+            if case .retryDeadLetters(let selection) = $0 { selection.query } else { nil }
+        },
+        .init(.delete, "dead-letters", { .dropDeadLetters(try DeadLetterSelection(&$0)) }) {
+            if case .dropDeadLetters(let selection) = $0 { selection.query } else { nil }
+        },
+        .init(.get, "log-level", .logLevel),
+        .init(.put, "log-level", { .setLogLevel(try $0.need("level")) }) {
+            if case .setLogLevel(let level) = $0 { [("level", level)] } else { nil }
+        },
+    ]
+}
+
 extension ControlCommand {
     public enum Method: String, Sendable, CaseIterable {
         case get = "GET"
@@ -9,70 +102,27 @@ extension ControlCommand {
         case delete = "DELETE"
     }
 
-    public var method: Method { route.method }
+    private var route: (route: ControlRoute, query: ControlRoute.Query) {
+        for route in ControlRoute.all {
+            if let query = route.write(self) { return (route, query) }
+        }
+        preconditionFailure("Every command has a route.")
+    }
+
+    public var method: Method { route.route.method }
+
+    /// Whether it changes what the daemon does: that is for root and the daemon's own user.
+    public var steers: Bool { route.route.steers }
 
     /// Path and query.
     public var target: String {
-        let (_, path, query) = route
+        let (route, query) = route
         var components = URLComponents()
-        components.path = "/v1/\(path)"
-        let items = query.compactMap { name, value in value.map { URLQueryItem(name: name, value: $0) } }
+        components.path = route.path
+        let items = query.compactMap { name, value in value.map { URLQueryItem(name: name, value: $0) }
+        }
         if !items.isEmpty { components.queryItems = items }
         return components.string ?? components.path
-    }
-
-    private var route: (method: Method, path: String, query: [(String, String?)]) {
-        switch self {
-        case .status: (.get, "status", [])
-        case .consumers(let store): (.get, "consumers", [("store", store)])
-        case .hooks: (.get, "hooks", [])
-        case .addHooks(let addition):
-            (
-                .post, "hooks",
-                [
-                    ("before", addition.before?.uuidString), ("persist", addition.persist ? "true" : nil),
-                    ("file", addition.file),
-                ]
-            )
-        case .removeHooks(let selection): (.delete, "hooks", selection.query)
-        case .reload: (.post, "reload", [])
-        case .pause(let store): (.post, "pause", [("store", store)])
-        case .resume(let store): (.post, "resume", [("store", store)])
-        case .run(let store): (.post, "run", [("store", store)])
-        case .wait(let wait):
-            (
-                .get, "wait",
-                [
-                    ("store", wait.store), ("consumer", wait.consumer), ("token", wait.token),
-                    ("timeout", wait.timeout),
-                ]
-            )
-        case .follow(let follow):
-            (
-                .get, "follow",
-                [("store", follow.store), ("consumer", follow.consumer), ("after", follow.after)]
-            )
-        case .feed(let feed): (.get, "feed", feed.query)
-        case .acknowledge(let feed, let token): (.post, "feed/acknowledge", feed.query + [("token", token)])
-        case .clean(let clean):
-            (
-                .post, "clean",
-                [
-                    ("store", clean.store), ("dryRun", clean.dryRun ? "true" : nil),
-                    ("force", clean.force ? "true" : nil),
-                ]
-            )
-        case .resync(let resync):
-            (
-                .post, "resync",
-                [("context", resync.context), ("store", resync.store), ("consumer", resync.consumer)]
-            )
-        case .deadLetters(let store): (.get, "dead-letters", [("store", store)])
-        case .retryDeadLetters(let selection): (.post, "dead-letters/retry", selection.query)
-        case .dropDeadLetters(let selection): (.delete, "dead-letters", selection.query)
-        case .logLevel: (.get, "log-level", [])
-        case .setLogLevel(let level): (.put, "log-level", [("level", level)])
-        }
     }
 
     /// Reads a request's first line.
@@ -80,232 +130,23 @@ extension ControlCommand {
     /// - Throws: `ControlError` that says what is wrong with it.
     public init(method: String, target: String) throws(ControlError) {
         guard let components = URLComponents(string: target) else {
-            throw ControlError(.badRequest, "\"\(target)\" is no path with a query.")
+            throw ControlError(.badRequest, "\"\(target)\" is not a path with a query.")
         }
-        let commands = try Self.commands(at: components.path)
-        guard let make = commands.first(where: { $0.0.rawValue == method })?.1 else {
-            let allowed = commands.map(\.0.rawValue).joined(separator: " and ")
+        let routes = ControlRoute.all.filter { $0.path == components.path }
+        guard !routes.isEmpty else {
+            throw ControlError(
+                .unknownRequest, "There is nothing at \"\(components.path)\". Begin with GET /v1/status.")
+        }
+        guard let route = routes.first(where: { $0.method.rawValue == method }) else {
+            let allowed = routes.map(\.method.rawValue).joined(separator: " and ")
             throw ControlError(.wrongMethod, "\(components.path) takes \(allowed), not \(method).")
         }
         var query = try QueryReader(components.queryItems ?? [])
-        self = try make(&query)
+        do {
+            self = try route.read(&query)
+        } catch {
+            throw error as? ControlError ?? ControlError(.failed, "\(error)")
+        }
         try query.finish()
-    }
-
-    private typealias Make = (inout QueryReader) throws(ControlError) -> ControlCommand
-
-    private static func commands(at path: String) throws(ControlError) -> [(Method, Make)] {
-        switch path {
-        case "/v1/status": [(.get, { _ in .status })]
-        case "/v1/consumers": [(.get, { .consumers(store: $0.take("store")) })]
-        case "/v1/hooks":
-            [
-                (.get, { _ in .hooks }),
-                (.post, { (query) throws(ControlError) in .addHooks(try HookAddition(&query)) }),
-                (.delete, { (query) throws(ControlError) in .removeHooks(try HookSelection(&query)) }),
-            ]
-        case "/v1/reload": [(.post, { _ in .reload })]
-        case "/v1/pause": [(.post, { .pause(store: $0.take("store")) })]
-        case "/v1/resume": [(.post, { .resume(store: $0.take("store")) })]
-        case "/v1/run": [(.post, { .run(store: $0.take("store")) })]
-        case "/v1/wait":
-            [
-                (
-                    .get,
-                    { (query) throws(ControlError) in
-                        .wait(
-                            WaitRequest(
-                                store: query.take("store"), consumer: try query.need("consumer"),
-                                token: try query.need("token"), timeout: query.take("timeout")))
-                    }
-                )
-            ]
-        case "/v1/follow":
-            [
-                (
-                    .get,
-                    {
-                        .follow(
-                            FollowRequest(
-                                store: $0.take("store"), consumer: $0.take("consumer"), after: $0.take("after"))
-                        )
-                    }
-                )
-            ]
-        case "/v1/feed":
-            [(.get, { (query) throws(ControlError) in .feed(try FeedRequest(&query)) })]
-        case "/v1/feed/acknowledge":
-            [
-                (
-                    .post,
-                    { (query) throws(ControlError) in
-                        .acknowledge(try FeedRequest(&query), token: try query.need("token"))
-                    }
-                )
-            ]
-        case "/v1/clean":
-            [
-                (
-                    .post,
-                    { (query) throws(ControlError) in
-                        .clean(
-                            CleanRequest(
-                                store: query.take("store"), dryRun: try query.flag("dryRun"),
-                                force: try query.flag("force")))
-                    }
-                )
-            ]
-        case "/v1/resync":
-            [
-                (
-                    .post,
-                    { (query) throws(ControlError) in
-                        .resync(
-                            ResyncRequest(
-                                context: try query.need("context"), store: query.take("store"),
-                                consumer: query.take("consumer")))
-                    }
-                )
-            ]
-        case "/v1/dead-letters":
-            [
-                (.get, { .deadLetters(store: $0.take("store")) }),
-                (
-                    .delete,
-                    { (query) throws(ControlError) in .dropDeadLetters(try DeadLetterSelection(&query)) }
-                ),
-            ]
-        case "/v1/dead-letters/retry":
-            [
-                (
-                    .post,
-                    { (query) throws(ControlError) in .retryDeadLetters(try DeadLetterSelection(&query)) }
-                )
-            ]
-        case "/v1/log-level":
-            [
-                (.get, { _ in .logLevel }),
-                (.put, { (query) throws(ControlError) in .setLogLevel(try query.need("level")) }),
-            ]
-        default:
-            throw ControlError(
-                .unknownRequest, "There is nothing at \"\(path)\". Begin with GET /v1/status.")
-        }
-    }
-}
-
-/// Takes the parameters of a query one by one, and knows what was not asked for.
-struct QueryReader {
-    private var values: [String: String] = [:]
-
-    init(_ items: [URLQueryItem]) throws(ControlError) {
-        for item in items {
-            guard values.updateValue(item.value ?? "", forKey: item.name) == nil else {
-                throw ControlError(.badRequest, "\"\(item.name)\" is given twice.")
-            }
-        }
-    }
-
-    /// Nil where it is not there, or empty.
-    mutating func take(_ name: String) -> String? {
-        guard let value = values.removeValue(forKey: name), !value.isEmpty else { return nil }
-        return value
-    }
-
-    mutating func need(_ name: String) throws(ControlError) -> String {
-        guard let value = take(name) else { throw ControlError(.badRequest, "\"\(name)\" is missing.") }
-        return value
-    }
-
-    mutating func flag(_ name: String) throws(ControlError) -> Bool {
-        switch take(name) {
-        case nil, "false": return false
-        case "true": return true
-        case let other?:
-            throw ControlError(.badRequest, "\"\(name)\" is \"true\" or \"false\", not \"\(other)\".")
-        }
-    }
-
-    mutating func uuid(_ name: String) throws(ControlError) -> UUID? {
-        guard let text = take(name) else { return nil }
-        guard let id = UUID(uuidString: text) else {
-            throw ControlError(.badRequest, "\"\(name)\" is a hook's id, not \"\(text)\".")
-        }
-        return id
-    }
-
-    func finish() throws(ControlError) {
-        guard let name = values.keys.min() else { return }
-        throw ControlError(.badRequest, "\"\(name)\" is not known here.")
-    }
-}
-
-extension HookAddition {
-    fileprivate init(_ query: inout QueryReader) throws(ControlError) {
-        self.init(
-            before: try query.uuid("before"), persist: try query.flag("persist"), file: query.take("file"))
-    }
-}
-
-extension FeedRequest {
-    fileprivate var query: [(String, String?)] {
-        [("store", store), ("consumer", consumer), ("context", context)]
-    }
-
-    fileprivate init(_ query: inout QueryReader) throws(ControlError) {
-        self.init(
-            store: query.take("store"), consumer: try query.need("consumer"), context: try query.need("context")
-        )
-    }
-}
-
-extension HookSelection {
-    fileprivate var query: [(String, String?)] {
-        let which: [(String, String?)] =
-            switch which {
-            case .id(let id): [("id", id.uuidString)]
-            case .pair(let entity, let operation): [("entity", entity), ("operation", operation)]
-            case .all: [("all", "true")]
-            }
-        return which + [("kind", kind)]
-    }
-
-    fileprivate init(_ query: inout QueryReader) throws(ControlError) {
-        let id = try query.uuid("id")
-        let entity = query.take("entity")
-        let operation = query.take("operation")
-        let all = try query.flag("all")
-        switch (id, entity, operation, all) {
-        case (let id?, nil, nil, false): which = .id(id)
-        case (nil, let entity?, let operation?, false): which = .pair(entity: entity, operation: operation)
-        case (nil, nil, nil, true): which = .all
-        default:
-            throw ControlError(
-                .badRequest, "Say which hooks: by \"id\", by \"entity\" and \"operation\", or \"all\".")
-        }
-        kind = query.take("kind")
-        if let kind, kind != "observer", kind != "merge" {
-            throw ControlError(.badRequest, "\"kind\" is \"observer\" or \"merge\", not \"\(kind)\".")
-        }
-        if let operation, !["insert", "update", "delete"].contains(operation) {
-            throw ControlError(
-                .badRequest, "\"operation\" is \"insert\", \"update\" or \"delete\", not \"\(operation)\".")
-        }
-    }
-}
-
-extension DeadLetterSelection {
-    fileprivate var query: [(String, String?)] {
-        [("id", id), ("all", id == nil ? "true" : nil), ("store", store)]
-    }
-
-    fileprivate init(_ query: inout QueryReader) throws(ControlError) {
-        id = query.take("id")
-        let all = try query.flag("all")
-        store = query.take("store")
-        guard (id != nil) != all, id == nil || store == nil else {
-            throw ControlError(
-                .badRequest, "Say which dead letters: by \"id\", or \"all\", of a \"store\" or not.")
-        }
     }
 }

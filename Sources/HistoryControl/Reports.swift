@@ -12,11 +12,13 @@ public struct DaemonReport: Codable, Sendable, Hashable {
     /// The last attempt to read the configuration again; not there before the first.
     public var reload: ReloadAttempt?
     public var hooks: Int
+    /// Those with a process that is kept; new members may come.
+    public var plugins: [PluginReport]?
     public var stores: [StoreReport]
 
     public init(
         version: String, processID: Int32, startedAt: String, summary: String, configuration: String,
-        logLevel: String, reload: ReloadAttempt?, hooks: Int, stores: [StoreReport]
+        logLevel: String, reload: ReloadAttempt?, hooks: Int, plugins: [PluginReport]?, stores: [StoreReport]
     ) {
         self.version = version
         self.processID = processID
@@ -26,7 +28,30 @@ public struct DaemonReport: Codable, Sendable, Hashable {
         self.logLevel = logLevel
         self.reload = reload
         self.hooks = hooks
+        self.plugins = plugins
         self.stores = stores
+    }
+}
+
+/// A plugin whose process is kept.
+public struct PluginReport: Codable, Sendable, Hashable {
+    public enum State: String, Codable, Sendable {
+        case running
+        /// Its process has ended, or could not be started, and has not worked since.
+        case failing
+    }
+
+    public var name: String
+    public var state: State
+    /// How often its process has ended by itself, or could not be started.
+    public var failures: Int
+    public var problem: String?
+
+    public init(name: String, state: State, failures: Int, problem: String?) {
+        self.name = name
+        self.state = state
+        self.failures = failures
+        self.problem = problem
     }
 }
 
@@ -102,11 +127,13 @@ public struct ConsumerReport: Codable, Sendable, Hashable {
     /// What it is held by, or what failed.
     public var hook: String?
     public var problem: String?
+    /// Calls that were given up, and wait to be retried or dropped.
+    public var deadLetters: Int?
     public var contexts: [ContextReport]
 
     public init(
         store: String, consumer: String, state: State, cursor: String?, movedAt: String?, behind: Int64?,
-        hook: String?, problem: String?, contexts: [ContextReport]
+        hook: String?, problem: String?, deadLetters: Int?, contexts: [ContextReport]
     ) {
         self.store = store
         self.consumer = consumer
@@ -116,6 +143,7 @@ public struct ConsumerReport: Codable, Sendable, Hashable {
         self.behind = behind
         self.hook = hook
         self.problem = problem
+        self.deadLetters = deadLetters
         self.contexts = contexts
     }
 }
@@ -124,13 +152,16 @@ public struct ContextReport: Codable, Sendable, Hashable {
     public var name: String
     public var kind: String
     public var path: String?
+    /// Why a replica can not be merged into at present.
+    public var problem: String?
     /// How a feed is.
     public var feed: FeedReport?
 
-    public init(name: String, kind: String, path: String?, feed: FeedReport? = nil) {
+    public init(name: String, kind: String, path: String?, problem: String? = nil, feed: FeedReport? = nil) {
         self.name = name
         self.kind = kind
         self.path = path
+        self.problem = problem
         self.feed = feed
     }
 }

@@ -9,29 +9,31 @@ import ServiceLifecycle
 
 /// The daemon: a configuration, made to run until a signal ends it.
 public struct Daemon: Sendable {
-    /// How long what runs at a stop may take to end; below the unit's TimeoutStopSec.
-    static let patience: Duration = .seconds(20)
+    /// How long a stop may take beyond `stopTimeout`: plugins are given time to end, and then killed.
+    static let teardown: Duration = .seconds(8)
 
     private let loaded: LoadedConfiguration
     private let persisted: [PluginConfiguration]
     private let folder: StateFolder
     private let logger: Logger
     private let level: LiveLogLevel
-    private let notifier: any ServiceNotifying
+    private let notifier: ServiceNotifier
 
-    /// Takes the state folder, and reads which hooks were added to an earlier daemon to be kept.
+    /// Reads which hooks were added to an earlier daemon to be kept.
     ///
-    /// - Throws: `HistoryError` with `.stateInUse` or `.stateUnusable`, `ConfigurationErrors` where those
-    ///   hooks do not fit the configuration.
-    public init(_ loaded: LoadedConfiguration, stateFolder: String, logger: Logger, level: LiveLogLevel) throws
-    {
+    /// - Throws: `HistoryError` where these cannot be read, `ConfigurationErrors` where they do not fit the
+    ///   configuration.
+    public init(
+        _ loaded: LoadedConfiguration, stateFolder: StateFolder, logger: Logger, level: LiveLogLevel,
+        notifier: ServiceNotifier
+    ) throws {
         self.loaded = loaded
         self.logger = logger
         self.level = level
-        folder = try StateFolder(stateFolder)
-        persisted = try HookShelf(stateFolder: stateFolder).load(
+        self.notifier = notifier
+        folder = stateFolder
+        persisted = try HookShelf(stateFolder: stateFolder.path).load(
             for: loaded.configuration, besides: loaded.plugins)
-        notifier = ServiceNotifier(logger: logger)
         // A plugin that closes its standard input is a failed write, not the end of the daemon.
         signal(SIGPIPE, SIG_IGN)
         // Who started it may ignore the ends of children: the kernel would then keep no exit status (wait(2)),
@@ -50,7 +52,7 @@ public struct Daemon: Sendable {
         let (stop, reload) = (try SignalLine([SIGTERM, SIGINT]), try SignalLine([SIGHUP]))
         logger.report(.starting, "historyd \(HistoryVersion.current) starts, state \"\(folder.path)\".")
         level.level = loaded.configuration.logLevel.loggerLevel
-        let status = Locked(DaemonStatus(stores: 0, hooks: 0))
+        let status = LiveStatus(notifier: notifier)
         let engine = Engine(
             loaded, persisted: persisted,
             Engine.Surroundings(
@@ -68,7 +70,9 @@ public struct Daemon: Sendable {
         _ engine: Engine, _ control: ControlListener, _ stop: SignalLine, _ reload: SignalLine
     ) async throws {
         let jobs = SerialJobs()
-        let steward = Steward(engine: engine, jobs: jobs, startedAt: .now)
+        let repeatedLines = RepeatedLines()
+        let handler = ControlHandler(
+            engine: engine, jobs: jobs, startedAt: .now, repeatedLines: repeatedLines)
         let listening = StartGate()
         let watchdog = WatchdogService(
             interval: ServiceNotifier.watchdogInterval(), notifier: notifier, logger: logger
@@ -79,14 +83,17 @@ public struct Daemon: Sendable {
         // The last is stopped first.
         let services: [any Service] = [
             engine.observer, engine.pluginHost, engine.storeHost, watchdog, jobs,
-            ControlServer(listener: control, logger: logger, gate: listening, steward: steward),
-            ReloadService(signals: reload, steward: steward), readiness(engine, listening),
+            repeatedLines, notifier,
+            ControlServer(listener: control, logger: logger, gate: listening, handler: handler),
+            ReloadService(signals: reload, handler: handler), readiness(engine, listening),
         ]
-        var configuration = ServiceGroupConfiguration(services: services, logger: logger.quiet)
-        configuration.maximumGracefulShutdownDuration = Self.patience
-        try await ServiceGroup(configuration: configuration).run(until: stop) {
-            logger.notice(
-                "A second signal: what is under way is broken off, and made again after the next start.")
+        let configuration = ServiceGroupConfiguration(services: services, logger: logger.quiet)
+        let limit: @Sendable () -> Duration = { [stopTimeout = engine.stopTimeout] in
+            stopTimeout.withLock { $0 } + Self.teardown
+        }
+        try await ServiceGroup(configuration: configuration).run(until: stop, within: limit) { hurry in
+            let why = hurry == .secondSignal ? "A second signal" : "The stop takes longer than \(limit().text)"
+            logger.notice("\(why): what is under way is broken off, and made again after the next start.")
         }
     }
 
@@ -94,14 +101,17 @@ public struct Daemon: Sendable {
         ReadinessService {
             await listening.wait()
             await engine.waitUntilUp()
+            await engine.removeUnusedStates()
         } isReady: {
-            let line = engine.surroundings.status.withLock(\.line)
+            let line = engine.surroundings.status.line
             notifier.notify(.ready, .status(line))
             logger.report(.ready, "\(line).")
             // Most of what was read of the program until now only the start-up needed.
             cmemory_give_back_code()
         } isStopping: {
-            notifier.notify(.stopping, .status("Stopping"))
+            // The unit's TimeoutStopSec need not know the configuration.
+            let limit = engine.stopTimeout.withLock { $0 } + Self.teardown
+            notifier.notify(.stopping, .status("Stopping"), .extendTimeout(limit + .seconds(2)))
             logger.report(.stopping, "historyd stops.")
         }
     }
@@ -112,7 +122,8 @@ public struct Daemon: Sendable {
     public func runOnce() async throws -> Bool {
         level.level = loaded.configuration.logLevel.loggerLevel
         let assembly = Assembly(loaded, persisted: persisted, logger: logger)
-        let status = Locked(DaemonStatus(stores: assembly.stores.count, hooks: assembly.hooks.count))
+        let status = LiveStatus(
+            RuntimeStatus(stores: assembly.stores.count, hooks: assembly.hooks.count), notifier: notifier)
         let registry = HookRegistry(assembly.hooks)
         return try await withThrowingTaskGroup(of: Void.self) { group in
             for coprocess in assembly.coprocesses { group.addTask { await coprocess.run() } }
@@ -128,15 +139,14 @@ public struct Daemon: Sendable {
         }
     }
 
-    private func serveOnce(_ assembly: Assembly, _ registry: HookRegistry, _ status: Locked<DaemonStatus>)
+    private func serveOnce(_ assembly: Assembly, _ registry: HookRegistry, _ status: LiveStatus)
         async throws -> Bool
     {
         try await withThrowingTaskGroup(of: Bool.self) { group in
             for store in assembly.stores {
                 group.addTask {
                     let stop = StopSignal()
-                    let log = PipelineLog(store: store.name, logger: logger, status: status, notifier: notifier)
-                    { stop.request() }
+                    let log = PipelineLog(store: store.name, logger: logger, status: status) { stop.request() }
                     try await StoreRunner(
                         store, hooks: registry, stateFolder: folder.path, reporter: log, stop: stop
                     ).runOnce()

@@ -2,26 +2,25 @@ import Logging
 import HistoryControl
 import PersistentHistory
 
-/// Tells the log, and the service manager's status line, what happens to one store.
+/// Takes what happens to one store into the status, and logs it.
 struct PipelineLog: PipelineReporter {
     let store: String
     let logger: Logger
-    let status: Locked<DaemonStatus>
-    let notifier: any ServiceNotifying
+    let status: LiveStatus
     /// Called when a hook is held: a single run (`--once`) then gives up.
     var onHold: @Sendable () -> Void = {}
 
     func report(_ event: PipelineEvent) {
-        let wasHeld = isHeld(event)
-        let line = status.withLock { $0.note(event, store: store) ? $0.line : nil }
-        if let line { notifier.notify(.status(line)) }
-        log(event, isRepeated: wasHeld)
+        let effects = status.apply(event, store: store)
+        if effects.isStoreBack {
+            logger.report(.storeBack, "Store \"\(store)\" can be used again.", metadata: fields())
+        }
+        if effects.isStateBack {
+            logger.report(
+                .storeBack, "The state of store \"\(store)\" can be written again.", metadata: fields())
+        }
+        log(event, isRepeated: effects.isRepeated)
         if case .hookHeld = event { onHold() }
-    }
-
-    private func isHeld(_ event: PipelineEvent) -> Bool {
-        guard case .hookHeld(let consumer, let hook, _, _, _, _) = event else { return false }
-        return status.withLock { $0.held.contains(.init(store: store, consumer: consumer, hook: hook)) }
     }
 
     private func log(_ event: PipelineEvent, isRepeated: Bool) {
@@ -33,6 +32,9 @@ struct PipelineLog: PipelineReporter {
                 .wouldLockOut,
                 "Store \"\(store)\" is not opened. \(error) It is tried again when that changes.",
                 metadata: fields())
+        case .storeLost(let error) where error.isOfState: report(error, isRepeated: false)
+        case .stateFailed(let error): report(error, isRepeated: isRepeated)
+        case .stateRecovered: break  // Told with the change of the status.
         case .storeLost(let error):
             logger.report(.storeLost, "Store \"\(store)\" can not be used. \(error)", metadata: fields())
         case .watchFailed(let error):
@@ -43,6 +45,11 @@ struct PipelineLog: PipelineReporter {
             logger.report(
                 .storeReplaced, "Store \"\(store)\" was replaced or removed; it is opened anew.",
                 metadata: fields())
+        case .watchOverflowed:
+            // It concerns all stores, and is told once.
+            if isRepeated { return }
+            logger.report(
+                .watchOverflowed, "The kernel dropped notices of file changes; all stores were looked at.")
         case .trackingUpdated(let outcome):
             logger.report(
                 .trackingUpdated, "Tracking of store \"\(store)\" was brought up to date: \(outcome.sentence).",
@@ -123,14 +130,20 @@ struct PipelineLog: PipelineReporter {
             logger.warning(
                 "Context \"\(context)\" of \"\(consumer)\" has a write-ahead log of \(bytes >> 20) MB, because a reader stays in one transaction. It shrinks when that ends.",
                 metadata: fields(consumer, context: context))
-        case .contextFailed(let consumer, let context, let error):
+        case .contextFailed(let consumer, let context, let error, RuntimeStatus.lastingFailure):
             logger.report(
                 .contextFailed,
                 "Context \"\(context)\" of \"\(consumer)\" can not be merged into. \(error) It is tried again until it can.",
                 metadata: fields(consumer, context: context))
-        case .contextRecovered(let consumer, let context):
-            logger.notice(
-                "Context \"\(context)\" of \"\(consumer)\" can be merged into again.",
+        case .contextFailed(let consumer, let context, let error, let attempt):
+            logger.debug(
+                "Context \"\(context)\" of \"\(consumer)\" can not be merged into, attempt \(attempt). \(error)",
+                metadata: fields(consumer, context: context))
+        case .contextRecovered(_, _, ..<RuntimeStatus.lastingFailure): break  // A lock, held for a moment.
+        case .contextRecovered(let consumer, let context, let attempts):
+            logger.report(
+                .contextRecovered,
+                "Context \"\(context)\" of \"\(consumer)\" can be merged into again, after \(attempts, "failed attempt").",
                 metadata: fields(consumer, context: context))
         case .cursorMoved(let consumer, let token):
             logger.trace(
@@ -157,7 +170,8 @@ struct PipelineLog: PipelineReporter {
                 "The feed \"\(context)\" of \"\(consumer)\" has lost history\(expiry.lost.map { " after \($0)" } ?? ""); its program is told to begin anew at \(expiry.after).",
                 metadata: fields(consumer, token: expiry.after, context: context))
         case .consumerFailed(let consumer, let error, let delay):
-            logger.warning(
+            logger.log(
+                level: error.isOfState ? .debug : .warning,
                 "Consumer \"\(consumer)\" of store \"\(store)\" can not go on. \(error) It is tried again in \(delay.text).",
                 metadata: fields(consumer))
         case .tokenExpired(let consumer, let error):
@@ -188,6 +202,14 @@ struct PipelineLog: PipelineReporter {
                 .cleanFailed, "History of store \"\(store)\" could not be cleaned. \(error) It is tried again.",
                 metadata: fields())
         }
+    }
+
+    private func report(_ error: HistoryError, isRepeated: Bool) {
+        let text: Logger.Message =
+            "The state of store \"\(store)\" can not be used, and its consumers wait. \(error)"
+        if isRepeated { return logger.debug(text, metadata: fields()) }
+        logger.report(
+            error.code == .stateDamaged ? .stateCorrupt : .stateUnavailable, text, metadata: fields())
     }
 
     private func fields(

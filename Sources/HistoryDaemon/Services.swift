@@ -9,6 +9,8 @@ struct StoreService: Service {
     let path: String
     let stop: StopSignal
     let gate: StartGate
+    /// Called at a stop of the daemon.
+    let isStopping: @Sendable () -> Void
 
     func run() async throws {
         try await withGracefulShutdownHandler {
@@ -26,6 +28,7 @@ struct StoreService: Service {
             }
         } onGracefulShutdown: {
             stop.request()
+            isStopping()
         }
     }
 }

@@ -4,13 +4,13 @@ import ServiceLifecycle
 /// Reads the configuration again at SIGHUP; what comes of it is in the journal.
 struct ReloadService: Service {
     let signals: SignalLine
-    let steward: Steward
+    let handler: ControlHandler
 
     func run() async throws {
         try await cancelWhenGracefulShutdown {
             while try await signals.next() != nil {
                 do {
-                    _ = try await steward.reload()
+                    _ = try await handler.reload()
                 } catch {
                     // Told already, with all that is wrong: the old one stays in force.
                 }
@@ -19,13 +19,23 @@ struct ReloadService: Service {
     }
 }
 
+/// Why a stop cancels what is under way.
+enum StopHurry: Sendable {
+    case secondSignal, limit
+}
+
 extension ServiceGroup {
     /// Runs the services until a signal tells them to come to an end, and they have. A second signal shortens
     /// that: what is under way is broken off, and made again after the next start.
     ///
-    /// - Parameter isHurried: Called at the second signal.
+    /// - Parameters:
+    ///   - limit: How long the end may take; then, too, the services are cancelled.
+    ///   - isHurried: Called then.
     /// - Throws: What a service throws, `SystemError`.
-    func run(until signals: SignalLine, isHurried: @escaping @Sendable () -> Void) async throws {
+    func run(
+        until signals: SignalLine, within limit: @escaping @Sendable () -> Duration,
+        isHurried: @escaping @Sendable (StopHurry) -> Void
+    ) async throws {
         let hurry = StopSignal()
         try await withThrowingTaskGroup(of: Void.self) { tasks in
             tasks.addTask {
@@ -38,9 +48,15 @@ extension ServiceGroup {
             tasks.addTask {
                 if try await signals.next() == nil { return }
                 await self.triggerGracefulShutdown()
-                if try await signals.next() == nil { return }
+                let isSecond = Locked(false)
+                await wait(atMost: limit()) {
+                    // Where signals cannot be read, the limit alone ends the wait.
+                    guard let signal = try? await signals.next() else { return await StopSignal().wait() }
+                    isSecond.withLock { $0 = signal > 0 }
+                }
+                if Task.isCancelled { return }
                 hurry.request()
-                isHurried()
+                isHurried(isSecond.withLock { $0 } ? .secondSignal : .limit)
             }
             // The services' end, a failure, or the second signal: no more is waited for.
             defer { tasks.cancelAll() }

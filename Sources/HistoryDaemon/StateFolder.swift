@@ -1,5 +1,6 @@
 import Glibc
 import HistoryControl
+public import Logging
 public import PersistentHistory
 
 /// The folder with the daemon's memory, held by one daemon at a time.
@@ -18,22 +19,20 @@ public final class StateFolder: Sendable {
 
     /// Makes the folder where it is missing, and takes the lock.
     ///
-    /// - Throws: `HistoryError` with `.stateUnusable`, or `.stateInUse` naming the process that has it.
+    /// - Throws: `HistoryError` with `.stateInUse` naming the process that has it, or with what is wrong with
+    ///   the folder.
     public init(_ path: String) throws(HistoryError) {
         self.path = path
         guard Self.make(path) else {
-            throw HistoryError(
-                .stateUnusable,
-                "The state folder \"\(path)\" can not be made: \(String(cString: strerror(errno))).",
-                hint: "Set STATE_DIRECTORY to a folder that may be written.")
+            throw Self.trouble("The state folder \"\(path)\" can not be made", errno)
         }
         let file = "\(path)/historyd.lock"
-        descriptor = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
-        guard descriptor >= 0 else {
-            throw HistoryError(
-                .stateUnusable, "The lock \"\(file)\" can not be opened: \(String(cString: strerror(errno))).",
-                hint: "Check the folder's owner and permissions.")
-        }
+        var descriptor = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        // Also where nothing can be written at present: that stores wait for, one by one.
+        let number = errno
+        if descriptor < 0, number == EROFS { descriptor = open(file, O_RDONLY | O_CLOEXEC) }
+        guard descriptor >= 0 else { throw Self.trouble("The lock \"\(file)\" can not be opened", number) }
+        self.descriptor = descriptor
         guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
             var digits = [UInt8](repeating: 0, count: 20)
             let count = read(descriptor, &digits, digits.count)
@@ -46,6 +45,33 @@ public final class StateFolder: Sendable {
         let process = Array("\(getpid())".utf8)
         ftruncate(descriptor, 0)
         write(descriptor, process, process.count)
+    }
+
+    private static func trouble(_ what: String, _ number: Int32) -> HistoryError {
+        let trouble = StateTrouble(errno: number)
+        let hint = trouble == .unusable ? "Set STATE_DIRECTORY to a folder that may be written." : trouble.hint
+        return HistoryError(trouble.code, "\(what): \(String(cString: strerror(number))).", hint: hint)
+    }
+
+    /// Takes the folder, and waits for a file system that is full or read-only for a while.
+    ///
+    /// - Throws: `HistoryError` for what does not pass by itself; `CancellationError`.
+    public static func waiting(
+        for path: String, logger: Logger, notifier: any ServiceNotifying
+    ) async throws -> StateFolder {
+        var failures = 0
+        while true {
+            do throws(HistoryError) {
+                return try StateFolder(path)
+            } catch {
+                guard error.code == .stateFull || error.code == .stateReadOnly else { throw error }
+                failures += 1
+                let delay = min(.milliseconds(250) * (1 << min(failures, 7)), Duration.seconds(20))
+                if failures == 1 { logger.report(.stateUnavailable, "\(error)") }
+                notifier.notify(.status("Waiting: \(error.message)"), .extendTimeout(delay + .seconds(60)))
+                try await Task.sleep(for: delay, clock: .loop)
+            }
+        }
     }
 
     /// Makes the folder, and those that it lies in.

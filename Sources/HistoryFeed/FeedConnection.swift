@@ -109,7 +109,8 @@ struct ReconnectPause {
 extension ControlError {
     fileprivate var passes: Bool {
         switch code {
-        case .stopping, .storeNotOpen, .feedInUse, .tokenForeign: true
+        // What was sent before the daemon's restart is sent again, and can be acknowledged then.
+        case .stopping, .storeNotOpen, .feedInUse, .tokenForeign, .tokenNotSent, .tooManyConnections: true
         default: false
         }
     }

@@ -16,6 +16,10 @@ public actor CoprocessPlugin: HookEndpoint, Service {
     public nonisolated let plugin: PluginDescription
     let logger: Logger
     let grace: Duration
+    let report: @Sendable (PluginEvent) -> Void
+
+    /// Whether a stop was requested, at which only the calls in flight are still answered.
+    private nonisolated let isFinishing = Locked(false)
 
     var exchange: CoprocessProtocol
     private var turns = TurnQueue()
@@ -44,6 +48,10 @@ public actor CoprocessPlugin: HookEndpoint, Service {
     private var lastFailure: HookFailure?
     /// Whether there was a process; until then who waits for the start tells of its failure.
     private var isStartedOnce = false
+    /// The ends of processes since one has worked.
+    private(set) var ends = 0
+    /// Whether the present process has answered, or has run for some seconds.
+    private var hasWorked = false
     private var starters: [AsyncStream<Never>.Continuation] = []
 
     private let stopRequests: AsyncStream<Never>
@@ -52,12 +60,20 @@ public actor CoprocessPlugin: HookEndpoint, Service {
     /// Of the pause between two processes.
     private var pause: AsyncStream<Never>.Continuation?
 
-    public init(_ plugin: PluginDescription, logger: Logger) {
-        self.init(plugin, logger: logger, grace: Self.grace, window: .init(calls: plugin.window))
+    public init(
+        _ plugin: PluginDescription, logger: Logger,
+        report: @escaping @Sendable (PluginEvent) -> Void = { _ in }
+    ) {
+        self.init(
+            plugin, logger: logger, grace: Self.grace, window: .init(calls: plugin.window), report: report)
     }
 
-    init(_ plugin: PluginDescription, logger: Logger, grace: Duration, window: CoprocessProtocol.Window) {
+    init(
+        _ plugin: PluginDescription, logger: Logger, grace: Duration, window: CoprocessProtocol.Window,
+        report: @escaping @Sendable (PluginEvent) -> Void = { _ in }
+    ) {
         self.plugin = plugin
+        self.report = report
         self.grace = grace
         var logger = logger
         logger[metadataKey: "plugin"] = "\(plugin.name)"
@@ -113,7 +129,7 @@ public actor CoprocessPlugin: HookEndpoint, Service {
         accept: (Call, PluginAnswer.Outcome) throws(HookFailure) -> Void
     ) async -> ObserverOutcome {
         var rest = calls[...]
-        while !rest.isEmpty, await takeTurn() {
+        while !rest.isEmpty, !mayNotBegin(method), await takeTurn() {
             let outcome = await converse(about: rest, method, params: params, accept: accept)
             turns.pass()
             rest = rest.dropFirst(outcome.succeeded)
@@ -122,6 +138,12 @@ public actor CoprocessPlugin: HookEndpoint, Service {
             }
         }
         return ObserverOutcome(succeeded: calls.count - rest.count)
+    }
+
+    public nonisolated func finishCalls() { isFinishing.withLock { $0 = true } }
+
+    private func mayNotBegin(_ method: CallJSON.Method) -> Bool {
+        method == .observe && isFinishing.withLock { $0 }
     }
 
     /// Makes calls while it is our turn, as many ahead as the window allows.
@@ -138,7 +160,9 @@ public actor CoprocessPlugin: HookEndpoint, Service {
         var iterator = events.makeAsyncIterator()
         var sent = 0
         var succeeded = 0
-        var maySend: Bool { sent < calls.count && (sent < Self.share || !turns.areAwaited) }
+        var maySend: Bool {
+            sent < calls.count && (sent < Self.share || !turns.areAwaited) && !mayNotBegin(method)
+        }
         while succeeded < sent || maySend {
             if case .over = stage { return ObserverOutcome(succeeded: succeeded, failure: stopped) }
             if case .running(let session) = stage, maySend, exchange.hasRoom {
@@ -198,6 +222,7 @@ public actor CoprocessPlugin: HookEndpoint, Service {
 
     func noteStart() {
         isStartedOnce = true
+        hasWorked = false
         lastFailure = nil
         tellStarters()
         tellCaller(.goOn)
@@ -270,26 +295,34 @@ public actor CoprocessPlugin: HookEndpoint, Service {
             let pause: Duration
             do throws(HookFailure) {
                 let end = try await runProcess()
-                if end.hasAnswered { delay.reset() }
+                if hasWorked { delay.reset() }
                 pause = delay.next()
                 if isStopping || Task.isCancelled { break }
-                logger.log(
-                    level: end.isTold ? .debug : .warning,
-                    "The plugin's process is gone, and is started again.",
-                    metadata: ["error": "\(end.failure)", "delay": "\(pause)"])
+                // That it was killed for a call's sake is told with the call.
+                if end.failure.reason == .died || !end.isTold {
+                    ends += 1
+                    report(.ended(end.failure, inARow: ends, isTold: end.isTold, restart: pause))
+                }
             } catch {
                 _ = delay.next()
                 pause = delay.next()
                 let isTold = caller != nil || !isStartedOnce || lastFailure == error
-                logger.log(
-                    level: isTold ? .debug : .error,
-                    "The plugin could not be started.", metadata: ["error": "\(error)", "delay": "\(pause)"])
+                ends += 1
+                report(.unstartable(error, inARow: ends, isTold: isTold, restart: pause))
                 lastFailure = error
                 tellCaller(.failed(error))
                 tellStarters()
             }
             await sleepUnlessStopped(for: pause)
         }
+    }
+
+    /// The present process has answered, or has run for some seconds.
+    func noteWork() {
+        guard !hasWorked else { return }
+        hasWorked = true
+        if ends > 0 { report(.works(afterEnds: ends)) }
+        ends = 0
     }
 
     private func sleepUnlessStopped(for duration: Duration) async {

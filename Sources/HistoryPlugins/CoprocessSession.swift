@@ -40,6 +40,11 @@ struct SessionEnd: Sendable {
 }
 
 extension CoprocessPlugin {
+    /// After so many ends in a row, what the process writes to standard error is logged for debugging alone.
+    private static let loggedEnds = 3
+    /// A process that has run for so long works, though nobody has called it.
+    private static let timeToWork: Duration = .seconds(10)
+
     /// The tasks of a session, as they end.
     private enum Part: Sendable {
         /// The process has ended.
@@ -101,9 +106,16 @@ extension CoprocessPlugin {
                 await self.readAnswers(from: child.output)
                 return .output
             }
-            group.addTask { [logger] in
-                await ErrorLog(logger).follow(child.errors)
+            group.addTask { [logger, ends] in
+                // What a process writes that is started again and again was written before.
+                await ErrorLog(logger, level: ends < Self.loggedEnds ? .info : .debug).follow(child.errors)
                 return .errors
+            }
+            group.addTask {
+                // It throws only when it is cancelled: the process has ended before.
+                do { try await Task.sleep(for: Self.timeToWork, clock: .loop) } catch { return .other }
+                await self.noteWork()
+                return .other
             }
             group.addTask {
                 await self.writeRequests(to: child.input, when: requests) ? .other : .input
@@ -234,7 +246,10 @@ extension CoprocessPlugin {
                     nonsense = "\(what): \(String(decoding: line.prefix(1000), as: UTF8.self).excerpt)"
                 }
             }
-            if !answers.isEmpty { tellCaller(.answers(answers)) }
+            if !answers.isEmpty {
+                noteWork()
+                tellCaller(.answers(answers))
+            }
             if nonsense == nil, splitter.isOverLimit {
                 nonsense = "wrote a line of more than \(Self.maximumLine) bytes"
             }

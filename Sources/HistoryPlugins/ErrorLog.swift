@@ -4,8 +4,12 @@ import Logging
 /// Passes on to the log what a plugin writes to standard error.
 struct ErrorLog: Sendable {
     private let logger: Logger
+    private let level: Logger.Level
 
-    init(_ logger: Logger) { self.logger = logger }
+    init(_ logger: Logger, level: Logger.Level = .info) {
+        self.logger = logger
+        self.level = level
+    }
 
     /// Reads to the end.
     ///
@@ -33,7 +37,7 @@ struct ErrorLog: Sendable {
     private func log(_ lines: [ErrorLines.Line]) {
         for line in lines {
             if line.droppedBefore > 0 { warn(ofDropped: line.droppedBefore) }
-            logger.info("\(line.text)")
+            logger.log(level: level, "\(line.text)")
         }
     }
 

@@ -9,6 +9,7 @@ public import PersistentHistory
 public final class OneshotPlugin: HookEndpoint {
     public let plugin: PluginDescription
     private let logger: Logger
+    private let isFinishing = Locked(false)
 
     public init(_ plugin: PluginDescription, logger: Logger) {
         self.plugin = plugin
@@ -19,6 +20,7 @@ public final class OneshotPlugin: HookEndpoint {
 
     public func observe(_ calls: [ObserverCall]) async -> ObserverOutcome {
         for (index, call) in calls.enumerated() {
+            if isFinishing.withLock({ $0 }) { return ObserverOutcome(succeeded: index) }
             do throws(HookFailure) {
                 // What an observer prints is of no interest.
                 _ = try await run(.observe, call.header, keeping: 0) { call.write(to: &$0) }
@@ -28,6 +30,8 @@ public final class OneshotPlugin: HookEndpoint {
         }
         return ObserverOutcome(succeeded: calls.count)
     }
+
+    public func finishCalls() { isFinishing.withLock { $0 = true } }
 
     public func merge(_ call: MergeCall) async throws(HookFailure) -> MergeResult {
         let printed = try await run(.merge, call.header, keeping: Self.maximumResult) { call.write(to: &$0) }

@@ -67,8 +67,9 @@ private struct DecodedAnswer: Decodable {
         let container = try decoder.container(keyedBy: Key.self)
         id = try container.decodeIfPresent(Int64.self, forKey: .id)
         if let failure = try container.decodeIfPresent(Failure.self, forKey: .error) {
-            let message =
-                failure.message ?? "error \(failure.code.map { "\(Int64($0))" } ?? "without a message")"
+            // Not every number that JSON can write is an integer.
+            let code = failure.code.map { Int64(exactly: $0).map { "\($0)" } ?? "\($0)" }
+            let message = failure.message ?? "error \(code ?? "without a message")"
             outcome = failure.code == -32601 ? .methodUnknown(message) : .refused(message)
         } else {
             // Without either it is no response (JSON-RPC 2.0, section 5).

@@ -1,8 +1,8 @@
 /// How long to wait before a coprocess is started again: the first time not at all, then from
-/// 100 ms doubling up to 10 s, until it has shown that it works.
+/// 100 ms doubling up to 30 s, until it has shown that it works.
 struct RestartDelay: Sendable, Hashable {
     static let first: Duration = .milliseconds(100)
-    static let longest: Duration = .seconds(10)
+    static let longest: Duration = .seconds(30)
 
     private var upcoming: Duration = .zero
 

@@ -6,7 +6,9 @@ struct Bench: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "historyd-bench",
         abstract: "Measures historyd, each figure against a baseline in the same run.",
-        subcommands: [Run.self, Compare.self, Aims.self, IdleCommand.self, CleanCommand.self],
+        subcommands: [
+            Run.self, Compare.self, Aims.self, IdleCommand.self, StraightCommand.self, CleanCommand.self,
+        ],
         defaultSubcommand: Run.self)
 }
 
@@ -69,6 +71,10 @@ struct Findings {
     var figures: [Figure] = []
     /// What could not be measured here, and why.
     var omissions: [String] = []
+
+    static func + (findings: Findings, more: Findings) -> Findings {
+        Findings(figures: findings.figures + more.figures, omissions: findings.omissions + more.omissions)
+    }
 
     static func += (findings: inout Findings, more: Findings) {
         findings.figures += more.figures

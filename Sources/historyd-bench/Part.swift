@@ -6,7 +6,7 @@ enum Part: String, CaseIterable, ExpressibleByArgument {
 
     var summary: String {
         switch self {
-        case .latency: "from a commit to who is told of it"
+        case .latency: "from a commit to its observer, at several paces"
         case .backlog: "transactions worked off in a second, and the memory afterwards"
         case .replica: "changed rows that a replica takes in"
         case .scale: "what many consumers, many stores or a long history cost"
@@ -20,7 +20,9 @@ enum Part: String, CaseIterable, ExpressibleByArgument {
 
     func measure(_ workplace: Workplace, _ sizes: Sizes) throws -> Findings {
         switch self {
-        case .latency: try LatencyBenchmark(workplace, sizes).run()
+        case .latency:
+            Findings(figures: try PacedLatencyBenchmark(workplace, sizes).run())
+                + (try LatencyBenchmark(workplace, sizes).run())
         case .backlog: try BacklogBenchmark(workplace, sizes).run()
         case .replica: Findings(figures: try ReplicaBenchmark(workplace, sizes).run())
         case .scale: Findings(figures: try ScaleBenchmark(workplace, sizes).run())

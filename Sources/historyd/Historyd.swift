@@ -63,8 +63,14 @@ struct Historyd: ParsableCommand {
         }
         do {
             let environment = ProcessInfo.processInfo.environment
-            let folder = StateFolder.path(environment: environment)
-            let daemon = try Daemon(loaded, stateFolder: folder, logger: logger, level: level)
+            let path = StateFolder.path(environment: environment)
+            let notifier = ServiceNotifier(logger: logger)
+            let folder =
+                once
+                ? try StateFolder(path)
+                : try await StateFolder.waiting(for: path, logger: logger, notifier: notifier)
+            let daemon = try Daemon(
+                loaded, stateFolder: folder, logger: logger, level: level, notifier: notifier)
             if once {
                 guard try await daemon.runOnce() else { throw ExitCode(ExitStatus.temporary.rawValue) }
             } else {
@@ -80,7 +86,8 @@ struct Historyd: ParsableCommand {
             let event: Event =
                 switch error.code {
                 case .stateInUse: .stateInUse
-                case .stateUnusable: .stateCorrupt
+                case .stateDamaged: .stateCorrupt
+                case _ where error.isOfState: .stateUnavailable
                 case .controlSocket: .controlUnavailable
                 default: .storeUnusable
                 }

@@ -188,7 +188,7 @@ import Testing
         for option in ["--after", "--before"] {
             try await expect(
                 65,
-                "The token other:1 is another store's; this one's tokens begin with \"\(id):\". Check which store the token was read from.",
+                "The token other:1 is another store's; this one's tokens begin with \"\(id):\". Check which store the token was read from, and whether the store was replaced.",
                 option, "other:1")
             try await expect(
                 65,

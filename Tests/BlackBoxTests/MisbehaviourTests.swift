@@ -18,8 +18,8 @@ struct MisbehaviourTests {
         var oneshot: String?
         /// Whether so much is written to standard error that the log tells of it.
         var floodsTheLog = false
-        /// Whether it may end while it is not called, which is told as well.
-        var diesUncalled = false
+        /// Whether its process ends by itself, which is an event of its own.
+        var diesByItself: Bool { coprocess.map { $0.contains("ended") || $0.contains("killed by") } ?? false }
 
         var testDescription: String { name }
         func expected(_ mode: String) -> String? { mode == "coprocess" ? coprocess : oneshot }
@@ -37,7 +37,7 @@ struct MisbehaviourTests {
             name: "dies", call: "os._exit(3)", coprocess: "ended with status 3", oneshot: "ended with status 3"),
         Deed(
             name: "dies before it was called", start: "os._exit(4)", coprocess: "ended with status 4",
-            oneshot: "ended with status 4", diesUncalled: true),
+            oneshot: "ended with status 4"),
         Deed(
             name: "is killed", call: "os.kill(os.getpid(), signal.SIGSEGV)",
             coprocess: "was killed by signal 11",
@@ -169,7 +169,8 @@ struct MisbehaviourTests {
         #expect(attempts.allSatisfy { $0.contains(expected) }, "\(attempts)")
         let rest = problems.filter {
             !attempts.contains($0) && !(deed.floodsTheLog && $0.contains("writes too much"))
-                && !(deed.diesUncalled && $0.contains("The plugin's process is gone"))
+                && !(deed.diesByItself && $0.contains("event=pluginDied"))
+                && !((deed.diesByItself || isMissing) && $0.contains("event=pluginFailing"))
         }
         // That it can not be started is told at the start of the daemon, too.
         #expect(rest.count == (isMissing ? 1 : 0), "\(rest)")

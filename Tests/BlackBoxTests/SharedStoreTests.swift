@@ -122,6 +122,25 @@ struct SharedStoreTests {
         }
     }
 
+    @Test("A store that comes into WAL mode while it is served is not locked either")
+    func intoWALMode() async throws {
+        try await withWorkbench(.delete) { bench in
+            let shared = try await SharedStore(bench, Sharing(store: ":", remedy: "chmod g+rw"))
+            try bench.configure(StoreSetup(path: "shared/store", entities: nil), plugins: [])
+            try await shared.makeStore()
+            let daemon = try bench.launchDaemon(under: shared.daemonUser)
+            try await daemon.logged("is open at")
+            try await shared.asApp("PRAGMA journal_mode = WAL")
+            for number in 2...10 {
+                try await shared.asApp("INSERT INTO person (id) VALUES (\(number))")
+                try await daemon.quiet()
+            }
+            try await daemon.logged("event=wouldLockOut")
+            try await daemon.stop()
+            try await shared.asApp("INSERT INTO person (id) VALUES (11)")
+        }
+    }
+
     @Test("A rollback journal that would lock the application out is not written, and reading goes on")
     func rollbackJournal() async throws {
         try await withWorkbench(.delete) { bench in

@@ -198,24 +198,9 @@ struct StoreTroubleTests {
         }
     }
 
-    /// Root heeds no file modes; a mount that is read-only stops root too.
-    private static let canMount = getuid() == 0 && unshares()
-
-    private static func unshares() -> Bool {
-        guard
-            let program = try? RunningProgram(
-                ["/usr/bin/unshare", "-m", "mount", "-t", "tmpfs", "none", "/mnt"],
-                files: "/tmp/historyd-test-unshare-\(getpid())")
-        else { return false }
-        var status: Int32 = 0
-        waitpid(program.processID, &status, 0)
-        unlink(program.outputFile)
-        unlink(program.errorFile)
-        return status == 0
-    }
-
     @Test(
-        "On a file system that is read-only", .enabled(if: canMount, "needs root and mount namespaces"),
+        "On a file system that is read-only",
+        .enabled(if: SmallDisk.canMount, Comment(rawValue: SmallDisk.missing)),
         arguments: [Journal.wal, .delete], [true, false])
     func readOnly(_ journal: Journal, _ isTracked: Bool) async throws {
         try await withWorkbench(journal) { bench in

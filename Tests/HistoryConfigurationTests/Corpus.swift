@@ -57,6 +57,8 @@ private let long = String(repeating: "é", count: 128)
 
 let configurationCorpus: [CorpusCase] = [
     .good("smallest", "{\"version\": 1.0, \"stores\": [{\"name\": \"s\", \"path\": \"s.db\"}]}"),
+    .good("stop timeout", top("\"stopTimeout\": \"90s\"")),
+    .good("stop timeout in seconds", top("\"stopTimeout\": 0.5")),
     .good("schema and levels", top("\"$schema\": \"x\", \"logLevel\": \"trace\", \"plugins\": []")),
     .good(
         "authors of every kind",
@@ -105,11 +107,12 @@ let configurationCorpus: [CorpusCase] = [
         "2:12: stores: expected a list of stores, found an object"),
     .bad(
         "unknown key", top("\"pluigns\": []"),
-        "2:1: pluigns: unknown key; did you mean \"plugins\"? Allowed: $schema, version, stores, plugins, logLevel"
+        "2:1: pluigns: unknown key; did you mean \"plugins\"? Allowed: $schema, version, stores, plugins, logLevel, stopTimeout"
     ),
     .bad(
         "unknown key like no other", top("\"colour \\n\": 1"),
-        "2:1: [\"colour \\u{a}\"]: unknown key. Allowed: $schema, version, stores, plugins, logLevel"),
+        "2:1: [\"colour \\u{a}\"]: unknown key. Allowed: $schema, version, stores, plugins, logLevel, stopTimeout"
+    ),
     .bad("schema no text", top("\"$schema\": 1"), "2:12: $schema: expected a text, found 1"),
     .bad(
         "log level", top("\"logLevel\": \"warn\""),

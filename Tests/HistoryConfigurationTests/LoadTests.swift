@@ -42,7 +42,8 @@ private let oneStore = #"{"version": 1, "stores": [{"name": "s", "path": "s.db",
                 "poll": "500ms"
               }, { "name": "notes", "path": "notes.sqlite", "clean": { "strategy": "byDuration", "seconds": "7d" } }],
               "plugins": ["plugins/one.json"],
-              "logLevel": "debug"
+              "logLevel": "debug",
+              "stopTimeout": "90s"
             }
             """#)
         try folder.write(
@@ -88,7 +89,8 @@ private let oneStore = #"{"version": 1, "stores": [{"name": "s", "path": "s.db",
         #expect(
             loaded.configuration
                 == DaemonConfiguration(
-                    stores: [contacts, notes], plugins: [folder.file("plugins/one.json")], logLevel: .debug))
+                    stores: [contacts, notes], plugins: [folder.file("plugins/one.json")], logLevel: .debug,
+                    stopTimeout: .seconds(90)))
         #expect(contacts.consumers.map(\.name) == ["MainApp"])
 
         let all = PluginConfiguration(

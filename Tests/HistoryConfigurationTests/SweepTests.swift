@@ -17,7 +17,8 @@ import Testing
             "poll": 5
           }],
           "plugins": ["/p"],
-          "logLevel": "info"
+          "logLevel": "info",
+          "stopTimeout": "20s"
         }
         """
 
@@ -46,7 +47,7 @@ import Testing
         "stores[0].clean.strategy": "\"none\", \"byDuration\" or \"byNotification\"",
         "stores[0].clean.seconds": duration, "stores[0].clean.maximumDuration": duration,
         "stores[0].poll": duration,
-        "plugins": "a list of paths", "plugins[0]": "a path",
+        "plugins": "a list of paths", "plugins[0]": "a path", "stopTimeout": duration,
         "logLevel": "\"trace\", \"debug\", \"info\", \"notice\", \"warning\", \"error\" or \"critical\"",
     ]
 
@@ -64,7 +65,7 @@ import Testing
     @Test func tellsEveryUnknownKey() throws {
         let root = try #require(JSONReader.read(Array(Self.complete.utf8)).root)
         let allowed = [
-            "": "$schema, version, stores, plugins, logLevel",
+            "": "$schema, version, stores, plugins, logLevel, stopTimeout",
             "stores[0]":
                 "name, path, entities, authors, unlistedAuthors, includingMirroring, mirroringAuthors, clean, poll",
             "stores[0].entities.person": "preserve", "stores[0].authors[0]": "name, batch, contexts",

@@ -1,6 +1,7 @@
 import FoundationEssentials
-import HistoryControl
 import Testing
+
+@testable import HistoryControl
 
 /// What a client asks is what a server understands.
 @Suite struct ControlRouteTests {
@@ -44,6 +45,18 @@ import Testing
         #expect(read == command)
         // One line, nothing that ends a header.
         #expect(!command.target.contains { $0.isWhitespace || $0.isNewline })
+    }
+
+    @Test("Each command has one route, and each route a command") func table() {
+        var reached: Set<Int> = []
+        for command in Self.commands {
+            let routes = ControlRoute.all.indices.filter { ControlRoute.all[$0].write(command) != nil }
+            #expect(routes.count == 1, "\(command)")
+            reached.formUnion(routes)
+        }
+        #expect(reached.count == ControlRoute.all.count)
+        let places = ControlRoute.all.map { "\($0.method.rawValue) \($0.path)" }
+        #expect(Set(places).count == places.count)
     }
 
     @Test func onlyReadingIsForEverybody() {

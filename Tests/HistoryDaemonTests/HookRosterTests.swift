@@ -96,7 +96,7 @@ import Testing
     private static func plugin(_ name: String) -> PluginConfiguration {
         PluginConfiguration(
             name: name, command: ["/usr/bin/x", "--a b", "\"\\ü\n"], mode: .coprocess,
-            environment: ["A": "1", "B": "\t\u{1}"], timeout: .milliseconds(1500),
+            environment: ["A": "1", "B": "\t\u{1}"], timeout: .milliseconds(1500), window: 7,
             policy: FailurePolicy(
                 attempts: 7, initialDelay: .milliseconds(1), maximumDelay: .seconds(90), afterLastAttempt: .skip
             ),

@@ -21,6 +21,22 @@ import Testing
         #expect(Self.catalog.map(\.id).sorted() == Event.allCases.map(\.rawValue).sorted())
     }
 
+    /// Operators look events up on the page about operation.
+    @Test func thePageForOperatorsHasEveryEventWithItsLevelAndID() throws {
+        let package = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .deletingLastPathComponent()
+        let page = try String(
+            contentsOf: package.appending(
+                path: "Sources/PersistentHistory/PersistentHistory.docc/Operations.md"),
+            encoding: .utf8)
+        let rows = page.matches(of: #/\n\| `(\w+)` \| (\w+) \| [^|]+ \| `([0-9a-f]{32})` \|/#).map {
+            "\($0.output.1) \($0.output.2) \($0.output.3)"
+        }
+        let names: [Logger.Level: String] = [.error: "err", .critical: "crit"]
+        #expect(
+            rows == Event.allCases.map { "\($0) \(names[$0.level] ?? $0.level.rawValue) \($0.rawValue)" })
+    }
+
     @Test(arguments: Event.allCases)
     func theIDIsA128BitNumber(event: Event) {
         #expect(event.rawValue.count == 32)

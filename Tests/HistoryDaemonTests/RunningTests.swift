@@ -161,17 +161,6 @@ private struct Sitter: Service {
         #expect(command == .addHooks(HookAddition()) && body == Array("abcd".utf8))
     }
 
-    @Test func aBodyThatIsTooLongIsNotKept() {
-        var reader = RequestReader(limit: 4)
-        _ = reader.take(.head(HTTPRequestHead(version: .http1_1, method: .POST, uri: "/v1/hooks")))
-        for _ in 0..<100 { _ = reader.take(.body(ByteBuffer(string: "abc"))) }
-        guard case .failure(let error)? = reader.take(.end(nil)) else {
-            Issue.record("It was taken.")
-            return
-        }
-        #expect(error.code == .tooLarge)
-    }
-
     @Test(arguments: [UInt32(0), 7, 8]) func rootAndTheDaemonsUserSteer(_ user: UInt32) {
         let peer = Peer(processID: 1, userID: user)
         for command in [ControlCommand.reload, .pause(store: nil), .setLogLevel("info")] {
@@ -182,72 +171,5 @@ private struct Sitter: Service {
             }
         }
         #expect(throws: Never.self) { try peer.check(.status, daemon: 7) }
-    }
-}
-
-/// What is known from what has happened.
-@Suite(.timeLimit(.minutes(2))) struct LedgerTests {
-    private static let store = StoreID("s")
-    private static let place = Ledger.Place(store: "contacts", consumer: "A")
-    private static func token(_ number: Int64) -> HistoryToken { HistoryToken(store: store, number: number) }
-    private static let failure = HookFailure(.refused, "no")
-
-    @Test func whoWaitsIsToldAtTheRightMoment() async throws {
-        let ledger = Ledger()
-        let reporter = LedgerReporter(ledger: ledger, store: "contacts")
-        async let reached = ledger.wait(at: Self.place) { state -> Int64? in
-            state.cursor.flatMap { $0.number >= 3 ? $0.number : nil }
-        }
-        for number in 1...5 as ClosedRange<Int64> {
-            reporter.report(.cursorMoved(consumer: "B", to: Self.token(number * 10)))
-            reporter.report(.cursorMoved(consumer: "A", to: Self.token(number)))
-        }
-        #expect(try #require(await reached) >= 3)
-        // What holds already needs no event.
-        #expect(await ledger.wait(at: Self.place) { $0.cursor?.number } == 5)
-    }
-
-    @Test func whoIsCancelledWaitsNoLonger() async {
-        let ledger = Ledger()
-        await withTaskGroup(of: Bool?.self) { group in
-            group.addTask { await ledger.wait(at: Self.place) { _ in nil } }
-            group.cancelAll()
-            #expect(await group.next() == .some(nil))
-        }
-    }
-
-    @Test func nobodyWaitsForWhoIsServedNoMore() async throws {
-        let ledger = Ledger()
-        let isLooked = StopSignal()
-        async let reached = ledger.wait(at: Self.place) { state -> Int64? in
-            isLooked.request()
-            return nil
-        }
-        await isLooked.wait()
-        ledger.keepOnly(hooks: [], stores: ["contacts"], consumers: [.init(store: "contacts", consumer: "B")])
-        #expect(await reached == nil)
-        #expect(await ledger.wait(at: Self.place) { state -> Int64? in nil } == nil)
-    }
-
-    @Test func aFailureStaysUntilItIsOver() {
-        let ledger = Ledger()
-        let reporter = LedgerReporter(ledger: ledger, store: "contacts")
-        func now() -> Ledger.Failure? { ledger.consumer(Self.place).failure }
-        reporter.report(
-            .hookFailed(
-                consumer: "A", hook: "p/h", Self.failure, token: Self.token(1), attempt: 1, retryAfter: .zero))
-        #expect(now() == .init(hook: "p/h", reason: "no", isHeld: false))
-        reporter.report(
-            .hookHeld(
-                consumer: "A", hook: "p/h", Self.failure, token: Self.token(1), attempts: 2, retryAfter: .zero))
-        #expect(now()?.isHeld == true)
-        #expect(ledger.figures(of: "p/h").failures == 2)
-        #expect(ledger.figures(of: "p/h").lastError?.reason == "no")
-        reporter.report(.cursorMoved(consumer: "A", to: Self.token(1)))
-        #expect(now() == nil)
-        #expect(ledger.figures(of: "p/h").lastError?.reason == "no", "the last error is remembered")
-        ledger.keepOnly(hooks: [], stores: [], consumers: [])
-        #expect(ledger.figures(of: "p/h").failures == 0)
-        #expect(ledger.consumer(Self.place).cursor == nil)
     }
 }

@@ -4,7 +4,7 @@ import Testing
 
 @testable import HistoryDaemon
 
-@Suite struct ServiceNotifierTests {
+@Suite(.timeLimit(.minutes(2))) struct ServiceNotifierTests {
     @Test(arguments: [
         (ServiceNotification.ready, "READY=1"),
         (.reloading, "RELOADING=1\nMONOTONIC_USEC=17"),
@@ -47,6 +47,62 @@ import Testing
             notifier.notify(.stopping)
             #expect(manager.received() == "STOPPING=1")
         }
+    }
+
+    /// A daemon that waited for it would stand still.
+    @Test func aServiceManagerThatDoesNotReadIsNotWaitedFor() async {
+        await #expect(processExitsWith: .success) {
+            let manager = try FakeServiceManager()
+            let notifier = ServiceNotifier(logger: Logger(label: "test"))
+            for number in 1...2000 { notifier.notify(.status("\(number)"), .watchdog) }
+            notifier.notify(.reloading)
+            notifier.notify(.ready)
+            while manager.received() != nil {}
+            // What it has to know comes as soon as it reads: the next notification brings it along.
+            notifier.notify(.watchdog)
+            #expect(manager.received()?.hasPrefix("RELOADING=1") == true)
+            #expect(manager.received() == "READY=1")
+            #expect(manager.received() == "STATUS=2000")
+            #expect(manager.received() == "WATCHDOG=1")
+            #expect(manager.received() == nil)
+        }
+    }
+
+    @Test func whatIsUnsentIsSentByItself() async {
+        await #expect(processExitsWith: .success) {
+            let manager = try FakeServiceManager()
+            let notifier = ServiceNotifier(logger: Logger(label: "test"))
+            for _ in 1...2000 { notifier.notify(.watchdog) }
+            notifier.notify(.ready)
+            while manager.received() != nil {}
+            try await withThrowingTaskGroup { group in
+                group.addTask { try await notifier.run() }
+                var received: String?
+                while received == nil {
+                    try await Task.sleep(for: .milliseconds(5))
+                    received = manager.received()
+                }
+                #expect(received == "READY=1")
+                group.cancelAll()
+            }
+        }
+    }
+
+    @Test func ofManyUnsentNotificationsThoseAreKeptThatLast() {
+        var unsent = UnsentNotifications()
+        for number in 1...3 {
+            unsent.add([.reloading])
+            unsent.add([.ready, .status("\(number)")])
+            unsent.add([.watchdog])
+            unsent.keepWhatLasts()
+        }
+        var kept: [[ServiceNotification]] = []
+        while let next = unsent.first {
+            kept.append(next)
+            unsent.removeFirst()
+        }
+        #expect(kept == [[.reloading], [.ready], [.status("3")]])
+        #expect(unsent.dropped == 9)
     }
 
     @Test func withoutAServiceManagerNothingHappens() async {

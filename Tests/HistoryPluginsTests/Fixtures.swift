@@ -135,7 +135,10 @@ func withCoprocess<Result: Sendable>(
 ) async throws -> Result {
     let description = PluginDescription(
         name: "test", command: command, mode: .coprocess, environment: environment, timeout: timeout)
-    let plugin = CoprocessPlugin(description, logger: journal.logger, grace: grace, window: window)
+    let plugin = CoprocessPlugin(description, logger: journal.logger, grace: grace, window: window) { event in
+        guard case .ended(let failure, _, _, _) = event else { return }
+        journal.logger.warning("ended", metadata: ["error": "\(failure)"])
+    }
     return try await withThrowingTaskGroup(of: Void.self) { group in
         group.addTask { await plugin.run() }
         defer { plugin.stop() }

@@ -35,6 +35,9 @@ import Testing
             Self.read(#"{"id":1,"error":{"code":-32601,"message":"no such method"}}"#)?.outcome
                 == .methodUnknown("no such method"))
         #expect(Self.read(#"{"id":1,"result":null,"error":{"code":-5}}"#)?.outcome == .refused("error -5"))
+        // Beyond what an integer holds: a conversion would end the daemon.
+        #expect(Self.read(#"{"id":1,"error":{"code":1e300}}"#)?.outcome == .refused("error 1e+300"))
+        #expect(Self.read(#"{"id":1,"error":{"code":-1.5}}"#)?.outcome == .refused("error -1.5"))
         #expect(
             Self.read(#"{"id":null,"error":{"message":"parse error"}}"#)?.outcome == .refused("parse error"))
     }

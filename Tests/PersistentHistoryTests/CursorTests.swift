@@ -1,5 +1,6 @@
 import Foundation
 import GRDB
+import GRDBSQLite
 import TestSupport
 import Testing
 
@@ -70,6 +71,65 @@ import Testing
         try state.close()
         try reader.close()
     }
+
+    @Test("A program's own cleanup, too, goes no further than what a power failure leaves of the state")
+    func powerFailureOfManualCleaner() async throws {
+        let store = try GatekeeperStore()
+        try store.write("A", "INSERT INTO t VALUES (1, 1)", "INSERT INTO t VALUES (2, 2)")
+        // A daemon has it open, so that the write-ahead log stays.
+        let state = try store.state()
+        try state.cursors.save(Self.place(2), of: "Main")
+        let cleaner = ManualCleaner(
+            path: store.path, stateFolder: store.folder.path, consumers: ["Main"],
+            rule: store.served(["Main"]).rule)
+        _ = try await cleaner.clean()
+        let left = store.folder.file("left.sqlite")
+        try FileManager.default.copyItem(atPath: state.path, toPath: left)
+        #expect(
+            try GatekeeperStore.read(left) {
+                try Int64.fetchOne($0, sql: "SELECT position FROM cursor WHERE consumer = 'Main'")
+            } == 2)
+        try state.close()
+    }
+
+    @Test("One cursor is what it is among all, and costs the same however many there are")
+    func one() throws {
+        func steps(_ count: Int) throws -> Int {
+            let store = try GatekeeperStore()
+            let names = (1...count).map { "Consumer \($0)" }
+            let resting = RestingConsumers(names, at: Self.place(50))
+            let connection = try StateConnection(store.folder.file("state.sqlite"), clock: store.clock.clock)
+            let cursors = CursorStore(connection, resting: resting)
+            for (place, name) in names.enumerated() {
+                if place % 2 == 0 { try cursors.save(Self.place(Int64(place % 100)), of: name) }
+                if place % 3 == 0 { cursors.saveLater(Self.place(Int64(place % 70)), of: name) }
+                if place % 5 == 0 { resting.rest(name, at: 50, until: ["t"], hooks: 0) }
+            }
+            let all = try cursors.all()
+            for name in names + ["Nobody"] {
+                #expect(try cursors.checkpoint(of: name)?.position == all[name]?.position)
+            }
+            let steps = Counter()
+            try connection.access { db in
+                let counter = Unmanaged.passUnretained(steps).toOpaque()
+                sqlite3_progress_handler(
+                    db.sqliteConnection, 1,
+                    { pointer in
+                        if let pointer {
+                            Unmanaged<Counter>.fromOpaque(pointer).takeUnretainedValue().count += 1
+                        }
+                        return 0
+                    }, counter)
+            }
+            _ = try cursors.checkpoint(of: names[0])
+            try connection.access { db in sqlite3_progress_handler(db.sqliteConnection, 0, nil, nil) }
+            try connection.close()
+            return steps.count
+        }
+        #expect(try steps(1000) == steps(10))
+    }
+
+    private final class Counter { var count = 0 }
 
     @Test("A cleanup goes no further than what is saved, however fast a consumer moves meanwhile")
     func cleaning() async throws {

@@ -139,7 +139,7 @@ import Testing
             }
         }
         let new = try schema()
-        #expect(new.count == 8)
+        #expect(new.count == 9)
         let words = { (sql: String) in sql.split(whereSeparator: \.isWhitespace).joined(separator: " ") }
         for old in [
             Self.unversioned,

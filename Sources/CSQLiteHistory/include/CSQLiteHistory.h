@@ -9,8 +9,8 @@ struct sqlite3_api_routines;
  * point serves sqlite3_load_extension() and, linked in, the Swift library. */
 int sqlite3_history_init(sqlite3 *db, char **error, const struct sqlite3_api_routines *api);
 
-/* Lets connections take memory page by page, not for twenty pages at once: for a program with many of
- * them. To be called before the first is opened. Gives an SQLite result. */
-int history_allocate_pages_singly(void);
+/* Lets connections take memory as they need it, not for twenty pages and forty small objects at once: for a
+ * program with many of them. To be called before the first is opened. Gives an SQLite result. */
+int history_allocate_singly(void);
 
 #endif

@@ -6,6 +6,7 @@ struct ConfigurationDecoder {
     private(set) var stores: [StoreConfiguration] = []
     private(set) var plugins: [PluginPath] = []
     private var logLevel = LogLevel.info
+    private var stopTimeout = DaemonConfiguration.defaultStopTimeout
     /// False once a store or an author is missing from what was decoded: then a name that is not
     /// found may be one of those.
     private(set) var knowsAllNames = true
@@ -19,7 +20,8 @@ struct ConfigurationDecoder {
 
     /// The main document first, the drop-ins in their order; nil for one that could not be read.
     mutating func add(_ root: DocumentNode?) {
-        guard let root, let fields = root.fields(["$schema", "version", "stores", "plugins", "logLevel"]) else {
+        let names = ["$schema", "version", "stores", "plugins", "logLevel", "stopTimeout"]
+        guard let root, let fields = root.fields(names) else {
             knowsAllNames = false
             return
         }
@@ -31,6 +33,7 @@ struct ConfigurationDecoder {
             if let path = node.filePath() { plugins.append((path, node)) }
         }
         if let level = fields["logLevel"]?.choice(LogLevel.allCases) { logLevel = level }
+        if let timeout = fields["stopTimeout"]?.duration(upTo: .longestDelay) { stopTimeout = timeout }
     }
 
     private mutating func addStores(_ node: DocumentNode) {
@@ -66,6 +69,7 @@ struct ConfigurationDecoder {
                     "a replica can not be kept in a store's file, which is given at \(store.location)")
             }
         }
-        return DaemonConfiguration(stores: stores, plugins: plugins.map(\.path), logLevel: logLevel)
+        return DaemonConfiguration(
+            stores: stores, plugins: plugins.map(\.path), logLevel: logLevel, stopTimeout: stopTimeout)
     }
 }

@@ -5,11 +5,20 @@ public struct DaemonConfiguration: Sendable, Hashable {
     /// Manifests: each a file, or a folder of `*.json`.
     public var plugins: [String]
     public var logLevel: LogLevel
+    /// How long a stop waits for the calls in flight.
+    public var stopTimeout: Duration
 
-    public init(stores: [StoreConfiguration], plugins: [String] = [], logLevel: LogLevel = .info) {
+    /// What `stopTimeout` is where a configuration does not say.
+    public static let defaultStopTimeout: Duration = .seconds(20)
+
+    public init(
+        stores: [StoreConfiguration], plugins: [String] = [], logLevel: LogLevel = .info,
+        stopTimeout: Duration = Self.defaultStopTimeout
+    ) {
         self.stores = stores
         self.plugins = plugins
         self.logLevel = logLevel
+        self.stopTimeout = stopTimeout
     }
 }
 

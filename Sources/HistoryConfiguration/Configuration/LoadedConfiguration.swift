@@ -12,8 +12,8 @@ public struct LoadedConfiguration: Sendable, Hashable {
 
     /// Reads a configuration, `conf.d/*.json` beside it, and all manifests.
     ///
-    /// A drop-in adds stores and manifests to those of the files before it, and its log level takes
-    /// the place of theirs. Whether a store's file is there is not looked at.
+    /// A drop-in adds stores and manifests to those of the files before it, and its log level and
+    /// stop timeout take the place of theirs. Whether a store's file is there is not looked at.
     ///
     /// - Throws: `ConfigurationErrors` with all that is wrong in all these files; also where one
     ///   can not be read.

@@ -9,14 +9,18 @@ final class ControlResponse {
     private let writer: Writer
     private let channel: any Channel
     private(set) var hasBegun = false
+    private var deadline: Scheduled<Void>?
 
     init(_ writer: Writer, of channel: any Channel) {
         self.writer = writer
         self.channel = channel
     }
 
+    deinit { deadline?.cancel() }
+
     func send(_ message: some Encodable, status: HTTPResponseStatus = .ok) async throws {
         let bytes = try ControlJSON.bytes(message)
+        setDeadline()
         try await begin(status, type: "application/json", length: bytes.count)
         try await write(bytes)
     }
@@ -42,10 +46,19 @@ final class ControlResponse {
     /// takes it for the whole.
     func end() async throws {
         try Task.checkCancellation()
+        setDeadline()
         try await withTaskCancellationHandler { [channel] in
             try await channel.writeAndFlush(HTTPServerResponsePart.end(nil)).get()
         } onCancel: { [channel] in
             // A client that does not read must not keep the daemon from stopping.
+            channel.close(promise: nil)
+        }
+    }
+
+    /// A client that does not take its answer loses the connection. A stream waits for its reader.
+    private func setDeadline() {
+        deadline?.cancel()
+        deadline = channel.eventLoop.scheduleTask(in: ControlConnection.timeout) { [channel] in
             channel.close(promise: nil)
         }
     }

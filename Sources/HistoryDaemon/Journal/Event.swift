@@ -43,6 +43,8 @@ public enum Event: String, CaseIterable, Sendable {
     case contextRefilled = "4d356a5bd96c414285df75fc2a275263"
     /// A consumer's changes could not be merged into one of its contexts.
     case contextFailed = "c1deec0076fc42d9988ca104bcf56d56"
+    /// A context that had failed can be merged into again.
+    case contextRecovered = "c8915af97bba4b31a873c15844980abd"
     /// A hook failed and is tried again.
     case hookFailed = "33b348d98cdc4233bb7d0ffcbccd26e8"
     /// A hook did not answer in its time, was ended, and is tried again.
@@ -55,7 +57,9 @@ public enum Event: String, CaseIterable, Sendable {
     case deadLetterKept = "e8236a0740224ca7b7a3b06fad6c8094"
     /// A coprocess ended without being told to.
     case pluginDied = "15ed9be840154c6491321bf19eba68d6"
-    /// A coprocess that had ended runs again.
+    /// A coprocess ends again and again, without a sign of life in between.
+    case pluginFailing = "ffec038a2b1c4b3d9d3d132e136e23e7"
+    /// A coprocess that had ended works again.
     case pluginRestarted = "15e555a69a81474c95d959bbc4b6d514"
     /// A plugin's command can not be started.
     case pluginUnstartable = "17980e190ad14107815677ab9c615e92"
@@ -69,8 +73,12 @@ public enum Event: String, CaseIterable, Sendable {
     case cleanFailed = "f4275495589d4cd4a5141abfc1a14b1b"
     /// A state database is damaged.
     case stateCorrupt = "ad376790de0a4f58b098abbf1c145a3b"
+    /// The state cannot be written: its disk is full, read-only, or refuses it. It is tried again.
+    case stateUnavailable = "9b6ced59b6654f33b5bbb539925de586"
     /// A store whose history was cleaned has no state: every consumer begins anew.
     case stateLost = "0b6d8bba6d3b49588a1e11909a3ae852"
+    /// The state of a store that was not served for long was removed.
+    case stateRemoved = "80b8cef1211645feb9c94b6d3fc1d612"
     /// Another daemon uses the same state.
     case stateInUse = "fa2e7e960c49429bbec2a077f6ed0be4"
     /// The daemon's own check got no answer; the watchdog is not fed.

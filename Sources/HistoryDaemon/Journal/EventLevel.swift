@@ -8,15 +8,17 @@ extension Event {
         case .starting, .ready, .stopping, .cleaned:
             .info
         case .reloaded, .storeBack, .trackingUpdated, .watchOverflowed, .contextRefilled,
-            .hookRecovered, .pluginRestarted, .paused, .resumed, .hooksChanged:
+            .contextRecovered, .hookRecovered, .pluginRestarted, .stateRemoved, .paused, .resumed,
+            .hooksChanged:
             .notice
         case .storeReplaced, .tokenExpired, .hookFailed, .hookTimedOut, .pluginDied,
             .consumerBlocksCleanup, .consumerPassedBy, .cleanFailed, .stateLost, .linesDropped,
             .controlRefused:
             .warning
         case .configurationInvalid, .reloadRefused, .storeLost, .storeUnusable, .wouldLockOut, .trackingFailed,
-            .watchFailed, .contextFailed, .hookHeld, .deadLetterKept, .pluginUnstartable,
-            .stateCorrupt, .stateInUse, .pipelineStuck, .controlUnavailable:
+            .watchFailed, .contextFailed, .hookHeld, .deadLetterKept, .pluginFailing,
+            .pluginUnstartable,
+            .stateCorrupt, .stateUnavailable, .stateInUse, .pipelineStuck, .controlUnavailable:
             .error
         }
     }

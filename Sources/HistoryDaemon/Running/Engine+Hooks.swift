@@ -101,7 +101,6 @@ extension Engine {
     private func putInForce(_ next: HookRoster) async {
         let difference = await apply(loaded, next)
         await waitUntilUp(difference.plugins.begun + difference.plugins.changed)
-        let line = surroundings.status.withLock(\.line)
-        surroundings.notifier.notify(.status(line))
+        surroundings.notifier.notify(.status(surroundings.status.line))
     }
 }

@@ -16,15 +16,13 @@ extension Engine {
         do {
             let difference = try await takeConfiguration()
             await waitUntilUp(difference.plugins.begun + difference.plugins.changed)
-            let line = surroundings.status.withLock { status in
-                status.refusal = nil
-                return status.line
-            }
+            removeUnusedStates()
+            let line = surroundings.status.replace { $0.refusal = nil }
             logger.report(.reloaded, "The configuration was read again, and is in force.")
             notifier.notify(.ready, .status(line))
             logger.report(.ready, "\(line).")
             let waiting = stores.compactMap { store in
-                ledger.problem(of: store.name).map { "Store \"\(store.name)\" waits. \($0)" }
+                surroundings.status.problem(of: store.name).map { "Store \"\(store.name)\" waits. \($0)" }
             }
             return ReloadReport(
                 stores: difference.stores, plugins: difference.plugins, hooks: roster.hooks.count,
@@ -32,10 +30,7 @@ extension Engine {
         } catch {
             let problems = (error as? ConfigurationErrors)?.problems.map(\.description) ?? ["\(error)"]
             for problem in problems { logger.report(.reloadRefused, "\(problem)") }
-            let line = surroundings.status.withLock { status in
-                status.refusal = problems.first
-                return status.line
-            }
+            let line = surroundings.status.replace { $0.refusal = problems.first }
             notifier.notify(.ready, .status(line))
             throw ControlError(
                 .reloadRefused, "The configuration was refused; the old one stays in force.", problems: problems
@@ -53,8 +48,9 @@ extension Engine {
                 for: new.configuration, besides: all)
             all.append(entry.plugin)
         }
-        let level = new.configuration.logLevel
-        if level != loaded.configuration.logLevel { surroundings.level.level = level.loggerLevel }
-        return await apply(new, HookRoster(manifests: new.plugins, added: roster.added))
+        let (level, before) = (new.configuration.logLevel, loaded.configuration.logLevel)
+        let difference = await apply(new, HookRoster(manifests: new.plugins, added: roster.added))
+        if level != before { surroundings.level.level = level.loggerLevel }
+        return difference
     }
 }

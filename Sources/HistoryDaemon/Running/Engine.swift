@@ -15,9 +15,12 @@ actor Engine {
 
     nonisolated let surroundings: Surroundings
     nonisolated let registry = HookRegistry()
-    nonisolated let ledger = Ledger()
     nonisolated let pluginHost = ServiceHost()
     nonisolated let storeHost = ServiceHost()
+    /// What answers the calls, as of the configuration in force.
+    private nonisolated let endpoints = Locked<[any HookEndpoint]>([])
+    /// How long a stop waits for the calls in flight, as of the configuration in force.
+    nonisolated let stopTimeout: Locked<Duration>
     nonisolated let observer = SharedObserver()
 
     private(set) var loaded: LoadedConfiguration
@@ -31,7 +34,7 @@ actor Engine {
         let logger: Logger
         let level: LiveLogLevel
         let notifier: any ServiceNotifying
-        let status: Locked<DaemonStatus>
+        let status: LiveStatus
     }
 
     init(_ loaded: LoadedConfiguration, persisted: [PluginConfiguration], _ surroundings: Surroundings) {
@@ -39,6 +42,7 @@ actor Engine {
         self.surroundings = surroundings
         roster = HookRoster(
             manifests: loaded.plugins, added: persisted.map { .init(plugin: $0, origin: .persisted) })
+        stopTimeout = Locked(loaded.configuration.stopTimeout)
     }
 
     /// Begins everything; the hosts run it.
@@ -81,7 +85,7 @@ actor Engine {
                 nextPlugins[plugin.name] = old
                 difference.plugins.unchanged.append(plugin.name)
             } else {
-                nextPlugins[plugin.name] = RunningPlugin(plugin, logger: surroundings.logger)
+                nextPlugins[plugin.name] = begin(plugin)
                 if old == nil {
                     difference.plugins.begun.append(plugin.name)
                 } else {
@@ -130,18 +134,24 @@ actor Engine {
             kept[store.name] ?? start(store, controls[store.name] ?? StoreControl())
         }
         plugins = nextPlugins
+        endpoints.withLock { $0 = nextPlugins.values.map(\.endpoint) }
+        stopTimeout.withLock { $0 = loaded.configuration.stopTimeout }
+        for store in stores { store.control.stopTimeout = loaded.configuration.stopTimeout }
         self.loaded = loaded
         self.roster = roster
-        let (names, hooks) = (Set(stores.map(\.name)), Set(roster.hooks.map(\.fullName)))
-        let consumers = stores.flatMap { store in
-            store.served.consumers.map { Ledger.Place(store: store.name, consumer: $0.author) }
-        }
-        ledger.keepOnly(hooks: hooks, stores: names, consumers: Set(consumers))
-        surroundings.status.withLock { $0.keepOnly(stores: names, hooks: hooks) }
+        surroundings.status.keepOnly(
+            consumers: Dictionary(
+                uniqueKeysWithValues: stores.map { ($0.name, Set($0.served.consumers.map(\.author))) }),
+            hooks: Set(roster.hooks.map(\.fullName)), plugins: Set(difference.plugins.unchanged))
         for passes in held { passes.release(by: .reload) }
         // What failed may be another now, or gone.
         for store in stores { store.control.passes.tryNow() }
         return difference
+    }
+
+    private func begin(_ plugin: PluginConfiguration) -> RunningPlugin {
+        let log = PluginLog(plugin: plugin.name, logger: surroundings.logger, status: surroundings.status)
+        return RunningPlugin(plugin, logger: surroundings.logger) { log.report($0) }
     }
 
     /// Lets batches under way end, for a while.
@@ -152,10 +162,8 @@ actor Engine {
 
     private func start(_ configuration: StoreConfiguration, _ control: StoreControl) -> RunningStore {
         let served = ServedStore(configuration)
-        let log = PipelineLog(
-            store: configuration.name, logger: surroundings.logger, status: surroundings.status,
-            notifier: surroundings.notifier)
-        let reporter = ReporterList(reporters: [log, LedgerReporter(ledger: ledger, store: configuration.name)])
+        let reporter = PipelineLog(
+            store: configuration.name, logger: surroundings.logger, status: surroundings.status)
         let stop = StopSignal()
         let up = StartGate()
         let runner = StoreRunner(
@@ -169,7 +177,12 @@ actor Engine {
                 { [observer] in try observer.watch(path) }
             }
         let guest = storeHost.start(
-            StoreService(runner: runner, watch: watch, reporter: reporter, path: path, stop: stop, gate: up))
+            StoreService(
+                runner: runner, watch: watch, reporter: reporter, path: path, stop: stop, gate: up
+            ) { [endpoints] in
+                // A stop waits for the calls in flight, and begins no others.
+                for endpoint in endpoints.withLock({ $0 }) { endpoint.finishCalls() }
+            })
         return RunningStore(
             configuration: configuration, served: served, control: control, stop: stop, up: up, guest: guest)
     }

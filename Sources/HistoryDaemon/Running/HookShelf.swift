@@ -27,7 +27,15 @@ struct HookShelf: Sendable {
     ) throws -> [PluginConfiguration] {
         var plugins = manifests
         for file in try files() {
-            let bytes = Array(try Data(contentsOf: URL(filePath: file)))
+            let bytes: [UInt8]
+            do throws(SystemError) {
+                bytes = try AtomicFile.read(file) ?? []
+            } catch {
+                let trouble = StateTrouble(errno: error.number)
+                throw HistoryError(
+                    trouble.code, "The kept hooks in \"\(file)\" can not be read: \(error).", hint: trouble.hint
+                )
+            }
             plugins += try PluginConfiguration.read(
                 manifest: bytes, file: file, for: configuration, besides: plugins)
         }
@@ -61,7 +69,7 @@ struct HookShelf: Sendable {
                 let zeros = String(repeating: "0", count: max(0, 4 - number.count))
                 file = "\(folder)/\(zeros)\(number)-\(plugin.name).json"
             }
-            try Data(plugin.manifest).write(to: URL(filePath: file), options: .atomic)
+            try AtomicFile.write(plugin.manifest, to: file)
         }
     }
 }
@@ -99,6 +107,10 @@ extension PluginConfiguration {
             }
             json.name("timeout")
             json.real(timeout.inSeconds)
+            if window != Self.largestWindow {
+                json.name("window")
+                json.integer(window)
+            }
             json.name("retry")
             json.object { json in
                 json.name("attempts")

@@ -12,11 +12,14 @@ struct RunningPlugin: Sendable {
     let coprocess: CoprocessPlugin?
     var guest: ServiceHost.Guest?
 
-    init(_ plugin: PluginConfiguration, logger: Logger) {
+    init(
+        _ plugin: PluginConfiguration, logger: Logger,
+        report: @escaping @Sendable (PluginEvent) -> Void = { _ in }
+    ) {
         making = Self.making(plugin)
         switch plugin.mode {
         case .coprocess:
-            let coprocess = CoprocessPlugin(PluginDescription(plugin), logger: logger)
+            let coprocess = CoprocessPlugin(PluginDescription(plugin), logger: logger, report: report)
             self.coprocess = coprocess
             endpoint = coprocess
         case .oneshot:

@@ -1,6 +1,9 @@
 import CSystemd
 import Glibc
+import HistoryControl
 public import Logging
+import PersistentHistory
+public import ServiceLifecycle
 
 /// Tells a service manager how the daemon is.
 public protocol ServiceNotifying: Sendable {
@@ -15,22 +18,100 @@ extension ServiceNotifying {
 }
 
 /// Tells systemd, through `$NOTIFY_SOCKET`. Does nothing where there is none.
-public struct ServiceNotifier: ServiceNotifying {
+///
+/// Nothing waits for a service manager that does not read: what it has to know is kept and sent with the
+/// next notification or, where this runs as a service, as soon as it reads again.
+public final class ServiceNotifier: ServiceNotifying, Service {
     private let logger: Logger
+    private let state = Locked(State())
+    private let wakeUp = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
+
+    private struct State {
+        var unsent = UnsentNotifications()
+        var isStuck = false
+    }
 
     public init(logger: Logger) {
         self.logger = logger
     }
 
     public func notify(_ notifications: [ServiceNotification]) {
+        guard let socket = getenv("NOTIFY_SOCKET") else { return }
+        let (problem, isOver) = state.withLock { state -> (String?, Int?) in
+            state.unsent.add(notifications)
+            return Self.send(&state, to: String(cString: socket))
+        }
+        if let problem {
+            logger.warning(
+                "The service manager cannot be notified: \(problem). The daemon goes on; what it has to know is sent again."
+            )
+            wakeUp.continuation.yield()
+        }
+        if let isOver {
+            logger.notice("The service manager is notified again; \(isOver, "notification") were dropped.")
+        }
+    }
+
+    /// - Returns: What is wrong, when it begins; how many were dropped, when it is over.
+    private static func send(_ state: inout State, to path: String) -> (problem: String?, dropped: Int?) {
+        while let next = state.unsent.first {
+            if let error = send(next, to: path) {
+                state.unsent.keepWhatLasts()
+                defer { state.isStuck = true }
+                return (state.isStuck ? nil : String(cString: strerror(error)), nil)
+            }
+            state.unsent.removeFirst()
+        }
+        guard state.isStuck else { return (nil, nil) }
+        state.isStuck = false
+        defer { state.unsent.dropped = 0 }
+        return (nil, state.unsent.dropped)
+    }
+
+    /// As sd_notify(3) does it, which would wait while the socket is full.
+    ///
+    /// - Returns: An errno where it was not sent.
+    private static func send(_ notifications: [ServiceNotification], to path: String) -> Int32? {
         var now = timespec()
         clock_gettime(CLOCK_MONOTONIC, &now)
         let microseconds = UInt64(now.tv_sec) * 1_000_000 + UInt64(now.tv_nsec) / 1_000
-        let state = notifications.map { $0.assignments(monotonicMicroseconds: microseconds) }
+        let text = notifications.map { $0.assignments(monotonicMicroseconds: microseconds) }
             .joined(separator: "\n")
-        let result = sd_notify(0, state)
-        if result < 0 {
-            logger.warning("The service manager could not be told \"\(state)\": errno \(-result).")
+        var address = sockaddr_un()
+        address.sun_family = sa_family_t(AF_UNIX)
+        var name = Array(path.utf8)
+        // Another address is one of a virtual machine's host, which is not where a daemon's manager is.
+        guard name.first == UInt8(ascii: "/") || name.first == UInt8(ascii: "@"),
+            name.count < MemoryLayout.size(ofValue: address.sun_path)
+        else { return EAFNOSUPPORT }
+        // The abstract namespace's names begin with a zero (unix(7)).
+        if name[0] == UInt8(ascii: "@") { name[0] = 0 }
+        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: name) }
+        let length = socklen_t(MemoryLayout<sa_family_t>.size + name.count)
+        let descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+        guard descriptor >= 0 else { return errno }
+        defer { close(descriptor) }
+        let flags = Int32(MSG_DONTWAIT) | Int32(MSG_NOSIGNAL)
+        let sent = withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                sendto(descriptor, text, text.utf8.count, flags, $0, length)
+            }
+        }
+        return sent < 0 ? errno : nil
+    }
+
+    /// Sends again what could not be sent, until it is. Sleeps while there is nothing.
+    public func run() async throws {
+        await cancelWhenGracefulShutdown {
+            for await _ in self.wakeUp.stream {
+                var failures = 0
+                while self.state.withLock({ $0.isStuck }), !Task.isCancelled {
+                    failures += 1
+                    // Thrown is only that the daemon stops.
+                    try? await Task.sleep(for: Backoff.delay(afterFailures: failures), clock: .loop)
+                    self.notify([])
+                }
+            }
         }
     }
 

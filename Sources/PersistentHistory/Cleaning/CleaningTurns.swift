@@ -64,13 +64,11 @@ struct CleaningTurns: Sendable {
         guard let schedule = schedule() else { return false }
         guard schedule.isDue(now: store.clock.wall()) else { return true }
         do {
-            // What is not for a feed is nothing that it has left undone.
-            try FeedKeeper(store: store, reader: reader, state: state, reporter: reporter).settle()
-            try state.saveServed(newest: try reader.newestToken().number)
-            guard let number = try limit() else { return false }
-            let outcome = try await HistoryCleaner(path: store.path, rule: store.rule)
-                .clean(through: number, shouldStop: { [stop] in stop.isRequested })
-            if outcome.deleted > 0 { reporter.report(.cleaned(outcome)) }
+            let plan = try CleaningPlan(store, reader: reader, state: state)
+            try tell(plan)
+            // A consumer that has had nothing yet holds back everything, and the turn is not used up.
+            if plan.number == nil { return false }
+            _ = try await plan.carryOut(on: store, reporter: reporter) { [stop] in stop.isRequested }
             // A stop may have left a part, for the next start.
             if stop.isRequested { return false }
             try state.saveCleaning(at: store.clock.wall())
@@ -81,10 +79,8 @@ struct CleaningTurns: Sendable {
         }
     }
 
-    /// How far may be cleaned; tells of those that stand still and hold back the rest, and of those
-    /// that are passed by.
-    private func limit() throws -> Int64? {
-        let plan = try CleaningPlan(store, reader: reader, state: state)
+    /// Reports who stands still and holds back the rest, and who is passed by.
+    private func tell(_ plan: CleaningPlan) throws {
         let now = store.clock.wall()
         let blockers = try plan.blockers.map { holder in
             (holder.name, since: try reader.time(after: holder.number ?? 0) ?? now)
@@ -101,7 +97,6 @@ struct CleaningTurns: Sendable {
                     consumer: holder.name, at: HistoryToken(store: reader.storeID, number: number),
                     standing: holder.standing))
         }
-        return plan.number
     }
 
     private func report(_ error: any Error) {

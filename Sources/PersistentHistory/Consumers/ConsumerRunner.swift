@@ -35,6 +35,8 @@ actor ConsumerRunner {
     private var failures: HookFailures
     /// Whether it had everything before this pass.
     private var wasLevel = false
+    /// The last order to try at once what failed.
+    private var lastWakeUp: StopSignal?
 
     /// - Throws: `HistoryError` with `.stateUnusable`.
     init(
@@ -139,6 +141,7 @@ actor ConsumerRunner {
             let next: Step
             do {
                 defer { passes.leave() }
+                await heed(wakeUp)
                 next = try await step()
             }
             switch next {
@@ -148,6 +151,13 @@ actor ConsumerRunner {
             }
         }
         return cursor > start
+    }
+
+    /// Where an operator has what failed tried at once, that goes for contexts as well.
+    private func heed(_ wakeUp: StopSignal) async {
+        guard wakeUp !== lastWakeUp else { return }
+        if lastWakeUp != nil { await contexts.tryNow() }
+        lastWakeUp = wakeUp
     }
 
     private func step() async throws -> Step {
@@ -340,10 +350,10 @@ actor ConsumerRunner {
             let unmerged = merge.unmerged
             if !unmerged.isEmpty { try state.feeds.saveUnmerged(unmerged, of: consumer.author) }
         }
-        pending = nil
         try state.cursors.save(
             Checkpoint(position: merge.end, fingerprint: fingerprint, movedAt: state.clock.wall()),
             of: consumer.author)
+        pending = nil
         moved(to: merge.end)
         return .more
     }

@@ -13,15 +13,7 @@ actor ContextKeeper {
     private let state: StateDatabase
     private let reporter: any PipelineReporter
 
-    private struct Trouble {
-        var failures = 0
-        var isTold = false
-        var retryAt: ContinuousClock.Instant
-        let error: HistoryError
-    }
-
-    /// The contexts that fail at present.
-    private var troubles: [String: Trouble] = [:]
+    private var troubles = ContextTroubles()
     /// Those that are open.
     private var ready: Set<String> = []
     /// Those that have taken in more than they show.
@@ -51,18 +43,19 @@ actor ContextKeeper {
     }
 
     /// How long until a context that failed is to be tried again; nil where none is in trouble.
-    var retryDelay: Duration? {
-        troubles.values.map(\.retryAt).min().map { max(.zero, $0 - .now) }
-    }
+    var retryDelay: Duration? { troubles.delay(at: .now) }
 
     /// What is wrong with a context that has failed several times.
-    var lasting: HistoryError? { troubles.values.first { $0.failures >= 5 }?.error }
+    var lasting: HistoryError? { troubles.lasting }
+
+    /// Contexts that failed are tried again at the next opportunity.
+    func tryNow() { troubles.tryNow(.now) }
 
     /// Everything is to be opened and looked at anew.
     func beginAnew() {
         for replica in replicas { replica.close() }
         ready = []
-        troubles = [:]
+        troubles.forget()
     }
 
     /// Ends the connections.
@@ -80,9 +73,9 @@ actor ContextKeeper {
         try state.replicas.refill(name, of: consumer.author)
         replica.close()
         ready.remove(name)
-        troubles[name] = nil
+        tryNow()
         try tend(cursor: cursor)
-        if let trouble = troubles[name] { throw trouble.error }
+        if let error = troubles.error(of: name) { throw error }
         return HistoryToken(store: storeID, number: try replica.prepare(snapshots).number)
     }
 
@@ -99,12 +92,13 @@ actor ContextKeeper {
     /// - Throws: `HistoryError` for what is wrong with the store or the state.
     func tend(cursor: Int64) throws {
         for replica in replicas {
-            if let trouble = troubles[replica.context.name], trouble.retryAt > .now { continue }
-            try attempting(replica) { try open(replica, cursor: cursor) }
+            if troubles.isPaused(replica.context.name, at: .now) { continue }
+            try attempting(replica, .opened) { try open(replica, cursor: cursor) }
         }
     }
 
-    private func open(_ replica: Replica, cursor: Int64) throws {
+    /// - Returns: Whether the replica was written.
+    private func open(_ replica: Replica, cursor: Int64) throws -> ContextTroubles.Stage {
         let context = replica.context
         let isReady = ready.contains(context.name)
         let known =
@@ -117,22 +111,25 @@ actor ContextKeeper {
         if known.needsFilling || isReplaced { try replica.resync() }
         let preparation = try replica.prepare(isKnown: known.isHere, snapshots)
         tell(context, preparation)
-        if isReady, !preparation.isFilled { return }
+        if isReady, !preparation.isFilled { return .opened }
+        var stage: ContextTroubles.Stage = preparation.isFilled ? .written : .opened
         if !replica.isLevel { overtaken.insert(context.name) }
         if preparation.isFilled || !known.isHere {
             try note(context, preparation)
         }
         do {
-            try catchUp(replica, from: preparation.number, to: cursor)
+            if try catchUp(replica, from: preparation.number, to: cursor) { stage = .written }
         } catch let error as HistoryError where error.code == .tokenExpired {
             // A cleanup came in between. That is the replica's loss, not its consumer's.
             try replica.resync()
             let preparation = try replica.prepare(snapshots)
             try note(context, preparation)
             tell(context, preparation)
+            stage = .written
         }
         ready.insert(context.name)
         unsettled.insert(context.name)
+        return stage
     }
 
     private func note(_ context: ReplicaContext, _ preparation: Replica.Preparation) throws {
@@ -146,16 +143,18 @@ actor ContextKeeper {
         try state.replicas.save(context.name, of: consumer.author, at: context.path, filling: filling)
     }
 
-    private func catchUp(_ replica: Replica, from start: Int64, to cursor: Int64) throws {
+    /// - Returns: Whether the replica was behind, and was written.
+    private func catchUp(_ replica: Replica, from start: Int64, to cursor: Int64) throws -> Bool {
         var place = start
         while place < cursor {
             let batch = try reader.batch(after: place, isPlace: true)
-            guard batch.end > place else { return }
+            guard batch.end > place else { break }
             let end = min(batch.end, cursor)
             let missed = relevant(batch, after: place).filter { $0.token.number <= end }
             try replica.merge(missed, through: end)
             place = end
         }
+        return place > start
     }
 
     private func tell(_ context: ReplicaContext, _ preparation: Replica.Preparation) {
@@ -199,8 +198,9 @@ actor ContextKeeper {
                 // Much is cheaper to settle, when no hook has a say in it any more; but where writers are busy
                 // there may never be a moment for that.
                 guard replica.isLevel && !isMuch || overtaken.contains(replica.context.name) else { continue }
-                try attempting(replica) {
+                try attempting(replica, .written) {
                     try replica.stage(wanted, of: batch.transactions, through: batch.end, from: store)
+                    return .opened
                 }
             }
             return batch
@@ -218,7 +218,7 @@ actor ContextKeeper {
     func merge(_ merge: PendingMerge, cursor: Int64, waits: Bool) throws -> Duration? {
         if waits { try tend(cursor: cursor) }
         for replica in replicas where ready.contains(replica.context.name) {
-            try attempting(replica) {
+            try attempting(replica, .written) {
                 let merged = try replica.merge(merge.toMerge, through: merge.end)
                 if !merged.isShown { unsettled.insert(replica.context.name) }
                 tell(replica.context, merged.leftOut)
@@ -229,6 +229,7 @@ actor ContextKeeper {
                             consumer: consumer.author, context: replica.context.name,
                             transactions: merged.transactions, last: last))
                 }
+                return .written
             }
         }
         return waits ? retryDelay : nil
@@ -240,18 +241,19 @@ actor ContextKeeper {
         if !troubles.isEmpty { try tend(cursor: cursor) }
         for replica in replicas
         where unsettled.contains(replica.context.name) && ready.contains(replica.context.name) {
-            try attempting(replica) {
+            try attempting(replica, .written) {
                 let place = try replica.prepare(snapshots).number
                 let levelled = try snapshots.read { store in
                     try HistoryHeader(store).newest == place ? try replica.level(from: store) : nil
                 }
                 guard let levelled else {
                     overtaken.insert(replica.context.name)
-                    return
+                    return .opened
                 }
                 tell(replica.context, levelled.leftOut)
                 unsettled.remove(replica.context.name)
                 overtaken.remove(replica.context.name)
+                return .written
             }
         }
     }
@@ -268,30 +270,26 @@ actor ContextKeeper {
 
     // MARK: Trouble
 
-    /// Lets a context try; what is wrong with it alone is kept for later.
-    private func attempting(_ replica: Replica, _ body: () throws -> Void) throws {
-        let context = replica.context
+    /// Lets a context try. A failure of the context alone is kept for later.
+    ///
+    /// - Parameters:
+    ///   - stage: The stage that a failure shows to fail.
+    ///   - body: Returns the stage that it reached.
+    private func attempting(
+        _ replica: Replica, _ stage: ContextTroubles.Stage, _ body: () throws -> ContextTroubles.Stage
+    ) throws {
+        let (author, name) = (consumer.author, replica.context.name)
         do {
-            try body()
-            guard let trouble = troubles[context.name] else { return }
-            troubles[context.name] = nil
-            if trouble.isTold {
-                reporter.report(.contextRecovered(consumer: consumer.author, context: context.name))
-            }
+            let reached = try body()
+            guard let attempts = troubles.succeed(name, at: reached, now: .now) else { return }
+            reporter.report(.contextRecovered(consumer: author, context: name, attempts: attempts))
         } catch let error as HistoryError
             where error.code == .replicaUnwritable || error.code == .replicaDamaged
         {
             replica.close()
-            ready.remove(context.name)
-            var trouble = troubles[context.name] ?? Trouble(retryAt: .now, error: error)
-            trouble.failures += 1
-            trouble.retryAt = .now + Backoff.delay(afterFailures: trouble.failures)
-            // What heals at once is not worth a word: a lock, a file that is made anew.
-            if !trouble.isTold, trouble.failures >= 3 {
-                trouble.isTold = true
-                reporter.report(.contextFailed(consumer: consumer.author, context: context.name, error))
-            }
-            troubles[context.name] = trouble
+            ready.remove(name)
+            let attempt = troubles.fail(name, error, at: stage, now: .now)
+            reporter.report(.contextFailed(consumer: author, context: name, error, attempt: attempt))
         }
     }
 }

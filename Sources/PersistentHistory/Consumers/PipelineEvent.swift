@@ -6,11 +6,17 @@ public enum PipelineEvent: Sendable {
     /// The store's files cannot be watched, and the store waits for that; it is tried again.
     case watchFailed(ObserverError)
     case storeReplaced
+    /// The kernel dropped notices of file changes; the store was looked at.
+    case watchOverflowed
     case trackingUpdated(Tracking.Outcome)
     /// Not all is tracked as configured; what is tracked goes on.
     case trackingFailed(HistoryError)
     /// There was no state for a store whose history has been cleaned: it was lost, or left behind.
     case stateBegan(path: String, oldest: HistoryToken)
+    /// The state could not be written, several times in a row; it is tried again.
+    case stateFailed(HistoryError)
+    /// The state could be written again.
+    case stateRecovered
     /// A consumer without a cursor begins here.
     case consumerBegan(consumer: String, at: HistoryToken)
     case consumerForgotten(consumer: String)
@@ -33,9 +39,10 @@ public enum PipelineEvent: Sendable {
     case replicaIndexLeftOut(consumer: String, context: String, ReplicaContext.LeftOutIndex)
     /// A reader that stays in one transaction lets the replica's write-ahead log grow.
     case replicaLogGrows(consumer: String, context: String, bytes: Int64)
-    /// Told once, however often it is tried again.
-    case contextFailed(consumer: String, context: String, HistoryError)
-    case contextRecovered(consumer: String, context: String)
+    /// A context could not be opened or written. It is tried again; `attempt` counts the failures in a row.
+    case contextFailed(consumer: String, context: String, HistoryError, attempt: Int)
+    /// A context that had failed was written again, after so many failed attempts.
+    case contextRecovered(consumer: String, context: String, attempts: Int)
     case cursorMoved(consumer: String, to: HistoryToken)
     /// The cursors of consumers that a commit is of no concern to, all at once.
     case cursorsMoved(MovedConsumers, to: HistoryToken)

@@ -32,6 +32,11 @@ final class RestingConsumers: Sendable {
         }
     }
 
+    /// Where one of those is; nil where it is none of them.
+    func checkpoint(of consumer: String) -> Checkpoint? {
+        state.withLock { state in state.resting[consumer].map { _ in state.place } ?? state.woken[consumer] }
+    }
+
     /// Whether a consumer rests now.
     func contains(_ consumer: String) -> Bool { state.withLock { $0.resting[consumer] != nil } }
 

@@ -46,12 +46,14 @@ public final class StopSignal: Sendable {
     /// Runs an operation that is cancelled when a stop is requested, or some time after it, and gives what
     /// it returns then.
     public func cancelling<T: Sendable>(
-        after grace: Duration = .zero, _ operation: @escaping @Sendable () async throws -> T
+        after grace: @autoclosure @escaping @Sendable () -> Duration = .zero,
+        _ operation: @escaping @Sendable () async throws -> T
     ) async throws -> T {
         try await withThrowingTaskGroup(of: T?.self) { group in
             group.addTask { try await operation() }
             group.addTask {
                 await self.wait()
+                let grace = grace()
                 // Woken early only by a cancellation of all of this.
                 if grace > .zero { try? await Task.sleep(for: grace, clock: .loop) }
                 return nil

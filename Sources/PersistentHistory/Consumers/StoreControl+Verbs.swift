@@ -7,6 +7,8 @@ extension StoreControl {
         public let newest: HistoryToken
         public let cursors: [String: Checkpoint]
         public let feeds: [FeedStanding]
+        /// How many calls were given up, by consumer.
+        public let deadLetters: [String: Int]
     }
 
     public func places() throws -> Places {
@@ -17,9 +19,9 @@ extension StoreControl {
     ///
     /// - Returns: The newest token there is now: those whose cursor is there are level.
     public func passNow() async throws -> HistoryToken {
-        let newest = try await patiently { try await withSession { try await $0.lookNow() } }
+        // First, so that whoever is woken by the look finds the order.
         passes.tryNow()
-        return newest
+        return try await patiently { try await withSession { try await $0.lookNow() } }
     }
 
     /// Checks that a token is of this store, and not from its future.
@@ -28,16 +30,10 @@ extension StoreControl {
     public func check(_ token: HistoryToken) async throws {
         let places = try await patiently { () throws -> Places in try self.places() }
         guard token.store == places.newest.store else {
-            throw HistoryError(
-                .tokenForeign,
-                "The token \(token) is another store's; this one's tokens begin with \"\(places.newest.store):\".",
-                hint: "Check which store the token was read from.")
+            throw HistoryError.foreign(token, to: places.newest.store)
         }
         guard token.number <= max(places.newest.number, places.oldest.number) else {
-            throw HistoryError(
-                .tokenAhead,
-                "The token \(token) is newer than the store's newest transaction, \(places.newest).",
-                hint: "The file was replaced, or restored from a backup.")
+            throw HistoryError.ahead(token, newest: places.newest)
         }
     }
 

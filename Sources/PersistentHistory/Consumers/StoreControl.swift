@@ -15,9 +15,16 @@ public final class StoreControl: Sendable {
         var unused: StopSignal?
         var nextFollower = 0
         var followers: [Int: Bell] = [:]
+        var stopTimeout: Duration = .seconds(1)
     }
 
     public init() {}
+
+    /// How long a stop waits for the calls in flight.
+    public var stopTimeout: Duration {
+        get { state.withLock { $0.stopTimeout } }
+        set { state.withLock { $0.stopTimeout = newValue } }
+    }
 
     func opened(_ session: StoreSession) {
         state.withLock { $0.session = session }

@@ -63,7 +63,7 @@ public struct StoreRunner: Sendable {
     ///
     /// - Parameter isUp: Called when the store is open and its consumers wait for commits, or when
     ///   it is certain that there is no store to open yet.
-    /// - Throws: `ObserverError` where the store can not be watched, `HistoryError` with `.stateUnusable`.
+    /// - Throws: `ObserverError` where the store can not be watched.
     public func run(watching signals: StoreSignals, isUp: @escaping @Sendable () -> Void = {}) async throws {
         let relay = SignalRelay()
         // Without signals there is nothing to wait for.
@@ -90,19 +90,21 @@ public struct StoreRunner: Sendable {
         while !stop.isRequested, !Task.isCancelled {
             var wasOpen = false
             do {
-                let session = try await open()
-                let opened = ContinuousClock.now
-                wasOpen = true
-                do {
-                    try await session.run(watching: signals, isUp: isUp)
-                    trouble = Trouble()
-                } catch {
-                    if .now - opened > Trouble.longestDelay { trouble = Trouble() }
+                try await leased {
+                    let session = try await open()
+                    let opened = ContinuousClock.now
+                    wasOpen = true
+                    do {
+                        try await session.run(watching: signals, isUp: isUp)
+                        trouble = Trouble()
+                    } catch {
+                        if .now - opened > Trouble.longestDelay { trouble = Trouble() }
+                        try await session.close()
+                        throw error
+                    }
                     try await session.close()
-                    throw error
                 }
-                try await session.close()
-            } catch let error as HistoryError where error.code != .stateUnusable {
+            } catch let error as HistoryError {
                 if trouble.isNews(error) { reporter.report(.storeLost(error)) }
                 isUp()
                 let delay = trouble.delay(error, wasOpen: wasOpen)
@@ -121,32 +123,33 @@ public struct StoreRunner: Sendable {
 
     /// Not on the loop, for it waits for locks.
     private func open() async throws -> StoreSession {
-        let session = try await onPool {
+        try await onPool {
             try await StoreSession(
                 store, hooks: hooks, stateFolder: stateFolder, reporter: reporter, stop: stop,
                 control: control)
         }
-        do {
-            try session.take(StoreLease(stateFolder: stateFolder))
-        } catch {
-            try await session.close()
-            throw error
-        }
-        return session
     }
 
     /// Works off everything there is, once.
     ///
     /// - Throws: `HistoryError` where the store can not be opened or read.
     public func runOnce() async throws {
-        let session = try await open()
-        do {
-            try await session.runOnce()
-        } catch {
+        try await leased {
+            let session = try await open()
+            do {
+                try await session.runOnce()
+            } catch {
+                try await session.close()
+                throw error
+            }
             try await session.close()
-            throw error
         }
-        try await session.close()
+    }
+
+    /// Runs a body while no other state serves the store.
+    private func leased(_ body: () async throws -> Void) async throws {
+        try await WriterProbe.withLease(
+            on: store.path, stateFolder: stateFolder, isUsedInProcess: store.isUsedInProcess, body)
     }
 
     /// Waits until the store's files change, or until stopped.
@@ -178,7 +181,8 @@ private struct Trouble {
     mutating func delay(_ error: HistoryError, wasOpen: Bool) -> Duration {
         failures += 1
         let passesSoon = error.code == .storeBusy || error.waitsForChange && !wasOpen
-        let longest: Duration = passesSoon ? .seconds(1) : Self.longestDelay
+        // Room on a disk comes without a sign.
+        let longest: Duration = passesSoon ? .seconds(1) : error.isOfState ? .seconds(5) : Self.longestDelay
         return min(Backoff.delay(afterFailures: failures), longest)
     }
 }

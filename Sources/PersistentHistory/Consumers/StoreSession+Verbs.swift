@@ -3,8 +3,8 @@ extension StoreSession {
     func places(_ clients: [FeedID: Int32]) throws -> StoreControl.Places {
         StoreControl.Places(
             oldest: try reader.oldestToken(), newest: try reader.newestToken(),
-            cursors: try state.cursors.all(),
-            feeds: try feedStandings(clients))
+            cursors: try state.cursors.all(), feeds: try feedStandings(clients),
+            deadLetters: try state.deadLetters.counts())
     }
 
     /// Looks as after a signal, and wakes the consumers whatever was found.
@@ -18,7 +18,7 @@ extension StoreSession {
         for (consumer, runner) in runners where consumer.author == author {
             if let token = try await runner.resync(name) { return token }
         }
-        throw HistoryError(.unknownContext, "Consumer \"\(author)\" has no context \"\(name)\".")
+        throw HistoryError.unknownContext(name, "context", of: author)
     }
 
     func clean(dryRun: Bool, force: Bool) async throws -> StoreControl.Cleaning {
@@ -26,7 +26,6 @@ extension StoreSession {
     }
 
     private func cleanNow(dryRun: Bool, force: Bool) async throws -> StoreControl.Cleaning {
-        try feeds.settle()
         let plan = try CleaningPlan(store, reader: reader, state: state, force: force)
         // It reads all of the history: by a connection of its own, so that nobody waits for the other.
         let ownReader = try HistoryReader(path: store.path)
@@ -34,9 +33,7 @@ extension StoreSession {
         try ownReader.close()
         let report = try result.get()
         if dryRun { return StoreControl.Cleaning(report: report, outcome: nil) }
-        let outcome = try await HistoryCleaner(path: store.path, rule: store.rule)
-            .clean(through: report.floorAfter.number, shouldStop: { [ending] in ending.isRequested })
-        if outcome.deleted > 0 { reporter.report(.cleaned(outcome)) }
+        let outcome = try await plan.carryOut(on: store, reporter: reporter) { [ending] in ending.isRequested }
         // Those who were passed by find out, and begin anew.
         if !plan.passedBy.isEmpty { ringAll() }
         return StoreControl.Cleaning(report: report, outcome: outcome)

@@ -5,14 +5,13 @@ final class StoreSession: Sendable {
     let store: ServedStore
     let reader: HistoryReader
     private let probe: WriterProbe
-    private let lease = Locked<StoreLease?>(nil)
     let fetcher: SharedFetcher
     let state: StateDatabase
     let reporter: any PipelineReporter
     let stop: StopSignal
     /// Asks everybody in this session to come to an end: at a stop, and when the store is gone.
     let ending = StopSignal()
-    private let control: StoreControl
+    let control: StoreControl
     private let hooks: HookRegistry
     let runners: [(consumer: Consumer, runner: ConsumerRunner)]
     /// By consumer.
@@ -21,6 +20,8 @@ final class StoreSession: Sendable {
     let cleaning: CleaningTurns
     let feeds: FeedKeeper
     private let file: FileID?
+    /// Consumers that have not begun yet.
+    let unprepared: Locked<Int>
 
     /// How many seconds an opening waits for a lock: where writers are never still, a store is seldom free for
     /// all that has to be read.
@@ -80,6 +81,7 @@ final class StoreSession: Sendable {
         }
         try feeds.begin()
         self.runners = runners
+        unprepared = Locked(runners.count)
         bells = Dictionary(uniqueKeysWithValues: store.consumers.map { ($0.author, Bell()) })
         // From now on it is read on the loop, where a lock must not be waited for.
         try reader.setPatience(0)
@@ -128,14 +130,6 @@ final class StoreSession: Sendable {
         return oldest.number
     }
 
-    /// Says to other processes that this one serves the store. It ends with the probe.
-    ///
-    /// - Throws: `HistoryError` with `.storeServedElsewhere`.
-    func take(_ lease: StoreLease) throws(HistoryError) {
-        try probe.take(lease, path: store.path)
-        self.lease.withLock { $0 = lease }
-    }
-
     /// Ends the connections, and then the probe: closing it first would drop SQLite's locks.
     func close() async throws {
         for (_, runner) in runners { await runner.close() }
@@ -145,12 +139,7 @@ final class StoreSession: Sendable {
             Result { try state.saveServed(newest: try? reader.newestToken().number) },
             Result { try reader.close() },
             Result {
-                if store.isUsedInProcess {
-                    lease.withLock { $0.map(probe.end) }
-                    WriterProbes.shared.keep(probe)
-                } else {
-                    try probe.close()
-                }
+                if store.isUsedInProcess { WriterProbes.shared.keep(probe) } else { try probe.close() }
             },
             Result { try state.close() },
         ]
@@ -159,9 +148,9 @@ final class StoreSession: Sendable {
 
     // MARK: Running
 
-    /// How long calls that are under way when a stop is requested may take. One that takes longer is
-    /// made again, with the same delivery id.
-    static let grace: Duration = .seconds(1)
+    /// How long the calls in flight may take when the session ends. One that takes longer is cancelled, and
+    /// made again with the same delivery id.
+    var grace: Duration { stop.isRequested ? control.stopTimeout : .seconds(1) }
 
     /// - Throws: `HistoryError` where the store is lost.
     func run(watching signals: SignalRelay, isUp: @escaping @Sendable () -> Void) async throws {
@@ -183,7 +172,7 @@ final class StoreSession: Sendable {
             for (consumer, runner) in runners {
                 guard let bell = bells[consumer.author] else { continue }
                 group.addTask {
-                    try await self.ending.cancelling(after: Self.grace) {
+                    try await self.ending.cancelling(after: self.grace) {
                         try await self.serve(consumer, runner, bell)
                     }
                 }
@@ -212,19 +201,12 @@ final class StoreSession: Sendable {
         }
     }
 
-    /// Cursors that moved past what is of no concern are saved together, a second after the first of them.
-    private func saveCursors() async throws {
-        for await _ in state.cursors.hasUnsaved {
-            await ending.sleep(for: .seconds(1))
-            try state.cursors.flush()
-        }
-    }
-
     /// Hears of commits, looks for them, and wakes the consumers.
     private func listen(_ signals: SignalRelay) async throws {
         do {
             try await ending.cancelling {
                 while let signal = await signals.next() {
+                    if signal.contains(.overflowed) { self.reporter.report(.watchOverflowed) }
                     if self.isGone(signal) { return }
                     try await self.probe.settle { try await self.look() }
                     try await self.refreshTracking()
@@ -285,7 +267,10 @@ final class StoreSession: Sendable {
             do {
                 let version = await fetcher.schemaVersion
                 guard schemaVersion.withLock({ $0 != version }) else { return }
-                let (problem, tracked) = try Self.bringTrackingUpToDate(store, reporter, patience: 0)
+                // With a thousand tables this takes a while.
+                let (problem, tracked) = try await onPool {
+                    try Self.bringTrackingUpToDate(store, reporter, patience: 0)
+                }
                 if let problem { reporter.report(.trackingFailed(problem)) }
                 let now = try tracked ?? reader.schemaVersion()
                 schemaVersion.withLock { $0 = now }

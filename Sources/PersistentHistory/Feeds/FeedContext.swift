@@ -35,6 +35,17 @@ public struct FeedID: Sendable, Hashable, CustomStringConvertible {
     public var description: String { "\(consumer)/\(context)" }
 }
 
+/// A program that is connected to a feed, as the kernel names it.
+public struct FeedClient: Sendable, Hashable {
+    public let processID: Int32
+    public let userID: UInt32
+
+    public init(processID: Int32, userID: UInt32) {
+        self.processID = processID
+        self.userID = userID
+    }
+}
+
 /// How far a feed's program has acknowledged.
 public struct FeedState: Sendable, Equatable {
     public let checkpoint: Checkpoint

@@ -50,9 +50,7 @@ struct FeedKeeper: Sendable {
                 return (consumer, context)
             }
         }
-        throw HistoryError(
-            .unknownContext, "Consumer \"\(feed.consumer)\" has no feed \"\(feed.context)\".",
-            hint: "A feed is a context of kind \"feed\" in the configuration.")
+        throw HistoryError.unknownContext(feed.context, "feed", of: feed.consumer)
     }
 
     func place(of feed: FeedID) throws -> FeedState {
@@ -76,6 +74,23 @@ struct FeedKeeper: Sendable {
         return place
     }
 
+    /// Checks that a program acknowledges nothing that it was not sent.
+    ///
+    /// - Parameter sent: The last token that was sent; nil where there was none.
+    /// - Throws: `HistoryError` with `.tokenNotSent`.
+    func check(_ token: HistoryToken, of feed: FeedID, sent: HistoryToken?) throws {
+        // The store may have been replaced since.
+        let sent = sent.flatMap { $0.store == reader.storeID ? $0.number : nil } ?? 0
+        let last = max(sent, try place(of: feed).position)
+        guard token.store == reader.storeID, token.number > last else { return }
+        throw HistoryError(
+            .tokenNotSent,
+            "The feed \"\(feed)\" has sent this user nothing after \(HistoryToken(store: reader.storeID, number: last)): \(token) cannot be acknowledged.",
+            hint:
+                "Connect to the feed, and acknowledge what it sends. After a restart of the daemon it sends again what was not acknowledged."
+        )
+    }
+
     /// Notes what a feed's program is done with.
     ///
     /// - Returns: Where the feed is.
@@ -83,12 +98,7 @@ struct FeedKeeper: Sendable {
     ///   was given.
     func acknowledge(_ token: HistoryToken, of feed: FeedID) throws -> HistoryToken {
         let place = try place(of: feed)
-        guard token.store == reader.storeID else {
-            throw HistoryError(
-                .tokenForeign,
-                "The token \(token) is another store's; this one's tokens begin with \"\(reader.storeID):\".",
-                hint: "The store was replaced: connect anew.")
-        }
+        guard token.store == reader.storeID else { throw HistoryError.foreign(token, to: reader.storeID) }
         // Where its consumer has yet to begin anew, the feed may have done so already.
         let last = max(try cursor(of: feed.consumer), place.position)
         guard token.number <= last else {

@@ -2,8 +2,7 @@
 final class FeedSeats: Sendable {
     private struct Seat {
         let number: Int
-        /// The program's process.
-        let client: Int32
+        let client: FeedClient
         let bell: Bell
         /// Requested when it is free again.
         let left = StopSignal()
@@ -12,6 +11,13 @@ final class FeedSeats: Sendable {
     private struct State {
         var next = 0
         var seats: [FeedID: Seat] = [:]
+        /// What each feed has sent. It outlives the connection: a program may acknowledge on another one.
+        var sent: [FeedID: Sent] = [:]
+    }
+
+    private struct Sent {
+        let userID: UInt32
+        let token: HistoryToken
     }
 
     private let state = Locked(State())
@@ -22,7 +28,8 @@ final class FeedSeats: Sendable {
     /// Runs something with a bell that rings when there may be something for the feed.
     ///
     /// - Throws: `HistoryError` with `.feedInUse` where somebody has it already, and what the body throws.
-    func occupying<T>(_ feed: FeedID, by client: Int32, _ body: (Bell) async throws -> T) async throws -> T {
+    func occupying<T>(_ feed: FeedID, by client: FeedClient, _ body: (Bell) async throws -> T) async throws -> T
+    {
         let deadline = ContinuousClock.now + Self.patience
         let bell = Bell()
         var number: Int?
@@ -39,7 +46,7 @@ final class FeedSeats: Sendable {
             let rest = deadline - .now
             guard rest > .zero else {
                 throw HistoryError(
-                    .feedInUse, "The feed \"\(feed)\" is in use by process \(other.client).",
+                    .feedInUse, "The feed \"\(feed)\" is in use by process \(other.client.processID).",
                     hint: "A feed is for one program: give each a context of its own.")
             }
             await other.left.sleep(for: rest)
@@ -53,7 +60,25 @@ final class FeedSeats: Sendable {
     }
 
     /// The processes that are connected.
-    var clients: [FeedID: Int32] { state.withLock { $0.seats.mapValues(\.client) } }
+    var clients: [FeedID: Int32] { state.withLock { $0.seats.mapValues(\.client.processID) } }
+
+    /// Notes what is about to be sent to a program.
+    func note(sent token: HistoryToken, by feed: FeedID, to client: FeedClient) {
+        state.withLock { state in
+            // What an earlier connection was sent may still be acknowledged.
+            if let earlier = state.sent[feed], earlier.userID == client.userID,
+                earlier.token.store == token.store, earlier.token.number > token.number
+            {
+                return
+            }
+            state.sent[feed] = Sent(userID: client.userID, token: token)
+        }
+    }
+
+    /// The last token that a feed has sent, if it was to a program of this user.
+    func sent(by feed: FeedID, to userID: UInt32) -> HistoryToken? {
+        state.withLock { $0.sent[feed] }.flatMap { $0.userID == userID ? $0.token : nil }
+    }
 
     func ring(_ feed: FeedID) { state.withLock { $0.seats[feed]?.bell }?.ring() }
 

@@ -15,6 +15,9 @@ struct FeedStream {
     /// The loss that the program was told of, and has not acknowledged yet.
     private var told: Expiry?
     private var window = FeedWindow(size: 1)
+    /// The last token of what was returned: all up to it may be acknowledged. A transaction that is sent in
+    /// parts counts from its last part on.
+    private(set) var sent: HistoryToken?
     /// How far was read.
     private var end: Int64 = 0
     /// Read, and not sent.
@@ -111,6 +114,7 @@ struct FeedStream {
         portion = []
         partial = nil
         window = FeedWindow(size: 1)
+        sent = HistoryToken(store: store, number: place.position)
         var json = JSONBytes()
         if let expiry = place.expiry {
             FeedLine.expired(expiry, to: &json)
@@ -136,6 +140,7 @@ struct FeedStream {
                 break
             }
             FeedLine.transaction(transaction, objects, to: &json)
+            sent = transaction.token
         }
         return json.bytes
     }
@@ -149,5 +154,6 @@ struct FeedStream {
             part.transaction, part.objects[start..<part.sent],
             part: FeedLine.Part(index: start / FeedLine.mostObjects, isLast: isLast), to: &json)
         partial = isLast ? nil : part
+        if isLast { sent = part.transaction.token }
     }
 }

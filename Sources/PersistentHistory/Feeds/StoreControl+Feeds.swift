@@ -14,20 +14,25 @@ extension StoreControl {
     /// cancelled. While the store is not open it waits.
     ///
     /// - Parameters:
-    ///   - client: The program's process.
     ///   - begun: Called when it is clear that there is such a feed, and nobody else has it.
     ///   - send: Is given whole lines, and waited for: for a slow reader nothing is read ahead.
     /// - Throws: `HistoryError` with `.feedInUse`, `.unknownContext`, `.storeNotOpen` where it is not open to
     ///   begin with, or is served no more, `.tokenForeign` where the store was replaced; and what `begun`
     ///   and `send` throw.
     public func feed(
-        _ feed: FeedID, to client: Int32, begun: () async throws -> Void, send: ([UInt8]) async throws -> Void
+        _ feed: FeedID, to client: FeedClient, begun: () async throws -> Void,
+        send: ([UInt8]) async throws -> Void
     ) async throws {
         try await seats.occupying(feed, by: client) { bell in
             var stream = FeedStream(feed)
+            // Noted before it is sent: the program may acknowledge it at once.
+            func sendNoted(_ lines: [UInt8]) async throws {
+                if let sent = stream.sent { seats.note(sent: sent, by: feed, to: client) }
+                try await send(lines)
+            }
             if let first = try await stream.next(self) {
                 try await begun()
-                try await send(first)
+                try await sendNoted(first)
             }
             bell.ring()
             for await _ in bell {
@@ -35,7 +40,7 @@ extension StoreControl {
                 while await passes.enter(over) {
                     passes.leave()
                     guard let lines = try await stream.next(self) else { break }
-                    try await send(lines)
+                    try await sendNoted(lines)
                 }
                 if over.isRequested { break }
             }
@@ -43,15 +48,22 @@ extension StoreControl {
         }
     }
 
-    /// How many programs are connected to feeds.
-    public var listeners: Int { seats.clients.count }
-
     /// Notes that a feed's program is done with everything up to a token.
     ///
+    /// - Parameter userID: Whose program it is: it may acknowledge what the feed has sent to programs of that
+    ///   user. Nil is someone who may skip what was not sent yet.
     /// - Returns: Where the feed is: there or, where more was acknowledged before, further.
-    public func acknowledge(_ token: HistoryToken, of feed: FeedID) async throws -> HistoryToken {
+    /// - Throws: `HistoryError`, with `.tokenNotSent` where the token was not sent to that user.
+    public func acknowledge(_ token: HistoryToken, of feed: FeedID, by userID: UInt32?) async throws
+        -> HistoryToken
+    {
         let place = try await patiently {
-            try withSession { session throws in try session.feeds.acknowledge(token, of: feed) }
+            try withSession { session throws in
+                if let userID {
+                    try session.feeds.check(token, of: feed, sent: seats.sent(by: feed, to: userID))
+                }
+                return try session.feeds.acknowledge(token, of: feed)
+            }
         }
         seats.ring(feed)
         return place

@@ -27,6 +27,7 @@ public final class HistoryReader: Sendable {
     /// The id of the store that was opened.
     public let storeID: StoreID
     private let queue: DatabaseQueue
+    private let sideFiles: SideFiles?
     private let encoding: StoreEncoding
     /// Shapes never change and are seldom added: they are read when a new one is met.
     private let shapes = Locked<[Int64: Entity]>([:])
@@ -36,6 +37,7 @@ public final class HistoryReader: Sendable {
     public init(path: String, patience: Double = 5) throws {
         self.path = path
         queue = try StoreConnection.open(path, .read, patience: patience)
+        sideFiles = SideFiles.forLater(path)
         do {
             (storeID, encoding) = try Self.prepare(queue, path)
         } catch {
@@ -244,7 +246,9 @@ public final class HistoryReader: Sendable {
     }
 
     func read<T>(_ body: (Database) throws -> T) throws -> T {
-        try HistoryError.translating(path) {
+        let hold = try sideFiles?.prepare(for: .read, patience: 0)
+        defer { withExtendedLifetime(hold) {} }
+        return try HistoryError.translating(path) {
             try StoreConnection.rollingBack(path) { try queue.readInTransaction(body) }
         }
     }

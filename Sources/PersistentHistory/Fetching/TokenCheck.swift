@@ -41,12 +41,7 @@ extension HistoryReader {
 
     private func header(for token: HistoryToken) throws -> HistoryHeader {
         let header = try read { db in try HistoryHeader(db) }
-        guard token.store == header.storeID else {
-            throw HistoryError(
-                .tokenForeign,
-                "The token \(token) is another store's; this one's tokens begin with \"\(header.storeID):\".",
-                hint: "Check which store the token was read from.")
-        }
+        guard token.store == header.storeID else { throw HistoryError.foreign(token, to: header.storeID) }
         return header
     }
 
@@ -62,10 +57,9 @@ extension HistoryReader {
     static func check(_ number: Int64, _ header: HistoryHeader, isPlace: Bool = false) throws {
         if number > 0 || isPlace, number < header.floor { throw expired(number, header) }
         if number > max(header.newest, header.floor) {
-            throw HistoryError(
-                .tokenAhead,
-                "The token \(HistoryToken(store: header.storeID, number: number)) is newer than the store's newest transaction, \(HistoryToken(store: header.storeID, number: header.newest)).",
-                hint: "The store was replaced or restored from a backup: begin anew from a copy of the data.")
+            throw HistoryError.ahead(
+                HistoryToken(store: header.storeID, number: number),
+                newest: HistoryToken(store: header.storeID, number: header.newest))
         }
     }
 }

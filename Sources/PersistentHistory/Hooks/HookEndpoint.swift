@@ -21,10 +21,14 @@ public protocol HookEndpoint: AnyObject, Sendable {
     ///
     /// - Throws: `HookFailure`.
     func expired(_ call: ExpiredCall) async throws(HookFailure)
+
+    /// Makes no further call of an observer: `observe` returns once those in flight are answered.
+    func finishCalls()
 }
 
 extension HookEndpoint {
     public func expired(_ call: ExpiredCall) async throws(HookFailure) {}
+    public func finishCalls() {}
 }
 
 /// How far a list of calls got.

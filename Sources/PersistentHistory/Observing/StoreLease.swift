@@ -108,13 +108,29 @@ extension WriterProbe {
     }
 }
 
-extension WriterProbes {
-    /// Does something while nobody serves the store with another state.
+extension WriterProbe {
+    /// Does something while nobody serves the store with another state. A store that cannot be opened is not
+    /// leased: the body finds out why.
     ///
-    /// - Throws: `HistoryError` with `.storeServedElsewhere`, `ObserverError`, and what the body throws.
-    func withLease<T>(on path: String, stateFolder: String, _ body: () async throws -> T) async throws -> T {
-        let probe = try take(path)
-        defer { keep(probe) }
+    /// - Parameter isUsedInProcess: Whether this process may have connections to the store beside the body's.
+    /// - Throws: `HistoryError` with `.storeServedElsewhere`, and what the body throws.
+    static func withLease<T>(
+        on path: String, stateFolder: String, isUsedInProcess: Bool, _ body: () async throws -> T
+    ) async throws -> T {
+        let probe: WriterProbe
+        do throws(ObserverError) {
+            probe = try isUsedInProcess ? WriterProbes.shared.take(path) : WriterProbe(storePath: path)
+        } catch {
+            return try await body()
+        }
+        defer {
+            do throws(ObserverError) {
+                if isUsedInProcess { WriterProbes.shared.keep(probe) } else { try probe.close() }
+            } catch {
+                // Some connection is still open: closing the probe would drop its locks.
+                WriterProbes.shared.keep(probe)
+            }
+        }
         let lease = StoreLease(stateFolder: stateFolder)
         try probe.take(lease, path: path)
         defer { probe.end(lease) }

@@ -50,6 +50,16 @@ struct SideFiles {
             && [Kind.wal, .shm].allSatisfy { rule.decision(for: rights($0)) == .open }
     }
 
+    /// For a connection that stays open: a store in a rollback mode may become one in WAL mode, and the next to
+    /// read it would make the files. The other way is not possible while a connection is open.
+    ///
+    /// - Returns: Nil where nothing has to be prepared, whatever happens.
+    static func forLater(_ path: String) -> SideFiles? {
+        guard let sideFiles = SideFiles(of: path), !sideFiles.isRightAnyway else { return nil }
+        guard let hold = try? StoreHold(path, patience: 0) else { return sideFiles }
+        return hold.isInWALMode ? nil : sideFiles
+    }
+
     /// What `prepare` would refuse; nothing is changed.
     var problem: HistoryError? {
         guard !isRightAnyway, let hold = try? StoreHold(path, patience: 0), hold.isInWALMode else { return nil }

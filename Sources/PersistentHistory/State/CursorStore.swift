@@ -20,7 +20,19 @@ final class CursorStore: Sendable {
     // MARK: Reading
 
     /// - Throws: `HistoryError` with `.stateUnusable`, as everything here.
-    func checkpoint(of consumer: String) throws -> Checkpoint? { try all()[consumer] }
+    func checkpoint(of consumer: String) throws -> Checkpoint? {
+        try connection.access { db in
+            let row = try Row.fetchOne(
+                try db.cachedStatement(
+                    sql:
+                        "SELECT consumer, position, fingerprint, moved_at, served FROM cursor WHERE consumer = ?"
+                ), arguments: [consumer])
+            let saved = unsaved.withLock { $0[consumer] } ?? row.map { Checkpoint($0) }
+            guard let resting = resting.checkpoint(of: consumer) else { return saved }
+            guard let saved else { return resting }
+            return resting.position > saved.position ? resting : saved
+        }
+    }
 
     /// All checkpoints, by consumer, including those that are not saved yet.
     func all() throws -> [String: Checkpoint] {
@@ -74,16 +86,22 @@ final class CursorStore: Sendable {
                 defer { unsaved = [:] }
                 return unsaved
             }
+            let taken = checkpoints
             // Including those that were woken and have not gone on yet.
-            if let position = resting.position(ifAfter: restingSaved.withLock { $0 }) {
-                checkpoints.merge(resting.checkpoints) { $1 }
-                restingSaved.withLock { $0 = position }
-            }
+            let position = resting.position(ifAfter: restingSaved.withLock { $0 })
+            if position != nil { checkpoints.merge(resting.checkpoints) { $1 } }
             guard !checkpoints.isEmpty else { return }
-            try db.inTransaction {
-                for (consumer, checkpoint) in checkpoints { try save(checkpoint, of: consumer, db) }
-                return .commit
+            do {
+                try db.inTransaction {
+                    for (consumer, checkpoint) in checkpoints { try save(checkpoint, of: consumer, db) }
+                    return .commit
+                }
+            } catch {
+                // Saved another time; what has moved meanwhile has moved further.
+                unsaved.withLock { $0.merge(taken) { newer, _ in newer } }
+                throw error
             }
+            if let position { restingSaved.withLock { $0 = position } }
         }
     }
 

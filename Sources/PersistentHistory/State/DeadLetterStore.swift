@@ -70,6 +70,16 @@ struct DeadLetterStore: Sendable {
         }
     }
 
+    /// How many there are, by consumer.
+    func counts() throws -> [String: Int] {
+        try connection.access { db in
+            let rows = try Row.fetchAll(
+                try db.cachedStatement(sql: "SELECT consumer, count(*) AS n FROM dead_letter GROUP BY consumer")
+            )
+            return Dictionary(uniqueKeysWithValues: rows.map { ($0["consumer"] as String, $0["n"] as Int) })
+        }
+    }
+
     /// - Returns: False where there is none of that number.
     func drop(_ number: Int64) throws -> Bool {
         try connection.access { db in

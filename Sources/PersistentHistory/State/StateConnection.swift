@@ -2,12 +2,16 @@ internal import FoundationEssentials
 import GRDB
 
 /// The connection to a state database, which its stores share, and the served time.
+///
+/// It can be closed until it is needed again: a daemon with many stores has most of them without anything to save.
 final class StateConnection: Sendable {
     let path: String
     /// Whether the file was created now.
     let isNew: Bool
     let clock: HistoryClock
-    private let queue: DatabaseQueue
+    /// Nil while it is closed. Nobody else has the lock while it is used, so that it is not closed meanwhile.
+    private let queue: Locked<DatabaseQueue?>
+    private let file: FileID?
     /// How long the store was served before this was opened, and when that was.
     private let servedBefore: Duration
     private let openedAt: Duration
@@ -21,14 +25,8 @@ final class StateConnection: Sendable {
         openedAt = clock.elapsed()
         isNew = FileID(of: path) == nil
         do {
-            var configuration = Configuration()
-            configuration.busyMode = .timeout(5)
-            configuration.prepareDatabase { db in
-                try db.execute(sql: "PRAGMA synchronous = NORMAL; PRAGMA cache_size = -128")
-            }
-            queue = try DatabaseQueue(path: path, configuration: configuration)
+            let queue = try Self.open(path)
             servedBefore = try queue.writeWithoutTransaction { db in
-                try db.execute(sql: "PRAGMA journal_mode = WAL")
                 try StateSchema.migrate(db, path: path)
                 let served = try Int64.fetchOne(
                     db,
@@ -37,9 +35,21 @@ final class StateConnection: Sendable {
                 )
                 return .milliseconds(served ?? 0)
             }
+            self.queue = Locked(queue)
         } catch let error as DatabaseError {
-            throw Self.unusable(path, error)
+            throw HistoryError.state(path, error)
         }
+        file = FileID(of: path)
+    }
+
+    private static func open(_ path: String) throws -> DatabaseQueue {
+        var configuration = Configuration()
+        configuration.busyMode = .timeout(5)
+        configuration.prepareDatabase { db in
+            try db.execute(
+                sql: "PRAGMA synchronous = NORMAL; PRAGMA cache_size = -128; PRAGMA journal_mode = WAL")
+        }
+        return try DatabaseQueue(path: path, configuration: configuration)
     }
 
     /// How long the store has been served in all, by a clock that nobody sets.
@@ -50,10 +60,23 @@ final class StateConnection: Sendable {
     /// - Throws: `HistoryError` with `.stateUnusable`, and what else the body throws.
     func access<T>(_ body: (Database) throws -> T) throws -> T {
         do {
-            return try queue.writeWithoutTransaction(body)
+            return try queue.withLock { queue in
+                let opened = try queue ?? reopen()
+                queue = opened
+                return try opened.writeWithoutTransaction(body)
+            }
         } catch let error as DatabaseError {
-            throw Self.unusable(path, error)
+            throw HistoryError.state(path, error)
         }
+    }
+
+    private func reopen() throws -> DatabaseQueue {
+        guard FileID(of: path) == file else {
+            throw HistoryError(
+                .stateUnusable, "The state database \"\(path)\" was removed or replaced while it was in use.",
+                hint: "Put it back, or restart the daemon: without it consumers start over.")
+        }
+        return try Self.open(path)
     }
 
     /// Runs a body in a transaction.
@@ -66,17 +89,13 @@ final class StateConnection: Sendable {
         }
     }
 
-    func close() throws { try queue.end() }
-
-    private static func unusable(_ path: String, _ error: DatabaseError) -> HistoryError {
-        let isDamaged = error.resultCode == .SQLITE_NOTADB || error.resultCode == .SQLITE_CORRUPT
-        return HistoryError(
-            .stateUnusable,
-            "The state database \"\(path)\" cannot be used: \(error.message ?? "SQLite result \(error.resultCode.rawValue)").",
-            hint: isDamaged
-                ? "Restore it from a backup, or move it away: its consumers then start over."
-                : "Check the state folder's permissions and space.",
-            cause: error)
+    /// Ends the connection; the next access opens another one.
+    func close() throws {
+        try queue.withLock { queue in
+            guard let opened = queue else { return }
+            queue = nil
+            try opened.end()
+        }
     }
 }
 

@@ -35,6 +35,7 @@ public final class StateDatabase: Sendable {
         deadLetters = DeadLetterStore(connection)
     }
 
+    /// Ends the connection. It may be used on: the next access opens it again.
     func close() throws { try connection.close() }
 
     /// Makes what was saved until now survive a power failure: with `synchronous=NORMAL` that takes a checkpoint

@@ -1,5 +1,3 @@
-internal import FoundationEssentials
-
 /// Whose the state of a store id is.
 ///
 /// The id lies in the store, so that a store that is moved keeps its state, and that a copy has the
@@ -12,11 +10,12 @@ enum StateOwner {
     ///
     /// - Parameter folder: The state folder.
     /// - Throws: `HistoryError` with `.storeCopied` where another store has it, `.storeBusy` where that
-    ///   can not be seen now, `.stateUnusable`.
+    ///   can not be seen now, and with what is wrong with the state.
     static func take(_ store: StoreID, in folder: String, for path: String) throws {
         try turn.withLock { _ in
             let note = "\(folder)/\(store).store"
-            let owner = FileManager.default.contents(atPath: note).map { String(decoding: $0, as: UTF8.self) }
+            let owner = try attempting(note) { () throws(SystemError) in try AtomicFile.read(note) }
+                .map { String(decoding: $0, as: UTF8.self) }
             guard owner != path else { return }
             if let owner, FileID(of: owner) != FileID(of: path), try id(of: owner) == store {
                 throw HistoryError(
@@ -26,13 +25,18 @@ enum StateOwner {
                         "Where the store was moved, remove the old file; `historyctl untrack` and `track` make a store of its own of a copy."
                 )
             }
-            do {
-                try Data(path.utf8).write(to: URL(filePath: note), options: .atomic)
-            } catch {
-                throw HistoryError(
-                    .stateUnusable, "The file \"\(note)\" can not be written: \(error).",
-                    hint: "Check the state folder's permissions and space.", cause: error)
-            }
+            try attempting(note) { () throws(SystemError) in try AtomicFile.write(Array(path.utf8), to: note) }
+        }
+    }
+
+    private static func attempting<T>(_ note: String, _ body: () throws(SystemError) -> T) throws -> T {
+        do {
+            return try body()
+        } catch {
+            let trouble = StateTrouble(errno: error.number)
+            throw HistoryError(
+                trouble.code, "The file \"\(note)\" cannot be used: \(error).", hint: trouble.hint, cause: error
+            )
         }
     }
 

@@ -28,6 +28,7 @@ enum StateSchema {
             delivery TEXT NOT NULL, reason TEXT NOT NULL, attempts INTEGER NOT NULL,
             call TEXT NOT NULL, kept_at INTEGER NOT NULL);
         CREATE INDEX IF NOT EXISTS dead_letter_delivery ON dead_letter (delivery);
+        CREATE INDEX IF NOT EXISTS dead_letter_consumer ON dead_letter (consumer);
         CREATE TABLE service (
             id INTEGER PRIMARY KEY CHECK (id = 1), served INTEGER NOT NULL, cleaned_at INTEGER,
             passes INTEGER NOT NULL);

@@ -40,12 +40,22 @@ public struct HistoryError: Error, Sendable, CustomStringConvertible {
         public static let tokenForeign = Code("tokenForeign")
         /// The token is newer than the store's newest transaction: the file was replaced or restored.
         public static let tokenAhead = Code("tokenAhead")
+        /// The token was acknowledged by a user whose programs the feed has not sent it to.
+        public static let tokenNotSent = Code("tokenNotSent")
         /// A replica could not be written.
         public static let replicaUnwritable = Code("replicaUnwritable")
         /// A replica's file is damaged.
         public static let replicaDamaged = Code("replicaDamaged")
-        /// The state database could not be used.
+        /// The state could not be used, for another reason than those below.
         public static let stateUnusable = Code("stateUnusable")
+        /// The state's file system is full.
+        public static let stateFull = Code("stateFull")
+        /// The state's file system is read-only.
+        public static let stateReadOnly = Code("stateReadOnly")
+        /// A database of the state is damaged.
+        public static let stateDamaged = Code("stateDamaged")
+        /// This user may not write in the state folder.
+        public static let stateNotPermitted = Code("stateNotPermitted")
         /// Another daemon holds the state folder.
         public static let stateInUse = Code("stateInUse")
         /// The control socket could not be bound.

@@ -1,16 +1,13 @@
 /// Cleans a store's history when it is told to, and only as far as every author that must have had
 /// it has got.
 public actor ManualCleaner {
-    private let path: String
-    private let stateFolder: String
-    private let consumers: Set<String>
-    private let rule: DeliveryRule
+    private let cleaning: ManualCleaning
 
-    init(path: String, stateFolder: String, consumers: Set<String>, rule: DeliveryRule) {
-        self.path = path
-        self.stateFolder = stateFolder
-        self.consumers = consumers
-        self.rule = rule
+    /// - Parameter consumers: The authors that must have had a transaction before it is deleted.
+    public init(path: String, stateFolder: String, consumers: Set<String>, rule: DeliveryRule) {
+        var store = ServedStore(name: path, path: path, entities: nil, rule: rule, consumers: [])
+        store.consumersElsewhere = consumers
+        cleaning = ManualCleaning(store, stateFolder: stateFolder)
     }
 
     /// Deletes what every author has had that does more than write.
@@ -19,22 +16,7 @@ public actor ManualCleaner {
     /// - Throws: `HistoryError`.
     @discardableResult
     public func clean() async throws -> HistoryCleaner.Outcome? {
-        try await WriterProbes.shared.withLease(on: path, stateFolder: stateFolder) {
-            guard let limit = try limit() else { return nil }
-            return try await HistoryCleaner(path: path, rule: rule).clean(through: limit)
-        }
-    }
-
-    private func limit() throws -> Int64? {
-        let reader = try HistoryReader(path: path)
-        let newest = try reader.newestToken().number
-        try reader.close()
-        let state = try StateDatabase(folder: stateFolder, store: reader.storeID)
-        let cursors = try state.cursors.all()
-        try state.close()
-        let holders = consumers.map {
-            CleaningPlan.Holder(consumer: $0, number: cursors[$0]?.position, standing: .zero)
-        }
-        return CleaningPlan(holders, newest: newest, maximumDuration: nil).number
+        let (report, outcome) = try await cleaning.clean()
+        return report.blockers.contains { $0.holder.number == nil } ? nil : outcome
     }
 }

@@ -56,11 +56,11 @@ extension ExitStatus {
     init(_ code: ControlError.Code) {
         switch code {
         case .badRequest, .unknownRequest, .wrongMethod, .tooLarge, .ambiguous: self = .usage
-        case .tokenInvalid, .tokenForeign, .tokenAhead: self = .badData
+        case .tokenInvalid, .tokenForeign, .tokenAhead, .tokenNotSent: self = .badData
         case .unknownStore, .unknownConsumer, .unknownContext, .unknownHook, .unknownDeadLetter: self = .noInput
         case .tokenExpired, .stopping: self = .unavailable
         case .failed: self = .internalError
-        case .paused, .feedInUse, .storeNotOpen, .timedOut, .hookFailed: self = .temporary
+        case .paused, .feedInUse, .tooManyConnections, .storeNotOpen, .timedOut, .hookFailed: self = .temporary
         case .notPermitted: self = .noPermission
         case .reloadRefused, .manifestRefused: self = .configuration
         }

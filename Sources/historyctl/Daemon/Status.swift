@@ -23,14 +23,15 @@ struct Status: AsyncParsableCommand {
             }
             for problem in report.reload?.problems ?? [] { try output.writeLine("  \(problem.printable)") }
             try output.writeLine("")
-            var table = TextTable(["STORE", "STATE", "NEWEST", "CONSUMERS", "PROBLEM"])
+            var table = TextTable(["STORE", "STATE", "NEWEST", "CONSUMERS", "DEAD LETTERS", "PROBLEM"])
             try table.write(
                 report.stores.map { store in
                     [
                         store.name, store.state.rawValue, store.newest ?? "", String(store.consumers.count),
-                        store.problem ?? "",
+                        String(store.consumers.compactMap(\.deadLetters).reduce(0, +)), store.worst ?? "",
                     ]
                 }, to: &output)
+            try report.writeFailingPlugins(to: &output)
             try ConsumerList(consumers: report.stores.flatMap(\.consumers)).writeFeeds(to: &output)
         }
     }
@@ -50,15 +51,39 @@ struct Consumers: AsyncParsableCommand {
     }
 }
 
+extension DaemonReport {
+    fileprivate func writeFailingPlugins(to output: inout StandardOutput) throws {
+        let failing = (plugins ?? []).filter { $0.state == .failing }
+        if failing.isEmpty { return }
+        try output.writeLine("")
+        var table = TextTable(["PLUGIN", "STATE", "FAILURES", "PROBLEM"])
+        try table.write(
+            failing.map { [$0.name, $0.state.rawValue, String($0.failures), $0.problem ?? ""] }, to: &output)
+    }
+}
+
+extension StoreReport {
+    /// What is wrong with the store, or else with the first of its consumers that has a problem.
+    fileprivate var worst: String? {
+        if let problem { return problem }
+        let failing = consumers.filter { $0.problem != nil }
+        guard let first = failing.first, let problem = first.problem else { return nil }
+        return "\(first.consumer): \(problem)" + (failing.count > 1 ? " (and \(failing.count - 1) more)" : "")
+    }
+}
+
 extension ConsumerList {
     func write(to output: inout StandardOutput) throws {
-        var table = TextTable(["STORE", "CONSUMER", "STATE", "BEHIND", "CURSOR", "CONTEXTS", "PROBLEM"])
+        var table = TextTable([
+            "STORE", "CONSUMER", "STATE", "BEHIND", "CURSOR", "CONTEXTS", "DEAD LETTERS", "PROBLEM",
+        ])
         try table.write(
             consumers.map { consumer in
                 [
                     consumer.store, consumer.consumer, consumer.state.rawValue,
                     consumer.behind.map { String($0) } ?? "", consumer.cursor ?? "",
-                    consumer.contexts.map(\.name).joined(separator: ", "), consumer.problem ?? "",
+                    consumer.contexts.map(\.name).joined(separator: ", "), String(consumer.deadLetters ?? 0),
+                    consumer.problem ?? "",
                 ]
             }, to: &output)
     }

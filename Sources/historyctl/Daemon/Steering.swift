@@ -65,15 +65,22 @@ extension PauseReport {
 struct Run: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Run a pass now, and show how it ended.",
-        discussion: "Hooks that failed are tried at once. Status 75 if a consumer has not caught up afterwards."
-    )
+        discussion: """
+            Hooks and contexts that failed are tried at once. Status 75 if a consumer has not caught up \
+            afterwards, or if the pass takes longer than the timeout; it then goes on.
+            """)
 
     @OptionGroup var daemon: DaemonOptions
     @Argument(help: "The store; without one, all.")
     var store: String?
+    @Option(
+        help: ArgumentHelp("Seconds, or 500ms, 5s, 3m; without it, one minute.", valueName: "duration"))
+    var timeout: String?
 
     func run() async throws {
-        let list = try await daemon.ask(.run(store: store), ConsumerList.self) { try $0.write(to: &$1) }
+        let list = try await daemon.ask(.run(store: store, timeout: timeout), ConsumerList.self) {
+            try $0.write(to: &$1)
+        }
         guard list.consumers.allSatisfy({ $0.problem == nil }) else {
             throw ExitCode(ExitStatus.temporary.rawValue)
         }

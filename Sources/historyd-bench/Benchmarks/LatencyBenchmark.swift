@@ -1,7 +1,8 @@
-/// How long after a commit those know of it who are told.
+/// How long after a commit its observers have it, in the best case: the writer's next commit waits for the
+/// observer, and then for a millisecond.
 ///
 /// Each has a store and a writer of its own, so that none is woken by another's commits, and they take
-/// turns. The writer's next commit waits for the observer, and then for a millisecond.
+/// turns.
 struct LatencyBenchmark {
     private static let pause: UInt32 = 1000
 
@@ -86,7 +87,7 @@ struct LatencyBenchmark {
     }
 
     private func group(_ mode: Mode) -> String {
-        "from COMMIT's return to the consumer, \(mode.text)"
+        "from COMMIT's return to the consumer, the writer waiting for it, \(mode.text)"
     }
 
     /// The bare consumers beside the barest, and historyd beside that and all others.
@@ -97,9 +98,13 @@ struct LatencyBenchmark {
         else { return [] }
         return all.flatMap { contestant, result -> [Figure] in
             switch contestant.role {
-            case .historyd:
-                pair(mode, subject, beside: floor, aim: mode.journal == .wal ? .ratioAtMost(2) : nil)
+            case .historyd: pair(mode, subject, beside: floor)
             case .floor: []
+            case .sameWay:
+                pair(
+                    mode, subject, beside: (contestant, result),
+                    aim: mode.journal == .wal ? .ratioAtMost(2) : nil)
+                    + pair(mode, (contestant, result), beside: floor)
             case .variant: pair(mode, (contestant, result), beside: floor) + missed(mode, contestant, result)
             case .rival, .other:
                 pair(

@@ -41,7 +41,7 @@ final class LatencyField {
         let withPlugin = try ConsumerProcess(.watch, piped.path, workplace, plugin: true)
         contestants.append(
             StampContestant(
-                "bare C consumer and a plugin", .variant, piped.writer, withPlugin.stamps, end: withPlugin.end))
+                PacedField.withPlugin, .sameWay, piped.writer, withPlugin.stamps, end: withPlugin.end))
 
         let unasked = try makeStore("naive")
         let naive = try ConsumerProcess(.naive, unasked.path, workplace)

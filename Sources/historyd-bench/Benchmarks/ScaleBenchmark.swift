@@ -45,7 +45,7 @@ struct ScaleBenchmark {
             let count = NumberText.text(Double(sizes.stores))
             return try compare(
                 "\(count) stores in one daemon, one written to", "1 store", few: try subject(1),
-                many: try subject(sizes.stores), aim: .ratioAtMost(2))
+                many: try subject(sizes.stores), aim: .ratioAtMost(2), memoryAim: .eachAtMost(120))
         }
     }
 
@@ -70,9 +70,20 @@ struct ScaleBenchmark {
         return try body(folder)
     }
 
+    /// What the daemon's memory ought to be.
+    private enum MemoryAim {
+        /// Of the daemon's with one.
+        case ratioAtMost(Double)
+        /// KiB for each beyond the first.
+        case eachAtMost(Double)
+
+        var ratio: Double? { if case .ratioAtMost(let limit) = self { limit } else { nil } }
+    }
+
     /// - Parameter aim: for what a commit costs.
     private func compare(
-        _ group: String, _ baseline: String, few: WatchedStore, many: WatchedStore, aim: Aim
+        _ group: String, _ baseline: String, few: WatchedStore, many: WatchedStore, aim: Aim,
+        memoryAim: MemoryAim = .ratioAtMost(2)
     ) throws -> [Figure] {
         let subjects = [many, few]
         defer { for subject in subjects { Progress.attempt { try subject.end() } } }
@@ -93,16 +104,25 @@ struct ScaleBenchmark {
                 against: .init(name: baseline, rounds: costs[1].map(value)), aim: aim)
         }
         let readings = try subjects.map { try $0.reading() }
+        var memory = [
+            Figure(
+                group, "memory, VmRSS", readings[0].resident, .kibibytes,
+                against: .init(name: baseline, value: readings[1].resident),
+                aim: memoryAim.ratio.map { .ratioAtMost($0) })
+        ]
+        if case .eachAtMost(let limit) = memoryAim, sizes.stores > 1 {
+            let each = (readings[0].resident - readings[1].resident) / Double(sizes.stores - 1)
+            memory.append(
+                Figure(group, "memory for each beyond the first", each, .kibibytes, aim: .atMost(limit)))
+        }
         return [
             figure("processor time a commit", .microseconds, \.processor, aim: aim),
             figure("from COMMIT to the hook, p50", .microseconds, \.latencies.median),
             figure("from COMMIT to the hook, p99", .microseconds, \.latencies.p99),
-            Figure(
-                group, "memory, VmRSS", readings[0].resident, .kibibytes,
-                against: .init(name: baseline, value: readings[1].resident), aim: .ratioAtMost(2)),
+        ] + memory + [
             Figure(
                 group, "threads", readings[0].threads, .count,
-                against: .init(name: baseline, value: readings[1].threads), aim: .ratioAtMost(2)),
+                against: .init(name: baseline, value: readings[1].threads), aim: .ratioAtMost(2))
         ]
     }
 }

@@ -88,6 +88,7 @@ struct WriterBenchmark {
             }
             times.add(Distribution(done), alone: Distribution(alone))
         }
-        return times.figures(aim: .ratioAtMost(1.1))
+        // With FULL most of a commit is waiting for the disk, which the daemon's own commits share.
+        return times.figures(aim: .ratioAtMost(synchronous == "FULL" ? 1.5 : 1.1))
     }
 }

@@ -17,6 +17,8 @@ enum ContestantRole {
     case historyd
     /// The bare consumer, which does the least that can be done.
     case floor
+    /// The bare consumer with all that historyd's way has: a pipe and a plugin.
+    case sameWay
     /// Another bare consumer, compared to the first.
     case variant
     /// Compared to historyd, which is to be ahead.

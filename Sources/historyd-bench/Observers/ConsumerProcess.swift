@@ -1,9 +1,11 @@
 import Glibc
 
-/// The bare consumer in C as a process of its own, that tells of what it finds itself or through a plugin.
+/// A bare consumer as a process of its own, that tells of what it finds itself or through a plugin.
 final class ConsumerProcess {
     enum Mode: String {
         case watch, naive, drain
+        /// The one in Swift, which needs a plugin.
+        case straight
     }
 
     let stamps: StampReader
@@ -12,10 +14,19 @@ final class ConsumerProcess {
 
     /// Starts it, and waits until it listens, if that is what it does.
     init(_ mode: Mode, _ store: String, _ workplace: Workplace, plugin hasPlugin: Bool = false) throws {
-        let command = [workplace.consumer, mode.rawValue, store]
+        let program = mode == .straight ? workplace.bench : workplace.consumer
+        let command = [program, mode.rawValue, store]
         let ends = try Child.pipe()
         defer { close(ends.writing) }
-        if hasPlugin {
+        if mode == .straight {
+            defer { close(ends.reading) }
+            let pipe = "\(try workplace.makeFolder())/stamps"
+            stamps = try StampReader(named: pipe)
+            let answers = try Child.pipe()
+            defer { for end in [answers.reading, answers.writing] { close(end) } }
+            plugin = try Child([workplace.plugin, pipe], input: ends.reading, output: answers.writing)
+            consumer = try Child(command, input: answers.reading, output: ends.writing)
+        } else if hasPlugin {
             defer { close(ends.reading) }
             let pipe = "\(try workplace.makeFolder())/stamps"
             stamps = try StampReader(named: pipe)

@@ -1,4 +1,4 @@
-/// Makes transactions as a declared author, each row with the next key.
+/// Makes transactions, each row with the next key.
 final class StoreWriter {
     private let connection: Connection
     private let insert: Statement
@@ -6,11 +6,12 @@ final class StoreWriter {
     private let end: Statement
     private(set) var last: Int64
 
-    init(_ path: String, synchronous: String) throws {
+    /// - Parameter isDeclared: Whether it has made its author known.
+    init(_ path: String, synchronous: String, isDeclared: Bool = true) throws {
         connection = try Connection(path)
         connection.waitForLocks(milliseconds: 10_000)
         try connection.execute("PRAGMA synchronous = \(synchronous)")
-        try connection.declareAuthor(BenchStore.writer)
+        if isDeclared { try connection.declareAuthor(BenchStore.writer) }
         insert = try Statement(connection, BenchStore.insert)
         begin = try Statement(connection, "BEGIN")
         end = try Statement(connection, "COMMIT")

@@ -61,7 +61,7 @@ class Refused(Exception):
     """The daemon answered with an error."""
 
     #: What heals by itself: the daemon restarts, or the store is replaced or restored.
-    TEMPORARY = ("stopping", "storeNotOpen", "feedInUse", "tokenForeign", "tokenAhead")
+    TEMPORARY = ("stopping", "storeNotOpen", "feedInUse", "tooManyConnections", "tokenForeign", "tokenAhead")
 
     def __init__(self, error: dict[str, Any]) -> None:
         super().__init__(error.get("message", ""))
@@ -132,8 +132,9 @@ class Feed:
                     answer.read()
                 return
             except _PASSING as error:
-                # The store was replaced or restored: the next item says what to do.
-                if isinstance(error, Refused) and error.code in ("tokenForeign", "tokenAhead"):
+                # The store was replaced or restored: the next item says what to do. Or the daemon was restarted:
+                # the item comes again.
+                if isinstance(error, Refused) and error.code in ("tokenForeign", "tokenAhead", "tokenNotSent"):
                     return
                 pause.wait(error)
 

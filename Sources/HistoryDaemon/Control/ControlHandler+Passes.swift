@@ -4,7 +4,7 @@ import Logging
 import PersistentHistory
 
 /// Passes: held, let go, begun, waited for, followed.
-extension Steward {
+extension ControlHandler {
     /// Returns when the batches under way have ended.
     func pause(_ name: String?, _ peer: Peer) async throws -> PauseReport {
         let stores = try await stores(name)
@@ -31,17 +31,11 @@ extension Steward {
     }
 
     private func tellPaused(_ stores: [RunningStore]) {
-        let line = surroundings.status.withLock { status in
+        surroundings.status.update { status in
             for store in stores {
-                if store.control.passes.isHeld(by: .operatorOrder) {
-                    status.paused.insert(store.name)
-                } else {
-                    status.paused.remove(store.name)
-                }
+                status.setPaused(store.control.passes.isHeld(by: .operatorOrder), store.name)
             }
-            return status.line
         }
-        surroundings.notifier.notify(.status(line))
     }
 
     private func report(_ stores: [RunningStore]) -> PauseReport {
@@ -49,31 +43,67 @@ extension Steward {
             stores: stores.map { .init(name: $0.name, paused: $0.control.passes.isHeld(by: .operatorOrder)) })
     }
 
+    /// How long a pass is waited for where nothing else is said.
+    static let runTimeout: Duration = .seconds(60)
+
     /// A pass now, what failed included: returns when each consumer is level or has failed again.
-    func run(_ name: String?) async throws -> ConsumerList {
+    ///
+    /// - Throws: `ControlError` with `.timedOut` where that takes longer than the timeout.
+    func run(_ name: String?, _ timeout: String?) async throws -> ConsumerList {
+        let limit = try timeout.map { text throws(ControlError) in try Self.duration(text) } ?? Self.runTimeout
         let stores = try await stores(name)
         let paused = stores.filter { $0.control.passes.isHeld(by: .operatorOrder) }
         guard paused.isEmpty else {
             throw ControlError(
                 .paused, "Paused: \(paused.map(\.name).quotedList). Resume before you run a pass.")
         }
-        for store in stores {
-            let places = store.served.consumers.map {
-                Ledger.Place(store: store.name, consumer: $0.author)
-            }
-            let before = places.map { engine.ledger.consumer($0).failures }
-            let newest = try await store.control.passNow()
-            for (place, failures) in zip(places, before) {
-                _ = await engine.ledger.wait(at: place) { state -> Bool? in
-                    if state.failures > failures { return false }
-                    guard let cursor = state.cursor, cursor.store == newest.store,
-                        cursor.number >= newest.number
-                    else { return nil }
-                    return true
-                }
-            }
+        let isDone = try await within(limit) { try await pass(stores) }
+        guard isDone ?? false else {
+            throw ControlError(
+                .timedOut, "The pass did not end within \(limit.text): \(unfinished(stores)).")
         }
         return ConsumerList(consumers: stores.flatMap { report($0).consumers })
+    }
+
+    /// Begins a pass of all stores, and waits for it.
+    private func pass(_ stores: [RunningStore]) async throws -> Bool {
+        var waits: [(place: RuntimeStatus.ConsumerID, failures: Int, newest: HistoryToken)] = []
+        for store in stores {
+            let places = store.served.consumers.map {
+                RuntimeStatus.ConsumerID(store: store.name, consumer: $0.author)
+            }
+            let before = places.map { ($0, surroundings.status.consumer($0).failures) }
+            let newest = try await store.control.passNow()
+            waits += before.map { ($0, $1, newest) }
+        }
+        for (place, failures, newest) in waits {
+            _ = await surroundings.status.wait(for: place) { state -> Bool? in
+                if state.failures > failures { return false }
+                guard let cursor = state.cursor, cursor.store == newest.store, cursor.number >= newest.number
+                else { return nil }
+                return true
+            }
+        }
+        return true
+    }
+
+    /// The consumers that are not level, and why.
+    private func unfinished(_ stores: [RunningStore]) -> String {
+        let consumers = stores.flatMap { report($0).consumers }.filter { $0.state != .level }
+        let reasons = consumers.prefix(3).map { consumer in
+            let changes = consumer.behind.map { " by \(Int($0), "change")" } ?? ""
+            let why = consumer.problem.map { ", \($0)" } ?? ""
+            return "\"\(consumer.consumer)\" of store \"\(consumer.store)\" is behind\(changes)\(why)"
+        }
+        return reasons.isEmpty ? "it is level now" : reasons.joined(separator: "; ")
+    }
+
+    private static func duration(_ text: String) throws(ControlError) -> Duration {
+        guard let duration = Duration(configured: text) else {
+            throw ControlError(
+                .badRequest, "\"\(text)\" is no duration: write seconds, or \"500ms\", \"5s\", \"3m\".")
+        }
+        return duration
     }
 
     // MARK: Waiting
@@ -82,18 +112,11 @@ extension Steward {
     func wait(_ request: WaitRequest) async throws -> WaitReport {
         let store = try await store(request.store, with: request.consumer)
         let token = try Self.token(request.token)
-        var timeout: Duration?
-        if let text = request.timeout {
-            guard let duration = Duration(configured: text) else {
-                throw ControlError(
-                    .badRequest, "\"\(text)\" is no duration: write seconds, or \"500ms\", \"5s\", \"3m\".")
-            }
-            timeout = duration
-        }
+        let timeout = try request.timeout.map { text throws(ControlError) in try Self.duration(text) }
         try await store.control.check(token)
-        let place = Ledger.Place(store: store.name, consumer: request.consumer)
-        let reached = try await within(timeout) { [ledger = engine.ledger] in
-            await ledger.wait(at: place) { state -> HistoryToken? in
+        let place = RuntimeStatus.ConsumerID(store: store.name, consumer: request.consumer)
+        let reached = try await within(timeout) { [status = surroundings.status] in
+            await status.wait(for: place) { state -> HistoryToken? in
                 guard let cursor = state.cursor, cursor.store == token.store, cursor.number >= token.number
                 else { return nil }
                 return cursor
@@ -102,9 +125,9 @@ extension Steward {
         guard let reached else {
             // It may be gone meanwhile.
             _ = try await self.store(request.store, with: request.consumer)
-            let state = engine.ledger.consumer(place)
+            let state = surroundings.status.consumer(place)
             let place = state.cursor.map { "it is at \($0)" } ?? "it has not begun"
-            let reason = state.failure.map { ", and is kept by a failure: \($0.reason)" } ?? ""
+            let reason = state.problem.map { ", and is kept by a failure: \($0)" } ?? ""
             throw ControlError(
                 .timedOut, "\"\(request.consumer)\" did not get to \(token) in time: \(place)\(reason).")
         }
@@ -119,11 +142,11 @@ extension Steward {
     }
 
     private func within<T: Sendable>(
-        _ limit: Duration?, _ body: @escaping @Sendable () async -> T?
+        _ limit: Duration?, _ body: @escaping @Sendable () async throws -> T?
     ) async throws -> T? {
-        guard let limit else { return await body() }
+        guard let limit else { return try await body() }
         return try await withThrowingTaskGroup(of: T?.self) { group in
-            group.addTask { await body() }
+            group.addTask { try await body() }
             group.addTask {
                 try await Task.sleep(for: limit, clock: .loop)
                 return nil

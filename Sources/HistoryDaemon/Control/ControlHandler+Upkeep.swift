@@ -5,7 +5,7 @@ import Logging
 import PersistentHistory
 
 /// Cleaning, contexts and dead letters.
-extension Steward {
+extension ControlHandler {
     func clean(_ request: CleanRequest, _ peer: Peer) async throws -> CleanReport {
         var reports: [CleanReport.Store] = []
         for store in try await stores(request.store) {

@@ -6,16 +6,25 @@ import Logging
 import PersistentHistory
 
 /// What there is, and how it is.
-extension Steward {
+extension ControlHandler {
     func status() async -> DaemonReport {
         var reports: [StoreReport] = []
         for store in await engine.stores { reports.append(report(store)) }
         return DaemonReport(
             version: HistoryVersion.current, processID: getpid(), startedAt: startedAt.description,
-            summary: surroundings.status.withLock(\.line),
+            summary: surroundings.status.line,
             configuration: await engine.loaded.files.first ?? "",
             logLevel: surroundings.level.level.rawValue, reload: lastReload.withLock { $0 },
-            hooks: await engine.roster.hooks.count, stores: reports)
+            hooks: await engine.roster.hooks.count, plugins: await plugins(), stores: reports)
+    }
+
+    private func plugins() async -> [PluginReport] {
+        await engine.roster.needed.filter { $0.mode == .coprocess }.map { plugin in
+            let state = surroundings.status.plugin(plugin.name)
+            return PluginReport(
+                name: plugin.name, state: state.problem == nil ? .running : .failing, failures: state.failures,
+                problem: state.problem)
+        }
     }
 
     func consumers(of store: String?) async throws(ControlError) -> ConsumerList {
@@ -31,7 +40,7 @@ extension Steward {
             places = try store.control.places()
         } catch let error as HistoryError where error.code == .storeNotOpen {
             isOpen = false
-            problem = engine.ledger.problem(of: store.name) ?? "It is being opened."
+            problem = surroundings.status.problem(of: store.name) ?? "It is being opened."
         } catch {
             // Locked, for the moment, as a rule.
             problem = "\(error)"
@@ -50,7 +59,7 @@ extension Steward {
         _ consumer: Consumer, _ store: RunningStore, _ places: StoreControl.Places?, isPaused: Bool,
         isOpen: Bool
     ) -> ConsumerReport {
-        let known = engine.ledger.consumer(.init(store: store.name, consumer: consumer.author))
+        let known = surroundings.status.consumer(.init(store: store.name, consumer: consumer.author))
         let saved = places?.cursors[consumer.author]
         let behind = saved.flatMap { saved in places.map { max(0, $0.newest.number - saved.position) } }
         let state: ConsumerReport.State =
@@ -58,8 +67,8 @@ extension Steward {
                 .paused
             } else if !isOpen {
                 .waiting
-            } else if let failure = known.failure {
-                failure.isHeld ? .held : .retrying
+            } else if known.problem != nil {
+                known.failure?.isHeld ?? false ? .held : .retrying
             } else {
                 behind ?? 0 == 0 ? .level : .behind
             }
@@ -69,8 +78,12 @@ extension Steward {
         return ConsumerReport(
             store: store.name, consumer: consumer.author, state: state,
             cursor: (cursor ?? known.cursor)?.description, movedAt: saved?.movedAt.description, behind: behind,
-            hook: known.failure?.hook, problem: known.failure?.reason,
-            contexts: consumer.contexts.map { ContextReport(name: $0.name, kind: "replica", path: $0.path) }
+            hook: known.failure?.hook, problem: known.problem,
+            deadLetters: places?.deadLetters[consumer.author],
+            contexts: consumer.contexts.map {
+                ContextReport(
+                    name: $0.name, kind: "replica", path: $0.path, problem: known.contexts[$0.name]?.reason)
+            }
                 + consumer.feeds.map {
                     let feed = FeedID(consumer: consumer.author, context: $0.name)
                     return ContextReport(
@@ -87,7 +100,9 @@ extension Steward {
             hooks: roster.hooks.map { hook in
                 places[hook.kind, default: 0] += 1
                 let isObserver = hook.kind == .observer
-                let figures = engine.ledger.figures(of: hook.fullName)
+                let figures = surroundings.status.hook(hook.fullName)
+                // The failures of its process are those of each of its hooks.
+                let plugin = surroundings.status.plugin(String(hook.fullName.prefix { $0 != "/" }))
                 return HookReport(
                     position: places[hook.kind] ?? 0, id: hook.id.uuidString, name: hook.fullName,
                     kind: hook.kind.rawValue, entity: isObserver ? hook.entity ?? "*" : nil,
@@ -95,8 +110,9 @@ extension Steward {
                         ? ChangeOperation.allCases.filter { hook.operations.contains($0) }.map(\.rawValue)
                         : nil,
                     store: hook.store, consumer: hook.consumer, before: hook.before,
-                    origin: roster.origin(of: hook), calls: figures.calls, failures: figures.failures,
-                    lastCallAt: figures.lastCall?.description, lastError: figures.lastError?.reason,
+                    origin: roster.origin(of: hook), calls: figures.calls,
+                    failures: figures.failures + plugin.uncalled, lastCallAt: figures.lastCall?.description,
+                    lastError: plugin.problem ?? figures.lastError?.reason,
                     lastErrorAt: figures.lastError?.at.description)
             })
     }

@@ -6,10 +6,11 @@ import NIOHTTP1
 import PersistentHistory
 
 /// Does what is asked for on the control socket.
-struct Steward: Sendable {
+struct ControlHandler: Sendable {
     let engine: Engine
     let jobs: SerialJobs
     let startedAt: HistoryTimestamp
+    let repeatedLines: RepeatedLines
     let lastReload = Locked<ReloadAttempt?>(nil)
 
     var surroundings: Engine.Surroundings { engine.surroundings }
@@ -34,10 +35,12 @@ struct Steward: Sendable {
         do {
             try peer.check(command, daemon: geteuid())
         } catch {
-            logger.report(
-                .controlRefused,
-                "Refused \(command.method.rawValue) \(command.target.printable) of \(peer): only root and the daemon's user may do that."
-            )
+            repeatedLines.log("refused", by: peer) { more in
+                logger.report(
+                    .controlRefused,
+                    "Refused \(command.method.rawValue) \(command.target.printable) of \(peer): only root and the daemon's user may do that\(more)."
+                )
+            }
             throw error
         }
     }
@@ -54,11 +57,12 @@ struct Steward: Sendable {
         case .reload: try await response.send(await reload())
         case .pause(let store): try await response.send(await pause(store, peer))
         case .resume(let store): try await response.send(await resume(store, peer))
-        case .run(let store): try await response.send(await run(store))
+        case .run(let store, let timeout): try await response.send(await run(store, timeout))
         case .wait(let request): try await response.send(await wait(request))
         case .follow(let request): try await follow(request, response)
         case .feed(let request): try await feed(request, peer, response)
-        case .acknowledge(let request, let token): try await response.send(await acknowledge(request, token))
+        case .acknowledge(let request, let token):
+            try await response.send(await acknowledge(request, token, peer))
         case .clean(let request): try await response.send(await clean(request, peer))
         case .resync(let request): try await response.send(await resync(request, peer))
         case .deadLetters(let store): try await response.send(await deadLetters(of: store))
@@ -152,6 +156,7 @@ extension ControlError.Code {
         case .tokenInvalid: self = .tokenInvalid
         case .tokenForeign: self = .tokenForeign
         case .tokenAhead: self = .tokenAhead
+        case .tokenNotSent: self = .tokenNotSent
         case .tokenExpired: self = .tokenExpired
         case .unknownContext: self = .unknownContext
         case .feedInUse: self = .feedInUse

@@ -1,9 +1,10 @@
+import Glibc
 import HistoryControl
 import Logging
 import PersistentHistory
 
 /// Programs that are connected to feeds.
-extension Steward {
+extension ControlHandler {
     /// Sends a program what its feed has for it, until it goes.
     func feed(_ request: FeedRequest, _ peer: Peer, _ response: ControlResponse) async throws {
         let (store, feed) = try await feed(request)
@@ -13,28 +14,37 @@ extension Steward {
         let isConnected = Locked(false)
         defer {
             if isConnected.withLock({ $0 }) {
-                logger.info("\(peer) has left the feed \"\(feed)\".", metadata: fields)
+                // A program may come and go without end.
+                repeatedLines.log("\(feed) of \(store.name) was left", by: peer) { more in
+                    logger.info("\(peer) has left the feed \"\(feed)\"\(more).", metadata: fields)
+                }
             }
         }
         try await store.control.feed(
-            feed, to: peer.processID,
+            feed, to: FeedClient(processID: peer.processID, userID: peer.userID),
             begun: {
                 isConnected.withLock { $0 = true }
-                logger.info("\(peer) is connected to the feed \"\(feed)\".", metadata: fields)
+                repeatedLines.log("\(feed) of \(store.name)", by: peer) { more in
+                    logger.info("\(peer) is connected to the feed \"\(feed)\"\(more).", metadata: fields)
+                }
                 try await response.beginLines()
             },
             send: { try await response.write($0) })
     }
 
-    func acknowledge(_ request: FeedRequest, _ text: String) async throws -> AcknowledgeReport {
+    /// Who may steer may also skip what the feed has not sent.
+    func acknowledge(_ request: FeedRequest, _ text: String, _ peer: Peer) async throws -> AcknowledgeReport {
         let (store, feed) = try await feed(request)
-        let cursor = try await store.control.acknowledge(try Self.token(text), of: feed)
+        let cursor = try await store.control.acknowledge(
+            try Self.token(text), of: feed, by: peer.maySteer(daemon: geteuid()) ? nil : peer.userID)
         return AcknowledgeReport(
             store: store.name, consumer: feed.consumer, context: feed.context, cursor: cursor.description)
     }
 
-    /// How many programs are connected to feeds.
-    var listeners: Int { get async { await engine.stores.reduce(0) { $0 + $1.control.listeners } } }
+    /// How many programs can be connected to feeds.
+    var feedCount: Int {
+        get async { await engine.stores.flatMap(\.served.consumers).reduce(0) { $0 + $1.feeds.count } }
+    }
 
     private func feed(_ request: FeedRequest) async throws -> (RunningStore, FeedID) {
         let store = try await self.store(request.store, with: request.consumer)

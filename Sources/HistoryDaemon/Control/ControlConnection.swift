@@ -1,0 +1,107 @@
+import Glibc
+import HistoryControl
+import Logging
+import NIOCore
+import NIOHTTP1
+
+/// One connection to the control socket: it is asked one thing, which is answered, and closed.
+///
+/// What a client can send, hold and wait for is bounded: the head by the decoder (`headLimits`), the body,
+/// the time that the request and the taking of its answer last, and the connections of one user.
+struct ControlConnection {
+    typealias Wrapped = NIOAsyncChannel<HTTPServerRequestPart, HTTPServerResponsePart>
+
+    /// How long a request may take to come, and its answer to be taken.
+    static let timeout: TimeAmount = .seconds(30)
+    /// More bytes are no manifest.
+    static let largestBody = 1 << 20
+    /// For those who may not add hooks: nothing else has a body.
+    static let largestIgnoredBody = 4096
+
+    /// Far more than any request needs.
+    static var headLimits: NIOHTTPDecoderLimitConfiguration {
+        var limits = NIOHTTPDecoderLimitConfiguration()
+        limits.maxHeaderFieldSize = 16 << 10
+        limits.maxHeaderListSize = 32 << 10
+        limits.maxHeaderFieldCount = 64
+        return limits
+    }
+
+    let channel: any Channel
+    let handler: ControlHandler
+    let places: ConnectionPlaces
+
+    /// - Throws: What a client that goes away leads to.
+    func serve() async throws {
+        let connection = try await channel.eventLoop.submit {
+            // Who has gone already leaves a channel that can not be made one.
+            guard channel.isActive else { throw ChannelError.ioOnClosedChannel }
+            return try Wrapped(wrappingChannelSynchronously: channel)
+        }.get()
+        try await connection.executeThenClose { inbound, outbound in
+            let peer = try await peer()
+            let maySteer = peer.maySteer(daemon: geteuid())
+            let place =
+                maySteer
+                ? ConnectionPlaces.Place(of: peer.userID, among: nil)
+                : await places.take(for: peer.userID, feeds: handler.feedCount)
+            guard let place else { return try await refuse(peer, outbound) }
+            defer { place.leave() }
+            try await channel.setOption(.autoRead, value: true).get()
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                let deadline = channel.eventLoop.scheduleTask(in: Self.timeout) {
+                    channel.close(promise: nil)
+                }
+                defer { deadline.cancel() }
+                var request = RequestReader(limit: maySteer ? Self.largestBody : Self.largestIgnoredBody)
+                for try await part in inbound {
+                    if request.isFlooded { break }
+                    guard let command = request.take(part) else { continue }
+                    deadline.cancel()
+                    group.addTask {
+                        let response = ControlResponse(outbound, of: channel)
+                        await handler.answer(command, from: peer, response)
+                        try await response.end()
+                        try await channel.close()
+                    }
+                }
+                // The client has gone, or has its answer.
+                group.cancelAll()
+            }
+        }
+    }
+
+    /// Says so before anything is read: the answer is small enough for any socket's buffer.
+    private func refuse(_ peer: Peer, _ outbound: ControlResponse.Writer) async throws {
+        handler.repeatedLines.log("not let in", by: peer) { [logger = handler.logger] more in
+            logger.warning(
+                "\(peer) was not let in to the control socket: a user may have \(ConnectionPlaces.mostOfOne) connections, all together \(ConnectionPlaces.most)\(more)."
+            )
+        }
+        let response = ControlResponse(outbound, of: channel)
+        try await response.send(
+            ControlError(
+                .tooManyConnections,
+                "There are too many connections to the control socket: a user may have \(ConnectionPlaces.mostOfOne), and all users together \(ConnectionPlaces.most), besides those at feeds."
+            ))
+        try await response.end()
+    }
+
+    private func peer() async throws -> Peer {
+        guard let provider = channel as? any SocketOptionProvider else {
+            throw ControlError(.failed, "The peer of the control socket can not be told.")
+        }
+        let credentials: Credentials = try await provider.unsafeGetSocketOption(
+            level: NIOBSDSocket.OptionLevel(rawValue: SOL_SOCKET),
+            name: NIOBSDSocket.Option(rawValue: SO_PEERCRED)
+        ).get()
+        return Peer(processID: credentials.processID, userID: credentials.userID)
+    }
+
+    /// As the kernel lays it out: `struct ucred` of unix(7), which Swift does not see.
+    private struct Credentials: Sendable {
+        let processID: Int32
+        let userID: UInt32
+        let groupID: UInt32
+    }
+}

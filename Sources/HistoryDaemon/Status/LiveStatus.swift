@@ -1,0 +1,121 @@
+import PersistentHistory
+
+/// The runtime status, for all who read it, wait for something in it, or report what changes it. The service
+/// manager is notified when its line is another one.
+final class LiveStatus: Sendable {
+    fileprivate struct State {
+        var status: RuntimeStatus
+        var line: String
+        var waiters: [RuntimeStatus.ConsumerID: StopSignal] = [:]
+    }
+
+    private let state: Locked<State>
+    private let notifier: any ServiceNotifying
+
+    init(_ status: RuntimeStatus = RuntimeStatus(), notifier: any ServiceNotifying) {
+        state = Locked(State(status: status, line: status.line))
+        self.notifier = notifier
+    }
+
+    // MARK: Reading
+
+    var line: String { read(\.line) }
+    func read<T>(_ body: (RuntimeStatus) -> T) -> T { state.withLock { body($0.status) } }
+    func consumer(_ id: RuntimeStatus.ConsumerID) -> RuntimeStatus.Consumer {
+        read { $0.consumer(id) }
+    }
+    func hook(_ name: String) -> RuntimeStatus.Hook { read { $0.hooks[name] ?? .init() } }
+    func plugin(_ name: String) -> RuntimeStatus.Plugin { read { $0.plugins[name] ?? .init() } }
+    /// Why a store is not open.
+    func problem(of store: String) -> String? { read { $0.stores[store]?.problem } }
+
+    /// Waits until `look` gives something of a consumer's state: it is called now, and whenever that changes.
+    ///
+    /// - Returns: Nil where the task was cancelled, or there is no such consumer any more.
+    func wait<T: Sendable>(for id: RuntimeStatus.ConsumerID, _ look: (RuntimeStatus.Consumer) -> T?)
+        async -> T?
+    {
+        while !Task.isCancelled {
+            let (found, change) = state.withLock { state -> (T?, StopSignal?) in
+                if let found = look(state.status.consumer(id)) { return (found, nil) }
+                guard state.status.isServed(id) else { return (nil, nil) }
+                let signal = state.waiters[id] ?? StopSignal()
+                state.waiters[id] = signal
+                return (nil, signal)
+            }
+            guard let change else { return found }
+            await change.wait()
+        }
+        return nil
+    }
+
+    // MARK: Changing
+
+    /// Takes in what happened to a store.
+    func apply(_ event: PipelineEvent, store: String) -> RuntimeStatus.Effects {
+        let (effects, line, woken) = state.withLock { state in
+            let effects = state.status.apply(event, store: store, at: .now)
+            return (
+                effects, effects.mayChangeLine ? state.takeLine() : nil,
+                state.takeWaiters(effects.changed, store)
+            )
+        }
+        if let line { notifier.notify(.status(line)) }
+        for waiter in woken { waiter.request() }
+        return effects
+    }
+
+    /// Changes the status, and notifies the service manager.
+    func update(_ change: (inout RuntimeStatus) -> Void) {
+        let line = state.withLock { state in
+            change(&state.status)
+            return state.takeLine()
+        }
+        if let line { notifier.notify(.status(line)) }
+    }
+
+    /// Changes the status, for a caller that notifies the service manager of more than that.
+    ///
+    /// - Returns: The line.
+    func replace(_ change: (inout RuntimeStatus) -> Void) -> String {
+        state.withLock { state in
+            change(&state.status)
+            _ = state.takeLine()
+            return state.line
+        }
+    }
+
+    /// Forgets what is no longer in force; nobody waits for those consumers any longer.
+    func keepOnly(consumers: [String: Set<String>], hooks: Set<String>, plugins: Set<String>) {
+        let woken = state.withLock { state in
+            state.status.keepOnly(consumers: consumers, hooks: hooks, plugins: plugins)
+            return state.waiters.keys.filter { !state.status.isServed($0) }
+                .compactMap { state.waiters.removeValue(forKey: $0) }
+        }
+        for waiter in woken { waiter.request() }
+    }
+}
+
+extension LiveStatus.State {
+    /// Nil where it is the same as before.
+    fileprivate mutating func takeLine() -> String? {
+        let line = status.line
+        guard line != self.line else { return nil }
+        self.line = line
+        return line
+    }
+
+    fileprivate mutating func takeWaiters(_ changed: RuntimeStatus.Effects.Changed, _ store: String)
+        -> [StopSignal]
+    {
+        if waiters.isEmpty { return [] }
+        switch changed {
+        case .nobody: return []
+        case .consumer(let name):
+            return waiters.removeValue(forKey: .init(store: store, consumer: name)).map { [$0] } ?? []
+        case .several(let consumers):
+            return waiters.keys.filter { $0.store == store && consumers.contains($0.consumer) }
+                .compactMap { waiters.removeValue(forKey: $0) }
+        }
+    }
+}

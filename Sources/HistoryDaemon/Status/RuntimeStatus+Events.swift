@@ -1,0 +1,172 @@
+import PersistentHistory
+
+/// The one reducer: an event in, the next status and what follows from it out.
+extension RuntimeStatus {
+    /// What follows from an event beside the status itself.
+    struct Effects: Sendable {
+        enum Changed: Sendable {
+            case nobody
+            case consumer(String)
+            case several(MovedConsumers)
+        }
+
+        /// Whose state is another one.
+        var changed = Changed.nobody
+        /// It says nothing new.
+        var isRepeated = false
+        var isStoreBack = false
+        var isStateBack = false
+        /// Whether the line may be another one: what each commit brings about does not change it.
+        var mayChangeLine = false
+    }
+
+    /// Takes in what happened to a store.
+    mutating func apply(_ event: PipelineEvent, store: String, at now: HistoryTimestamp) -> Effects {
+        var effects = Effects()
+        switch event {
+        case .storeOpened:
+            effects.isStoreBack = stores[store]?.problem != nil
+            effects.isStateBack = stores[store]?.isStateFailing ?? false
+            effects.mayChangeLine = effects.isStoreBack || effects.isStateBack
+            if open(&stores[store, default: Store()]) { effects.mayChangeLine = true }
+        case .storeLost(let error):
+            stores[store, default: Store()].problem = "\(error)"
+            effects.mayChangeLine = true
+        case .watchFailed(let error):
+            stores[store, default: Store()].problem = "\(error)"
+            effects.mayChangeLine = true
+        case .stateFailed:
+            effects.isRepeated = stores[store]?.isStateFailing ?? false
+            stores[store, default: Store()].isStateFailing = true
+            effects.mayChangeLine = true
+        case .stateRecovered:
+            effects.isStateBack = stores[store]?.isStateFailing ?? false
+            stores[store]?.isStateFailing = false
+            effects.mayChangeLine = true
+        case .watchOverflowed:
+            // Each store hears of it.
+            effects.isRepeated =
+                lastOverflow.map { abs(now.milliseconds - $0.milliseconds) < 10_000 } ?? false
+            lastOverflow = now
+        case .cleaningHeldBack(let names):
+            stores[store, default: Store()].holdingBack = Set(names)
+            effects.mayChangeLine = true
+        case .feedMoved(let consumer, let context, _):
+            effects.mayChangeLine = release("\(consumer)/\(context)", store)
+        case .cursorsMoved(let consumers, let token):
+            stores[store, default: Store()].movedTogether = (consumers, token)
+            for name in stores[store]?.holdingBack ?? [] where consumers.contains(name) {
+                effects.mayChangeLine = release(name, store) || effects.mayChangeLine
+            }
+            effects.changed = .several(consumers)
+        case .delivered(let consumer, let hook, let deliveries):
+            hooks[hook, default: Hook()].calls += deliveries.calls
+            hooks[hook, default: Hook()].lastCall = now
+            if stores[store]?.consumers[consumer]?.failure?.hook == hook {
+                stores[store]?.consumers[consumer]?.failure = nil
+                effects.changed = .consumer(consumer)
+            }
+        default:
+            if let (hook, failure) = event.hookFailure { count(failure, of: hook, at: now) }
+            apply(event, store, &effects)
+        }
+        return effects
+    }
+
+    /// What concerns one consumer.
+    private mutating func apply(_ event: PipelineEvent, _ store: String, _ effects: inout Effects) {
+        func change(_ name: String, mayChangeLine: Bool = false, _ body: (inout Consumer) -> Void) {
+            body(&stores[store, default: Store()].consumers[name, default: Consumer()])
+            effects.changed = .consumer(name)
+            if mayChangeLine { effects.mayChangeLine = true }
+        }
+        switch event {
+        case .consumerStands(let consumer, let token):
+            // Its contexts are opened again.
+            change(consumer) {
+                if !$0.contexts.isEmpty { effects.mayChangeLine = true }
+                $0.contexts = [:]
+                $0.move(to: token)
+            }
+        case .cursorMoved(let consumer, let token):
+            change(consumer, mayChangeLine: release(consumer, store)) { $0.move(to: token) }
+        case .hookFailed(let consumer, let hook, let failure, _, _, _):
+            change(consumer) { $0.fail(hook, failure.message) }
+        case .hookHeld(let consumer, let hook, let failure, _, _, _):
+            change(consumer, mayChangeLine: true) {
+                effects.isRepeated = !$0.heldHooks.insert(hook).inserted
+                $0.fail(hook, failure.message, isHeld: true)
+            }
+        case .hookRecovered(let consumer, let hook, _, _):
+            change(consumer, mayChangeLine: true) { $0.heldHooks.remove(hook) }
+        case .deadLetterKept(let consumer, let hook, _, _, _):
+            change(consumer, mayChangeLine: true) {
+                $0.heldHooks.remove(hook)
+                $0.failure = nil
+            }
+        case .contextFailed(let consumer, let context, let error, let attempt):
+            change(consumer, mayChangeLine: true) {
+                $0.contexts[context] = ContextFailure(reason: "\(error)", attempt: attempt)
+                $0.failures += 1
+            }
+        case .contextRecovered(let consumer, let context, _):
+            change(consumer, mayChangeLine: true) { $0.contexts[context] = nil }
+        case .consumerFailed(let consumer, let error, _):
+            change(consumer) { $0.fail(nil, "\(error)") }
+        default: break
+        }
+    }
+
+    /// Whether something is over that the line tells of.
+    private func open(_ store: inout Store) -> Bool {
+        defer {
+            (store.problem, store.isStateFailing, store.holdingBack, store.movedTogether) = (
+                nil, false, [], nil
+            )
+        }
+        let troubled = store.consumers.filter {
+            !$0.value.heldHooks.isEmpty || !$0.value.contexts.isEmpty
+        }
+        for name in troubled.keys {
+            store.consumers[name]?.heldHooks = []
+            store.consumers[name]?.contexts = [:]
+        }
+        return !store.holdingBack.isEmpty || !troubled.isEmpty
+    }
+
+    /// What moves holds nothing back any longer. Whether it did.
+    private mutating func release(_ name: String, _ store: String) -> Bool {
+        guard let holding = stores[store]?.holdingBack, !holding.isEmpty else { return false }
+        return stores[store]?.holdingBack.remove(name) != nil
+    }
+
+    private mutating func count(_ failure: HookFailure, of hook: String, at now: HistoryTimestamp) {
+        hooks[hook, default: Hook()].failures += 1
+        hooks[hook, default: Hook()].lastError = (failure.message, now)
+    }
+}
+
+extension RuntimeStatus.Consumer {
+    fileprivate mutating func move(to token: HistoryToken) {
+        cursor = token
+        failure = nil
+    }
+
+    fileprivate mutating func fail(_ hook: String?, _ reason: String, isHeld: Bool = false) {
+        failure = RuntimeStatus.Failure(hook: hook, reason: reason, isHeld: isHeld)
+        failures += 1
+    }
+}
+
+extension PipelineEvent {
+    /// The hook that failed, if that is what happened.
+    fileprivate var hookFailure: (hook: String, failure: HookFailure)? {
+        switch self {
+        case .hookFailed(_, let hook, let failure, _, _, _),
+            .hookHeld(_, let hook, let failure, _, _, _),
+            .deadLetterKept(_, let hook, let failure, _, _):
+            (hook, failure)
+        default: nil
+        }
+    }
+}

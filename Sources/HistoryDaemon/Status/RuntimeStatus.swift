@@ -1,0 +1,173 @@
+import HistoryControl
+import PersistentHistory
+
+/// What the daemon knows of its stores, consumers, hooks and plugins from what has happened to them: a value that
+/// `apply` takes from one event to the next.
+struct RuntimeStatus: Sendable {
+    struct ConsumerID: Hashable, Sendable {
+        let store: String
+        let consumer: String
+    }
+
+    struct Consumer: Sendable {
+        var cursor: HistoryToken?
+        /// What failed last, until it succeeds.
+        var failure: Failure?
+        /// How many failures there were.
+        var failures = 0
+        var heldHooks: Set<String> = []
+        /// Contexts that cannot be merged into at present.
+        var contexts: [String: ContextFailure] = [:]
+
+        /// Why it does not go on, or not with all of its contexts.
+        var problem: String? {
+            failure?.reason ?? contexts.min { $0.key < $1.key }?.value.reason
+        }
+    }
+
+    struct Failure: Sendable, Equatable {
+        let hook: String?
+        let reason: String
+        let isHeld: Bool
+    }
+
+    struct ContextFailure: Sendable {
+        let reason: String
+        let attempt: Int
+    }
+
+    struct Hook: Sendable {
+        var calls = 0
+        var failures = 0
+        var lastCall: HistoryTimestamp?
+        var lastError: (reason: String, at: HistoryTimestamp)?
+    }
+
+    /// A coprocess.
+    struct Plugin: Sendable {
+        /// How often its process has ended, or could not be started.
+        var failures = 0
+        /// Of these, how often no call failed by it, which counts as a failure of its own.
+        var uncalled = 0
+        /// What happened last, until it works again.
+        var problem: String?
+        /// Whether its process ends again and again.
+        var isFailing = false
+    }
+
+    struct Store: Sendable {
+        /// Why it is not open.
+        var problem: String?
+        var isStateFailing = false
+        /// Whether an operator holds its delivery.
+        var isPaused = false
+        /// Consumers and feeds that hold back the cleanup and have not moved for long.
+        var holdingBack: Set<String> = []
+        var consumers: [String: Consumer] = [:]
+        /// Consumers whose cursors were moved together, and where to.
+        var movedTogether: (consumers: MovedConsumers, cursor: HistoryToken)?
+    }
+
+    /// The failed attempt from which on a context that fails is reported: a lock heals before that.
+    static let lastingFailure = 3
+
+    var stores: [String: Store] = [:]
+    var hooks: [String: Hook] = [:]
+    var plugins: [String: Plugin] = [:]
+    /// What was wrong with the configuration that was read last, while an older one is in force.
+    var refusal: String?
+    private var count: (stores: Int, hooks: Int)
+    /// The consumers in force; nil until they are known.
+    private var served: Set<ConsumerID>?
+    var lastOverflow: HistoryTimestamp?
+
+    init(stores: Int = 0, hooks: Int = 0) { count = (stores, hooks) }
+
+    // MARK: Reading
+
+    func isServed(_ id: ConsumerID) -> Bool { served?.contains(id) ?? true }
+
+    func consumer(_ id: ConsumerID) -> Consumer {
+        guard let store = stores[id.store] else { return Consumer() }
+        var consumer = store.consumers[id.consumer] ?? Consumer()
+        // It may have joined the others since they were moved.
+        if let (moved, cursor) = store.movedTogether, moved.contains(id.consumer),
+            cursor.number > consumer.cursor?.number ?? 0
+        {
+            consumer.cursor = cursor
+        }
+        return consumer
+    }
+
+    /// One line in the present tense, for `systemctl status`.
+    var line: String {
+        func count(_ isOne: (Store) -> Bool) -> Int { stores.values.count(where: isOne) }
+        let consumers = stores.values.flatMap(\.consumers.values)
+        let contexts = consumers.flatMap(\.contexts.values).count { $0.attempt >= Self.lastingFailure }
+        let names = Set(stores.values.flatMap(\.holdingBack)).sorted()
+        let rest = names.count > 3 ? " and \(names.count - 3) more" : ""
+        let parts: [(Int, String)] = [
+            (count { $0.problem != nil }, "waiting for \(count { $0.problem != nil }, "store")"),
+            (count(\.isStateFailing), "state of \(count(\.isStateFailing), "store") not writable"),
+            (
+                plugins.values.count(where: \.isFailing),
+                "\(plugins.values.count(where: \.isFailing), "plugin") failing"
+            ),
+            (held, "\(held, "hook") held"),
+            (contexts, "\(contexts, "context") failing"),
+            (
+                names.count,
+                "history kept for \(names.prefix(3).map { "\"\($0)\"" }.joined(separator: ", "))\(rest)"
+            ),
+            (count(\.isPaused), "\(count(\.isPaused), "store") paused"),
+            (refusal == nil ? 0 : 1, "reload refused: \(refusal ?? "")"),
+        ]
+        return
+            (["Watching \(self.count.stores, "store"), \(self.count.hooks, "hook")"]
+            + parts.filter { $0.0 > 0 }.map(\.1)).joined(separator: "; ")
+    }
+
+    private var held: Int {
+        stores.values.flatMap(\.consumers.values).reduce(0) { $0 + $1.heldHooks.count }
+    }
+
+    // MARK: What is in force
+
+    /// Forgets what is no longer in force.
+    ///
+    /// - Parameter plugins: Those that go on as they were.
+    mutating func keepOnly(consumers: [String: Set<String>], hooks: Set<String>, plugins: Set<String>) {
+        count = (consumers.count, hooks.count)
+        served = Set(
+            consumers.flatMap { store, names in names.map { ConsumerID(store: store, consumer: $0) } })
+        self.hooks = self.hooks.filter { hooks.contains($0.key) }
+        self.plugins = self.plugins.filter { plugins.contains($0.key) }
+        stores = stores.filter { consumers[$0.key] != nil }
+        for (store, names) in consumers {
+            let kept = stores[store]?.consumers.filter { names.contains($0.key) }
+            stores[store]?.consumers = kept ?? [:]
+            for name in names { stores[store]?.consumers[name]?.heldHooks.formIntersection(hooks) }
+        }
+    }
+
+    mutating func setPaused(_ isPaused: Bool, _ store: String) {
+        stores[store, default: Store()].isPaused = isPaused
+    }
+
+    // MARK: Plugins
+
+    /// - Parameters:
+    ///   - isTold: Whether a call failed by it, which counts it already.
+    ///   - isLasting: Whether it has failed several times in a row.
+    mutating func pluginFailed(_ name: String, _ failure: HookFailure, isTold: Bool, isLasting: Bool) {
+        plugins[name, default: Plugin()].failures += 1
+        if !isTold { plugins[name, default: Plugin()].uncalled += 1 }
+        plugins[name, default: Plugin()].problem = failure.message
+        if isLasting { plugins[name, default: Plugin()].isFailing = true }
+    }
+
+    mutating func pluginWorks(_ name: String) {
+        plugins[name]?.problem = nil
+        plugins[name]?.isFailing = false
+    }
+}

@@ -1,0 +1,92 @@
+import FoundationEssentials
+import Glibc
+import HistoryConfiguration
+import HistoryControl
+import Logging
+import PersistentHistory
+
+/// The state of stores that were replaced, or are configured no more: it stays for a while, since they may
+/// come back, and then goes.
+struct UnusedStates {
+    /// How long a state is kept that no store asks for.
+    static let age: Duration = .seconds(90 * 86_400)
+
+    /// All files that the state of one store is made of.
+    struct State: Equatable {
+        let id: String
+        /// Names in the folder.
+        var files: [String] = []
+        /// When one of them was last changed, in seconds since 1970.
+        var changedAt: Int = 0
+        /// Where the store was.
+        var store: String?
+    }
+
+    /// The states that may go.
+    ///
+    /// - Parameters:
+    ///   - served: The ids of stores that are open.
+    ///   - waiting: The paths of stores that are not: whose state is theirs is known by the path alone.
+    static func expired(_ states: [State], served: Set<String>, waiting: Set<String>, now: Int) -> [State] {
+        states.filter { state in
+            !served.contains(state.id) && now - state.changedAt > Int(age.components.seconds)
+                && !(state.store.map { waiting.contains($0) } ?? false)
+        }
+    }
+
+    /// Finds the states in a folder.
+    ///
+    /// - Throws: What the file system says.
+    static func find(in folder: String) throws -> [State] {
+        var states: [String: State] = [:]
+        for name in try FileManager.default.contentsOfDirectory(atPath: folder) {
+            guard
+                let suffix = [".sqlite", ".sqlite-wal", ".sqlite-shm", ".store"].first(where: name.hasSuffix),
+                UUID(uuidString: String(name.dropLast(suffix.count))) != nil
+            else { continue }
+            let attributes = try FileManager.default.attributesOfItem(atPath: "\(folder)/\(name)")
+            let changedAt = (attributes[.modificationDate] as? Date).map { Int($0.timeIntervalSince1970) } ?? 0
+            let id = String(name.dropLast(suffix.count))
+            var state = states[id] ?? State(id: id)
+            state.files.append(name)
+            state.changedAt = max(state.changedAt, changedAt)
+            if suffix == ".store" {
+                state.store = try AtomicFile.read("\(folder)/\(name)").map {
+                    String(decoding: $0, as: UTF8.self)
+                }
+            }
+            states[id] = state
+        }
+        return states.values.sorted { $0.id < $1.id }
+    }
+}
+
+extension Engine {
+    /// Removes the states that no store has asked for in a long time, and tells of each.
+    func removeUnusedStates() {
+        let (folder, logger) = (surroundings.stateFolder, surroundings.logger)
+        var served: Set<String> = []
+        var waiting: Set<String> = []
+        for store in stores {
+            if let places = try? store.control.places() {
+                served.insert(places.newest.store.description)
+            } else {
+                waiting.insert(store.configuration.path)
+            }
+        }
+        do {
+            let expired = UnusedStates.expired(
+                try UnusedStates.find(in: folder), served: served, waiting: waiting, now: time(nil))
+            for state in expired {
+                for file in state.files { unlink("\(folder)/\(file)") }
+                let days = (time(nil) - state.changedAt) / 86_400
+                let path = state.store.map { " at \"\($0)\"" } ?? ""
+                logger.report(
+                    .stateRemoved,
+                    "Removed the state of store \(state.id)\(path), which was not used for \(days, "day").")
+            }
+        } catch {
+            logger.debug("The state folder could not be looked through: \(error)")
+        }
+    }
+}

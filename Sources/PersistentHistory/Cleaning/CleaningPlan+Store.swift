@@ -1,0 +1,52 @@
+/// One cleanup of a store, whoever asks for it: its turn, an operator, or a program by itself.
+extension CleaningPlan {
+    /// The plan for a store as it is. What is not for a feed is skipped first, so that it holds nothing back, and
+    /// the checkpoints that the plan relies on are brought to the disk.
+    ///
+    /// - Throws: `HistoryError`.
+    init(_ store: ServedStore, reader: HistoryReader, state: StateDatabase, force: Bool = false) throws {
+        try FeedKeeper(store: store, reader: reader, state: state, reporter: SilentReporter()).settle()
+        let newest = try reader.newestToken().number
+        try state.saveServed(newest: newest)
+        let cursors = try state.cursors.saved()
+        func holder(_ consumer: String, _ context: String? = nil, at checkpoint: Checkpoint?) throws -> Holder {
+            guard let checkpoint else {
+                return Holder(consumer: consumer, context: context, number: nil, standing: .zero)
+            }
+            let standing = Standstill.duration(
+                of: checkpoint, newest: newest, firstMissing: try reader.time(after: checkpoint.position),
+                now: store.clock.wall(), served: state.served)
+            return Holder(consumer: consumer, context: context, number: checkpoint.position, standing: standing)
+        }
+        var holders = try store.mustHaveHad.map { try holder($0, at: cursors[$0]) }
+        if store.consumers.contains(where: { !$0.feeds.isEmpty }) {
+            let places = try state.feeds.all()
+            let oldest = try reader.oldestToken().number
+            for consumer in store.consumers {
+                for feed in consumer.feeds {
+                    let id = FeedID(consumer: consumer.author, context: feed.name)
+                    let place = places[id]?.checkpoint
+                    // One that has lost history keeps none: it begins anew from the store as it is.
+                    if let place, place.position < oldest { continue }
+                    holders.append(try holder(consumer.author, feed.name, at: place))
+                }
+            }
+        }
+        // What is deleted from the store because of these places must not outlive them.
+        try state.syncToDisk()
+        self.init(holders, newest: newest, maximumDuration: store.maximumDuration, force: force)
+    }
+
+    /// Deletes what the plan allows, in small steps.
+    ///
+    /// - Parameter shouldStop: Called between steps.
+    /// - Throws: `HistoryError`.
+    func carryOut(
+        on store: ServedStore, reporter: any PipelineReporter, shouldStop: @Sendable () -> Bool
+    ) async throws -> HistoryCleaner.Outcome {
+        let outcome = try await HistoryCleaner(path: store.path, rule: store.rule)
+            .clean(through: number ?? 0, shouldStop: shouldStop)
+        if outcome.deleted > 0 { reporter.report(.cleaned(outcome)) }
+        return outcome
+    }
+}

@@ -1,0 +1,74 @@
+/// The contexts of a consumer that fail at present: how often, why, and when each is tried again.
+///
+/// A replica on a full disk opens well and fails only when it is written. An attempt therefore ends a
+/// trouble only where it got as far as the attempt that failed.
+struct ContextTroubles {
+    /// How far an attempt got.
+    enum Stage: Comparable {
+        case opened, written
+    }
+
+    private struct Trouble {
+        var failures = 0
+        /// The stage that is known to fail.
+        var stage: Stage
+        var error: HistoryError
+        var retryAt: ContinuousClock.Instant
+    }
+
+    private var troubles: [String: Trouble] = [:]
+
+    var isEmpty: Bool { troubles.isEmpty }
+
+    /// What is wrong with a context that has failed several times.
+    var lasting: HistoryError? { troubles.values.first { $0.failures >= 5 }?.error }
+
+    func error(of context: String) -> HistoryError? { troubles[context]?.error }
+
+    /// How long until the next attempt; nil where no context is in trouble.
+    func delay(at now: ContinuousClock.Instant) -> Duration? {
+        troubles.values.map(\.retryAt).min().map { max(.zero, $0 - now) }
+    }
+
+    /// Whether the time of a context's next attempt has yet to come.
+    func isPaused(_ context: String, at now: ContinuousClock.Instant) -> Bool {
+        troubles[context].map { $0.retryAt > now } ?? false
+    }
+
+    /// Counts a failure.
+    ///
+    /// - Parameter stage: The stage that was not reached.
+    /// - Returns: The number of failures in a row.
+    mutating func fail(
+        _ context: String, _ error: HistoryError, at stage: Stage, now: ContinuousClock.Instant
+    ) -> Int {
+        var trouble = troubles[context] ?? Trouble(stage: stage, error: error, retryAt: now)
+        trouble.failures += 1
+        trouble.stage = max(trouble.stage, stage)
+        trouble.error = error
+        trouble.retryAt = now + Backoff.delay(afterFailures: trouble.failures)
+        troubles[context] = trouble
+        return trouble.failures
+    }
+
+    /// Takes in a success.
+    ///
+    /// - Returns: The number of failures before it, where it ends the trouble.
+    mutating func succeed(_ context: String, at stage: Stage, now: ContinuousClock.Instant) -> Int? {
+        guard let trouble = troubles[context] else { return nil }
+        guard stage >= trouble.stage else {
+            // Not proved yet. Where nothing is left to be written, this attempt is repeated.
+            troubles[context]?.retryAt = now + Backoff.delay(afterFailures: trouble.failures)
+            return nil
+        }
+        troubles[context] = nil
+        return trouble.failures
+    }
+
+    /// Ends the pauses.
+    mutating func tryNow(_ now: ContinuousClock.Instant) {
+        for context in troubles.keys { troubles[context]?.retryAt = now }
+    }
+
+    mutating func forget() { troubles = [:] }
+}

@@ -1,0 +1,86 @@
+import GRDB
+internal import Glibc
+
+/// What is wrong with the state folder, or with a database in it. Each has a remedy of its own.
+package enum StateTrouble: Sendable, Equatable {
+    case full, readOnly, damaged, notPermitted
+    /// Anything else, such as an error of the disk.
+    case unusable
+
+    package init(errno number: Int32) {
+        switch number {
+        case ENOSPC, EDQUOT: self = .full
+        case EROFS: self = .readOnly
+        case EACCES, EPERM: self = .notPermitted
+        default: self = .unusable
+        }
+    }
+
+    /// What an error of SQLite means, where that is known from the error alone. (A full disk may also show
+    /// as a -shm that cannot be made.)
+    init?(_ code: ResultCode) {
+        switch code.primaryResultCode {
+        case .SQLITE_CORRUPT, .SQLITE_NOTADB: self = .damaged
+        case .SQLITE_FULL: self = .full
+        case .SQLITE_READONLY: self = .readOnly
+        default: return nil
+        }
+    }
+
+    /// What keeps this process from writing in a folder.
+    init?(folder: String) {
+        var system = statvfs()
+        guard statvfs(folder, &system) == 0 else { return nil }
+        if system.f_flag & UInt(ST_RDONLY) != 0 {
+            self = .readOnly
+        } else if system.f_bavail == 0 || (system.f_files > 0 && system.f_favail == 0) {
+            self = .full
+        } else if access(folder, W_OK) != 0 {
+            self = .notPermitted
+        } else {
+            return nil
+        }
+    }
+
+    package var code: HistoryError.Code {
+        switch self {
+        case .full: .stateFull
+        case .readOnly: .stateReadOnly
+        case .damaged: .stateDamaged
+        case .notPermitted: .stateNotPermitted
+        case .unusable: .stateUnusable
+        }
+    }
+
+    package var hint: String {
+        switch self {
+        case .full: "Its file system is full: make room. The daemon goes on by itself."
+        case .readOnly: "Its file system is read-only: make it writable. The daemon goes on by itself."
+        case .damaged:
+            "Restore it from a backup, or rescue it with sqlite3's \".recover\". Without it, its consumers start over."
+        case .notPermitted: "Give this user the right to write there."
+        case .unusable: "Look at the kernel's log for errors of the disk."
+        }
+    }
+}
+
+extension HistoryError {
+    /// Whether the daemon's own state is the trouble, and not a store.
+    package var isOfState: Bool {
+        switch code {
+        case .stateFull, .stateReadOnly, .stateDamaged, .stateNotPermitted, .stateUnusable: true
+        default: false
+        }
+    }
+
+    /// A database of the state cannot be used.
+    static func state(_ path: String, _ error: DatabaseError) -> HistoryError {
+        let folder = String(path[..<(path.lastIndex(of: "/") ?? path.startIndex)])
+        let trouble =
+            StateTrouble(error.extendedResultCode) ?? StateTrouble(folder: folder) ?? .unusable
+        let said = error.message ?? "SQLite result \(error.extendedResultCode.rawValue)"
+        return HistoryError(
+            trouble.code, "The state database \"\(path)\" cannot be used: \(said).", hint: trouble.hint,
+            cause: error)
+    }
+}

@@ -1,0 +1,51 @@
+internal import Glibc
+
+/// A small file that is either there as a whole or as it was before.
+package enum AtomicFile {
+    /// - Throws: `SystemError`.
+    package static func write(_ bytes: [UInt8], to path: String) throws(SystemError) {
+        let part = path + ".part"
+        let file = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
+        guard file >= 0 else { throw SystemError(call: "open", number: errno) }
+        var failure = fill(file, bytes)
+        if failure == nil, fsync(file) != 0 { failure = SystemError(call: "fsync", number: errno) }
+        close(file)
+        if failure == nil, rename(part, path) != 0 { failure = SystemError(call: "rename", number: errno) }
+        guard let failure else { return }
+        unlink(part)
+        throw failure
+    }
+
+    private static func fill(_ file: Int32, _ bytes: [UInt8]) -> SystemError? {
+        var rest = bytes[...]
+        while !rest.isEmpty {
+            let count = rest.withUnsafeBytes { Glibc.write(file, $0.baseAddress, $0.count) }
+            if count < 0, errno == EINTR { continue }
+            guard count > 0 else { return SystemError(call: "write", number: errno) }
+            rest = rest.dropFirst(count)
+        }
+        return nil
+    }
+
+    /// Reads a file as a whole.
+    ///
+    /// - Returns: Nil where there is none.
+    /// - Throws: `SystemError`.
+    package static func read(_ path: String) throws(SystemError) -> [UInt8]? {
+        let file = open(path, O_RDONLY | O_CLOEXEC)
+        guard file >= 0 else {
+            if errno == ENOENT { return nil }
+            throw SystemError(call: "open", number: errno)
+        }
+        defer { close(file) }
+        var bytes: [UInt8] = []
+        var buffer = [UInt8](repeating: 0, count: 4096)
+        while true {
+            let count = Glibc.read(file, &buffer, buffer.count)
+            if count < 0, errno == EINTR { continue }
+            guard count >= 0 else { throw SystemError(call: "read", number: errno) }
+            if count == 0 { return bytes }
+            bytes += buffer[..<count]
+        }
+    }
+}

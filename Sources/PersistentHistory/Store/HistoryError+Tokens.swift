@@ -1,0 +1,20 @@
+/// Errors that several parts find: one text for each.
+extension HistoryError {
+    static func foreign(_ token: HistoryToken, to store: StoreID) -> HistoryError {
+        HistoryError(
+            .tokenForeign, "The token \(token) is another store's; this one's tokens begin with \"\(store):\".",
+            hint: "Check which store the token was read from, and whether the store was replaced.")
+    }
+
+    static func ahead(_ token: HistoryToken, newest: HistoryToken) -> HistoryError {
+        HistoryError(
+            .tokenAhead, "The token \(token) is newer than the store's newest transaction, \(newest).",
+            hint: "The store was replaced or restored from a backup: begin anew from a copy of the data.")
+    }
+
+    static func unknownContext(_ name: String, _ kind: String, of consumer: String) -> HistoryError {
+        HistoryError(
+            .unknownContext, "Consumer \"\(consumer)\" has no \(kind) \"\(name)\".",
+            hint: "The contexts of a consumer are those in the configuration.")
+    }
+}
