@@ -21,7 +21,7 @@ endif
 # Only the programs that are built for use say it: else each commit would link everything again.
 build-product = HISTORYD_VERSION='$(VERSION)' $(SWIFT) build -c release --static-swift-stdlib --product $(1)
 
-PACKAGES  = libsqlite3-dev libsystemd-dev sqlite3 python3 python3-venv systemd-container jq curl
+PACKAGES  = libsqlite3-dev libsystemd-dev sqlite3 python3 python3-venv systemd-container jq curl acl
 EXTENSION = Sources/CSQLiteHistory/history.c
 # SwiftPM would link the extension against the Swift runtime, and it could not be loaded without one.
 build-extension = $(CC) -std=gnu11 -O2 -Wall -Wextra -Werror -fPIC -shared \
@@ -177,7 +177,7 @@ install: ## Install what was built. DESTDIR=, PREFIX=, UNITDIR=, BINDIR= (where 
 	$(foreach page,$(wildcard $(BINDIR)/man/*),install -D -m 644 -t \
 		$(DESTDIR)$(PREFIX)/share/man/man$(subst .,,$(suffix $(page))) $(page) &&) true
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/historyd config/*.schema.json
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/historyd/examples systemd/examples/*.conf
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/historyd/examples systemd/examples/*.conf systemd/examples/*.socket
 	$(foreach file,$(wildcard config/examples/*.json), \
 		$(call install-text,$(file),$(DESTDIR)$(PREFIX)/share/historyd/examples/$(notdir $(file))) &&) true
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/historyd/python config/python/pyproject.toml

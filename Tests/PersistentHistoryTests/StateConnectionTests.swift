@@ -6,7 +6,7 @@ import Testing
 
 /// A state that is closed until something is saved.
 @Suite struct StateConnectionTests {
-    private static let store = StoreID("2398ea9c-2bd3-4b01-aa8b-92f9d5e0951f")
+    private static let store = StoreID.sample()
 
     @Test("A state that was closed is opened again by the next access")
     func reopened() throws {

@@ -15,7 +15,7 @@ extension Event {
             .consumerBlocksCleanup, .consumerPassedBy, .cleanFailed, .stateLost, .linesDropped,
             .controlRefused, .replicaTableLeftOut:
             .warning
-        case .configurationInvalid, .reloadRefused, .storeLost, .storeUnusable, .trackingFailed,
+        case .configurationInvalid, .reloadRefused, .storeLost, .storeUnusable, .wouldLockOut, .trackingFailed,
             .watchFailed, .contextFailed, .hookHeld, .deadLetterKept, .pluginFailing,
             .pluginUnstartable,
             .stateCorrupt, .stateUnavailable, .stateInUse, .pipelineStuck, .controlUnavailable:

@@ -4,6 +4,8 @@ public enum PipelineEvent: Sendable {
     case storeOpened(newest: HistoryToken)
     /// The store can not be read for now; it is tried again when something changes.
     case storeLost(HistoryError)
+    /// The store's files cannot be watched, and the store waits for that; it is tried again.
+    case watchFailed(ObserverError)
     /// There is another store at the path, or an older state of it.
     case storeReplaced
     /// The kernel dropped notices of file changes; the store was looked at.

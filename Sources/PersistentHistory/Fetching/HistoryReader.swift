@@ -34,6 +34,7 @@ public final class HistoryReader: Sendable {
     private let queue: DatabaseQueue
     private let tables: CheckedTables
     private let work = WorkLimit()
+    private let sideFiles: SideFiles?
     private let encoding: StoreEncoding
     /// Shapes never change and are seldom added: they are read when a new one is met.
     private let shapes = Locked<[Int64: Entity]>([:])
@@ -46,6 +47,7 @@ public final class HistoryReader: Sendable {
         self.path = path
         queue = try StoreConnection.open(path, .read, patience: patience, work: work)
         tables = CheckedTables()
+        sideFiles = SideFiles.forLater(path)
         do {
             (storeID, encoding) = try Self.prepare(queue, tables, path)
         } catch {
@@ -265,7 +267,9 @@ public final class HistoryReader: Sendable {
 
     /// - Parameter body: Is given the version of the schema, too: its history's tables are checked.
     private func read<T>(_ body: (Database, _ schemaVersion: Int64) throws -> T) throws -> T {
-        try HistoryError.translating(path) {
+        let hold = try sideFiles?.prepare(for: .read, patience: 0)
+        defer { withExtendedLifetime(hold) {} }
+        return try HistoryError.translating(path) {
             work.begin()
             return try work.explaining {
                 try StoreConnection.rollingBack(path) {

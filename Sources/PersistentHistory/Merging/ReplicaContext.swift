@@ -7,12 +7,15 @@ public struct ReplicaContext: Sendable, Hashable {
     public let path: String
     /// Nil is every tracked entity.
     public let entities: Set<String>?
+    /// Nil leaves that to the process's umask(2) and the folder.
+    public let access: ReplicaAccess?
 
     /// A replica of some entities, or of all if `entities` is nil.
-    public init(name: String, path: String, entities: Set<String>?) {
+    public init(name: String, path: String, entities: Set<String>?, access: ReplicaAccess? = nil) {
         self.name = name
         self.path = path
         self.entities = entities
+        self.access = access
     }
 
     package var description: ContextDescription {

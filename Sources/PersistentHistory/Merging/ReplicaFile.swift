@@ -22,13 +22,17 @@ struct ReplicaFile {
     /// Opens a replica, and makes it where there is none.
     ///
     /// - Throws: `HistoryError` with `.replicaUnwritable` or `.replicaDamaged`.
-    init(_ path: String) throws {
+    init(_ path: String, _ access: ReplicaAccess? = nil) throws {
         self.path = path
         if let problem = PlainFile.problem(at: path) {
             throw HistoryError(
                 .replicaUnwritable, "The replica can not be made at \"\(path)\": \(problem).",
                 hint: "Remove what is there, or name a path of its own in the configuration.")
         }
+        try access?.apply(to: path)
+        let sideFiles = access == nil ? nil : SideFiles(of: path)
+        // It is not held: nobody else may remove what is beside it, and to become a WAL store it must be free.
+        _ = try sideFiles?.prepare(for: .read, patience: 1)
         queue = try Self.translating(path) {
             var configuration = Configuration()
             configuration.busyMode = .timeout(1)
@@ -57,10 +61,24 @@ struct ReplicaFile {
                         """)
                 try PendingObjects.make(db)
                 try Self.checkTables(db)
+                if access != nil { try Self.keepReadable(db) }
             }
             return queue
         }
+        try sideFiles?.check()
         file = FileID(of: path)
+    }
+
+    /// For users that may only read. They cannot make a `-wal` and a `-shm`, so these stay when the last
+    /// connection is closed. Nor can they set a read mark, without which there is no reading (`walTryBeginRead` in
+    /// wal.c): after a recovery the first reader that may write sets one.
+    private static func keepReadable(_ db: Database) throws {
+        var isOn: CInt = 1
+        sqlite3_file_control(db.sqliteConnection, "main", SQLITE_FCNTL_PERSIST_WAL, &isOn)
+        try db.execute(
+            sql: "BEGIN IMMEDIATE; UPDATE historyd_replica SET number = number; PRAGMA user_version = 1; COMMIT"
+        )
+        _ = try Int.fetchOne(db, sql: "SELECT count(*) FROM historyd_replica")
     }
 
     /// A path that was mistyped must not cost anybody a table.

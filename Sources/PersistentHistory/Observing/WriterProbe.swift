@@ -98,6 +98,11 @@ public final class WriterProbe: Sendable {
         }
     }
 
+    /// Does something with the descriptor of the store, which stays open.
+    func withStore<T>(_ body: (Int32) throws -> T) rethrows -> T {
+        try descriptors.withLock { try body($0.store) }
+    }
+
     /// Whether the file has no name any more.
     var isOfDeletedFile: Bool {
         descriptors.withLock { descriptors in

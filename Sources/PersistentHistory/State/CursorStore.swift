@@ -27,7 +27,7 @@ final class CursorStore: Sendable {
                     sql:
                         "SELECT consumer, position, fingerprint, moved_at, served FROM cursor WHERE consumer = ?"
                 ), arguments: [consumer])
-            let saved = unsaved.withLock { $0[consumer] } ?? row.map { Checkpoint($0) }
+            let saved = try unsaved.withLock { $0[consumer] } ?? row.map { try Checkpoint($0) }
             guard let resting = resting.checkpoint(of: consumer) else { return saved }
             guard let saved else { return resting }
             return resting.position > saved.position ? resting : saved

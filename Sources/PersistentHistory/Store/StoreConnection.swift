@@ -20,6 +20,8 @@ enum StoreConnection {
         schemaCode: ConnectionHardening.SchemaCode = .isLeftAlone, work: WorkLimit? = nil
     ) throws -> DatabaseQueue {
         let file = try StorePath.resolve(path)
+        let hold = try SideFiles(of: file)?.prepare(for: mode, patience: patience)
+        defer { withExtendedLifetime(hold) {} }
         let queue = try HistoryError.translating(path) {
             var configuration = Configuration()
             configuration.readonly = mode == .read
@@ -176,7 +178,8 @@ extension HistoryError {
         case .SQLITE_CANTOPEN, .SQLITE_PERM, .SQLITE_READONLY, .SQLITE_AUTH:
             self.init(
                 .storeUnreadable, "The store \"\(path)\" can not be used: \(said).",
-                hint: "Check the permissions of the file, its -wal and -shm, and its folder.", cause: error)
+                hint: AccessAdvice(path)?.text()
+                    ?? "Check the permissions of the file, its -wal and -shm, and its folder.", cause: error)
         default:
             self.init(.sqlite, "SQLite reports on \"\(path)\": \(said).", cause: error)
         }

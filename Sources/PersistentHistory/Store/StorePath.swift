@@ -52,7 +52,7 @@ enum StorePath {
         HistoryError(
             number == ENOENT || number == ENOTDIR ? .storeMissing : .storeUnreadable,
             "The store \"\(path)\" can not be opened: \(String(cString: strerror(number))).",
-            hint: "Check the path and the permissions of its folders.")
+            hint: AccessAdvice(path)?.text() ?? "Check the path and the permissions of its folders.")
     }
 }
 
