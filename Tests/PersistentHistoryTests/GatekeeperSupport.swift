@@ -182,17 +182,18 @@ final class EventLog: PipelineReporter {
 
 /// A hook that remembers what it was told: `insert t 5`, or `expired 3 > 9`.
 final class Listener: HookEndpoint {
-    private let told = Locked<[String]>([])
+    private let told = Locked<(lines: [String], counts: [String: Int])>(([], [:]))
     private let failing: @Sendable (String, _ attempt: Int) -> Bool
 
     init(failing: @escaping @Sendable (String, Int) -> Bool = { _, _ in false }) { self.failing = failing }
 
-    func all() -> [String] { told.withLock { $0 } }
+    func all() -> [String] { told.withLock { $0.lines } }
 
     private func tell(_ line: String) throws(HookFailure) {
         let attempt = told.withLock { told in
-            told.append(line)
-            return told.count { $0 == line }
+            told.lines.append(line)
+            told.counts[line, default: 0] += 1
+            return told.counts[line] ?? 0
         }
         if failing(line, attempt) { throw HookFailure(.refused, "not now") }
     }
