@@ -19,6 +19,11 @@ final class Connection {
 
         var succeeded: Bool { code == SQLITE_OK }
         var violatesType: Bool { code == typeViolation || code == SQLITE_MISMATCH }
+        /// What an index computes of a row failed.
+        var failsToCompute: Bool {
+            code == SQLITE_ERROR
+                && ["malformed JSON", "integer overflow", "JSON"].contains(where: message.hasPrefix)
+        }
         var wasTooMuch: Bool { code == SQLITE_INTERRUPT }
         var violatesUniqueness: Bool { code == uniquenessViolation }
         var violatesForeignKey: Bool { code == foreignKeyViolation }
