@@ -135,6 +135,26 @@ import Testing
         #expect(kept.deleted == 20_000)
     }
 
+    @Test("A pass that is counted while history is cleaned counts for the next turn")
+    func passes() async throws {
+        let store = try GatekeeperStore()
+        let served = store.served(["Main"], cleaning: .byNotification(times: 2))
+        try store.write("A", "INSERT INTO t VALUES (1, 1)")
+        let (state, reader) = (try store.state(), try HistoryReader(path: store.path))
+        try state.cursors.save(Checkpoint(position: 1, movedAt: .now), of: "Main")
+        for _ in 1...2 { try state.countPass() }
+        let events = EventLog { event in
+            if case .cleaned = event { try? state.countPass() }
+        }
+        let turns = CleaningTurns(
+            served, reader: reader, state: state, reporter: events, stop: StopSignal())
+        #expect(await turns.cleanIfDue())
+        #expect(try store.history().isEmpty)
+        #expect(try state.cleaning().passes == 1)
+        try state.close()
+        try reader.close()
+    }
+
     @Test("A turn is not used up by not being ready, and the timer survives a restart")
     func turns() async throws {
         let store = try GatekeeperStore()

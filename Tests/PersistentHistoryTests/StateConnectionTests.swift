@@ -16,6 +16,7 @@ import Testing
         for position in 3...5 as ClosedRange<Int64> {
             try state.close()
             // Nothing has it open any more (https://www.sqlite.org/wal.html).
+            try state.cursors.flush()
             #expect(!FileManager.default.fileExists(atPath: state.path + "-wal"))
             #expect(try state.cursors.checkpoint(of: "Main")?.position == position)
             try state.cursors.save(Checkpoint(position: position + 1, movedAt: .now), of: "Main")

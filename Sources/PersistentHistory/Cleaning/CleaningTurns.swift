@@ -71,7 +71,7 @@ struct CleaningTurns: Sendable {
             _ = try await plan.carryOut(on: store, reporter: reporter) { [stop] in stop.isRequested }
             // A stop may have left a part, for the next start.
             if stop.isRequested { return false }
-            try state.saveCleaning(at: store.clock.wall())
+            try state.saveCleaning(at: store.clock.wall(), after: schedule.passes)
             return true
         } catch {
             report(error)

@@ -78,8 +78,10 @@ final class CursorStore: Sendable {
         if isFirst { hasUnsaved.ring() }
     }
 
-    /// Saves what is not saved yet.
+    /// Saves what is not saved yet. Where there is nothing, a closed state stays closed.
     func flush() throws {
+        let isResting = resting.position(ifAfter: restingSaved.withLock { $0 }) != nil
+        guard isResting || unsaved.withLock({ !$0.isEmpty }) else { return }
         // They are taken while nobody else uses the database: what is saved at once meanwhile comes after them.
         try connection.access { db in
             var checkpoints = unsaved.withLock { unsaved in

@@ -102,9 +102,12 @@ public final class StateDatabase: Sendable {
         }
     }
 
-    func saveCleaning(at: HistoryTimestamp) throws {
+    /// - Parameter passes: Those that made it due: others may have been counted since.
+    func saveCleaning(at: HistoryTimestamp, after passes: Int) throws {
         try connection.access { db in
-            try db.execute(sql: "UPDATE service SET cleaned_at = ?, passes = 0", arguments: [at.milliseconds])
+            try db.execute(
+                sql: "UPDATE service SET cleaned_at = ?, passes = max(0, passes - ?)",
+                arguments: [at.milliseconds, passes])
         }
     }
 
