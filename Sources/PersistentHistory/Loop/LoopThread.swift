@@ -1,3 +1,4 @@
+internal import CLinux
 internal import Glibc
 
 /// Starts a thread, which is joined by nobody.
