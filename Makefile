@@ -21,7 +21,7 @@ endif
 # Only the programs that are built for use say it: else each commit would link everything again.
 build-product = HISTORYD_VERSION='$(VERSION)' $(SWIFT) build -c release --static-swift-stdlib --product $(1)
 
-PACKAGES  = libsqlite3-dev libsystemd-dev sqlite3 python3 python3-venv systemd-container jq curl
+PACKAGES  = libsqlite3-dev libsystemd-dev sqlite3 python3 python3-venv systemd-container jq curl acl
 EXTENSION = Sources/CSQLiteHistory/history.c
 # SwiftPM would link the extension against the Swift runtime, and it could not be loaded without one.
 build-extension = $(CC) -std=gnu11 -O2 -Wall -Wextra -Werror -fPIC -shared \
@@ -53,7 +53,7 @@ run-tests = $(if $(TESTFLAGS),$(test-command) $(1) $(TESTFLAGS),@failed=; log=$$
 	[ -z "$$failed" ] || { echo "Failed, in:$$failed"; cat "$$all"; exit 1; })
 
 .DEFAULT_GOAL := help
-.PHONY: help toolchain dependencies build debug test test-docs docs test-differential torture run bench install uninstall \
+.PHONY: help toolchain dependencies build debug test test-docs docs test-differential torture fuzz run bench install uninstall \
 	tsan asan lint format security clean
 
 help: ## List what can be made.
@@ -86,6 +86,7 @@ build: dependencies ## Build for use: historyd, historyctl and libhistory.so in 
 	$(call build-product,historyd)
 	$(call build-product,historyctl)
 	$(call build-extension,.build/release)
+	@python3 config/man/make-man .build/release '$(VERSION)' .build/release/man >/dev/null
 
 debug: dependencies ## Build for development, tests included, in .build/debug.
 	$(SWIFT) build --build-tests
@@ -99,9 +100,12 @@ test: debug ## Run every test. TESTFLAGS="--filter NAME" runs some, here and bel
 SEED  ?= $(shell date +%s)
 CASES ?= 20000
 
-test-differential: debug ## Compare histories with what the tables say, for CASES= random cases from SEED= on.
+test-differential: debug ## Compare histories with what the tables say, for CASES= random cases from SEED= on; with SQLITE=current on a current SQLite.
+	$(if $(filter current,$(SQLITE)),/usr/bin/python3 Tests/CurrentSQLite/make-library.py .build/current-sqlite)
 	HISTORYD_DIFFERENTIAL_SEED=$(SEED) HISTORYD_DIFFERENTIAL_CASES=$(CASES) \
-		$(SWIFT) test --skip-build --disable-xctest --filter DifferentialTests.DifferentialTests
+		$(if $(filter current,$(SQLITE)),LD_LIBRARY_PATH=.build/current-sqlite) \
+		.build/debug/historydPackageTests.xctest --testing-library swift-testing \
+		--filter DifferentialTests.DifferentialTests
 
 # The samples that the tests leave out build a Swift package from outside, which takes minutes.
 test-docs: debug ## Run every sample of the README and the pages, also those that build a Swift package.
@@ -112,6 +116,14 @@ test-docs: debug ## Run every sample of the README and the pages, also those tha
 docs: toolchain ## Build the documentation as a web site in .build/docs/site; warnings are errors.
 	$(SWIFT) build --target HistoryFeed
 	Tests/Documentation/build-docs $(SWIFT) $(CATALOG) .build/docs $(DOCUMENTED)
+
+# Within how many seconds a store beside must be served, and how long each parser is fuzzed.
+LIMIT ?= 1
+PARSERSECONDS ?= 60
+fuzz: debug ## Attack a daemon with CASES= mutated files and messages from SEED= on, then its parsers. As root.
+	/usr/bin/python3 Tests/Fuzz/fuzz.py .build/debug/historyd .build/debug/historyctl \
+		--cases $(CASES) --seed $(SEED) --limit $(LIMIT)
+	Tests/Fuzz/parsers .build/debug $(PARSERSECONDS) $(SEED)
 
 MINUTES ?= 10
 torture: debug ## Torment the daemon for MINUTES (10), and print what became of it. As root also with a full disk.
@@ -162,8 +174,10 @@ install: ## Install what was built. DESTDIR=, PREFIX=, UNITDIR=, BINDIR= (where 
 	install -D -m 755 -s --strip-program=$(STRIP) -t $(DESTDIR)$(PREFIX)/bin $(BINDIR)/historyd $(BINDIR)/historyctl
 	install -D -m 644 -s --strip-program=$(STRIP) -t $(DESTDIR)$(PREFIX)/lib/historyd $(BINDIR)/libhistory.so
 	install -D -m 755 -t $(DESTDIR)$(PREFIX)/lib/historyd/plugins config/plugins/*
+	$(foreach page,$(wildcard $(BINDIR)/man/*),install -D -m 644 -t \
+		$(DESTDIR)$(PREFIX)/share/man/man$(subst .,,$(suffix $(page))) $(page) &&) true
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/historyd config/*.schema.json
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/historyd/examples systemd/examples/*.conf
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/historyd/examples systemd/examples/*.conf systemd/examples/*.socket
 	$(foreach file,$(wildcard config/examples/*.json), \
 		$(call install-text,$(file),$(DESTDIR)$(PREFIX)/share/historyd/examples/$(notdir $(file))) &&) true
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/historyd/python config/python/pyproject.toml
@@ -182,6 +196,8 @@ install: ## Install what was built. DESTDIR=, PREFIX=, UNITDIR=, BINDIR= (where 
 uninstall: ## Remove what `install` put there, but for configuration and state.
 	rm -f $(DESTDIR)$(PREFIX)/bin/historyd $(DESTDIR)$(PREFIX)/bin/historyctl
 	rm -rf $(DESTDIR)$(PREFIX)/lib/historyd $(DESTDIR)$(PREFIX)/share/historyd
+	rm -f $(foreach page,historyd.8 historyctl.1 historyd.json.5 historyd-plugins.7 historyd-feed.7,\
+		$(DESTDIR)$(PREFIX)/share/man/man$(subst .,,$(suffix $(page)))/$(page))
 	rm -f $(DESTDIR)$(UNITDIR)/historyd.service $(DESTDIR)$(PREFIX)/lib/sysusers.d/historyd.conf
 	rm -f $(DESTDIR)$(PREFIX)/lib/systemd/catalog/historyd.catalog
 	@[ -n "$(DESTDIR)" ] || [ ! -d /run/systemd/system ] || systemctl daemon-reload

@@ -128,7 +128,7 @@ let package = Package(
             swiftSettings: strict),
         .testTarget(
             name: "HistoryControlTests",
-            dependencies: ["HistoryControl", "HistoryFeed", "PersistentHistory", nio[0]],
+            dependencies: ["HistoryControl", "HistoryFeed", "PersistentHistory", "TestSupport", nio[0]],
             swiftSettings: strict),
         .testTarget(
             name: "HistoryDaemonTests",
@@ -144,7 +144,7 @@ let package = Package(
             swiftSettings: strict),
         .testTarget(
             name: "SystemdTests", dependencies: ["TestSupport", "HistoryDaemon", "ServiceProbe", subprocess],
-            exclude: ["boot-container"], swiftSettings: strict),
+            exclude: ["boot-container", "operator-path"], swiftSettings: strict),
         // Stands in for the daemon where it is systemd that is tested.
         .executableTarget(
             name: "ServiceProbe", dependencies: ["HistoryDaemon", logging, lifecycle],

@@ -31,10 +31,10 @@ public enum ExitStatus: Int32, Error, Sendable {
         case .storeCorrupt, .storeCopied, .formatTooNew, .notAnEntity, .tokenInvalid, .tokenForeign,
             .tokenAhead, .tokenNotSent, .statementFailed:
             self = .badData
-        case .storeUnreadable, .stateNotPermitted: self = .noPermission
+        case .storeUnreadable, .wouldLockOut, .stateNotPermitted: self = .noPermission
         case .storeBusy: self = .temporary
         case .notTracked, .tokenExpired: self = .unavailable
-        case .stateInUse: self = .temporary
+        case .stateInUse, .storeServedElsewhere: self = .temporary
         case .replicaUnwritable, .controlSocket, .stateUnusable, .stateFull, .stateReadOnly, .stateDamaged:
             self = .inputOutput
         default: self = .internalError

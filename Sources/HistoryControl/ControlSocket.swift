@@ -1,3 +1,5 @@
+internal import Glibc
+
 /// Where the daemon listens, and historyctl knocks.
 public enum ControlSocket {
     /// What the service manager makes for the system's daemon (RuntimeDirectory=historyd).
@@ -9,13 +11,41 @@ public enum ControlSocket {
         inRuntimeFolder(environment) ?? inStateFolder(environment)
     }
 
-    /// The same for a client, which mostly has neither variable: then it is the system's daemon,
-    /// or where there is none that of the user.
-    public static func client(environment: [String: String], exists: (String) -> Bool) -> String {
+    /// The daemon that a client talks to. Where its environment names a folder, it is the one there. Otherwise
+    /// the user's own comes before the system's: first the one that runs as a service of the user, then the one
+    /// that was started by hand.
+    ///
+    /// - Parameter isListening: Whether there is a daemon at a socket, even one that refuses this user.
+    public static func client(environment: [String: String], isListening: (String) -> Bool) -> String {
         if let path = inRuntimeFolder(environment) { return path }
-        let own = inStateFolder(environment)
-        if environment["STATE_DIRECTORY"] != nil || exists(own) && !exists(system) { return own }
-        return system
+        if environment["STATE_DIRECTORY"] != nil { return inStateFolder(environment) }
+        // Of a service of the user: RuntimeDirectory=historyd is in this folder then (systemd.exec(5)).
+        let ofService = environment["XDG_RUNTIME_DIR"].flatMap {
+            $0.isEmpty ? nil : "\($0)/historyd/control.sock"
+        }
+        return [ofService, inStateFolder(environment)].compactMap(\.self).first(where: isListening) ?? system
+    }
+
+    /// Whether somebody listens at a socket, even where this user may not connect.
+    public static func isListening(_ path: String) -> Bool {
+        var address = sockaddr_un()
+        address.sun_family = sa_family_t(AF_UNIX)
+        let bytes = Array(path.utf8)
+        guard bytes.count < MemoryLayout.size(ofValue: address.sun_path) else { return false }
+        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: bytes) }
+        let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+        guard descriptor >= 0 else { return false }
+        defer { close(descriptor) }
+        let result = withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
+            }
+        }
+        if result == 0 { return true }
+        guard errno == EACCES || errno == EPERM else { return false }
+        // It may also be a folder on the way that refuses.
+        var status = stat()
+        return lstat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFSOCK
     }
 
     private static func inRuntimeFolder(_ environment: [String: String]) -> String? {

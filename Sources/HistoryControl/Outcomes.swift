@@ -6,6 +6,8 @@ public struct ReloadReport: Codable, Sendable, Hashable {
     /// Plugins' processes, likewise.
     public var plugins: Changes
     public var hooks: Int
+    /// Stores that wait, and what for; nil where none does.
+    public var warnings: [String]?
 
     public struct Changes: Codable, Sendable, Hashable {
         public var begun: [String]
@@ -21,10 +23,11 @@ public struct ReloadReport: Codable, Sendable, Hashable {
         }
     }
 
-    public init(stores: Changes, plugins: Changes, hooks: Int) {
+    public init(stores: Changes, plugins: Changes, hooks: Int, warnings: [String]? = nil) {
         self.stores = stores
         self.plugins = plugins
         self.hooks = hooks
+        self.warnings = warnings
     }
 }
 

@@ -53,8 +53,8 @@ extension ServedStore {
 
 extension ReplicaContext {
     init?(_ context: ContextConfiguration) {
-        guard case .replica(let path) = context.kind else { return nil }
-        self.init(name: context.name, path: path, entities: context.entities.map { Set($0) })
+        guard case .replica(let path, let access) = context.kind else { return nil }
+        self.init(name: context.name, path: path, entities: context.entities.map { Set($0) }, access: access)
     }
 }
 

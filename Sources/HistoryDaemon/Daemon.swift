@@ -46,18 +46,18 @@ public struct Daemon: Sendable {
     /// Serves all stores until SIGTERM or SIGINT; SIGHUP, or a request on the control socket, reads
     /// the configuration again.
     ///
-    /// - Throws: `ObserverError` or `HistoryError` where the daemon can not go on.
+    /// - Throws: `HistoryError` where the daemon cannot go on.
     public func run(control: ControlListener) async throws {
         // Before there are other threads.
         let (stop, reload) = (try SignalLine([SIGTERM, SIGINT]), try SignalLine([SIGHUP]))
         logger.report(.starting, "historyd \(HistoryVersion.current) starts, state \"\(folder.path)\".")
         level.level = loaded.configuration.logLevel.loggerLevel
         let status = LiveStatus(notifier: notifier)
-        let engine = try Engine(
+        let engine = Engine(
             loaded, persisted: persisted,
             Engine.Surroundings(
                 stateFolder: folder.path, logger: logger, level: level, notifier: notifier, status: status))
-        try await engine.begin()
+        await engine.begin()
         let roster = await engine.roster
         logger.info(
             "Configuration \"\(loaded.files.first ?? "")\": \(loaded.configuration.stores.count, "store"), \(loaded.consumers, "consumer"), \(roster.plugins.count, "plugin"), \(roster.hooks.count, "hook")."
@@ -82,7 +82,7 @@ public struct Daemon: Sendable {
         }
         // The last is stopped first.
         let services: [any Service] = [
-            ObserverService(observer: engine.observer), engine.pluginHost, engine.storeHost, watchdog, jobs,
+            engine.observer, engine.pluginHost, engine.storeHost, watchdog, jobs,
             repeatedLines, notifier,
             ControlServer(listener: control, logger: logger, gate: listening, handler: handler),
             ReloadService(signals: reload, handler: handler), readiness(engine, listening),

@@ -27,11 +27,20 @@ struct PipelineLog: PipelineReporter {
         switch event {
         case .storeOpened(let newest):
             logger.info("Store \"\(store)\" is open at \(newest).", metadata: fields(token: newest))
+        case .storeLost(let error) where error.code == .wouldLockOut:
+            logger.report(
+                .wouldLockOut,
+                "Store \"\(store)\" is not opened. \(error) It is tried again when that changes.",
+                metadata: fields())
         case .storeLost(let error) where error.isOfState: report(error, isRepeated: false)
         case .stateFailed(let error): report(error, isRepeated: isRepeated)
         case .stateRecovered: break  // Told with the change of the status.
         case .storeLost(let error):
             logger.report(.storeLost, "Store \"\(store)\" can not be used. \(error)", metadata: fields())
+        case .watchFailed(let error):
+            logger.report(
+                .watchFailed, "Store \"\(store)\" cannot be watched, and waits for that. \(error)",
+                metadata: fields())
         case .storeReplaced:
             logger.report(
                 .storeReplaced, "Store \"\(store)\" was replaced or removed; it is opened anew.",
@@ -112,6 +121,11 @@ struct PipelineLog: PipelineReporter {
         case .replicaMovedAside(let consumer, let context, let place):
             logger.warning(
                 "Context \"\(context)\" of \"\(consumer)\" was damaged; its file was moved to \"\(place)\", and it is made anew.",
+                metadata: fields(consumer, context: context))
+        case .replicaTableLeftOut(let consumer, let context, let table):
+            logger.report(
+                .replicaTableLeftOut,
+                "Context \"\(context)\" of \"\(consumer)\" goes without the table \"\(table.name)\": \(table.reason).",
                 metadata: fields(consumer, context: context))
         case .replicaIndexLeftOut(let consumer, let context, let index):
             logger.notice(

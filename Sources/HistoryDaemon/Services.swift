@@ -1,23 +1,12 @@
 import PersistentHistory
 import ServiceLifecycle
 
-/// Hears of commits to all stores.
-struct ObserverService: Service {
-    let observer: StoreObserver
-
-    func run() async throws {
-        try await withGracefulShutdownHandler {
-            try await observer.run()
-        } onGracefulShutdown: {
-            observer.stop()
-        }
-    }
-}
-
-/// Serves one store.
+/// Serves one store. Where it cannot be watched it waits, and the others do not wait for it.
 struct StoreService: Service {
     let runner: StoreRunner
-    let signals: StoreSignals
+    let watch: @Sendable () throws -> StoreSignals
+    let reporter: any PipelineReporter
+    let path: String
     let stop: StopSignal
     let gate: StartGate
     /// Called at a stop of the daemon.
@@ -25,11 +14,40 @@ struct StoreService: Service {
 
     func run() async throws {
         try await withGracefulShutdownHandler {
-            try await runner.run(watching: signals) { gate.open() }
+            var trouble = WatchTrouble()
+            while !stop.isRequested, !Task.isCancelled {
+                do {
+                    let signals = try watch()
+                    trouble.isOver()
+                    return try await runner.run(watching: signals) { gate.open() }
+                } catch let error as ObserverError {
+                    if trouble.isNews(error) { reporter.report(.watchFailed(error)) }
+                    gate.open()
+                    await stop.sleepUntilRightsChange(of: path, atMost: trouble.delay())
+                }
+            }
         } onGracefulShutdown: {
             stop.request()
             isStopping()
         }
+    }
+}
+
+/// A store that could not be watched, perhaps several times in a row.
+private struct WatchTrouble {
+    private var failures = 0
+    private var said: String?
+
+    mutating func isOver() { said = nil }
+
+    mutating func isNews(_ error: ObserverError) -> Bool {
+        defer { said = error.message }
+        return said != error.message
+    }
+
+    mutating func delay() -> Duration {
+        failures += 1
+        return min(.milliseconds(250) * (1 << min(failures, 7)), .seconds(30))
     }
 }
 

@@ -27,10 +27,10 @@ public final class StateFolder: Sendable {
             throw Self.trouble("The state folder \"\(path)\" can not be made", errno)
         }
         let file = "\(path)/historyd.lock"
-        var descriptor = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        var descriptor = open(file, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
         // Also where nothing can be written at present: that stores wait for, one by one.
         let number = errno
-        if descriptor < 0, number == EROFS { descriptor = open(file, O_RDONLY | O_CLOEXEC) }
+        if descriptor < 0, number == EROFS { descriptor = open(file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) }
         guard descriptor >= 0 else { throw Self.trouble("The lock \"\(file)\" can not be opened", number) }
         self.descriptor = descriptor
         guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {

@@ -54,6 +54,11 @@ struct Historyd: ParsableCommand {
         }
         if checkConfig {
             print("\(config) is valid: \(loaded.summary).")
+            for store in loaded.configuration.stores {
+                for problem in StoreAccess.problems(of: store.path, isPolled: store.poll != nil) {
+                    logger.warning("Store \"\(store.name)\" would wait. \(problem)")
+                }
+            }
             return
         }
         do {

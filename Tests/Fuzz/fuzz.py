@@ -16,6 +16,7 @@ import argparse, collections, hashlib, json, os, random, re, shutil, signal, soc
 import messages, stores
 
 USER = 54321
+AS_USER = ['setpriv', f'--reuid={USER}', f'--regid={USER}', '--clear-groups']
 SLOTS = 6
 # What one daemon may have held at most.
 MEMORY = 400 << 20
@@ -61,6 +62,10 @@ class Fuzz:
     def replica(self, slot): return self.path('replicas', f'view{slot}.sqlite')
 
     def prepare(self):
+        # Built in somebody's home, it is out of this user's reach.
+        if subprocess.run([*AS_USER, 'test', '-x', self.options.historyd]).returncode != 0:
+            self.options.historyd = shutil.copy(self.options.historyd, self.path('historyd'))
+            os.chmod(self.options.historyd, 0o755)
         for name in 'stores', 'replicas', 'state', 'run', 'out', 'outside', 'outside/empty', 'witness':
             os.mkdir(self.path(name))
             os.chown(self.path(name), USER, USER)
@@ -128,7 +133,7 @@ class Fuzz:
                            PATH=os.environ['PATH'], SWIFT_BACKTRACE='enable=no')
         begin = os.fstat(self.log.fileno()).st_size
         self.daemon = subprocess.Popen(
-            ['setpriv', f'--reuid={USER}', f'--regid={USER}', '--clear-groups', self.options.historyd, '--config', self.path('config', 'historyd.json')],
+            [*AS_USER, self.options.historyd, '--config', self.path('config', 'historyd.json')],
             stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, env=environment, cwd='/')
         self.starts += 1
         def ready():
@@ -214,14 +219,15 @@ class Fuzz:
         kind = dice.choice(self.options.kinds)
         slot = number % SLOTS
         path = self.replica(slot) if kind == 'replicas' else self.store(slot)
-        if kind in ('rows', 'schema', 'pages', 'replaced') and (not os.path.isfile(path) or dice.randrange(3) == 0): self.restore(slot)
-        if kind == 'replicas' and dice.randrange(3) == 0: stores.remove(path)
+        if kind in ('rows', 'schema', 'pages', 'replaced') and not os.path.isfile(path): self.restore(slot)
+        # What is written here must not go through a link that an earlier case has laid.
+        if kind == 'replicas' and (os.path.islink(path) or dice.randrange(3) == 0): stores.remove(path)
         self.recent.append([number, kind, slot, 'begun'])
         try: self.recent[-1][3] = repr(getattr(self, kind)(dice, path))[:4000]
         except (OSError, stores.sqlite3.Error) as error: self.recent[-1][3] = repr(error)
-        # Who has the rights to write a file does so as its owner.
+        # Who has the rights to write a file does so as its owner. A link is another user's, who may write the folder.
         for suffix in '', '-wal', '-shm', '-journal':
-            if os.path.lexists(path + suffix): os.lchown(path + suffix, USER, USER)
+            if os.path.lexists(path + suffix): os.lchown(path + suffix, USER + os.path.islink(path + suffix), USER)
         self.counts[kind] += 1
 
     def rows(self, dice, path): return stores.rows(dice, path, self.outside)
@@ -293,16 +299,21 @@ class Fuzz:
         number = done = 0
         number = self.options.first
         while done < self.options.cases:
+            # Some are good again, and are opened; what follows happens to them while they are served.
+            for slot in self.dice.sample(range(SLOTS), SLOTS // 2): self.restore(slot)
+            time.sleep(self.options.pause)
             for _ in range(min(SLOTS, self.options.cases - done)):
                 self.case(number)
                 number, done = number + 1, done + 1
+            time.sleep(self.options.pause / 2)
             self.check_served()
             rounds = done // SLOTS
             if rounds % 10 == 0:
                 self.check_answers()
                 self.check_memory()
             if rounds % 50 == 0: self.check_outside()
-            if rounds % 150 == 0:
+            # A store that failed again and again is tried rarely: a daemon that starts looks at all.
+            if rounds % 20 == 0:
                 self.stop()
                 self.check_outside()
                 self.start()
@@ -332,6 +343,10 @@ class Fuzz:
         print(f'{"starts and clean stops":<40}{self.starts:>8}')
         print(f'{"slowest delivery of the witness, ms":<40}{self.slowest * 1000:>8.0f}')
         print(f'{"most memory held by a daemon, MiB":<40}{self.memory >> 20:>8}')
+        # How deep the cases went: a daemon that refuses all at the door is not tried.
+        text = open(self.path('log'), 'rb').read()
+        for what, line in ('opened', b' is open at '), ('refused', b'event=storeLost'), ('deliveries', b'Delivered '), ('replicas filled', b'event=contextRefilled'), ('tracking updated', b'event=trackingUpdated'):
+            print(f'{"victims: " + what:<40}{sum(line in entry and b"store=witness" not in entry for entry in text.splitlines()):>8}')
         print(f'{"log, KiB":<40}{os.fstat(self.log.fileno()).st_size >> 10:>8}')
 
 
@@ -344,6 +359,7 @@ if __name__ == '__main__':
     parser.add_argument('--cases', type=int, default=1000)
     parser.add_argument('--seed', type=int, default=1)
     parser.add_argument('--first', type=int, default=0, help='the number of the first case')
+    parser.add_argument('--pause', type=float, default=0.06, help='how many seconds the daemon has to open what is good again')
     parser.add_argument('--keep', action='store_true', help='keep the files of a run that was good, too')
     parser.add_argument('--limit', type=float, default=60, help='within how many seconds the witness must be served')
     parser.add_argument('--only', default=','.join(KINDS), help='kinds of cases: ' + ', '.join(KINDS))

@@ -156,7 +156,8 @@ def pages(dice, path, outside):
             file.seek(place)
             file.write(data)
             told.append((place, data.hex()))
-        if not dice.randrange(10):
+        # SQLite maps the -shm: who truncates it ends every process that reads the store (see the page Security).
+        if not dice.randrange(10) and not name.endswith('-shm'):
             file.truncate(dice.randrange(size + 5000))
             told.append('cut')
     if dice.randrange(2):
@@ -170,7 +171,13 @@ def pages(dice, path, outside):
 
 def replaced(dice, path, outside):
     """Another file in its place, or none."""
-    kind = dice.randrange(6)
+    kind = dice.randrange(7)
+    if kind == 6:
+        # Something else in the place of a journal.
+        name = path + dice.choice(['-wal', '-shm', '-journal'])
+        remove(name)
+        dice.choice([os.mkfifo, os.mkdir, lambda name: os.symlink(f'{outside}/{dice.choice(["made", "secret"])}', name), lambda name: open(name, 'wb').write(dice.randbytes(5000))])(name)
+        return [name]
     for suffix in '-wal', '-shm':
         if os.path.exists(path + suffix) and dice.randrange(2): os.unlink(path + suffix)
     if kind == 0: os.unlink(path)

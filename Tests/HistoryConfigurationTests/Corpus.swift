@@ -75,6 +75,11 @@ let configurationCorpus: [CorpusCase] = [
         contexts(
             "{\"name\": \"a\", \"kind\": \"replica\", \"path\": \"/r\", \"entities\": [\"item\"]}, {\"name\": \"b\", \"kind\": \"feed\", \"window\": 1}"
         )),
+    .good(
+        "replica for a group",
+        contexts(
+            "{\"name\": \"a\", \"kind\": \"replica\", \"path\": \"/r\", \"mode\": \"0640\", \"group\": \"app\"}, {\"name\": \"b\", \"kind\": \"replica\", \"path\": \"/t\", \"mode\": \"664\"}"
+        )),
     .good("clean by hand only", store("\"clean\": {\"maximumDuration\": \"30d\"}")),
     .good(
         "clean by duration",
@@ -281,6 +286,22 @@ let configurationCorpus: [CorpusCase] = [
     .bad(
         "feed with a window of nothing", contexts("{\"name\": \"v\", \"kind\": \"feed\", \"window\": 0}"),
         "2:41: \(context0).window: expected a whole number from 1 through 100000, found 0"),
+    .bad(
+        "feed with a mode", contexts("{\"name\": \"v\", \"kind\": \"feed\", \"mode\": \"0640\"}"),
+        "2:31: \(context0).mode: a feed has no mode; only a replica has"),
+    .bad(
+        "feed with a group", contexts("{\"name\": \"v\", \"kind\": \"feed\", \"group\": \"app\"}"),
+        "2:31: \(context0).group: a feed has no group; only a replica has"),
+    .bad(
+        "replica with a mode in words",
+        contexts("{\"name\": \"v\", \"kind\": \"replica\", \"path\": \"/r\", \"mode\": \"g+r\"}"),
+        "2:56: \(context0).mode: expected a mode such as \"0640\", of digits 0, 2, 4 and 6, with 6 for the owner, found \"g+r\""
+    ),
+    .bad(
+        "replica that its owner may not write",
+        contexts("{\"name\": \"v\", \"kind\": \"replica\", \"path\": \"/r\", \"mode\": \"0440\"}"),
+        "2:56: \(context0).mode: expected a mode such as \"0640\", of digits 0, 2, 4 and 6, with 6 for the owner, found \"0440\""
+    ),
     .bad(
         "replica with a window",
         contexts("{\"name\": \"v\", \"kind\": \"replica\", \"path\": \"/r\", \"window\": 1}"),

@@ -1,6 +1,7 @@
 import HistoryControl
 import NIOCore
 import PersistentHistory
+import TestSupport
 import Testing
 
 @testable import HistoryFeed
@@ -9,23 +10,23 @@ import Testing
 @Suite struct FeedClientTests {
     private func read(_ line: String) throws -> FeedLine { try FeedLine(ArraySlice(line.utf8)) }
 
-    private func transaction(_ number: Int64, of store: String = "s", part: FeedTransaction.Part? = nil)
+    private func transaction(_ number: Int64, of store: StoreID = .sample(), part: FeedTransaction.Part? = nil)
         -> FeedLine
     {
         .transaction(
             FeedTransaction(
-                token: HistoryToken(store: StoreID(store), number: number), author: "A", timestamp: "",
+                token: HistoryToken(store: store, number: number), author: "A", timestamp: "",
                 part: part))
     }
 
-    private func token(_ number: Int64, of store: String = "s") -> HistoryToken {
-        HistoryToken(store: StoreID(store), number: number)
+    private func token(_ number: Int64, of store: StoreID = .sample()) -> HistoryToken {
+        HistoryToken(store: store, number: number)
     }
 
     @Test func readsATransaction() throws {
         let line = try read(
             #"""
-            {"token":"s:7","author":null,"context":"c","processID":4,"timestamp":"2026-01-07T10:30:00.250Z",
+            {"token":"00000000-0000-0000-0000-000000000001:7","author":null,"context":"c","processID":4,"timestamp":"2026-01-07T10:30:00.250Z",
             "insertedObjectIDs":[{"entityName":"e","objectID":{"a":1,"b":"x","c":2.5,"d":null,"e":{"base64":"AQI="}},"objectIDURL":"u"}],
             "updatedObjectIDs":[],"deletedObjectIDs":[],"part":{"index":2,"last":false},"later":true}
             """#)
@@ -47,12 +48,17 @@ import Testing
     }
 
     @Test func readsTheOtherLines() throws {
-        guard case .begins(let place) = try read(#"{"begins":{"after":"s:3"}}"#) else {
+        guard
+            case .begins(let place) = try read(
+                #"{"begins":{"after":"00000000-0000-0000-0000-000000000001:3"}}"#)
+        else {
             Issue.record("no begins")
             return
         }
         #expect(place == token(3))
-        guard case .expired(let expiry) = try read(#"{"expired":{"reason":"late","lost":null,"after":"s:3"}}"#)
+        guard
+            case .expired(let expiry) = try read(
+                #"{"expired":{"reason":"late","lost":null,"after":"00000000-0000-0000-0000-000000000001:3"}}"#)
         else {
             Issue.record("no expired")
             return
@@ -89,7 +95,9 @@ import Testing
                 transaction(5, part: part), transaction(5, part: .init(index: 1, isLast: true)),
                 expired, transaction(12), expired, transaction(12), transaction(13), restored, transaction(3),
                 restored, transaction(3), transaction(4),
-            ]) == ["1", "3", "5", "5", "5", "expired s:9", "12", "13", "restored s:2", "3", "4"])
+            ]) == [
+                "1", "3", "5", "5", "5", "expired \(token(9))", "12", "13", "restored \(token(2))", "3", "4",
+            ])
     }
 
     /// A store that is restored from one backup again and again, and written to as often each time.
@@ -111,9 +119,10 @@ import Testing
     @Test func tellsThatTheStoreIsAnother() {
         #expect(
             items([
-                .begins(after: token(0)), transaction(4), .begins(after: token(0, of: "t")),
-                transaction(1, of: "t"), .begins(after: token(0, of: "t")), transaction(1, of: "t"),
-            ]) == ["4", "replaced t:0", "1"])
+                .begins(after: token(0)), transaction(4), .begins(after: token(0, of: .sample(2))),
+                transaction(1, of: .sample(2)), .begins(after: token(0, of: .sample(2))),
+                transaction(1, of: .sample(2)),
+            ]) == ["4", "replaced \(StoreID.sample(2)):0", "1"])
     }
 
     @Test func linesComeWholeHoweverTheyAreCut() throws {

@@ -4,6 +4,7 @@ import NIOCore
 import NIOHTTP1
 import PersistentHistory
 import ServiceLifecycle
+import TestSupport
 import Testing
 
 @testable import HistoryDaemon

@@ -5,7 +5,7 @@ import Testing
 
 @testable import HistoryDaemon
 
-private let store = StoreID("s")
+private let store = StoreID.sample()
 private func token(_ number: Int64) -> HistoryToken { HistoryToken(store: store, number: number) }
 private let refusal = HookFailure(.refused, "no")
 private let error = HistoryError(.storeBusy, "It is locked.")

@@ -10,7 +10,7 @@ import Testing
 /// A merge hook's answer that tells the number of its process.
 private let answerPID = """
     def pid(request):
-        answer(request, {"verdict": "goOn", "reject": ["pid:%d" % os.getpid()]})
+        answer(request, {"verdict": "goOn", "reject": ["00000000-0000-0000-0000-000000000001:%d" % os.getpid()]})
 
     """
 
@@ -69,8 +69,8 @@ func isGone(_ process: pid_t) -> Bool {
                 if r["method"] == "merge":
                     answer(r, {"verdict": "goOn", "reject": tokens})
                 else:
-                    tokens.append("%s:%d" % (r["params"]["transaction"]["token"][:1], len(r["params"]["contexts"])))
-                    assert r["params"]["transaction"]["token"] == "S:%d" % len(tokens)
+                    tokens.append("%s:%d" % (r["params"]["transaction"]["token"].split(":")[0], len(r["params"]["contexts"])))
+                    assert r["params"]["transaction"]["token"] == "00000000-0000-0000-0000-000000000001:%d" % len(tokens)
                     answer(r)
             """)
         try await withCoprocess(command, window: .init(calls: 8, bytes: 10_000)) { plugin in
@@ -100,7 +100,7 @@ func isGone(_ process: pid_t) -> Bool {
             """
             count = 0
             for r in requests():
-                if r["method"] == "merge": answer(r, {"verdict": "goOn", "reject": ["S:%d" % count]}); continue
+                if r["method"] == "merge": answer(r, {"verdict": "goOn", "reject": ["00000000-0000-0000-0000-000000000001:%d" % count]}); continue
                 count += 1
                 if count == 1:
                     sys.stderr.write("waiting\\n")
@@ -195,7 +195,7 @@ func isGone(_ process: pid_t) -> Bool {
             answerPID + """
                 for r in requests():
                     if r["method"] == "merge": pid(r)
-                    elif r["params"]["transaction"]["token"] == "S:5":
+                    elif r["params"]["transaction"]["token"] == "00000000-0000-0000-0000-000000000001:5":
                         print(json.dumps({"jsonrpc": "2.0", "id": r["id"], "error": {"code": 1, "message": "no five"}}), flush=True)
                     else: answer(r)
                 """)
@@ -216,8 +216,8 @@ func isGone(_ process: pid_t) -> Bool {
         times = int(sys.argv[1])
         for r in requests():
             token = r["params"]["transaction"]["token"]
-            open(sys.argv[0] + ".log", "a").write(token[2:] + " ")
-            if token == "S:2" and times > 0:
+            open(sys.argv[0] + ".log", "a").write(token.split(":")[1] + " ")
+            if token == "00000000-0000-0000-0000-000000000001:2" and times > 0:
                 times -= 1
                 print(json.dumps({"jsonrpc": "2.0", "id": r["id"], "error": {"message": "no"}}), flush=True)
             else: answer(r)
@@ -266,7 +266,7 @@ func isGone(_ process: pid_t) -> Bool {
             answerPID + """
                 for r in requests():
                     if r["method"] == "merge": pid(r); continue
-                    if r["params"]["transaction"]["token"] == "S:2":
+                    if r["params"]["transaction"]["token"] == "00000000-0000-0000-0000-000000000001:2":
                         sys.stderr.write("waiting\\n")
                         while not os.path.exists(sys.argv[0] + ".go"): time.sleep(0.005)
                     answer(r)

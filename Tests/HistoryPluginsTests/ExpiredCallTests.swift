@@ -15,7 +15,7 @@ import Testing
     private static let parameters = """
         {"store":"contacts","consumer":"MainApp","hook":"test/hook",\
         "hookID":"00010203-0405-0607-0809-0A0B0C0D0E0F","delivery":"d1",\
-        "reason":"expired","lost":"S:3","after":"S:9"}
+        "reason":"expired","lost":"00000000-0000-0000-0000-000000000001:3","after":"00000000-0000-0000-0000-000000000001:9"}
         """
 
     @Test func coprocess() async throws {

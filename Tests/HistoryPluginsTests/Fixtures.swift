@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Logging
 import PersistentHistory
+import TestSupport
 import Testing
 
 @testable import HistoryPlugins
@@ -98,7 +99,7 @@ final class Journal: Sendable {
 
 /// Calls as the daemon makes them.
 enum Calls {
-    static let store = StoreID("S")
+    static let store = StoreID.sample()
     static let person = Entity(shape: 1, name: "person", columns: [], key: .column("id"), preserved: [])
     static let header = HookCallHeader(
         store: "contacts", consumer: "MainApp", hook: "test/hook",

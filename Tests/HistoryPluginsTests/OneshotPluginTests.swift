@@ -57,7 +57,7 @@ import Testing
         ] as [(String, HookFailure.Reason, String)])
     func misbehaviour(_ deed: String, _ reason: HookFailure.Reason, _ message: String) async throws {
         let scripts = try Scripts()
-        let command = try scripts.sh("case $(cat) in *S:2*) \(deed) ;; esac")
+        let command = try scripts.sh("case $(cat) in *-000000000001:2*) \(deed) ;; esac")
         let plugin = oneshot(command, timeout: reason == .timedOut ? .seconds(1) : .seconds(60))
         let outcome = await plugin.observe(Calls.observes(3))
         #expect(outcome.succeeded == 1)

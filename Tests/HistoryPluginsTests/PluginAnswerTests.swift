@@ -88,12 +88,14 @@ import Testing
         #expect(try Self.printed("finish\n") == MergeResult(.finish))
         #expect(try Self.printed("\"finish\"\n") == MergeResult(.finish))
         #expect(
-            try Self.printed("{\"verdict\": \"goOn\",\n \"reject\": [\"S:4\", \"S:5\"]}\n")
+            try Self.printed(
+                "{\"verdict\": \"goOn\",\n \"reject\": [\"00000000-0000-0000-0000-000000000001:4\", \"00000000-0000-0000-0000-000000000001:5\"]}\n"
+            )
                 == MergeResult(
                     .goOn,
                     rejecting: [
-                        HistoryToken(store: StoreID("S"), number: 4),
-                        HistoryToken(store: StoreID("S"), number: 5),
+                        HistoryToken(store: Calls.store, number: 4),
+                        HistoryToken(store: Calls.store, number: 5),
                     ]))
         #expect(try Self.printed("{\"verdict\":\"finish\"}") == MergeResult(.finish))
     }
@@ -111,15 +113,15 @@ import Testing
 @Suite struct CallJSONTests {
     static let observe =
         #"{"store":"contacts","consumer":"MainApp","hook":"test/hook","hookID":"00010203-0405-0607-0809-0A0B0C0D0E0F","#
-        + #""delivery":"d1","transaction":{"token":"S:3","author":"Widget","context":null,"processID":7,"#
+        + #""delivery":"d1","transaction":{"token":"00000000-0000-0000-0000-000000000001:3","author":"Widget","context":null,"processID":7,"#
         + #""timestamp":"1970-01-01T00:00:00.000Z"},"contexts":[{"entityName":"person","operation":"insert","#
-        + #""objectID":{"id":1},"objectIDURL":"x-history://S/person/p1","timestamp":"1970-01-01T00:00:00.000Z","author":"Widget"}]}"#
+        + #""objectID":{"id":1},"objectIDURL":"x-history://00000000-0000-0000-0000-000000000001/person/p1","timestamp":"1970-01-01T00:00:00.000Z","author":"Widget"}]}"#
 
     static let merge =
         #"{"store":"contacts","consumer":"MainApp","hook":"test/hook","hookID":"00010203-0405-0607-0809-0A0B0C0D0E0F","#
-        + #""delivery":"d1","transactions":[{"token":"S:1","author":"Widget","context":null,"processID":7,"#
+        + #""delivery":"d1","transactions":[{"token":"00000000-0000-0000-0000-000000000001:1","author":"Widget","context":null,"processID":7,"#
         + #""timestamp":"1970-01-01T00:00:00.000Z","changes":[{"entityName":"person","operation":"insert","#
-        + #""objectID":{"id":1},"objectIDURL":"x-history://S/person/p1"}]}],"#
+        + #""objectID":{"id":1},"objectIDURL":"x-history://00000000-0000-0000-0000-000000000001/person/p1"}]}],"#
         + #""contexts":[{"name":"view","kind":"replica","path":"/r.sqlite"}]}"#
 
     private func text(_ body: (inout JSONBytes) -> Void) -> String {

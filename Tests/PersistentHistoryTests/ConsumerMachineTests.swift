@@ -6,7 +6,7 @@ import Testing
 
 /// A consumer's machine without any I/O: whatever comes in whatever order, against a simple model.
 @Suite struct ConsumerMachineTests {
-    private static let store = StoreID("s")
+    private static let store = StoreID.sample()
     private static let entity = Entity(
         shape: 1, name: "t", columns: [], key: .column("id"), preserved: [])
 

@@ -7,7 +7,7 @@ import Testing
 
 /// The decisions behind feeds, as values.
 @Suite struct FeedPartsTests {
-    private static let store = StoreID("store")
+    private static let store = StoreID.sample()
 
     private func transaction(_ number: Int64, _ changes: [HistoryChange]) -> HistoryTransaction {
         HistoryTransaction(
@@ -120,9 +120,9 @@ import Testing
             transaction(8, []), [], part: FeedLine.Part(index: 1, isLast: false), to: &json)
         #expect(
             String(decoding: json.bytes, as: UTF8.self) == """
-                {"begins":{"after":"store:7"}}
-                {"expired":{"reason":"late","lost":null,"after":"store:7"}}
-                {"token":"store:8","author":"A","context":null,"processID":1,"timestamp":"1970-01-01T00:00:00.000Z",\
+                {"begins":{"after":"\(Self.store):7"}}
+                {"expired":{"reason":"late","lost":null,"after":"\(Self.store):7"}}
+                {"token":"\(Self.store):8","author":"A","context":null,"processID":1,"timestamp":"1970-01-01T00:00:00.000Z",\
                 "insertedObjectIDs":[],"updatedObjectIDs":[],"deletedObjectIDs":[],"part":{"index":1,"last":false}}
 
                 """)

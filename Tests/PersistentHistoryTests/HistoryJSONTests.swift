@@ -1,9 +1,10 @@
 import FoundationEssentials
+import TestSupport
 import Testing
 
 @testable import PersistentHistory
 
-private let store = StoreID("6E1C9B0A")
+private let store = StoreID.sample()
 
 private func json(_ body: (inout JSONBytes) -> Void) -> String {
     var json = JSONBytes()
@@ -105,15 +106,22 @@ private func decode<Value: Decodable>(_ type: Value.Type, _ text: String) throws
     }
 
     @Test func urlsTellTypesApart() {
-        #expect(Self.url([.integer(42)]) == "x-history://6E1C9B0A/person/p42")
-        #expect(Self.url([.integer(-1)]) == "x-history://6E1C9B0A/person/p-1")
-        #expect(Self.url([.real(3)]) == "x-history://6E1C9B0A/person/r3.0")
-        #expect(Self.url([.text("a,b/ü~")]) == "x-history://6E1C9B0A/person/ta%2Cb%2F%C3%BC~")
-        #expect(Self.url([.text("")]) == "x-history://6E1C9B0A/person/t")
-        #expect(Self.url([.blob([0, 0xAB, 0xff])]) == "x-history://6E1C9B0A/person/x00abff")
-        #expect(Self.url([.integer(1), .text("x"), .blob([])]) == "x-history://6E1C9B0A/person/p1,tx,x")
+        #expect(Self.url([.integer(42)]) == "x-history://00000000-0000-0000-0000-000000000001/person/p42")
+        #expect(Self.url([.integer(-1)]) == "x-history://00000000-0000-0000-0000-000000000001/person/p-1")
+        #expect(Self.url([.real(3)]) == "x-history://00000000-0000-0000-0000-000000000001/person/r3.0")
+        #expect(
+            Self.url([.text("a,b/ü~")])
+                == "x-history://00000000-0000-0000-0000-000000000001/person/ta%2Cb%2F%C3%BC~")
+        #expect(Self.url([.text("")]) == "x-history://00000000-0000-0000-0000-000000000001/person/t")
+        #expect(
+            Self.url([.blob([0, 0xAB, 0xff])])
+                == "x-history://00000000-0000-0000-0000-000000000001/person/x00abff")
+        #expect(
+            Self.url([.integer(1), .text("x"), .blob([])])
+                == "x-history://00000000-0000-0000-0000-000000000001/person/p1,tx,x")
         let odd = Self.entity("a/b c", key: .column("id"))
-        #expect(Self.url([.integer(1)], in: odd) == "x-history://6E1C9B0A/a%2Fb%20c/p1")
+        #expect(
+            Self.url([.integer(1)], in: odd) == "x-history://00000000-0000-0000-0000-000000000001/a%2Fb%20c/p1")
     }
 
     @Test func rowidsAreNotMistakenForKeys() {
@@ -199,17 +207,17 @@ private func decode<Value: Decodable>(_ type: Value.Type, _ text: String) throws
                 HistoryChange(entity: person, operation: .delete, objectID: id(3), tombstone: tombstone),
             ])
         let header =
-            #""token":"6E1C9B0A:17","author":"Widget\"s","context":null,"processID":4711,"#
+            #""token":"00000000-0000-0000-0000-000000000001:17","author":"Widget\"s","context":null,"processID":4711,"#
             + #""timestamp":"2026-01-07T10:30:00.250Z""#
         let insert =
             #""entityName":"person","operation":"insert","objectID":{"id":1},"#
-            + #""objectIDURL":"x-history://6E1C9B0A/person/p1""#
+            + #""objectIDURL":"x-history://00000000-0000-0000-0000-000000000001/person/p1""#
         let update =
             #""entityName":"person","operation":"update","objectID":{"id":2},"#
-            + #""objectIDURL":"x-history://6E1C9B0A/person/p2","changedProperties":["name","age"]"#
+            + #""objectIDURL":"x-history://00000000-0000-0000-0000-000000000001/person/p2","changedProperties":["name","age"]"#
         let delete =
             #""entityName":"person","operation":"delete","objectID":{"id":3},"#
-            + #""objectIDURL":"x-history://6E1C9B0A/person/p3","tombstone":{"#
+            + #""objectIDURL":"x-history://00000000-0000-0000-0000-000000000001/person/p3","tombstone":{"#
             + #""attributes":{"name":"Ann","icon":"AQ==","born":"1970-01-01T00:00:00Z"},"#
             + #""values":{"name":"Ann","email":null,"icon":{"base64":"AQ=="},"born":0},"#
             + #""deletedDate":"2026-01-07T10:30:00.250Z"}"#

@@ -6,7 +6,7 @@ import Testing
 
 /// What calls a batch makes, and how a batch goes through the merge hooks: without any I/O.
 @Suite struct HookPlanTests {
-    private static let store = StoreID("s")
+    private static let store = StoreID.sample()
     private static let person = Entity(shape: 1, name: "person", columns: [], key: .column("id"), preserved: [])
     private static let item = Entity(shape: 2, name: "item", columns: [], key: .column("id"), preserved: [])
 
@@ -65,13 +65,16 @@ import Testing
             ])
         #expect(
             deliveries(plan) == [
-                "s:3/C/a/0", "s:3/C/a/1", "s:3/C/b/1", "s:3/C/a/2", "s:3/C/c/2", "s:4/C/a/0", "s:4/C/b/0",
+                "\(Self.store):3/C/a/0", "\(Self.store):3/C/a/1", "\(Self.store):3/C/b/1",
+                "\(Self.store):3/C/a/2", "\(Self.store):3/C/c/2", "\(Self.store):4/C/a/0",
+                "\(Self.store):4/C/b/0",
             ])
     }
 
     @Test func whatIsDoneIsNotPlannedAgain() {
         let batch = [transaction(3, [change(Self.item, .insert, 1), change(Self.person, .insert, 2)])]
-        let plan = DeliveryPlan(batch, hooks: [observer("a")], store: "s", consumer: "C", done: ["s:3/C/a/0"])
+        let plan = DeliveryPlan(
+            batch, hooks: [observer("a")], store: "s", consumer: "C", done: ["\(Self.store):3/C/a/0"])
         #expect(calls(plan) == ["3 a person 2"])
     }
 
@@ -79,7 +82,10 @@ import Testing
         let batch = [transaction(9, (1...5).map { change(Self.item, .insert, $0) })]
         let plan = DeliveryPlan(batch, hooks: [observer("a")], store: "s", consumer: "C", maximumObjects: 2)
         #expect(calls(plan) == ["9 a item 1 2 part 0", "9 a item 3 4 part 1", "9 a item 5 part 2 last"])
-        #expect(deliveries(plan) == ["s:9/C/a/0.0", "s:9/C/a/0.1", "s:9/C/a/0.2"])
+        #expect(
+            deliveries(plan) == [
+                "\(Self.store):9/C/a/0.0", "\(Self.store):9/C/a/0.1", "\(Self.store):9/C/a/0.2",
+            ])
         let whole = DeliveryPlan(batch, hooks: [observer("a")], store: "s", consumer: "C", maximumObjects: 5)
         #expect(calls(whole) == ["9 a item 1 2 3 4 5"])
     }

@@ -1,3 +1,4 @@
+import FoundationEssentials
 import TestSupport
 import Testing
 
@@ -51,7 +52,7 @@ import Testing
                     ? ObjectID(columns: ["rowid"], values: [rowid], isRowID: true)
                     : ObjectID(columns: columns, values: columns.map { _ in value() })
             }
-            let store = StoreID(name() + "s")
+            let store = StoreID(UUID())
             let text = HistoryJSON.objectIDURL(of: object, in: entity, store: store)
             let url = ObjectIDURL(text)
             #expect(url?.store == store && url?.entityName == entity.name, "\(random) \(text)")
@@ -60,21 +61,24 @@ import Testing
     }
 
     @Test(arguments: [
-        "", "x-history://", "x-history://s/t", "x-history://s/t/p1/", "http://s/t/p1", "x-history://s/t/",
-        "x-history://s/t/p",
-        "x-history://s/t/p1,", "x-history://s/t/q1", "x-history://s/t/p1x", "x-history://s/t/x0",
-        "x-history://s/t/xgg",
-        "x-history://s/t/t%", "x-history://s/t/t%4", "x-history://s/%ff/p1", "x-history://s/t/rowid",
-        "x-history://s/t/r",
-        "x-history://s/t/p9223372036854775808",
+        "", "x-history://", "x-history://s/t/p1", "x-history://ID/t", "x-history://ID/t/p1/", "http://s/t/p1",
+        "x-history://ID/t/",
+        "x-history://ID/t/p",
+        "x-history://ID/t/p1,", "x-history://ID/t/q1", "x-history://ID/t/p1x", "x-history://ID/t/x0",
+        "x-history://ID/t/xgg",
+        "x-history://ID/t/t%", "x-history://ID/t/t%4", "x-history://ID/%ff/p1", "x-history://ID/t/rowid",
+        "x-history://ID/t/r",
+        "x-history://ID/t/p9223372036854775808",
     ])
-    func whatIsNoneIsRefused(text: String) { #expect(ObjectIDURL(text) == nil) }
+    func whatIsNoneIsRefused(text: String) { #expect(ObjectIDURL(Self.withID(text)) == nil) }
+
+    private static func withID(_ text: String) -> String { text.replacing("ID", with: StoreID.sample().text) }
 
     @Test func anotherKindOfKeyIsNoObjectOfTheEntity() {
         let entity = Entity(shape: 1, name: "t", columns: [], key: .columns(["a", "b"]), preserved: [])
-        #expect(ObjectIDURL("x-history://s/t/p1")?.objectID(in: entity) == nil)
-        #expect(ObjectIDURL("x-history://s/t/p1,p2,p3")?.objectID(in: entity) == nil)
+        #expect(ObjectIDURL(Self.withID("x-history://ID/t/p1"))?.objectID(in: entity) == nil)
+        #expect(ObjectIDURL(Self.withID("x-history://ID/t/p1,p2,p3"))?.objectID(in: entity) == nil)
         let plain = Entity(shape: 1, name: "t", columns: [], key: .column("a"), preserved: [])
-        #expect(ObjectIDURL("x-history://s/t/rowid1")?.objectID(in: plain) == nil)
+        #expect(ObjectIDURL(Self.withID("x-history://ID/t/rowid1"))?.objectID(in: plain) == nil)
     }
 }

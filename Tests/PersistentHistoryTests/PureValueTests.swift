@@ -35,13 +35,17 @@ import Testing
 
 @Suite struct HistoryTokenTests {
     @Test func isReadAsWritten() {
-        let token = HistoryToken(store: StoreID("a:b"), number: 42)
+        let token = HistoryToken(store: StoreID.sample(), number: 42)
         #expect(HistoryToken(token.description) == token)
     }
 
-    @Test(arguments: ["", "42", ":42", "a:", "a:-1", "a:1.5", "a:99999999999999999999"])
+    @Test(arguments: [
+        "", "42", ":42", "ID:", "ID:-1", "ID:1.5", "ID:99999999999999999999", "ID:9223372036854775807", "a:1",
+        "../../victim:1", "ID/x:1", "IDa:1", "ID\n:1", "{ID}:1", "00000000-0000-0000-0000-00000000000g:1",
+        "00000000000000000000000000000001:1", "00000000_0000_0000_0000_000000000001:1",
+    ])
     func refuses(text: String) {
-        #expect(HistoryToken(text) == nil)
+        #expect(HistoryToken(text.replacing("ID", with: StoreID.sample().text)) == nil)
     }
 }
 

@@ -97,8 +97,8 @@ import Testing
         #expect(
             changes.prefix(3).map { $0.objectID.values[0] }
                 == [.invalidText([0x63, 0xe9]), .invalidText([0x63, 0xe8]), .text("é")])
-        let url = HistoryJSON.objectIDURL(of: changes[0].objectID, in: changes[0].entity, store: StoreID("s"))
-        #expect(url == "x-history://s/file/tc%E9")
+        let url = HistoryJSON.objectIDURL(of: changes[0].objectID, in: changes[0].entity, store: .sample())
+        #expect(url == "x-history://\(StoreID.sample())/file/tc%E9")
         #expect(ObjectIDURL(url)?.objectID(in: changes[0].entity) == changes[0].objectID)
         var json = JSONBytes()
         HistoryJSON.write(changes[0].objectID, to: &json)

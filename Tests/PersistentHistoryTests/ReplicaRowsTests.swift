@@ -50,7 +50,7 @@ import Testing
                 entity: entity, operation: .update, objectID: ObjectID(columns: ["id"], values: [value]))
         }
         return HistoryTransaction(
-            token: HistoryToken(store: StoreID("s"), number: 7), author: nil, context: nil, processID: nil,
+            token: HistoryToken(store: StoreID.sample(), number: 7), author: nil, context: nil, processID: nil,
             timestamp: HistoryTimestamp(milliseconds: 0), changes: changes)
     }
 

@@ -21,7 +21,8 @@ import Testing
                 changedProperties: [], tombstone: nil)
         }
         let transaction = HistoryTransaction(
-            token: HistoryToken(store: StoreID(""), number: number), author: nil, context: nil, processID: nil,
+            token: HistoryToken(store: StoreID.sample(), number: number), author: nil, context: nil,
+            processID: nil,
             timestamp: HistoryTimestamp(milliseconds: 0), changes: changes)
         return HistoryBatch(transactions: [transaction], end: number, isLast: isLast, fingerprint: "\(number)")
     }

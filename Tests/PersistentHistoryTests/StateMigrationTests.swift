@@ -7,7 +7,7 @@ import Testing
 
 /// State files of other versions.
 @Suite struct StateMigrationTests {
-    private static let store = StoreID("2398ea9c-2bd3-4b01-aa8b-92f9d5e0951f")
+    private static let store = StoreID.sample()
 
     /// A file that a daemon wrote before there were versions: its consumer "Main" has a replica, a feed, a merge hook
     /// that rejected transaction 2 and dead letters; "Widget" has lost history, and its hook refuses to be told.

@@ -13,4 +13,12 @@ int sqlite3_history_init(sqlite3 *db, char **error, const struct sqlite3_api_rou
  * program with many of them. To be called before the first is opened. Gives an SQLite result. */
 int history_allocate_singly(void);
 
+/* Lets a connection trust nothing of the file that it opens: neither what the schema says may be run, nor
+ * statements that would write to it past SQLite's rules. Without runs_schema_code, triggers and views of the file
+ * are not run either. Gives an SQLite result. */
+int history_harden(sqlite3 *db, int runs_schema_code);
+
+/* The name of a VFS that follows no link in a file's own name, for URIs; NULL where SQLite knows no URIs. */
+const char *history_plain_vfs(void);
+
 #endif

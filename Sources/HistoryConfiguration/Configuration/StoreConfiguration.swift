@@ -73,7 +73,9 @@ public struct AuthorConfiguration: Sendable, Hashable {
 public struct ContextConfiguration: Sendable, Hashable {
     public enum Kind: Sendable, Hashable {
         /// A SQLite file with copies of the rows.
-        case replica(path: String)
+        ///
+        /// - access: Who may use it beside the daemon.
+        case replica(path: String, access: ReplicaAccess? = nil)
         /// A stream on the control socket.
         ///
         /// - window: How many transactions are sent ahead of the last that was acknowledged.

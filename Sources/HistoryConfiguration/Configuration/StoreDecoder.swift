@@ -1,3 +1,5 @@
+import PersistentHistory
+
 /// Decodes one entry of `stores`.
 struct StoreDecoder {
     /// Where each replica is written, by the identity of its file, over the whole configuration.
@@ -83,7 +85,9 @@ struct StoreDecoder {
     private mutating func context(
         _ node: DocumentNode, names: inout Claims, tracked: [String]?
     ) -> ContextConfiguration? {
-        guard let fields = node.fields(["name", "kind", "path", "entities", "window"]) else { return nil }
+        guard let fields = node.fields(["name", "kind", "path", "entities", "window", "mode", "group"]) else {
+            return nil
+        }
         let name = fields.required("name", "a name").flatMap { node in
             node.name().flatMap { names.claim($0, at: node, as: "context") ? $0 : nil }
         }
@@ -93,9 +97,12 @@ struct StoreDecoder {
         switch kind {
         case .replica:
             fields.refuse("window", "a replica has no window; only a feed has")
-            decodedKind = replica(fields).map { .replica(path: $0) }
+            let access = Self.access(fields)
+            decodedKind = replica(fields).map { .replica(path: $0, access: access) }
         case .feed:
-            fields.refuse("path", "a feed has no path; only a replica has")
+            for key in ["path", "mode", "group"] {
+                fields.refuse(key, "a feed has no \(key); only a replica has")
+            }
             let window = fields["window"]?.integer(in: 1...ContextConfiguration.largestWindow)
             decodedKind = .feed(window: window ?? ContextConfiguration.defaultWindow)
         case nil: decodedKind = nil
@@ -105,10 +112,34 @@ struct StoreDecoder {
         return ContextConfiguration(name: name, kind: decodedKind, entities: entities)
     }
 
+    private static func access(_ fields: Fields) -> ReplicaAccess? {
+        let mode = fields["mode"]?.replicaMode()
+        let group = fields["group"]?.name(expected: "a group's name")
+        return mode == nil && group == nil ? nil : ReplicaAccess(mode: mode, group: group)
+    }
+
     private mutating func replica(_ fields: Fields) -> String? {
         guard let node = fields.required("path", "the replica's path"), let path = node.filePath() else {
             return nil
         }
         return replicas.claim(FileIdentity.of(path), at: node, as: "a replica's file") ? path : nil
+    }
+}
+
+extension DocumentNode {
+    /// A mode of chmod(1): read and write, with both for the owner, who keeps the file.
+    fileprivate func replicaMode() -> UInt32? {
+        let expected = "a mode such as \"0640\", of digits 0, 2, 4 and 6, with 6 for the owner"
+        guard let text = string(expected: expected) else { return nil }
+        let digits =
+            text.utf8.count == 4 && text.utf8.first == UInt8(ascii: "0")
+            ? text.utf8.dropFirst() : text.utf8[...]
+        guard digits.count == 3, digits.first == UInt8(ascii: "6"),
+            digits.allSatisfy({ "0246".utf8.contains($0) })
+        else {
+            report("expected \(expected), found \(text.excerpt)")
+            return nil
+        }
+        return digits.reduce(0) { $0 << 3 | UInt32($1 - UInt8(ascii: "0")) }
     }
 }

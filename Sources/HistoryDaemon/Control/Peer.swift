@@ -15,11 +15,17 @@ struct Peer: Sendable, Hashable, CustomStringConvertible {
         guard command.steers, !maySteer(daemon: daemon) else { return }
         throw ControlError(
             .notPermitted,
-            "Only root and the daemon's user (uid \(daemon)) may do that; this is uid \(userID). Asking for the status, the hooks or the history is open to all who can connect."
+            "Only root and the daemon's user (uid \(daemon)) may do that; this is \(user). Asking for the status, the hooks or the history is open to all who can connect."
         )
     }
 
     func maySteer(daemon: UInt32) -> Bool { userID == 0 || userID == daemon }
 
-    var description: String { "process \(processID) of uid \(userID)" }
+    /// In a sandbox with users of its own, all but root and the daemon's user look like one.
+    private var user: String {
+        userID == UserNamespace.unknownUser && !UserNamespace.knowsEverybody
+            ? "a user that the daemon's sandbox does not know (PrivateUsers=yes)" : "uid \(userID)"
+    }
+
+    var description: String { "process \(processID) of \(user)" }
 }

@@ -27,6 +27,8 @@ public enum Event: String, CaseIterable, Sendable {
     case storeReplaced = "e2e4283b8e72430a9265c54c389ca8c2"
     /// A store is damaged, or may not be read.
     case storeUnusable = "94b4e2fc4a9140d2af6ffda89617b4b0"
+    /// To open a store would lock its owner, or somebody else who may write it, out of it: it waits.
+    case wouldLockOut = "bfbf522bfc984631b843f234fd90a2fa"
     /// The recording of a store was begun, or brought up to its schema.
     case trackingUpdated = "7480674c8de8441e96796eb95ca57e8f"
     /// The recording of a store could not be begun or brought up to date.
@@ -41,6 +43,8 @@ public enum Event: String, CaseIterable, Sendable {
     case contextRefilled = "4d356a5bd96c414285df75fc2a275263"
     /// A consumer's changes could not be merged into one of its contexts.
     case contextFailed = "c1deec0076fc42d9988ca104bcf56d56"
+    /// A replica goes without one of the store's tables.
+    case replicaTableLeftOut = "54b1ca9629f641b98d2d5c29e45621df"
     /// A context that had failed can be merged into again.
     case contextRecovered = "c8915af97bba4b31a873c15844980abd"
     /// A hook failed and is tried again.

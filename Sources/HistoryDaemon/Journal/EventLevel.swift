@@ -13,9 +13,9 @@ extension Event {
             .notice
         case .storeReplaced, .tokenExpired, .hookFailed, .hookTimedOut, .pluginDied,
             .consumerBlocksCleanup, .consumerPassedBy, .cleanFailed, .stateLost, .linesDropped,
-            .controlRefused:
+            .controlRefused, .replicaTableLeftOut:
             .warning
-        case .configurationInvalid, .reloadRefused, .storeLost, .storeUnusable, .trackingFailed,
+        case .configurationInvalid, .reloadRefused, .storeLost, .storeUnusable, .wouldLockOut, .trackingFailed,
             .watchFailed, .contextFailed, .hookHeld, .deadLetterKept, .pluginFailing,
             .pluginUnstartable,
             .stateCorrupt, .stateUnavailable, .stateInUse, .pipelineStuck, .controlUnavailable:

@@ -26,7 +26,7 @@ extension Engine {
             try checkLasting(plugins, file)
             try save(next)
         }
-        try await putInForce(next)
+        await putInForce(next)
         let names = Set(plugins.flatMap(\.hooks).map(\.id))
         return roster.hooks.filter { names.contains($0.id) }
     }
@@ -84,7 +84,7 @@ extension Engine {
             }
         }
         try save(next)
-        try await putInForce(next)
+        await putInForce(next)
         return removed
     }
 
@@ -98,14 +98,9 @@ extension Engine {
         }
     }
 
-    private func putInForce(_ next: HookRoster) async throws(ControlError) {
-        do {
-            let difference = try await apply(loaded, next)
-            await waitUntilUp(difference.plugins.begun + difference.plugins.changed)
-            surroundings.notifier.notify(.status(surroundings.status.line))
-        } catch {
-            // Stores that are the same are not watched anew, which alone could fail.
-            throw ControlError(.failed, "\(error)")
-        }
+    private func putInForce(_ next: HookRoster) async {
+        let difference = await apply(loaded, next)
+        await waitUntilUp(difference.plugins.begun + difference.plugins.changed)
+        surroundings.notifier.notify(.status(surroundings.status.line))
     }
 }

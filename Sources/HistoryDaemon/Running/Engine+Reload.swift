@@ -21,8 +21,12 @@ extension Engine {
             logger.report(.reloaded, "The configuration was read again, and is in force.")
             notifier.notify(.ready, .status(line))
             logger.report(.ready, "\(line).")
+            let waiting = stores.compactMap { store in
+                surroundings.status.problem(of: store.name).map { "Store \"\(store.name)\" waits. \($0)" }
+            }
             return ReloadReport(
-                stores: difference.stores, plugins: difference.plugins, hooks: roster.hooks.count)
+                stores: difference.stores, plugins: difference.plugins, hooks: roster.hooks.count,
+                warnings: waiting.isEmpty ? nil : waiting)
         } catch {
             let problems = (error as? ConfigurationErrors)?.problems.map(\.description) ?? ["\(error)"]
             for problem in problems { logger.report(.reloadRefused, "\(problem)") }
@@ -45,7 +49,7 @@ extension Engine {
             all.append(entry.plugin)
         }
         let (level, before) = (new.configuration.logLevel, loaded.configuration.logLevel)
-        let difference = try await apply(new, HookRoster(manifests: new.plugins, added: roster.added))
+        let difference = await apply(new, HookRoster(manifests: new.plugins, added: roster.added))
         if level != before { surroundings.level.level = level.loggerLevel }
         return difference
     }

@@ -21,7 +21,7 @@ actor Engine {
     private nonisolated let endpoints = Locked<[any HookEndpoint]>([])
     /// How long a stop waits for the calls in flight, as of the configuration in force.
     nonisolated let stopTimeout: Locked<Duration>
-    nonisolated let observer: StoreObserver
+    nonisolated let observer = SharedObserver()
 
     private(set) var loaded: LoadedConfiguration
     private(set) var roster: HookRoster
@@ -37,20 +37,16 @@ actor Engine {
         let status: LiveStatus
     }
 
-    /// - Throws: `ObserverError`.
-    init(_ loaded: LoadedConfiguration, persisted: [PluginConfiguration], _ surroundings: Surroundings) throws {
+    init(_ loaded: LoadedConfiguration, persisted: [PluginConfiguration], _ surroundings: Surroundings) {
         self.loaded = loaded
         self.surroundings = surroundings
         roster = HookRoster(
             manifests: loaded.plugins, added: persisted.map { .init(plugin: $0, origin: .persisted) })
         stopTimeout = Locked(loaded.configuration.stopTimeout)
-        observer = try StoreObserver()
     }
 
     /// Begins everything; the hosts run it.
-    ///
-    /// - Throws: `ObserverError` where a store can not be watched.
-    func begin() async throws { _ = try await apply(loaded, roster) }
+    func begin() async { _ = await apply(loaded, roster) }
 
     /// Waits until stores are open and plugins' processes run, or have failed to.
     ///
@@ -80,9 +76,7 @@ actor Engine {
     }
 
     /// Puts a configuration and hooks in force.
-    ///
-    /// - Throws: `ObserverError` where a store can not be watched: then nothing has changed.
-    func apply(_ loaded: LoadedConfiguration, _ roster: HookRoster) async throws -> Difference {
+    func apply(_ loaded: LoadedConfiguration, _ roster: HookRoster) async -> Difference {
         var difference = Difference()
         var nextPlugins: [String: RunningPlugin] = [:]
         for plugin in roster.needed {
@@ -101,9 +95,7 @@ actor Engine {
         }
         difference.plugins.ended = plugins.keys.filter { nextPlugins[$0] == nil }.sorted()
 
-        // All that can fail comes before anything is changed.
         var kept: [String: RunningStore] = [:]
-        var signals: [String: StoreSignals] = [:]
         for store in loaded.configuration.stores {
             let old = stores.first { $0.name == store.name }
             if let old, old.configuration == store {
@@ -111,16 +103,14 @@ actor Engine {
                 difference.stores.unchanged.append(store.name)
                 continue
             }
-            signals[store.name] =
-                try store.poll.map { PollingObserver(every: $0).watch(store.path) }
-                ?? observer.watch(store.path)
             if old == nil {
                 difference.stores.begun.append(store.name)
             } else {
                 difference.stores.changed.append(store.name)
             }
         }
-        difference.stores.ended = stores.map(\.name).filter { kept[$0] == nil && signals[$0] == nil }
+        let configured = Set(loaded.configuration.stores.map(\.name))
+        difference.stores.ended = stores.map(\.name).filter { !configured.contains($0) }
 
         let endingPlugins = (difference.plugins.ended + difference.plugins.changed).compactMap { plugins[$0] }
         let endingStores = stores.filter { kept[$0.name] == nil }
@@ -140,9 +130,8 @@ actor Engine {
         }
         for store in endingStores where difference.stores.ended.contains(store.name) { store.control.end() }
         let controls = Dictionary(stores.map { ($0.name, $0.control) }) { first, _ in first }
-        stores = loaded.configuration.stores.compactMap { store in
-            if let old = kept[store.name] { return old }
-            return signals[store.name].map { start(store, $0, controls[store.name] ?? StoreControl()) }
+        stores = loaded.configuration.stores.map { store in
+            kept[store.name] ?? start(store, controls[store.name] ?? StoreControl())
         }
         plugins = nextPlugins
         endpoints.withLock { $0 = nextPlugins.values.map(\.endpoint) }
@@ -171,9 +160,7 @@ actor Engine {
         await wait(atMost: Self.patience) { for control in passes { await control.quiet() } }
     }
 
-    private func start(_ configuration: StoreConfiguration, _ signals: StoreSignals, _ control: StoreControl)
-        -> RunningStore
-    {
+    private func start(_ configuration: StoreConfiguration, _ control: StoreControl) -> RunningStore {
         let served = ServedStore(configuration)
         let reporter = PipelineLog(
             store: configuration.name, logger: surroundings.logger, status: surroundings.status)
@@ -182,8 +169,17 @@ actor Engine {
         let runner = StoreRunner(
             served, hooks: registry, stateFolder: surroundings.stateFolder, reporter: reporter, stop: stop,
             control: control)
+        let path = configuration.path
+        let watch: @Sendable () throws -> StoreSignals =
+            if let interval = configuration.poll {
+                { PollingObserver(every: interval).watch(path) }
+            } else {
+                { [observer] in try observer.watch(path) }
+            }
         let guest = storeHost.start(
-            StoreService(runner: runner, signals: signals, stop: stop, gate: up) { [endpoints] in
+            StoreService(
+                runner: runner, watch: watch, reporter: reporter, path: path, stop: stop, gate: up
+            ) { [endpoints] in
                 // A stop waits for the calls in flight, and begins no others.
                 for endpoint in endpoints.withLock({ $0 }) { endpoint.finishCalls() }
             })

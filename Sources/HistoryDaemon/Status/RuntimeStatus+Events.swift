@@ -32,6 +32,9 @@ extension RuntimeStatus {
         case .storeLost(let error):
             stores[store, default: Store()].problem = "\(error)"
             effects.mayChangeLine = true
+        case .watchFailed(let error):
+            stores[store, default: Store()].problem = "\(error)"
+            effects.mayChangeLine = true
         case .stateFailed:
             effects.isRepeated = stores[store]?.isStateFailing ?? false
             stores[store, default: Store()].isStateFailing = true

@@ -1,5 +1,6 @@
 /// When history is cleaned.
 public enum CleaningStrategy: Sendable, Hashable {
+    /// Only by hand.
     case none
     /// At most once in this time, remembered over restarts.
     case byDuration(Duration)

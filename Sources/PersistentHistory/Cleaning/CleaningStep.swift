@@ -24,14 +24,14 @@ struct CleaningStep {
         let rows = try Row.fetchCursor(
             try db.cachedStatement(
                 sql: """
-                    SELECT id, origin, kind & 3 = 3 AS void FROM historyd_change
+                    SELECT id, origin, kind & 3 IS 3 AS void FROM historyd_change
                     WHERE id > ? AND id <= ? ORDER BY id LIMIT ?
                     """),
             arguments: [position, goal, size])
         while let row = try rows.next() {
-            end = row["id"]
+            end = try row.integer("id", in: end...HistoryPosition.range.upperBound)
             count += 1
-            if covered.contain(row["origin"]) || row["void"] { going.append(end) }
+            if try covered.contain(row["origin"]) || row.flag("void") { going.append(end) }
         }
         isLast = count < size
         for id in going {
@@ -56,10 +56,10 @@ struct CleaningStep {
         let row = try Row.fetchOne(
             try db.cachedStatement(
                 sql: """
-                    SELECT (SELECT value FROM historyd_store WHERE key = 'cleaned'),
-                        (SELECT value FROM historyd_store WHERE key = 'cleaned for')
+                    SELECT (SELECT value FROM historyd_store WHERE key = 'cleaned') AS cleaned,
+                        (SELECT value FROM historyd_store WHERE key = 'cleaned for') AS keeping
                     """))
-        guard row?[1] == rule.keeping else { return 0 }
-        return row?[0] ?? 0
+        guard let row, row["keeping"] as DatabaseValue == rule.keeping.databaseValue else { return 0 }
+        return try row.optionalInteger("cleaned", in: HistoryPosition.range) ?? 0
     }
 }

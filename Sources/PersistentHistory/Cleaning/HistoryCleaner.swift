@@ -12,6 +12,7 @@ public struct HistoryCleaner: Sendable {
     let path: String
     let rule: DeliveryRule
 
+    /// A cleaner of one store. Mirroring authors' history stays, as the rule says.
     public init(path: String, rule: DeliveryRule) {
         self.path = path
         self.rule = rule
@@ -39,7 +40,7 @@ public struct HistoryCleaner: Sendable {
     public func clean(
         through limit: Int64, shouldStop: @Sendable () -> Bool = { false }
     ) async throws -> Outcome {
-        let queue = try StoreConnection.open(path, .write, patience: 0)
+        let queue = try StoreConnection.open(path, .write, patience: 0, work: WorkLimit())
         do {
             let outcome = try await clean(queue, through: limit, shouldStop)
             try HistoryError.translating(path) { try queue.end() }
@@ -60,7 +61,9 @@ public struct HistoryCleaner: Sendable {
             // checkpoints that the steps bring about are not left to the application's commits.
             if isLog { try db.execute(sql: "PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 500") }
         }
+        let tables = CheckedTables()
         let deleted = try await inSteps(queue, size: 250, in: 250...2000, shouldStop) { db, size in
+            try tables.check(db)
             let step = try CleaningStep(db, limit: limit, rule: rule, size: size)
             return Step(done: step.deleted, isLast: step.isLast, newest: step.newest)
         }

@@ -25,8 +25,12 @@ public struct ManualCleaning: Sendable {
     public func clean(force: Bool = false, shouldStop: @Sendable () -> Bool = { false }) async throws
         -> (report: CleaningReport, outcome: HistoryCleaner.Outcome)
     {
-        let (plan, report) = try plan(force: force)
-        return (report, try await plan.carryOut(on: store, reporter: SilentReporter(), shouldStop: shouldStop))
+        try await WriterProbe.withLease(on: store.path, stateFolder: stateFolder, isUsedInProcess: true) {
+            let (plan, report) = try plan(force: force)
+            return (
+                report, try await plan.carryOut(on: store, reporter: SilentReporter(), shouldStop: shouldStop)
+            )
+        }
     }
 
     private func plan(force: Bool) throws -> (plan: CleaningPlan, report: CleaningReport) {

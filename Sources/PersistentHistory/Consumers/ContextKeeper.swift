@@ -169,10 +169,13 @@ actor ContextKeeper {
         tell(context, preparation.leftOut)
     }
 
-    private func tell(_ context: ReplicaContext, _ leftOut: [ReplicaContext.LeftOutIndex]) {
-        for index in leftOut {
-            reporter.report(
-                .replicaIndexLeftOut(consumer: consumer.author, context: context.name, index))
+    private func tell(_ context: ReplicaContext, _ leftOut: [ReplicaContext.LeftOut]) {
+        let (author, name) = (consumer.author, context.name)
+        for part in leftOut {
+            switch part.kind {
+            case .table: reporter.report(.replicaTableLeftOut(consumer: author, context: name, part))
+            case .index: reporter.report(.replicaIndexLeftOut(consumer: author, context: name, part))
+            }
         }
     }
 

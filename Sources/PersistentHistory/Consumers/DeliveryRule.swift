@@ -15,6 +15,7 @@ public struct DeliveryRule: Sendable, Equatable {
     /// Mirroring authors whose transactions are like anybody's.
     private let included: Set<String>
 
+    /// Which authors there are, and whose transactions are delivered.
     public init(
         authors: Set<String>, deliversUnlisted: Bool = true, mirroringAuthors: Set<String> = [],
         includingMirroring: Bool = false

@@ -1,11 +1,16 @@
 /// What happens on the way from a commit to a hook, for whoever logs, counts or watches it.
 public enum PipelineEvent: Sendable {
+    /// The store is open; its newest transaction is given.
     case storeOpened(newest: HistoryToken)
     /// The store can not be read for now; it is tried again when something changes.
     case storeLost(HistoryError)
+    /// The store's files cannot be watched, and the store waits for that; it is tried again.
+    case watchFailed(ObserverError)
+    /// There is another store at the path, or an older state of it.
     case storeReplaced
     /// The kernel dropped notices of file changes; the store was looked at.
     case watchOverflowed
+    /// The triggers were brought up to date with the schema or the configured entities.
     case trackingUpdated(Tracking.Outcome)
     /// Not all is tracked as configured; what is tracked goes on.
     case trackingFailed(HistoryError)
@@ -17,54 +22,70 @@ public enum PipelineEvent: Sendable {
     case stateRecovered
     /// A consumer without a cursor begins here.
     case consumerBegan(consumer: String, at: HistoryToken)
+    /// A consumer is no longer configured; its cursor was removed.
     case consumerForgotten(consumer: String)
     /// Where a consumer is when its store was opened, or when it begins anew.
     case consumerStands(consumer: String, at: HistoryToken)
     /// A hook has had some calls, one after the other.
     case delivered(consumer: String, hook: String, Deliveries)
+    /// A call failed, and is tried again after the delay.
     case hookFailed(
         consumer: String, hook: String, HookFailure, token: HistoryToken, attempt: Int, retryAfter: Duration)
     /// The last attempt failed: the consumer waits, and goes on trying.
     case hookHeld(
         consumer: String, hook: String, HookFailure, token: HistoryToken, attempts: Int, retryAfter: Duration)
+    /// A hook that was held has succeeded.
     case hookRecovered(consumer: String, hook: String, token: HistoryToken, attempts: Int)
+    /// The last attempt failed: the call is kept, and the consumer goes on.
     case deadLetterKept(consumer: String, hook: String, HookFailure, token: HistoryToken, attempts: Int)
+    /// Transactions were merged into a replica.
     case merged(consumer: String, context: String, transactions: Int, last: HistoryToken)
+    /// A replica was filled from a snapshot of the store.
     case replicaFilled(consumer: String, context: String, at: HistoryToken)
     /// A damaged replica was moved out of the way.
     case replicaMovedAside(consumer: String, context: String, to: String)
-    /// An index of the store that the replica can not have.
-    case replicaIndexLeftOut(consumer: String, context: String, ReplicaContext.LeftOutIndex)
+    /// A table of the store that the replica cannot have.
+    case replicaTableLeftOut(consumer: String, context: String, ReplicaContext.LeftOut)
+    /// An index of the store that the replica cannot have.
+    case replicaIndexLeftOut(consumer: String, context: String, ReplicaContext.LeftOut)
     /// A reader that stays in one transaction lets the replica's write-ahead log grow.
     case replicaLogGrows(consumer: String, context: String, bytes: Int64)
     /// A context could not be opened or written. It is tried again; `attempt` counts the failures in a row.
     case contextFailed(consumer: String, context: String, HistoryError, attempt: Int)
     /// A context that had failed was written again, after so many failed attempts.
     case contextRecovered(consumer: String, context: String, attempts: Int)
+    /// A consumer is done with everything up to here.
     case cursorMoved(consumer: String, to: HistoryToken)
     /// The cursors of consumers that a commit is of no concern to, all at once.
     case cursorsMoved(MovedConsumers, to: HistoryToken)
     /// A feed that is new has its place here.
     case feedBegan(consumer: String, context: String, at: HistoryToken)
+    /// A feed is no longer configured; its position was removed.
     case feedForgotten(consumer: String, context: String)
     /// Its program has acknowledged.
     case feedMoved(consumer: String, context: String, to: HistoryToken)
     /// History was deleted that a feed has not had; its program is told.
     case feedExpired(consumer: String, context: String, Expiry)
+    /// A consumer's pass failed, and is tried again after the delay.
     case consumerFailed(consumer: String, HistoryError, retryAfter: Duration)
+    /// History was deleted that a consumer has not had.
     case tokenExpired(consumer: String, HistoryError)
     /// A consumer has stood still for so long that history was deleted which it has not had.
     case consumerPassedBy(consumer: String, at: HistoryToken, standing: Duration)
+    /// History was deleted.
     case cleaned(HistoryCleaner.Outcome)
+    /// Cleaning waits for these consumers, which have no position yet.
     case cleaningBlocked(by: [String])
     /// At each turn: all who have stood still for long and hold back the cleaning; mostly nobody.
     case cleaningHeldBack(by: [String])
+    /// History could not be deleted; it is tried again.
     case cleaningFailed(HistoryError)
 }
 
 /// Consumers whose cursors move together: who they are is asked, not told, for they may be many.
 public struct MovedConsumers: Sendable {
     let resting: RestingConsumers
+    /// How many they are.
     public let count: Int
 
     /// Whether a consumer is one of them, now.
@@ -73,10 +94,13 @@ public struct MovedConsumers: Sendable {
 
 /// Calls of one hook that succeeded, one after the other.
 public struct Deliveries: Sendable, Equatable {
+    /// How many calls.
     public internal(set) var calls = 0
+    /// How many transactions they delivered.
     public internal(set) var transactions = 0
     /// Of the last call.
     public internal(set) var token: HistoryToken
+    /// The author of the last transaction.
     public internal(set) var author: String?
     /// Nil for a merge hook, whose calls have all entities.
     public internal(set) var entity: String?
@@ -113,6 +137,7 @@ extension Deliveries {
 
 /// Hears of everything that happens to one store.
 public protocol PipelineReporter: Sendable {
+    /// Called for each event, in order for one consumer. It must not block.
     func report(_ event: PipelineEvent)
 }
 

@@ -44,7 +44,7 @@ public struct StoreRunner: Sendable {
     private let hooks: HookRegistry
     private let stateFolder: String
     private let reporter: any PipelineReporter
-    private let stop: StopSignal
+    private var stop: StopSignal
     private let control: StoreControl
 
     public init(
@@ -67,7 +67,18 @@ public struct StoreRunner: Sendable {
     public func run(watching signals: StoreSignals, isUp: @escaping @Sendable () -> Void = {}) async throws {
         // Everything is on the loop: here it is found out that there is none.
         _ = try HistoryLoop.shared()
-        try await serve(signals, isUp)
+        // Without signals there is nothing to wait for; whoever watches may begin again.
+        let end = StopSignal()
+        var runner = self
+        runner.stop = end
+        try await withThrowingTaskGroup(of: Void.self) { [runner] group in
+            group.addTask {
+                await stop.wait()
+                end.request()
+            }
+            defer { group.cancelAll() }
+            try await runner.serve(signals, isUp)
+        }
     }
 
     @LoopActor private func serve(_ signals: StoreSignals, _ isUp: @escaping @Sendable () -> Void) async throws
@@ -90,20 +101,27 @@ public struct StoreRunner: Sendable {
         while !stop.isRequested, !Task.isCancelled {
             var wasOpen = false
             do {
-                let opened = try await open()
-                let openedAt = ContinuousClock.now
-                wasOpen = true
-                do {
-                    try await session(opened) { try await $0.run(watching: inbox, isUp: isUp) }
-                    trouble = Trouble()
-                } catch {
-                    if .now - openedAt > Trouble.longestDelay { trouble = Trouble() }
-                    throw error
+                try await leased {
+                    let opened = try await open()
+                    let openedAt = ContinuousClock.now
+                    wasOpen = true
+                    do {
+                        try await session(opened) { try await $0.run(watching: inbox, isUp: isUp) }
+                        trouble = Trouble()
+                    } catch {
+                        if .now - openedAt > Trouble.longestDelay { trouble = Trouble() }
+                        throw error
+                    }
                 }
             } catch let error as HistoryError {
                 if trouble.isNews(error) { reporter.report(.storeLost(error)) }
                 isUp()
-                await stop.sleep(for: trouble.delay(error, wasOpen: wasOpen))
+                let delay = trouble.delay(error, wasOpen: wasOpen)
+                if error.isOfRights {
+                    await stop.sleepUntilRightsChange(of: store.path, atMost: delay)
+                } else {
+                    await stop.sleep(for: delay)
+                }
                 // What failed while it was open may have passed by now; damage does not.
                 if error.waitsForChange, !wasOpen || error.code == .storeCorrupt {
                     // Stopped, where it throws.
@@ -137,6 +155,12 @@ public struct StoreRunner: Sendable {
         try await session.close()
     }
 
+    /// Runs a body while no other state serves the store.
+    private func leased(_ body: () async throws -> Void) async throws {
+        try await WriterProbe.withLease(
+            on: store.path, stateFolder: stateFolder, isUsedInProcess: store.isUsedInProcess, body)
+    }
+
     /// Works off everything there is, once.
     ///
     /// - Throws: `HistoryError` where the store can not be opened or read.
@@ -146,11 +170,13 @@ public struct StoreRunner: Sendable {
     }
 
     @LoopActor private func serveOnce() async throws {
-        let opened = try await open()
-        try await session(opened) { session in
-            try await session.runOnce()
-            try opened.state.cursors.flush()
-            _ = await onPool { await opened.cleaning.cleanIfDue() }
+        try await leased {
+            let opened = try await open()
+            try await session(opened) { session in
+                try await session.runOnce()
+                try opened.state.cursors.flush()
+                _ = await onPool { await opened.cleaning.cleanIfDue() }
+            }
         }
     }
 }

@@ -22,10 +22,30 @@ struct HistoryHeader: Sendable, Equatable {
         ) { row in
             guard sqlite3_column_type(row, 0) != SQLITE_NULL else { throw HistoryError.notTracked }
             return (
-                StoreID(ChangeDecoder.text(row, 0)), sqlite3_column_int64(row, 1), sqlite3_column_int64(row, 2),
-                ChangeDecoder.bytes(row, 3).map { String(decoding: $0, as: UTF8.self) }
+                try Self.storeID(row), try Self.position(row, 1, "how far the history was deleted"),
+                try Self.position(row, 2, "the number of the newest change"),
+                ChangeDecoder.bytes(row, 3).map { HistoryBatch.fingerprint($0) }
             )
         }
+    }
+
+    private static func storeID(_ row: OpaquePointer) throws -> StoreID {
+        let text = ChangeDecoder.bytes(row, 0).map { String(decoding: $0.prefix(64), as: UTF8.self) }
+        guard let id = text.flatMap({ StoreID($0) }) else {
+            throw UnexpectedValue("the store's id", expected: "a UUID", found: row, 0)
+        }
+        return id
+    }
+
+    /// 0 where there is none.
+    private static func position(_ row: OpaquePointer, _ column: Int32, _ what: String) throws -> Int64 {
+        let type = sqlite3_column_type(row, column)
+        if type == SQLITE_NULL { return 0 }
+        let number = sqlite3_column_int64(row, column)
+        guard type == SQLITE_INTEGER, HistoryPosition.range.contains(number) else {
+            throw UnexpectedValue(what, expected: "an integer from 0 to 2^62", found: row, column)
+        }
+        return number
     }
 }
 

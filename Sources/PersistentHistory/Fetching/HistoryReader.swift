@@ -12,6 +12,11 @@ public struct HistoryBatch: Sendable {
     /// Who made the change at the end, when: what tells it from a change of the same number in a
     /// store that was restored and went on from there. Nil where nothing was read.
     let fingerprint: String?
+
+    /// The fingerprint of a change whose origin is this text. What the extension writes is far shorter.
+    static func fingerprint(_ origin: some Collection<UInt8>) -> String {
+        String(decoding: origin.prefix(Origin.longest), as: UTF8.self)
+    }
 }
 
 /// Reads a store's history after a token: exactly, in bounded memory, without disturbing writers.
@@ -27,17 +32,24 @@ public final class HistoryReader: Sendable {
     /// The id of the store that was opened.
     public let storeID: StoreID
     private let queue: DatabaseQueue
+    private let tables: CheckedTables
+    private let work = WorkLimit()
+    private let sideFiles: SideFiles?
     private let encoding: StoreEncoding
     /// Shapes never change and are seldom added: they are read when a new one is met.
     private let shapes = Locked<[Int64: Entity]>([:])
 
-    /// - Parameter patience: Seconds to wait for a lock that another process holds.
+    /// - Parameters:
+    ///   - path: The store's file.
+    ///   - patience: Seconds to wait for a lock that another process holds.
     /// - Throws: `HistoryError`.
     public init(path: String, patience: Double = 5) throws {
         self.path = path
-        queue = try StoreConnection.open(path, .read, patience: patience)
+        queue = try StoreConnection.open(path, .read, patience: patience, work: work)
+        tables = CheckedTables()
+        sideFiles = SideFiles.forLater(path)
         do {
-            (storeID, encoding) = try Self.prepare(queue, path)
+            (storeID, encoding) = try Self.prepare(queue, tables, path)
         } catch {
             // What failed first is what is told.
             try? queue.end()
@@ -45,22 +57,29 @@ public final class HistoryReader: Sendable {
         }
     }
 
-    private static func prepare(_ queue: DatabaseQueue, _ path: String) throws -> (StoreID, StoreEncoding) {
+    private static func prepare(_ queue: DatabaseQueue, _ tables: CheckedTables, _ path: String) throws
+        -> (StoreID, StoreEncoding)
+    {
         try HistoryError.translating(path) {
             try queue.read { db in
                 // What it reads it reads once; there may be a thousand of it.
                 try db.execute(sql: "PRAGMA cache_size = -256")
                 guard try RecordingFormat.isThere(db) else { throw HistoryError.notTracked }
+                try tables.check(db)
                 let encoding = try String.fetchOne(db, sql: "PRAGMA encoding").flatMap(StoreEncoding.init)
                 return (try HistoryHeader(db).storeID, encoding ?? .utf8)
             }
         }
     }
 
+    /// Of the work that a read may make where others wait for it: a hundred times that of a batch.
+    private static let mostLooks = 1000
+
     /// For how many seconds it waits from now on for a lock that another process holds.
     ///
     /// - Throws: `HistoryError`.
     func setPatience(_ seconds: Double) throws {
+        work.setMost(seconds > 0 ? .max : Self.mostLooks)
         try HistoryError.translating(path) {
             try queue.read { db in try db.execute(sql: "PRAGMA busy_timeout = \(Int(seconds * 1000))") }
         }
@@ -131,7 +150,7 @@ public final class HistoryReader: Sendable {
     ///   whoever has not had it finds out by himself.
     /// - Throws: `HistoryError`; with `.tokenAhead` where another change stands there.
     func look(after number: Int64, fingerprint: String?) throws -> Look {
-        try read { db in
+        try read { db, schemaVersion in
             let header = try HistoryHeader(db, fingerprintAt: number)
             if header.isReplaced(fingerprint) { throw ahead(number) }
             let newest = max(header.newest, header.floor)
@@ -144,7 +163,7 @@ public final class HistoryReader: Sendable {
                 batch.isLast ? batch.fingerprint : try HistoryHeader(db, fingerprintAt: newest).fingerprint
             return Look(
                 batch: batch, end: batch.isLast ? batch.end : newest, fingerprint: fingerprint,
-                schemaVersion: try Self.schemaVersion(db))
+                schemaVersion: schemaVersion)
         }
     }
 
@@ -159,11 +178,7 @@ public final class HistoryReader: Sendable {
     }
 
     /// - Throws: `HistoryError`.
-    func schemaVersion() throws -> Int64 { try read { db in try Self.schemaVersion(db) } }
-
-    private static func schemaVersion(_ db: Database) throws -> Int64 {
-        try db.firstRow("PRAGMA schema_version") { sqlite3_column_int64($0, 0) }
-    }
+    func schemaVersion() throws -> Int64 { try read { _, version in version } }
 
     private func token(_ number: (HistoryHeader) -> Int64) throws -> HistoryToken {
         try read { db in
@@ -179,8 +194,9 @@ public final class HistoryReader: Sendable {
     ///   - isPlace: Whether the number is how far somebody got: then 0 is not the start of whatever
     ///     there is, but a place that expires like any other.
     ///   - last: Nothing after this is read.
-    ///   - changes: After how many changes to end. A declared writer's transaction is never split;
+    ///   - limit: After how many changes to end. A declared writer's transaction is never split;
     ///     an undeclared writer's changes may be.
+    ///   - filter: What is left out. The batch's `end` moves over it.
     /// - Throws: `HistoryError` with `.tokenExpired`, `.tokenAhead`, `.notTracked`, or what SQLite says.
     public func batch(
         after number: Int64, isPlace: Bool = false, through last: Int64 = .max, changes limit: Int = batchSize,
@@ -223,7 +239,11 @@ public final class HistoryReader: Sendable {
 
     /// Reads backwards from a token.
     ///
-    /// - Parameter number: Read what is older than this; nil for everything.
+    /// - Parameters:
+    ///   - number: Read what is older than this; nil for everything.
+    ///   - limit: After how many changes to end.
+    ///   - filter: What is left out.
+    /// - Throws: `HistoryError`.
     public func reversedBatch(
         before number: Int64?, changes limit: Int = batchSize, filter: HistoryFilter = HistoryFilter()
     ) throws -> HistoryBatch {
@@ -243,9 +263,19 @@ public final class HistoryReader: Sendable {
         return HistoryRows(db: db, store: storeID, decoder: decoder, filter: filter, isReversed: isReversed)
     }
 
-    func read<T>(_ body: (Database) throws -> T) throws -> T {
-        try HistoryError.translating(path) {
-            try StoreConnection.rollingBack(path) { try queue.readInTransaction(body) }
+    func read<T>(_ body: (Database) throws -> T) throws -> T { try read { db, _ in try body(db) } }
+
+    /// - Parameter body: Is given the version of the schema, too: its history's tables are checked.
+    private func read<T>(_ body: (Database, _ schemaVersion: Int64) throws -> T) throws -> T {
+        let hold = try sideFiles?.prepare(for: .read, patience: 0)
+        defer { withExtendedLifetime(hold) {} }
+        return try HistoryError.translating(path) {
+            work.begin()
+            return try work.explaining {
+                try StoreConnection.rollingBack(path) {
+                    try queue.readInTransaction { db in try body(db, tables.check(db)) }
+                }
+            }
         }
     }
 

@@ -32,6 +32,10 @@ struct HistoryRows {
                 throw DatabaseError(resultCode: ResultCode(rawValue: result), message: db.lastErrorMessage)
             }
             let id = sqlite3_column_int64(rows, 0)
+            // The pages of a damaged table may lead back to where they were.
+            guard isReversed ? id < end : id > end, HistoryPosition.range.contains(id) else {
+                throw UnexpectedValue("the change \(id) follows the change \(end)")
+            }
             // A declared writer's transaction is never split: the place may be of before the store was restored.
             if id > last, run.isUndeclared || !run.continues(with: rows) { break }
             if !run.continues(with: rows) {
@@ -75,7 +79,7 @@ private struct OriginRun {
     /// See `HistoryBatch.fingerprint`. Nil also for a row that is void.
     var fingerprint: String? {
         guard isBegun else { return nil }
-        if !isUndeclared { return String(decoding: text, as: UTF8.self) }
+        if !isUndeclared { return HistoryBatch.fingerprint(text) }
         return milliseconds > 0 ? String(milliseconds) : nil
     }
 

@@ -7,6 +7,9 @@ struct Origin: Equatable, Sendable {
     var processID: Int32?
     var timestamp: HistoryTimestamp
 
+    /// In bytes. Author and context have 255 at most.
+    static let longest = 1024
+
     static func undeclared(milliseconds: Int64) -> Origin {
         Origin(timestamp: HistoryTimestamp(milliseconds: milliseconds))
     }
@@ -16,6 +19,7 @@ struct Origin: Equatable, Sendable {
     /// What is not written so comes from a binding that declares itself wrongly; its change is
     /// recorded all the same, and belongs to no author.
     static func declared(_ text: UnsafeBufferPointer<UInt8>) -> Origin {
+        guard text.count <= longest else { return .undeclared(milliseconds: 0) }
         // As bytes: each transaction is read so, and characters take ten times as long to tell apart.
         var rest = text[...]
         func field() -> Slice<UnsafeBufferPointer<UInt8>>? {

@@ -17,6 +17,7 @@ public struct FailurePolicy: Sendable, Hashable {
     /// What follows when every attempt has failed.
     public let afterLastAttempt: AfterLastAttempt
 
+    /// How often a call is tried, after which delays, and what follows.
     public init(
         attempts: Int = 5, initialDelay: Duration = .milliseconds(100),
         maximumDelay: Duration = .seconds(30), afterLastAttempt: AfterLastAttempt = .hold
@@ -27,7 +28,7 @@ public struct FailurePolicy: Sendable, Hashable {
         self.afterLastAttempt = afterLastAttempt
     }
 
-    public enum Decision: Sendable, Hashable {
+    package enum Decision: Sendable, Hashable {
         case retry(after: Duration)
         /// The last attempt has failed, and the consumer waits: worth telling an operator once.
         case hold(retryAfter: Duration)
@@ -35,7 +36,7 @@ public struct FailurePolicy: Sendable, Hashable {
     }
 
     /// What follows the `failed`th failed attempt (counted from 1): the delay doubles each time.
-    public func decision(afterFailedAttempt failed: Int) -> Decision {
+    package func decision(afterFailedAttempt failed: Int) -> Decision {
         if failed >= attempts {
             return afterLastAttempt == .skip ? .skip : .hold(retryAfter: maximumDelay)
         }

@@ -47,7 +47,7 @@ public struct ObserverCall: Sendable {
     /// A call that was kept as a dead letter, to be made again.
     public init(header: HookCallHeader, kept: String) {
         let nothing = HistoryTransaction(
-            token: HistoryToken(store: StoreID(""), number: 0), author: nil, context: nil, processID: nil,
+            token: HistoryToken(store: StoreID.none, number: 0), author: nil, context: nil, processID: nil,
             timestamp: HistoryTimestamp(milliseconds: 0), changes: [])
         content = Content(header, nothing, [], nil, kept: Array(kept.utf8))
     }

@@ -100,7 +100,7 @@ extension ObjectID {
     init?(keyText: String, keyedBy key: Entity.Key) {
         if key == .rowid, keyText.hasPrefix("rowid"), let rowid = Int64(keyText.dropFirst(5)) {
             self.init(columns: ["rowid"], values: [.integer(rowid)], isRowID: true)
-        } else if let object = ObjectIDURL("x-history://-/-/\(keyText)")?.objectID(keyedBy: key) {
+        } else if let object = ObjectIDURL("x-history://\(StoreID.none)/-/\(keyText)")?.objectID(keyedBy: key) {
             self = object
         } else {
             return nil

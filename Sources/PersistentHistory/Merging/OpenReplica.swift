@@ -42,7 +42,7 @@ struct OpenReplica {
         storePath: String
     ) {
         self.file = file
-        self.place = place ?? ReplicaFile.Place(store: StoreID(""), number: 0, taken: 0)
+        self.place = place ?? ReplicaFile.Place(store: StoreID.none, number: 0, taken: 0)
         self.shape = shape
         self.storePath = storePath
         wanted = context.entities
@@ -71,7 +71,7 @@ struct OpenReplica {
     // MARK: Filling
 
     /// Makes everything as it is in a snapshot of the store.
-    mutating func fill(from store: Database) throws -> [ReplicaContext.LeftOutIndex] {
+    mutating func fill(from store: Database) throws -> [ReplicaContext.LeftOut] {
         let header = try HistoryHeader(store)
         let place = ReplicaFile.Place(store: header.storeID, number: header.newest, taken: header.newest)
         let leftOut = try file.write { replica in
@@ -176,7 +176,7 @@ struct OpenReplica {
     /// Puts what was read into the replica.
     private func show(
         _ changed: ChangedObjects, _ staged: Staged, hasPending: Bool, _ replica: Database
-    ) throws -> [ReplicaContext.LeftOutIndex] {
+    ) throws -> [ReplicaContext.LeftOut] {
         if staged.changesShape { try storeShape.makeTables(replica, insteadOf: shape) }
         // Hooks have taken some away.
         if changed != staged.changed {

@@ -65,9 +65,12 @@ enum PendingObjects {
         try Row.fetchCursor(
             try db.cachedStatement(
                 sql:
-                    "SELECT first, max(last) FROM historyd_pending_run WHERE entity = ? GROUP BY first ORDER BY first"
+                    "SELECT first, max(last) AS last FROM historyd_pending_run WHERE entity = ? GROUP BY first ORDER BY first"
             ),
             arguments: [entity]
-        ).map { ($0[0] as Int64)...($0[1] as Int64) }
+        ).map { row in
+            let first = try row.integer("first")
+            return try first...row.integer("last", in: first ... .max)
+        }
     }
 }

@@ -33,7 +33,7 @@ final class Replica {
         var isFilled = false
         /// Where a damaged file was moved.
         var movedAside: String?
-        var leftOut: [ReplicaContext.LeftOutIndex] = []
+        var leftOut: [ReplicaContext.LeftOut] = []
     }
 
     /// Opens the replica, and fills it from one snapshot of the store where it is new, was deleted,
@@ -79,7 +79,7 @@ final class Replica {
     }
 
     private func open() throws -> (OpenReplica, ReplicaFile.Place?) {
-        let file = try ReplicaFile(path)
+        let file = try ReplicaFile(path, context.access)
         let (place, shape) = try file.access { db in (try file.place(db), try ReplicaShape(replica: db)) }
         return (OpenReplica(file, at: place, shape, of: context, storePath: storePath), place)
     }
@@ -97,7 +97,7 @@ final class Replica {
     /// - Throws: `HistoryError` with `.replicaUnwritable` or `.replicaDamaged`.
     func resync() throws {
         close()
-        let file = try ReplicaFile(path)
+        let file = try ReplicaFile(path, context.access)
         try file.access { db in try db.execute(sql: "DELETE FROM historyd_replica") }
         try ReplicaFile.translating(path) { try file.close() }
     }
@@ -128,7 +128,7 @@ final class Replica {
         var transactions = 0
         /// Whether the replica shows them already.
         var isShown = true
-        var leftOut: [ReplicaContext.LeftOutIndex] = []
+        var leftOut: [ReplicaContext.LeftOut] = []
     }
 
     /// Whether it shows all that it has taken in.

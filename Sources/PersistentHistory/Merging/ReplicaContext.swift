@@ -7,20 +7,31 @@ public struct ReplicaContext: Sendable, Hashable {
     public let path: String
     /// Nil is every tracked entity.
     public let entities: Set<String>?
+    /// Nil leaves that to the process's umask(2) and the folder.
+    public let access: ReplicaAccess?
 
-    public init(name: String, path: String, entities: Set<String>?) {
+    /// A replica of some entities, or of all if `entities` is nil.
+    public init(name: String, path: String, entities: Set<String>?, access: ReplicaAccess? = nil) {
         self.name = name
         self.path = path
         self.entities = entities
+        self.access = access
     }
 
-    public var description: ContextDescription {
+    package var description: ContextDescription {
         ContextDescription(name: name, kind: "replica", path: path)
     }
 
-    /// An index of the store that the replica can not have.
-    public struct LeftOutIndex: Sendable, Equatable {
+    /// A table or an index of the store that a replica cannot have.
+    public struct LeftOut: Sendable, Equatable {
+        /// What is left out.
+        public enum Kind: String, Sendable { case table, index }
+
+        /// Whether it is a table or an index.
+        public let kind: Kind
+        /// The table's or the index's name.
         public let name: String
+        /// Why the replica cannot have it.
         public let reason: String
     }
 }

@@ -22,8 +22,17 @@ struct ReplicaFile {
     /// Opens a replica, and makes it where there is none.
     ///
     /// - Throws: `HistoryError` with `.replicaUnwritable` or `.replicaDamaged`.
-    init(_ path: String) throws {
+    init(_ path: String, _ access: ReplicaAccess? = nil) throws {
         self.path = path
+        if let problem = PlainFile.problem(at: path) {
+            throw HistoryError(
+                .replicaUnwritable, "The replica can not be made at \"\(path)\": \(problem).",
+                hint: "Remove what is there, or name a path of its own in the configuration.")
+        }
+        try access?.apply(to: path)
+        let sideFiles = access == nil ? nil : SideFiles(of: path)
+        // It is not held: nobody else may remove what is beside it, and to become a WAL store it must be free.
+        _ = try sideFiles?.prepare(for: .read, patience: 1)
         queue = try Self.translating(path) {
             var configuration = Configuration()
             configuration.busyMode = .timeout(1)
@@ -32,9 +41,11 @@ struct ReplicaFile {
             configuration.acceptsDoubleQuotedStringLiterals = true
             // A large store takes minutes to be copied, which is too long for who is told to stop.
             configuration.prepareDatabase { db in
+                try ConnectionHardening.apply(db, .isLeftAlone)
                 sqlite3_progress_handler(db.sqliteConnection, 10_000, { _ in Task.isCancelled ? 1 : 0 }, nil)
             }
-            let queue = try DatabaseQueue(path: path, configuration: configuration)
+            let queue = try DatabaseQueue(
+                path: PlainFile.uri(path, mayMake: true), configuration: configuration)
             try queue.writeWithoutTransaction { db in
                 try Self.refuseOthers(db, path)
                 try db.execute(
@@ -49,10 +60,25 @@ struct ReplicaFile {
                             name TEXT PRIMARY KEY, type TEXT NOT NULL, entity TEXT NOT NULL, sql TEXT NOT NULL) WITHOUT ROWID;
                         """)
                 try PendingObjects.make(db)
+                try Self.checkTables(db)
+                if access != nil { try Self.keepReadable(db) }
             }
             return queue
         }
+        try sideFiles?.check()
         file = FileID(of: path)
+    }
+
+    /// For users that may only read. They cannot make a `-wal` and a `-shm`, so these stay when the last
+    /// connection is closed. Nor can they set a read mark, without which there is no reading (`walTryBeginRead` in
+    /// wal.c): after a recovery the first reader that may write sets one.
+    private static func keepReadable(_ db: Database) throws {
+        var isOn: CInt = 1
+        sqlite3_file_control(db.sqliteConnection, "main", SQLITE_FCNTL_PERSIST_WAL, &isOn)
+        try db.execute(
+            sql: "BEGIN IMMEDIATE; UPDATE historyd_replica SET number = number; PRAGMA user_version = 1; COMMIT"
+        )
+        _ = try Int.fetchOne(db, sql: "SELECT count(*) FROM historyd_replica")
     }
 
     /// A path that was mistyped must not cost anybody a table.
@@ -63,6 +89,26 @@ struct ReplicaFile {
             .replicaUnwritable,
             "The replica can not be made at \"\(path)\": that is a database of something else.",
             hint: "Name a path of its own in the configuration.")
+    }
+
+    /// What is kept in a replica beside the rows, and may have been replaced by whoever can write to its folder.
+    private static func checkTables(_ db: Database) throws {
+        let tables = [
+            "historyd_replica": ["store", "number", "taken"],
+            "historyd_object": ["name", "type", "entity", "sql"],
+            "historyd_pending_run": ["entity", "place", "first", "last"],
+            "historyd_pending_object": ["entity", "place", "object"],
+        ]
+        for (table, columns) in tables {
+            let type = try String.fetchOne(
+                db, sql: "SELECT type FROM pragma_table_list WHERE schema = 'main' AND name = ?",
+                arguments: [table])
+            let found = try String.fetchAll(
+                db, sql: "SELECT name FROM pragma_table_xinfo(?) WHERE hidden = 0", arguments: [table])
+            guard type == "table", found == columns else {
+                throw UnexpectedValue("\"\(table)\" in it is not the table that was made")
+            }
+        }
     }
 
     /// Whether the path still leads to this file: a file that was deleted could be written for ever.
@@ -108,6 +154,14 @@ struct ReplicaFile {
     static func translating<T>(_ path: String, _ body: () throws -> T) throws -> T {
         do {
             return try body()
+        } catch let error as UnexpectedValue {
+            throw HistoryError(
+                .replicaDamaged, "The replica \"\(path)\" is damaged: \(error.message).",
+                hint: "Delete it; it is made anew.", cause: error)
+        } catch let error as RowDecodingError {
+            throw HistoryError(
+                .replicaDamaged, "The replica \"\(path)\" is damaged: a value has a type that it cannot have.",
+                hint: "Delete it; it is made anew.", cause: error)
         } catch let error as DatabaseError {
             let said = error.message ?? "SQLite result \(error.resultCode.rawValue)"
             switch error.resultCode {
@@ -132,7 +186,13 @@ struct ReplicaFile {
     func place(_ db: Database) throws -> Place? {
         let row = try Row.fetchOne(
             try db.cachedStatement(sql: "SELECT store, number, taken FROM historyd_replica WHERE rowid = 1"))
-        return row.map { Place(store: StoreID($0["store"]), number: $0["number"], taken: $0["taken"]) }
+        return try row.map { row in
+            guard let store = StoreID(try row.text("store")) else {
+                throw UnexpectedValue("its store's id is not a UUID")
+            }
+            let taken = try row.integer("taken", in: HistoryPosition.range)
+            return Place(store: store, number: try row.integer("number", in: 0...taken), taken: taken)
+        }
     }
 
     func setPlace(_ place: Place, _ db: Database) throws {

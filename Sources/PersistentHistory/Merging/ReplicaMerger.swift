@@ -9,7 +9,11 @@ public actor ReplicaMerger {
     private let replica: Replica
     private let snapshots: StoreSnapshots
 
-    /// - Parameter storePath: Where the rows are read from.
+    /// A merger of one replica.
+    ///
+    /// - Parameters:
+    ///   - context: The replica.
+    ///   - storePath: The store, which the rows are read from.
     public init(_ context: ReplicaContext, storePath: String) {
         self.context = context
         replica = Replica(context, storePath: storePath)
@@ -32,7 +36,9 @@ public actor ReplicaMerger {
     /// It shows them as soon as there is nothing newer in the store than `end`: before that its rows
     /// might be half of a later transaction's.
     ///
-    /// - Parameter end: The place that the replica has afterwards.
+    /// - Parameters:
+    ///   - transactions: What was fetched, in order.
+    ///   - end: The replica's position afterwards.
     /// - Returns: How many of the transactions it had not merged before.
     /// - Throws: `HistoryError`.
     @discardableResult

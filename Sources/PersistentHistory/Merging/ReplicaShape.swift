@@ -1,93 +1,138 @@
 import GRDB
 
 /// The tables and indexes of a replica, in the words of the store.
-struct ReplicaShape: Equatable {
+struct ReplicaShape {
+    struct Table: Equatable {
+        /// The CREATE TABLE.
+        let sql: String
+        /// The number of its tracking: a table that was made again in the same words has other rows, of which
+        /// nothing was recorded.
+        let shape: Int64?
+
+        /// As it is noted in a replica.
+        var note: String { shape.map { "\(sql) -- \($0)" } ?? sql }
+    }
+
     struct Index: Equatable {
         let entity: String
         let sql: String
     }
 
-    /// The CREATE TABLE of each entity, and behind it the number of its tracking: a table that was
-    /// made anew in the same words has other rows, of which nothing was recorded.
-    private(set) var tables: [String: String] = [:]
+    private(set) var tables: [String: Table] = [:]
     /// The CREATE INDEX of each index that has one; those of constraints come with their table.
     private(set) var indexes: [String: Index] = [:]
+    /// Tables that a replica cannot have.
+    private(set) var leftOut: [String: Table] = [:]
+    /// Why tables and indexes are left out, by name.
+    private var reasons: [String: String] = [:]
 
     /// Nothing at all.
     init() {}
 
     /// What the store has of the entities that are wanted; nil wants all that are tracked.
+    ///
+    /// - Throws: `DatabaseError`, `UnexpectedValue`.
     init(store db: Database, wanted: Set<String>?) throws {
         let entities = try EntityCatalog(db).tracked.filter { wanted?.contains($0.key) ?? true }
         let rows = try Row.fetchAll(
             db,
             sql: """
-                SELECT type, name, tbl_name, sql FROM main.sqlite_schema
+                SELECT type, name, tbl_name, CAST(sql AS TEXT) AS sql FROM main.sqlite_schema
                 WHERE type IN ('table', 'index') AND sql IS NOT NULL AND name NOT LIKE 'historyd\\_%' ESCAPE '\\'
+                ORDER BY type DESC, name
                 """)
+        let check = try ReplicaSchemaCheck()
         for row in rows {
-            let (name, entity, sql): (String, String, String) = (row["name"], row["tbl_name"], row["sql"])
+            let (name, entity) = (try row.text("name"), try row.text("tbl_name"))
             guard let shape = entities[entity]?.shape else { continue }
-            if row["type"] == "table" {
-                tables[name] = "\(sql) -- \(shape)"
-            } else {
-                indexes[name] = Index(entity: entity, sql: sql)
+            let sql = try row.text("sql", atMost: .max)
+            let isTable = try row.text("type") == "table"
+            if !isTable, leftOut[entity] != nil { continue }
+            do {
+                if isTable {
+                    try check.checkTable(name, sql)
+                    tables[name] = Table(sql: sql, shape: shape)
+                } else {
+                    indexes[name] = Index(entity: entity, sql: sql)
+                    try check.checkIndex(name, on: entity, sql)
+                }
+            } catch let refusal as ReplicaSchemaCheck.Refusal {
+                reasons[name] = refusal.reason
+                if isTable { leftOut[name] = Table(sql: sql, shape: shape) }
             }
         }
+        try check.close()
     }
 
     /// What was made in a replica.
+    ///
+    /// - Throws: `DatabaseError`, `UnexpectedValue`.
     init(replica db: Database) throws {
         for row in try Row.fetchAll(db, sql: "SELECT name, type, entity, sql FROM historyd_object") {
-            let (name, sql): (String, String) = (row["name"], row["sql"])
-            if row["type"] == "table" {
-                tables[name] = sql
-            } else {
-                indexes[name] = Index(entity: row["entity"], sql: sql)
+            let (name, sql) = (try row.text("name"), try row.text("sql", atMost: .max))
+            guard !name.lowercased().hasPrefix("sqlite_"), !name.lowercased().hasPrefix(RecordingFormat.prefix)
+            else { throw UnexpectedValue("a replica cannot have made \"\(name.prefix(80))\"") }
+            switch try row.text("type") {
+            case "table": tables[name] = Table(sql: sql, shape: nil)
+            case "left out": leftOut[name] = Table(sql: sql, shape: nil)
+            default: indexes[name] = Index(entity: try row.text("entity"), sql: sql)
             }
         }
     }
 
-    /// The entities whose tables have to be made, or made anew, where a replica has another shape.
+    /// The entities whose tables have to be made, or made again, where a replica has another shape.
     func newTables(in replica: ReplicaShape) -> Set<String> {
-        Set(tables.filter { replica.tables[$0.key] != $0.value }.keys)
+        Set(tables.filter { replica.tables[$0.key]?.note != $0.value.note }.keys)
     }
 
-    /// Takes away what does not belong here any more, and makes the tables that are new, empty.
+    /// Removes what does not belong here any more, and makes the tables that are new, empty.
     func makeTables(_ db: Database, insteadOf old: ReplicaShape) throws {
         for (name, index) in old.indexes where indexes[name] != index {
-            try db.execute(sql: "DROP INDEX IF EXISTS \(SQLText.name(name))")
+            try db.execute(sql: "DROP INDEX IF EXISTS main.\(SQLText.name(name))")
         }
-        for (name, sql) in old.tables where tables[name] != sql {
-            try db.execute(sql: "DROP TABLE IF EXISTS \(SQLText.name(name))")
+        for (name, table) in old.tables where tables[name]?.note != table.note {
+            try db.execute(sql: "DROP TABLE IF EXISTS main.\(SQLText.name(name))")
         }
-        for (name, sql) in tables where old.tables[name] != sql {
-            try db.execute(sql: "DROP TABLE IF EXISTS \(SQLText.name(name))")
-            try db.execute(sql: sql)
+        for (name, table) in tables where old.tables[name]?.note != table.note {
+            try db.execute(sql: "DROP TABLE IF EXISTS main.\(SQLText.name(name))")
+            try db.runSchemaStatement(table.sql)
         }
     }
 
     /// Makes the indexes that are missing, and notes the shape.
     ///
-    /// - Returns: Indexes that can not be made here, with the reason: they need a function or a
-    ///   collation of the application's own.
-    func makeIndexes(_ db: Database, insteadOf old: ReplicaShape) throws -> [ReplicaContext.LeftOutIndex] {
-        var leftOut: [ReplicaContext.LeftOutIndex] = []
+    /// - Returns: What is left out, and was not before.
+    func makeIndexes(_ db: Database, insteadOf old: ReplicaShape) throws -> [ReplicaContext.LeftOut] {
+        var leftOut: [ReplicaContext.LeftOut] = []
+        for (name, table) in self.leftOut.sorted(by: { $0.key < $1.key })
+        where old.leftOut[name]?.note != table.note {
+            leftOut.append(.init(kind: .table, name: name, reason: reasons[name] ?? ""))
+        }
         for (name, index) in indexes.sorted(by: { $0.key < $1.key })
-        where old.indexes[name] != index || old.tables[index.entity] != tables[index.entity] {
-            do {
-                try db.execute(sql: index.sql)
-            } catch let error as DatabaseError where error.resultCode == .SQLITE_ERROR {
-                let reason = error.message ?? "SQLite result \(error.resultCode.rawValue)"
-                leftOut.append(.init(name: name, reason: reason))
+        where old.indexes[name] != index || old.tables[index.entity]?.note != tables[index.entity]?.note {
+            if let reason = reasons[name] {
+                leftOut.append(.init(kind: .index, name: name, reason: reason))
+            } else {
+                try db.runSchemaStatement(index.sql)
             }
         }
         try db.execute(sql: "DELETE FROM historyd_object")
         let insert = try db.cachedStatement(sql: "INSERT INTO historyd_object VALUES (?, ?, ?, ?)")
-        for (name, sql) in tables { try insert.execute(arguments: [name, "table", name, sql]) }
+        for (name, table) in tables { try insert.execute(arguments: [name, "table", name, table.note]) }
+        for (name, table) in self.leftOut {
+            try insert.execute(arguments: [name, "left out", name, table.note])
+        }
         for (name, index) in indexes {
             try insert.execute(arguments: [name, "index", index.entity, index.sql])
         }
         return leftOut
+    }
+}
+
+extension ReplicaShape: Equatable {
+    /// Whether the same is to be made.
+    static func == (a: Self, b: Self) -> Bool {
+        a.indexes == b.indexes && a.tables.mapValues(\.note) == b.tables.mapValues(\.note)
+            && a.leftOut.mapValues(\.note) == b.leftOut.mapValues(\.note)
     }
 }

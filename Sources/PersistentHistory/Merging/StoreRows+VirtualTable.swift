@@ -1,3 +1,4 @@
+import GRDB
 import GRDBSQLite
 
 /// Store rows as SQLite calls for them (https://www.sqlite.org/vtab.html).
@@ -104,5 +105,10 @@ private func cursor(_ base: UnsafeMutablePointer<sqlite3_vtab_cursor>?) -> Unsaf
 
 private func step(_ cursor: UnsafeMutablePointer<StoreCursor>) -> Int32 {
     let code = cursor.pointee.step()
-    return code == SQLITE_OK ? code : cursor.pointee.rows.takeUnretainedValue().fail()
+    if code == SQLITE_OK { return code }
+    return cursor.pointee.rows.takeUnretainedValue().fail(
+        cursor.pointee.isEndless
+            ? DatabaseError(
+                resultCode: .SQLITE_CORRUPT, message: "a table has more rows than its file has bytes")
+            : nil)
 }

@@ -90,7 +90,8 @@ final class StoreRows {
         cursor.end()
         switch (lookup, arguments) {
         case (.object, let arguments?):
-            text = String(cString: sqlite3_value_text(arguments[0]))
+            // What a replica has noted may be anything.
+            text = sqlite3_value_text(arguments[0]).map { String(cString: $0) } ?? ""
             guard let object = key.object(text) else {
                 metUnknownKey = true
                 return
@@ -105,8 +106,16 @@ final class StoreRows {
             cursor.begin(try statement(.run), .run)
             sqlite3_bind_value(cursor.statement, 1, arguments[0])
             sqlite3_bind_value(cursor.statement, 2, arguments[1])
-        default: cursor.begin(try statement(.nothing), .nothing)
+        default: cursor.begin(try statement(.nothing), .nothing, atMost: try mostRows())
         }
+    }
+
+    /// No table has more rows than its file has bytes, unless its pages lead back to each other.
+    private func mostRows() throws -> Int64 {
+        guard let store else { return 0 }
+        let pages = try store.firstRow("PRAGMA page_count") { sqlite3_column_int64($0, 0) }
+        let size = try store.firstRow("PRAGMA page_size") { sqlite3_column_int64($0, 0) }
+        return pages.multipliedReportingOverflow(by: size).partialValue
     }
 
     private func statement(_ lookup: Lookup) throws -> OpaquePointer {
@@ -151,14 +160,20 @@ struct StoreCursor {
     private(set) var statement: OpaquePointer?
     private(set) var isAtEnd = true
     private(set) var number: Int64 = 0
+    private var mostRows = Int64.max
+    var isEndless: Bool { number > mostRows }
+
     init(_ rows: StoreRows) {
         self.rows = Unmanaged.passUnretained(rows)
         columnCount = rows.columnCount
         keyColumn = rows.keyColumn ?? -1
     }
 
-    mutating func begin(_ statement: OpaquePointer, _ lookup: StoreRows.Lookup) {
+    mutating func begin(
+        _ statement: OpaquePointer, _ lookup: StoreRows.Lookup, atMost mostRows: Int64 = .max
+    ) {
         sqlite3_reset(statement)
+        self.mostRows = mostRows
         self.statement = statement
         self.lookup = lookup
         number = 0
@@ -176,6 +191,7 @@ struct StoreCursor {
         let code = sqlite3_step(statement)
         isAtEnd = code != SQLITE_ROW
         number += 1
+        if isEndless { return SQLITE_CORRUPT }
         return code == SQLITE_ROW || code == SQLITE_DONE ? SQLITE_OK : code
     }
 

@@ -5,6 +5,7 @@ import GRDB
 final class StoreSnapshots {
     private let path: String
     private var queue: DatabaseQueue?
+    private var tables = CheckedTables()
 
     init(_ path: String) { self.path = path }
 
@@ -12,10 +13,15 @@ final class StoreSnapshots {
     ///
     /// - Throws: `HistoryError`.
     func read<T>(_ body: (Database) throws -> T) throws -> T {
-        let queue = try self.queue ?? StoreConnection.open(path, .read, patience: 1)
+        let queue = try self.queue ?? StoreConnection.open(path, .read, patience: 1, work: WorkLimit())
         self.queue = queue
         return try HistoryError.translating(path) {
-            try StoreConnection.rollingBack(path) { try queue.read(body) }
+            try StoreConnection.rollingBack(path) {
+                try queue.read { db in
+                    try tables.check(db)
+                    return try body(db)
+                }
+            }
         }
     }
 
@@ -23,5 +29,6 @@ final class StoreSnapshots {
         // Nothing is written here: a failure to close loses nothing.
         try? queue?.end()
         queue = nil
+        tables = CheckedTables()
     }
 }

@@ -75,6 +75,11 @@ final class Inotify: Sendable {
         let number = errno
         switch number {
         case ENOENT, ENOTDIR, ELOOP: return nil
+        case EACCES:
+            let advice =
+                mask & UInt32(IN_ONLYDIR) == 0 ? AccessAdvice.readStore(path) : AccessAdvice.readFolder(path)
+            throw ObserverError(
+                .unreadable, "Cannot watch \"\(path)\": Permission denied.", hint: advice.text(), errno: number)
         default: throw .failed(to: "watch '\(path)'", number)
         }
     }

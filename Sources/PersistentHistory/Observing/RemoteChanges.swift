@@ -65,7 +65,9 @@ public struct RemoteChanges: AsyncSequence, Sendable {
 extension StoreObserver {
     /// Begins to watch a store for commits.
     ///
-    /// - Parameter last: Tell of everything after this; nil for what comes from now on.
+    /// - Parameters:
+    ///   - path: The store.
+    ///   - last: Report everything after this; nil for what comes from now on.
     /// - Throws: `ObserverError`, as `watch` does, and `HistoryError` where the store can not be read.
     public func remoteChanges(of path: String, after last: HistoryToken? = nil) throws -> RemoteChanges {
         let signals = try watch(path)

@@ -61,7 +61,7 @@ public final class StoreObserver: Sendable {
     /// May be called before `run()` and while it runs. Paths that are not absolute count from the current folder.
     ///
     /// - Throws: `ObserverError` with `tooManyWatches`, `unreadable`, `ended` or `system`.
-    public func watch(_ path: String) throws(ObserverError) -> StoreSignals {
+    package func watch(_ path: String) throws(ObserverError) -> StoreSignals {
         let absolute = try Self.absolute(path)
         let (mailbox, bell) = SignalMailbox.make()
         let signals = StoreSignals(mailbox: mailbox, bell: bell)

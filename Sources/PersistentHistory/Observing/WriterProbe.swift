@@ -98,6 +98,11 @@ public final class WriterProbe: Sendable {
         }
     }
 
+    /// Does something with the descriptor of the store, which stays open.
+    func withStore<T>(_ body: (Int32) throws -> T) rethrows -> T {
+        try descriptors.withLock { try body($0.store) }
+    }
+
     /// Whether the file has no name any more.
     var isOfDeletedFile: Bool {
         descriptors.withLock { descriptors in
@@ -182,7 +187,7 @@ extension WriterProbe {
 
     /// nil where the file is not there.
     private static func open(_ path: String) throws(ObserverError) -> Int32? {
-        let descriptor = Glibc.open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY)
+        let descriptor = Glibc.open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW | O_NONBLOCK)
         if descriptor >= 0 { return descriptor }
         let number = errno
         if number == ENOENT { return nil }

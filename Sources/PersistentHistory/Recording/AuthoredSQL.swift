@@ -11,6 +11,10 @@ public enum AuthoredSQL {
     /// before all other statements.
     ///
     /// - Parameters:
+    ///   - sql: One or more statements.
+    ///   - path: The store.
+    ///   - author: The author of what the statements change.
+    ///   - context: What in the author makes the change.
     ///   - row: Given each row that a statement returns: its values as SQLite converts them to
     ///     text, nil for null. It is called before the transaction is committed.
     /// - Returns: The token of the last transaction that recorded something.
@@ -21,7 +25,7 @@ public enum AuthoredSQL {
         _ sql: String, on path: String, author: String, context: String? = nil,
         row: ([[UInt8]?]) throws -> Void = { _ in }
     ) throws -> HistoryToken? {
-        try StoreConnection.withConnection(to: path, .write) { queue in
+        try StoreConnection.withConnection(to: path, .write, schemaCode: .runs) { queue in
             try queue.writeWithoutTransaction { db in
                 guard try RecordingFormat.isThere(db) else { throw HistoryError.notTracked }
                 try declare(author, context, db)

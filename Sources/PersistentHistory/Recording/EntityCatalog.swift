@@ -9,11 +9,28 @@ struct EntityCatalog {
 
     /// - Throws: `DatabaseError`, or `HistoryError` with `.storeCorrupt`.
     init(_ db: Database) throws {
-        for row in try Row.fetchAll(db, sql: "SELECT shape, name, definition, tracked FROM historyd_entity") {
-            let entity = try EntityDefinition.entity(shape: row["shape"], name: row["name"], row["definition"])
+        let rows = try Row.fetchCursor(
+            db, sql: "SELECT shape, name, definition, tracked FROM historyd_entity")
+        while let row = try rows.next() {
+            guard shapes.count < Limits.shapes else {
+                throw UnexpectedValue("the history has more than \(Limits.shapes) shapes of entities")
+            }
+            let entity = try EntityDefinition.entity(
+                shape: row.integer("shape", in: RecordingFormat.shapes),
+                name: row.text("name", atMost: Limits.name), row.text("definition", atMost: Limits.definition))
             shapes[entity.shape] = entity
-            if row["tracked"] { tracked[entity.name] = entity }
+            if try row.flag("tracked") { tracked[entity.name] = entity }
         }
+    }
+
+    /// What a store may describe: more than any real one does.
+    enum Limits {
+        static let shapes = 1 << 18
+        /// SQLite's largest number of columns (https://www.sqlite.org/limits.html).
+        static let columns = 32_767
+        /// Bytes.
+        static let name = 1 << 16
+        static let definition = 1 << 24
     }
 }
 
@@ -51,6 +68,29 @@ struct EntityDefinition: Codable {
         return String(decoding: try encoder.encode(definition), as: UTF8.self)
     }
 
+    /// Checks that what the definition says of an entity can be so.
+    private func check(shape: Int64, name: String) throws {
+        let names = Set(columns.map(\.name))
+        let problem: String? =
+            if name.isEmpty {
+                "has no name"
+            } else if columns.count > EntityCatalog.Limits.columns {
+                "has \(columns.count) columns"
+            } else if names.count < columns.count {
+                "has two columns of one name"
+            } else if let key, key.isEmpty || !names.isSuperset(of: key) || Set(key).count < key.count {
+                "has a key that is none of its columns"
+            } else if !names.isSuperset(of: preserve) {
+                "preserves what is none of its columns"
+            } else if plainTombstone == true, Set(preserve).count != 1 {
+                "has a tombstone of one value for \(preserve.count) columns"
+            } else {
+                nil
+            }
+        guard let problem else { return }
+        throw UnexpectedValue("the entity of shape \(shape) \(problem)")
+    }
+
     static func entity(shape: Int64, name: String, _ text: String) throws -> Entity {
         let definition: EntityDefinition
         do {
@@ -61,6 +101,7 @@ struct EntityDefinition: Codable {
                 "The history's description of the entity \"\(name)\" (shape \(shape)) can not be read.",
                 hint: "Track the store anew.", cause: error)
         }
+        try definition.check(shape: shape, name: name)
         let columns = definition.columns.map { Entity.Column(name: $0.name, declaredType: $0.type) }
         let preserve = Set(definition.preserve)
         let key: Entity.Key =

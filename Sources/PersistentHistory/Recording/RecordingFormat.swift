@@ -28,6 +28,9 @@ enum RecordingFormat {
         case void = 3
     }
 
+    /// The numbers that shapes may have: `kind` cannot overflow.
+    static let shapes: ClosedRange<Int64> = 1...(1 << 60)
+
     static func kind(shape: Int64, _ operation: Operation) -> Int64 {
         shape * 4 + operation.rawValue
     }

@@ -30,6 +30,7 @@ public struct StoreDescription: Sendable, Equatable {
         self = try StoreConnection.withConnection(to: path, .read) { queue in
             try queue.read { db in
                 guard try RecordingFormat.isThere(db) else { throw HistoryError.notTracked }
+                try RecordingTables.check(db)
                 return try StoreDescription(db)
             }
         }
@@ -42,11 +43,15 @@ public struct StoreDescription: Sendable, Equatable {
         var total: Int64 = 0
         let rows = try Row.fetchAll(
             db,
-            sql: "SELECT kind / 4 AS shape, count(*) AS n FROM historyd_change WHERE kind % 4 <> 3 GROUP BY 1")
+            sql: """
+                SELECT CAST(kind AS INTEGER) >> 2 AS shape, count(*) AS n FROM historyd_change
+                WHERE kind & 3 <> 3 GROUP BY 1
+                """)
         for row in rows {
-            let count: Int64 = row["n"]
+            let count = try row.integer("n")
             total += count
-            if let entity = catalog.shapes[row["shape"]] { counts[entity.name, default: 0] += count }
+            let shape = try row.integer("shape")
+            if let entity = catalog.shapes[shape] { counts[entity.name, default: 0] += count }
         }
         storeID = header.storeID
         entities = catalog.tracked.values.sorted { $0.name < $1.name }.map {

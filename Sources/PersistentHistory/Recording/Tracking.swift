@@ -22,6 +22,7 @@ public enum Tracking {
     /// Tracks entities of a store: idempotent, and it changes nothing but what recording needs.
     ///
     /// - Parameters:
+    ///   - path: The store.
     ///   - entities: Columns to preserve, by entity name. A nil list leaves what is preserved now.
     ///   - all: Whether every ordinary table is meant, with `entities` saying what to preserve.
     ///   - patience: Seconds to wait for a lock that another process holds.

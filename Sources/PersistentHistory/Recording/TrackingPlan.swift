@@ -26,6 +26,7 @@ struct Plan {
         if isNew, entities.isEmpty, !all {
             throw HistoryError.notTracked
         }
+        if !isNew { try RecordingTables.check(db) }
         schema = try StoreSchema(db)
         if isNew { try Self.refuseForeignNames(schema) }
         let catalog = isNew ? nil : try EntityCatalog(db)
@@ -68,7 +69,9 @@ struct Plan {
     /// Nil where the store is not tracked.
     private static func format(_ db: Database) throws -> Int64? {
         guard try RecordingFormat.isThere(db) else { return nil }
-        let version = try Int64.fetchOne(db, sql: "SELECT value FROM historyd_store WHERE key = 'format'")
+        let row = try Row.fetchOne(
+            db, sql: "SELECT value AS \"the history's format\" FROM historyd_store WHERE key = 'format'")
+        let version = try row?.integer("the history's format", in: 1 ... .max)
         if let version, version > RecordingFormat.version {
             throw HistoryError(
                 .formatTooNew,
@@ -112,7 +115,7 @@ struct Plan {
             try db.execute(sql: RecordingFormat.schema)
             try db.execute(
                 sql: "INSERT INTO historyd_store VALUES ('format', ?), ('id', ?), ('floor', 0)",
-                arguments: [RecordingFormat.version, UUID().uuidString.lowercased()])
+                arguments: [RecordingFormat.version, StoreID(UUID()).text])
         }
         if let format, format < RecordingFormat.version {
             // What is noted there lasts no longer than a statement.

@@ -8,6 +8,7 @@ extension Tracking {
     /// stay until they are cleaned, unless purged.
     ///
     /// - Parameters:
+    ///   - path: The store.
     ///   - entities: Nil for the whole store.
     ///   - purging: Whether the recorded changes of `entities` are deleted at once.
     /// - Returns: The entities that are no longer tracked.
@@ -19,21 +20,36 @@ extension Tracking {
         try StoreConnection.withConnection(to: path, .write) { queue in
             try queue.inTransaction(.immediate) { db in
                 guard try RecordingFormat.isThere(db) else { throw HistoryError.notTracked }
+                guard let entities else { return try removeAll(db) }
+                try RecordingTables.check(db)
                 let catalog = try EntityCatalog(db)
-                let chosen = try entities.map { try choose($0, from: catalog) } ?? Array(catalog.tracked.values)
+                let chosen = try choose(entities, from: catalog)
                 let schema = try StoreSchema(db)
-                let all = entities == nil ? Array(catalog.shapes.values) : chosen
-                for entity in all { try Plan.removeTriggers(entity, schema, db) }
-                if entities == nil {
-                    for table in RecordingFormat.tables.reversed() {
-                        try db.execute(sql: "DROP TABLE \(table)")
-                    }
-                } else if purging {
-                    try purge(Set(chosen.map(\.name)), catalog, db)
-                }
+                for entity in chosen { try Plan.removeTriggers(entity, schema, db) }
+                if purging { try purge(Set(chosen.map(\.name)), catalog, db) }
                 return chosen.map(\.name).sorted()
             }
         }
+    }
+
+    /// Removes all that has one of the history's names. Nothing of it is read: it may be damaged.
+    ///
+    /// - Returns: The tables that had triggers.
+    private static func removeAll(_ db: Database) throws -> [String] {
+        let rows = try Row.fetchAll(
+            db,
+            sql: """
+                SELECT type, name, tbl_name FROM main.sqlite_schema WHERE name LIKE 'historyd\\_%' ESCAPE '\\'
+                ORDER BY type = 'trigger' DESC, type = 'index' DESC, type = 'view' DESC
+                """)
+        var entities: Set<String> = []
+        for row in rows {
+            let (type, name) = (try row.text("type"), try row.text("name"))
+            guard ["trigger", "index", "view", "table"].contains(type) else { continue }
+            if type == "trigger" { entities.insert(try row.text("tbl_name")) }
+            try db.execute(sql: "DROP \(type.uppercased()) IF EXISTS main.\(SQLText.name(name))")
+        }
+        return entities.filter { !$0.hasPrefix(RecordingFormat.prefix) }.sorted()
     }
 
     private static func choose(_ names: [String], from catalog: EntityCatalog) throws -> [Entity] {

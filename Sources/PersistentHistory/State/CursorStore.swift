@@ -27,7 +27,7 @@ final class CursorStore: Sendable {
                     sql:
                         "SELECT consumer, position, fingerprint, moved_at, served FROM cursor WHERE consumer = ?"
                 ), arguments: [consumer])
-            let saved = unsaved.withLock { $0[consumer] } ?? row.map { Checkpoint($0) }
+            let saved = try unsaved.withLock { $0[consumer] } ?? row.map { try Checkpoint($0) }
             guard let resting = resting.checkpoint(of: consumer) else { return saved }
             guard let saved else { return resting }
             return resting.position > saved.position ? resting : saved
@@ -53,7 +53,7 @@ final class CursorStore: Sendable {
         let rows = try Row.fetchAll(
             try db.cachedStatement(
                 sql: "SELECT consumer, position, fingerprint, moved_at, served FROM cursor"))
-        return Dictionary(uniqueKeysWithValues: rows.map { ($0["consumer"] as String, Checkpoint($0)) })
+        return Dictionary(uniqueKeysWithValues: try rows.map { (try $0.text("consumer"), try Checkpoint($0)) })
     }
 
     // MARK: Saving
@@ -154,7 +154,10 @@ final class CursorStore: Sendable {
             let row = try Row.fetchOne(
                 db, sql: "SELECT expiry, lost, begins_after FROM cursor WHERE consumer = ?",
                 arguments: [consumer])
-            return row.flatMap { Expiry($0, after: $0["begins_after"] ?? 0, store) }
+            return try row.flatMap { row in
+                let after = try row.optionalInteger("begins_after", in: HistoryPosition.range) ?? 0
+                return try Expiry(row, after: after, store)
+            }
         }
     }
 
@@ -185,21 +188,28 @@ final class CursorStore: Sendable {
 
 extension Checkpoint {
     /// - Parameter row: With the columns of the table `cursor`; a fingerprint may be missing.
-    init(_ row: Row) {
+    ///
+    /// - Throws: `UnexpectedValue`.
+    init(_ row: Row) throws {
         self.init(
-            position: row["position"], fingerprint: row.hasColumn("fingerprint") ? row["fingerprint"] : nil,
-            movedAt: HistoryTimestamp(milliseconds: row["moved_at"]),
-            movedAtServed: .milliseconds(row["served"] as Int64))
+            position: try row.integer("position", in: HistoryPosition.range),
+            fingerprint: row.hasColumn("fingerprint") ? try row.optionalText("fingerprint") : nil,
+            movedAt: HistoryTimestamp(milliseconds: try row.integer("moved_at")),
+            movedAtServed: .milliseconds(try row.integer("served", in: StateConnection.servedRange)))
     }
 }
 
 extension Expiry {
     /// - Parameter row: With the columns `expiry` and `lost`.
-    init?(_ row: Row, after position: Int64, _ store: StoreID) {
-        guard let reason = row["expiry"] as String? else { return nil }
+    ///
+    /// - Throws: `UnexpectedValue`.
+    init?(_ row: Row, after position: Int64, _ store: StoreID) throws {
+        guard let reason = try row.optionalText("expiry") else { return nil }
         self.init(
             reason: Reason(rawValue: reason) ?? .expired,
-            lost: (row["lost"] as Int64?).map { HistoryToken(store: store, number: $0) },
+            lost: try row.optionalInteger("lost", in: HistoryPosition.range).map {
+                HistoryToken(store: store, number: $0)
+            },
             after: HistoryToken(store: store, number: position))
     }
 }

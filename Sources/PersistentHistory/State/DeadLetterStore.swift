@@ -61,11 +61,13 @@ struct DeadLetterStore: Sendable {
         try connection.access { db in
             try Row.fetchAll(db, sql: "SELECT * FROM dead_letter ORDER BY id").map { row in
                 NumberedDeadLetter(
-                    number: row["id"],
+                    number: try row.integer("id"),
                     letter: DeadLetter(
-                        consumer: row["consumer"], hook: row["hook"], delivery: row["delivery"],
-                        reason: row["reason"], attempts: row["attempts"], call: row["call"],
-                        keptAt: HistoryTimestamp(milliseconds: row["kept_at"])))
+                        consumer: try row.text("consumer"), hook: try row.text("hook"),
+                        delivery: try row.text("delivery"), reason: try row.text("reason"),
+                        attempts: Int(try row.integer("attempts", in: 0...Int64(Int32.max))),
+                        call: try row.text("call", atMost: .max),
+                        keptAt: HistoryTimestamp(milliseconds: try row.integer("kept_at"))))
             }
         }
     }

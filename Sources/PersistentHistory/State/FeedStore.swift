@@ -18,8 +18,11 @@ struct FeedStore: Sendable {
         try connection.access { db in
             let rows = try Row.fetchAll(try db.cachedStatement(sql: "SELECT * FROM feed"))
             return Dictionary(
-                uniqueKeysWithValues: rows.map { row in
-                    (FeedID(consumer: row["consumer"], context: row["context"]), state(row))
+                uniqueKeysWithValues: try rows.map { row in
+                    (
+                        FeedID(consumer: try row.text("consumer"), context: try row.text("context")),
+                        try state(row)
+                    )
                 })
         }
     }
@@ -33,10 +36,10 @@ struct FeedStore: Sendable {
         }
     }
 
-    private func state(_ row: Row) -> FeedState {
-        let checkpoint = Checkpoint(row)
+    private func state(_ row: Row) throws -> FeedState {
+        let checkpoint = try Checkpoint(row)
         return FeedState(
-            checkpoint: checkpoint, expiry: Expiry(row, after: checkpoint.position, store))
+            checkpoint: checkpoint, expiry: try Expiry(row, after: checkpoint.position, store))
     }
 
     /// Begins a new feed.
@@ -144,7 +147,10 @@ struct FeedStore: Sendable {
                     sql: "SELECT first, last FROM unmerged WHERE consumer = ? AND last > ? AND first <= ?"),
                 arguments: [consumer, position, last]
             )
-            .map { row in (row["first"] as Int64)...(row["last"] as Int64) }
+            .map { row in
+                let first = try row.integer("first", in: HistoryPosition.range)
+                return try first...row.integer("last", in: first...HistoryPosition.range.upperBound)
+            }
         }
     }
 

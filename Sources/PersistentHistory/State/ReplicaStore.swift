@@ -23,13 +23,13 @@ struct ReplicaStore: Sendable {
                 db, sql: "SELECT * FROM replica WHERE consumer = ? AND context = ?",
                 arguments: [consumer, context])
             guard let row else { return Known() }
-            let isHere = row["path"] == path
-            let filling = (row["position"] as Int64?).map {
+            let isHere = try row.text("path") == path
+            let filling = try row.optionalInteger("position", in: HistoryPosition.range).map {
                 Checkpoint(
-                    position: $0, fingerprint: row["fingerprint"],
-                    movedAt: HistoryTimestamp(milliseconds: row["moved_at"] ?? 0))
+                    position: $0, fingerprint: try row.optionalText("fingerprint"),
+                    movedAt: HistoryTimestamp(milliseconds: try row.optionalInteger("moved_at") ?? 0))
             }
-            return Known(isHere: isHere, needsFilling: isHere && row["refill"], filling: filling)
+            return Known(isHere: isHere, needsFilling: try row.flag("refill") && isHere, filling: filling)
         }
     }
 

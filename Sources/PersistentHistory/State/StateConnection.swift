@@ -24,6 +24,11 @@ final class StateConnection: Sendable {
         self.clock = clock
         openedAt = clock.elapsed()
         isNew = FileID(of: path) == nil
+        if let problem = PlainFile.problem(at: path) {
+            throw HistoryError(
+                .stateUnusable, "The state database \"\(path)\" cannot be used: \(problem).",
+                hint: "Move away what is there: its consumers then start over.")
+        }
         do {
             let queue = try Self.open(path)
             servedBefore = try queue.writeWithoutTransaction { db in
@@ -33,7 +38,8 @@ final class StateConnection: Sendable {
                     sql:
                         "SELECT max(served) FROM (SELECT served FROM service UNION ALL SELECT served FROM cursor)"
                 )
-                return .milliseconds(served ?? 0)
+                return .milliseconds(
+                    min(max(served ?? 0, Self.servedRange.lowerBound), Self.servedRange.upperBound))
             }
             self.queue = Locked(queue)
         } catch let error as DatabaseError {
@@ -46,10 +52,11 @@ final class StateConnection: Sendable {
         var configuration = Configuration()
         configuration.busyMode = .timeout(5)
         configuration.prepareDatabase { db in
+            try ConnectionHardening.apply(db, .isLeftAlone)
             try db.execute(
                 sql: "PRAGMA synchronous = NORMAL; PRAGMA cache_size = -128; PRAGMA journal_mode = WAL")
         }
-        return try DatabaseQueue(path: path, configuration: configuration)
+        return try DatabaseQueue(path: PlainFile.uri(path, mayMake: true), configuration: configuration)
     }
 
     /// How long the store has been served in all, by a clock that nobody sets.
@@ -67,8 +74,17 @@ final class StateConnection: Sendable {
             }
         } catch let error as DatabaseError {
             throw HistoryError.state(path, error)
+        } catch let error as UnexpectedValue {
+            throw HistoryError.state(
+                path, DatabaseError(resultCode: .SQLITE_CORRUPT, message: error.message))
+        } catch is RowDecodingError {
+            throw HistoryError.state(
+                path, DatabaseError(resultCode: .SQLITE_CORRUPT, message: "a value has a wrong type"))
         }
     }
+
+    /// Milliseconds that a store may have been served: thousands of years, far from where sums overflow.
+    static let servedRange: ClosedRange<Int64> = 0...(1 << 50)
 
     private func reopen() throws -> DatabaseQueue {
         guard FileID(of: path) == file else {

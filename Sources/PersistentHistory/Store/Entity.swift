@@ -10,7 +10,7 @@ public final class Entity: Sendable, Hashable {
         /// The type as declared, empty where there is none.
         public let declaredType: String
 
-        public init(name: String, declaredType: String) {
+        package init(name: String, declaredType: String) {
             self.name = name
             self.declaredType = declaredType
         }
@@ -28,7 +28,7 @@ public final class Entity: Sendable, Hashable {
     }
 
     /// The number under which the shape stands in the store.
-    public let shape: Int64
+    package let shape: Int64
     /// The table's name.
     public let name: String
     /// The columns, in the table's order.
@@ -40,9 +40,9 @@ public final class Entity: Sendable, Hashable {
     /// What all changes of the entity have in common when they are written.
     let json: EntityJSON
     /// Whether the one preserved column's value is stored as it is, and not as a list.
-    public let hasPlainTombstone: Bool
+    package let hasPlainTombstone: Bool
 
-    public init(
+    package init(
         shape: Int64, name: String, columns: [Column], key: Key, preserved: [Column],
         hasPlainTombstone: Bool = false
     ) {

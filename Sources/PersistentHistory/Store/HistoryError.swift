@@ -17,6 +17,11 @@ public struct HistoryError: Error, Sendable, CustomStringConvertible {
         public static let storeCorrupt = Code("storeCorrupt")
         /// The file may not be read, or not be written where that is needed.
         public static let storeUnreadable = Code("storeUnreadable")
+        /// Opening the store would make files beside it that its owner, or somebody else who may write it, could not
+        /// write.
+        public static let wouldLockOut = Code("wouldLockOut")
+        /// Another process serves the store with another state.
+        public static let storeServedElsewhere = Code("storeServedElsewhere")
         /// Another process held a lock for longer than was waited.
         public static let storeBusy = Code("storeBusy")
         /// The store has no history: tracking was never begun, or was taken away.

@@ -4,11 +4,20 @@ internal import FoundationEssentials
 ///
 /// It is shown to people and compared with durations; it never orders anything (tokens do).
 public struct HistoryTimestamp: Hashable, Comparable, Sendable, CustomStringConvertible {
-    /// Milliseconds since 1970, in UTC.
+    /// Milliseconds since 1970, in UTC, in `range`.
     public let milliseconds: Int64
 
+    /// 100,000,000 days on either side of 1970: the times that ECMAScript's Date knows, with years of six digits
+    /// (https://tc39.es/ecma262/#sec-time-values-and-time-range).
+    public static let range: ClosedRange<Int64> = -8_640_000_000_000_000...8_640_000_000_000_000
+
     /// A time by its milliseconds since 1970.
-    public init(milliseconds: Int64) { self.milliseconds = milliseconds }
+    ///
+    /// - Parameter milliseconds: What lies outside of `range` becomes its nearest end: it comes from stores, where
+    ///   anything may be written.
+    public init(milliseconds: Int64) {
+        self.milliseconds = min(max(milliseconds, Self.range.lowerBound), Self.range.upperBound)
+    }
 
     /// The wall clock, to the millisecond.
     public static var now: HistoryTimestamp {

@@ -17,9 +17,10 @@ public struct HistoryToken: Hashable, Sendable, CustomStringConvertible {
     /// Reads `<store id>:<number>`; nil where the text is something else.
     public init?(_ text: String) {
         guard let colon = text.lastIndex(of: ":"), colon != text.startIndex,
-            let number = Int64(text[text.index(after: colon)...]), number >= 0
+            let number = Int64(text[text.index(after: colon)...]), HistoryPosition.range.contains(number),
+            let store = StoreID(String(text[..<colon]))
         else { return nil }
-        self.init(store: StoreID(String(text[..<colon])), number: number)
+        self.init(store: store, number: number)
     }
 
     public var description: String { "\(store.text):\(number)" }

@@ -1,6 +1,11 @@
 /// What happened to a row.
 public enum ChangeOperation: String, Sendable, Hashable, CaseIterable {
-    case insert, update, delete
+    /// The row is new.
+    case insert
+    /// The row was there, with the same primary key, and at least one column has changed.
+    case update
+    /// The row is gone.
+    case delete
 }
 
 /// The identity of a changed row: its primary key, or its rowid where it has none.
@@ -26,7 +31,7 @@ public struct ObjectID: Hashable, Sendable {
     }
 
     /// A row's identity: the columns of its primary key and their values.
-    public init(columns: [String], values: [HistoryValue], isRowID: Bool = false) {
+    package init(columns: [String], values: [HistoryValue], isRowID: Bool = false) {
         self.columns = columns
         key = values.count == 1 ? .one(values[0]) : .some(values)
         self.isRowID = isRowID
@@ -51,7 +56,7 @@ public struct Tombstone: Hashable, Sendable {
     public let deletedDate: HistoryTimestamp
 
     /// A tombstone of the preserved columns and their values.
-    public init(values: [(column: Entity.Column, value: HistoryValue)], deletedDate: HistoryTimestamp) {
+    package init(values: [(column: Entity.Column, value: HistoryValue)], deletedDate: HistoryTimestamp) {
         self.values = values
         self.deletedDate = deletedDate
     }
@@ -82,7 +87,7 @@ public struct HistoryChange: Hashable, Sendable {
     /// For a delete of an entity that preserves columns. Otherwise nil.
     public let tombstone: Tombstone?
 
-    public init(
+    package init(
         entity: Entity, operation: ChangeOperation, objectID: ObjectID,
         changedProperties: [String] = [], tombstone: Tombstone? = nil
     ) {
@@ -136,7 +141,7 @@ public struct HistoryTransaction: Hashable, Sendable {
     /// The token's number.
     var number: Int64 { content.token.number }
 
-    public init(
+    package init(
         token: HistoryToken, author: String?, context: String?, processID: Int32?,
         timestamp: HistoryTimestamp, changes: [HistoryChange]
     ) {

@@ -1,11 +1,16 @@
 /// A value with SQLite's own types (https://www.sqlite.org/datatype3.html).
 public enum HistoryValue: Hashable, Sendable {
+    /// NULL.
     case null
+    /// A signed integer.
     case integer(Int64)
+    /// A floating-point number.
     case real(Double)
+    /// Text, whatever the store's encoding.
     case text(String)
     /// Text whose bytes are not valid UTF-8, as a file name in Latin-1: SQLite stores what it is given.
     case invalidText([UInt8])
+    /// Bytes.
     case blob([UInt8])
 
     /// Text of these bytes, kept exactly.

@@ -17,11 +17,11 @@ public struct ObjectIDURL: Hashable, Sendable {
         guard text.hasPrefix(prefix) else { return nil }
         let parts = text.dropFirst(prefix.count).utf8.split(
             separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
-        guard parts.count == 3, let store = Self.percentDecoded(parts[0]),
+        guard parts.count == 3, let store = Self.percentDecoded(parts[0]).flatMap({ StoreID($0) }),
             let entity = Self.percentDecoded(parts[1]),
             let key = Self.key(parts[2])
         else { return nil }
-        self.store = StoreID(store)
+        self.store = store
         entityName = entity
         self.key = key
     }

@@ -1,4 +1,3 @@
-internal import Glibc
 internal import CSQLiteHistory
 public import GRDB
 internal import GRDBSQLite
@@ -16,9 +15,14 @@ enum StoreConnection {
     /// Opens an existing store. It never makes one.
     ///
     /// - Throws: `HistoryError`.
-    static func open(_ path: String, _ mode: Mode, patience: Double = patience) throws -> DatabaseQueue {
-        try requireFile(path)
-        return try HistoryError.translating(path) {
+    static func open(
+        _ path: String, _ mode: Mode, patience: Double = patience,
+        schemaCode: ConnectionHardening.SchemaCode = .isLeftAlone, work: WorkLimit? = nil
+    ) throws -> DatabaseQueue {
+        let file = try StorePath.resolve(path)
+        let hold = try SideFiles(of: file)?.prepare(for: mode, patience: patience)
+        defer { withExtendedLifetime(hold) {} }
+        let queue = try HistoryError.translating(path) {
             var configuration = Configuration()
             configuration.readonly = mode == .read
             configuration.busyMode = patience > 0 ? .timeout(patience) : .immediateError
@@ -26,23 +30,37 @@ enum StoreConnection {
             // As SQLite's default has it: a schema may use them, and is read and written again in its own words.
             configuration.acceptsDoubleQuotedStringLiterals = true
             configuration.label = "historyd"
-            configuration.prepareDatabase { db in try db.installHistory() }
+            // It keeps what bounds its work for as long as it lives.
+            configuration.prepareDatabase { [work] db in
+                try db.installHistory()
+                try ConnectionHardening.apply(db, schemaCode, work)
+            }
             return try rollingBack(path) { [configuration] in
-                let queue = try DatabaseQueue(path: path, configuration: configuration)
+                let queue = try DatabaseQueue(
+                    path: PlainFile.uri(file, mayMake: false, isReadOnly: mode == .read),
+                    configuration: configuration)
                 // SQLite opens lazily; a file that is no database shows at the first look into it.
                 try queue.read { db in _ = try Int.fetchOne(db, sql: "PRAGMA schema_version") }
                 return queue
             }
         }
+        guard try StorePath.resolve(path) == file else {
+            try queue.end()
+            throw HistoryError(
+                .storeBusy, "The path \"\(path)\" led to another file while the store was opened.",
+                hint: "It can be tried again.")
+        }
+        return queue
     }
 
     /// Opens an existing store for as long as a body runs.
     ///
     /// - Throws: `HistoryError`, what the body throws.
     static func withConnection<T>(
-        to path: String, _ mode: Mode, patience: Double = patience, _ body: (DatabaseQueue) throws -> T
+        to path: String, _ mode: Mode, patience: Double = patience,
+        schemaCode: ConnectionHardening.SchemaCode = .isLeftAlone, _ body: (DatabaseQueue) throws -> T
     ) throws -> T {
-        let queue = try open(path, mode, patience: patience)
+        let queue = try open(path, mode, patience: patience, schemaCode: schemaCode, work: WorkLimit())
         return try HistoryError.translating(path) {
             let result = Result { try body(queue) }
             try queue.end()
@@ -59,25 +77,13 @@ enum StoreConnection {
         do {
             return try read()
         } catch let error as DatabaseError where error.extendedResultCode == .SQLITE_READONLY_ROLLBACK {
-            let queue = try DatabaseQueue(path: path)
+            var configuration = Configuration()
+            configuration.prepareDatabase { db in try ConnectionHardening.apply(db, .isLeftAlone) }
+            let queue = try DatabaseQueue(
+                path: PlainFile.uri(try StorePath.resolve(path), mayMake: false), configuration: configuration)
             try queue.read { db in _ = try Int.fetchOne(db, sql: "PRAGMA schema_version") }
             try queue.end()
             return try read()
-        }
-    }
-
-    private static func requireFile(_ path: String) throws {
-        var status = stat()
-        guard stat(path, &status) == 0 else {
-            let reason = String(cString: strerror(errno))
-            throw HistoryError(
-                errno == ENOENT || errno == ENOTDIR ? .storeMissing : .storeUnreadable,
-                "The store \"\(path)\" can not be opened: \(reason).",
-                hint: "Check the path and the permissions of its folders.")
-        }
-        guard status.st_mode & S_IFMT == S_IFREG else {
-            throw HistoryError(
-                .storeCorrupt, "\"\(path)\" is no file.", hint: "A store is a SQLite database file.")
         }
     }
 }
@@ -138,7 +144,17 @@ extension HistoryError {
             return try body()
         } catch let error as DatabaseError {
             throw HistoryError(error, path: path)
+        } catch let error as UnexpectedValue {
+            throw HistoryError(unexpected: error.message, path: path, error)
+        } catch let error as RowDecodingError {
+            throw HistoryError(unexpected: "a value is of a type that it cannot have", path: path, error)
         }
+    }
+
+    private init(unexpected what: String, path: String, _ cause: any Error) {
+        self.init(
+            .storeCorrupt, "The history of the store \"\(path)\" is damaged: \(what).",
+            hint: "Restore the store, or untrack and track it.", cause: cause)
     }
 
     init(_ error: DatabaseError, path: String) {
@@ -151,6 +167,10 @@ extension HistoryError {
             self.init(
                 .storeCorrupt, "The store \"\(path)\" is damaged: \(said).",
                 hint: "`PRAGMA integrity_check` tells more; restore a backup.", cause: error)
+        case .SQLITE_TOOBIG:
+            self.init(
+                .storeCorrupt, "The store \"\(path)\" holds a value that is too large to be read: \(said).",
+                hint: "Restore the store, or untrack and track it.", cause: error)
         case .SQLITE_BUSY, .SQLITE_LOCKED:
             self.init(
                 .storeBusy, "The store \"\(path)\" is locked by another process.",
@@ -158,7 +178,8 @@ extension HistoryError {
         case .SQLITE_CANTOPEN, .SQLITE_PERM, .SQLITE_READONLY, .SQLITE_AUTH:
             self.init(
                 .storeUnreadable, "The store \"\(path)\" can not be used: \(said).",
-                hint: "Check the permissions of the file, its -wal and -shm, and its folder.", cause: error)
+                hint: AccessAdvice(path)?.text()
+                    ?? "Check the permissions of the file, its -wal and -shm, and its folder.", cause: error)
         default:
             self.init(.sqlite, "SQLite reports on \"\(path)\": \(said).", cause: error)
         }

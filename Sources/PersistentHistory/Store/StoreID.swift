@@ -1,13 +1,45 @@
+public import FoundationEssentials
+
 /// The identity of a tracked store: made once, when tracking begins, and kept in the store itself.
 ///
-/// A store that is moved or renamed keeps it; a store whose tracking was taken away and begun anew
-/// has another.
+/// A store that is moved or renamed keeps it; a store whose tracking was removed and begun again has another.
+///
+/// The text is a canonical UUID and nothing else (RFC 9562, section 4): whoever can write to a store can
+/// change it, and it becomes part of file names, tokens and URLs.
 public struct StoreID: Hashable, Sendable, CustomStringConvertible {
-    /// A UUID in lower case.
+    /// As the store has it.
     public let text: String
 
-    /// An id as a token has it, before the colon.
-    public init(_ text: String) { self.text = text }
+    /// Nil where the text is no canonical UUID: 36 characters, hexadecimal digits in groups of 8, 4, 4, 4 and 12.
+    public init?(_ text: String) {
+        guard Self.isCanonical(text.utf8) else { return nil }
+        self.text = text
+    }
+
+    /// The id of a store that begins to be tracked.
+    public init(_ uuid: UUID) { text = uuid.uuidString.lowercased() }
+
+    /// Stands where no store is known yet; no store has it.
+    static let none = StoreID(UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)))
 
     public var description: String { text }
+
+    private static func isCanonical(_ text: String.UTF8View) -> Bool {
+        var count = 0
+        for byte in text {
+            switch count {
+            case 8, 13, 18, 23: guard byte == UInt8(ascii: "-") else { return false }
+            case 36...: return false
+            default:
+                switch byte {
+                case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "f"),
+                    UInt8(ascii: "A")...UInt8(ascii: "F"):
+                    break
+                default: return false
+                }
+            }
+            count += 1
+        }
+        return count == 36
+    }
 }

@@ -34,6 +34,8 @@ public actor PersistentHistoryTracker {
     private var mergeHooks: [UUID: String] = [:]
     private var registered = 0
 
+    /// A tracker for one author of a store.
+    ///
     /// - Parameters:
     ///   - path: The store. It must exist and be tracked, unless `waitsForStore` or `entities` say otherwise.
     ///   - name: What reports call the store.
@@ -42,6 +44,7 @@ public actor PersistentHistoryTracker {
     ///   - allAuthors: All who write to the store, this one and those in `batchAuthors` included.
     ///   - includingMirroring: Whether transactions of mirroring authors
     ///     (`DeliveryRule.cloudKitMirroring` and `mirroringAuthors`) are delivered, and cleaned.
+    ///   - mirroringAuthors: Mirroring authors besides `DeliveryRule.cloudKitMirroring`.
     ///   - batchAuthors: Those of `allAuthors` that only write: nobody waits for them with the cleaning.
     ///   - deliversUnlisted: Whether transactions by others, or by nobody, are delivered.
     ///   - stateFolder: An existing folder for what must outlive the process: each author's place.
@@ -151,7 +154,9 @@ public actor PersistentHistoryTracker {
     ///
     /// - Parameters:
     ///   - entityName: `*` for every entity.
+    ///   - operation: What must have happened to the rows.
     ///   - policy: How often it is tried again when it throws, and what then.
+    ///   - callback: Called with the changes of one transaction.
     /// - Returns: The hook's id.
     @discardableResult
     public func registerObserver(
@@ -197,6 +202,7 @@ public actor PersistentHistoryTracker {
     /// - Parameters:
     ///   - hookID: A merge hook; where there is none with that id, the new one goes to the end.
     ///   - policy: How often it is tried again when it throws, and what then.
+    ///   - callback: Called with a fetched batch; it decides what becomes of it.
     /// - Returns: The hook's id.
     @discardableResult
     public func registerMergeHook(

@@ -9,7 +9,7 @@ struct DaemonOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
             "The daemon's control socket.",
-            discussion: "Otherwise that of the system's daemon, or if there is none, of the user's own.",
+            discussion: "Otherwise the user's own daemon, or where none runs the system's.",
             valueName: "path"),
         completion: .file())
     var socket: String?
@@ -20,7 +20,7 @@ struct DaemonOptions: ParsableArguments {
     var client: ControlClient {
         ControlClient(
             socketPath: socket
-                ?? ControlSocket.client(environment: Environment.all) { access($0, F_OK) == 0 })
+                ?? ControlSocket.client(environment: Environment.all, isListening: ControlSocket.isListening))
     }
 
     /// Asks, and writes the answer: as it came for programs, or as `table` puts it.
@@ -44,7 +44,7 @@ struct DaemonOptions: ParsableArguments {
 enum Environment {
     static var all: [String: String] {
         var variables: [String: String] = [:]
-        for name in ["RUNTIME_DIRECTORY", "STATE_DIRECTORY", "XDG_STATE_HOME", "HOME"] {
+        for name in ["RUNTIME_DIRECTORY", "STATE_DIRECTORY", "XDG_RUNTIME_DIR", "XDG_STATE_HOME", "HOME"] {
             if let value = getenv(name) { variables[name] = String(cString: value) }
         }
         return variables

@@ -23,6 +23,7 @@ struct Reload: AsyncParsableCommand {
                     try output.writeLine("\(what) \(how): \(names.joined(separator: ", ").printable)")
                 }
             }
+            for warning in report.warnings ?? [] { try output.writeLine("warning: \(warning.printable)") }
         }
     }
 }

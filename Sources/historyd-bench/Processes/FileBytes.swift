@@ -1,3 +1,4 @@
+import CLinux
 import Glibc
 
 /// Whole files and descriptors, read and written by system calls.

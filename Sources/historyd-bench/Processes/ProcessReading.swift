@@ -1,3 +1,4 @@
+import CLinux
 import Glibc
 
 /// What /proc says of a process (proc(5)).

@@ -1,0 +1,139 @@
+internal import Glibc
+
+/// Says to other processes that this one serves a store, and with which state.
+///
+/// Two daemons with different states do not know of each other's consumers: what one cleans, the other may not
+/// have had. Processes that share a state know.
+///
+/// It is a shared lock of the open file description (fcntl(2)) on one byte of the store, far behind everything
+/// that SQLite reads, writes or locks. The byte's place tells the state and the process. So it needs no file, no
+/// right to write, and ends with the process, however that ends.
+struct StoreLease: Sendable, Equatable {
+    /// Every lease lies from here on.
+    static let start: Int64 = 1 << 62
+    private static let processBits: Int64 = 22  // The kernel's limit, PID_MAX_LIMIT.
+    private static let stateBits: Int64 = 39
+
+    let state: Int64
+    let process: pid_t
+
+    /// - Parameter stateFolder: Where this process keeps its state. One that is not there is nobody else's.
+    init(stateFolder: String, process: pid_t = getpid()) {
+        var status = stat()
+        if stat(stateFolder, &status) != 0 { status = stat() }
+        self.init(state: FileID(status), process: process)
+    }
+
+    init(state: FileID, process: pid_t) {
+        // FNV-1a: the same in each process, unlike Swift's own.
+        var hash: UInt64 = 0xcbf2_9ce4_8422_2325
+        for part in [state.device, state.inode] {
+            withUnsafeBytes(of: part) { for byte in $0 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3 } }
+        }
+        self.state = Int64(hash >> UInt64(64 - Self.stateBits))
+        self.process = process
+    }
+
+    /// - Returns: Nil where the byte is no lease's.
+    init?(offset: Int64) {
+        guard offset >= Self.start else { return nil }
+        let number = offset - Self.start
+        state = number >> Self.processBits
+        process = pid_t(number & (1 << Self.processBits - 1))
+    }
+
+    /// The byte that is locked.
+    var offset: Int64 { Self.start | state << Self.processBits | Int64(process) & (1 << Self.processBits - 1) }
+
+    /// Where the leases with other states lie.
+    var others: [Range<Int64>] {
+        let own = Self.start | state << Self.processBits
+        let next = own + 1 << Self.processBits
+        let end = Self.start + 1 << (Self.stateBits + Self.processBits)
+        return [Self.start..<own, next..<end].filter { !$0.isEmpty }
+    }
+}
+
+extension WriterProbe {
+    /// Takes a lease on the store, or says who has one with another state.
+    ///
+    /// A file system that keeps no locks gives a lease to everybody: SQLite itself does not work there.
+    ///
+    /// - Throws: `HistoryError` with `.storeServedElsewhere`; this process then has no lease.
+    func take(_ lease: StoreLease, path: String) throws(HistoryError) {
+        let other = withStore { descriptor -> StoreLease? in
+            guard Self.setLock(descriptor, F_RDLCK, lease.offset..<lease.offset + 1) else { return nil }
+            // First taken, then looked for others: of two that come at once, at least one sees the other.
+            for range in lease.others {
+                guard let other = Self.lease(descriptor, in: range) else { continue }
+                _ = Self.setLock(descriptor, F_UNLCK, lease.offset..<lease.offset + 1)
+                return other
+            }
+            return nil
+        }
+        guard let other else { return }
+        throw HistoryError(
+            .storeServedElsewhere,
+            "The store \"\(path)\" is served by process \(other.process) already, with another state.",
+            hint: "Stop that daemon or tracker, or let both use the same state.")
+    }
+
+    func end(_ lease: StoreLease) {
+        withStore { descriptor in
+            _ = Self.setLock(descriptor, F_UNLCK, lease.offset..<lease.offset + 1)
+        }
+    }
+
+    /// F_OFD_GETLK and F_OFD_SETLK of Linux's fcntl.h, which glibc shows to GNU sources only.
+    private static let (askForLock, setLock): (Int32, Int32) = (36, 37)
+
+    private static func lock(_ type: Int32, _ bytes: Range<Int64>) -> flock {
+        var lock = flock()
+        lock.l_type = Int16(type)
+        lock.l_whence = Int16(SEEK_SET)
+        lock.l_start = off_t(bytes.lowerBound)
+        lock.l_len = off_t(bytes.count)
+        return lock
+    }
+
+    private static func setLock(_ descriptor: Int32, _ type: Int32, _ bytes: Range<Int64>) -> Bool {
+        var lock = lock(type, bytes)
+        return fcntl(descriptor, setLock, &lock) == 0
+    }
+
+    private static func lease(_ descriptor: Int32, in bytes: Range<Int64>) -> StoreLease? {
+        var lock = lock(F_WRLCK, bytes)
+        guard fcntl(descriptor, askForLock, &lock) == 0, lock.l_type != Int16(F_UNLCK) else { return nil }
+        return StoreLease(offset: Int64(lock.l_start))
+    }
+}
+
+extension WriterProbe {
+    /// Does something while nobody serves the store with another state. A store that cannot be opened is not
+    /// leased: the body finds out why.
+    ///
+    /// - Parameter isUsedInProcess: Whether this process may have connections to the store beside the body's.
+    /// - Throws: `HistoryError` with `.storeServedElsewhere`, and what the body throws.
+    static func withLease<T>(
+        on path: String, stateFolder: String, isUsedInProcess: Bool, _ body: () async throws -> T
+    ) async throws -> T {
+        let probe: WriterProbe
+        do throws(ObserverError) {
+            probe = try isUsedInProcess ? WriterProbes.shared.take(path) : WriterProbe(storePath: path)
+        } catch {
+            return try await body()
+        }
+        defer {
+            do throws(ObserverError) {
+                if isUsedInProcess { WriterProbes.shared.keep(probe) } else { try probe.close() }
+            } catch {
+                // Some connection is still open: closing the probe would drop its locks.
+                WriterProbes.shared.keep(probe)
+            }
+        }
+        let lease = StoreLease(stateFolder: stateFolder)
+        try probe.take(lease, path: path)
+        defer { probe.end(lease) }
+        return try await body()
+    }
+}

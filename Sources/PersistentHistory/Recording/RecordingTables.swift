@@ -1,0 +1,80 @@
+import GRDB
+import GRDBSQLite
+
+/// Checks that the history's tables are what tracking made: tables, in our words, without triggers.
+///
+/// Whoever can write to a store can put a view in a table's place that never ends, or a trigger on it that
+/// runs with each step of a cleanup. SQLite itself refuses entries of `sqlite_schema` whose columns disagree
+/// with their SQL, so that the SQL says what a table is.
+enum RecordingTables {
+    private static let expected: [String: Set<String>] = {
+        var tables: [String: Set<String>] = [:]
+        for sql in RecordingFormat.schema.split(separator: ";\n").map({ trimmed($0) }) where !sql.isEmpty {
+            tables[name(of: sql), default: []].insert(sql)
+        }
+        tables["historyd_conflict", default: []].insert(
+            // Until format 2.
+            "CREATE TABLE historyd_conflict (shape INTEGER, rival, object, tombstone, at INTEGER, k0, k1, k2, k3)"
+        )
+        return tables
+    }()
+
+    private static func trimmed(_ sql: Substring) -> String {
+        String(sql.drop(while: \.isWhitespace).reversed().drop { $0.isWhitespace || $0 == ";" }.reversed())
+    }
+
+    private static func name(of sql: String) -> String {
+        String(sql.dropFirst("CREATE TABLE ".count).prefix { $0 != " " })
+    }
+
+    /// - Throws: `UnexpectedValue`.
+    static func check(_ db: Database) throws {
+        let rows = try Row.fetchCursor(
+            db,
+            sql: """
+                SELECT type, lower(name) AS name, lower(tbl_name) AS tbl_name, CAST(sql AS TEXT) AS sql
+                FROM main.sqlite_schema
+                WHERE lower(name) IN (\(names)) OR type = 'trigger' AND lower(tbl_name) IN (\(names))
+                """)
+        var missing = Set(expected.keys)
+        while let row = try rows.next() {
+            let (type, name, table) = (try row.text("type"), try row.text("name"), try row.text("tbl_name"))
+            if type == "trigger" {
+                throw UnexpectedValue("somebody's trigger \"\(shown(name))\" is on the table \"\(table)\"")
+            }
+            guard type == "table", let known = expected[name] else {
+                throw UnexpectedValue("\"\(name)\" is somebody's \(shown(type)), not a table of the history")
+            }
+            guard try known.contains(row.text("sql")) else {
+                throw UnexpectedValue("the table \"\(name)\" is not the history's: it has another definition")
+            }
+            missing.remove(name)
+        }
+        if let name = missing.min() { throw UnexpectedValue("the table \"\(name)\" is missing") }
+    }
+
+    private static let names = expected.keys.sorted().map(SQLText.literal).joined(separator: ", ")
+
+    /// A name that others have given, in a message: of bounded length, and on one line.
+    private static func shown(_ name: String) -> String {
+        String(name.prefix(80).map { $0.isNewline || $0.asciiValue.map { $0 < 32 } == true ? "?" : $0 })
+    }
+}
+
+/// Lets a connection check the history's tables once for each version of the store's schema.
+final class CheckedTables: Sendable {
+    private let version = Locked<Int64?>(nil)
+
+    /// To be called in the transaction that uses the tables.
+    ///
+    /// - Returns: The version of the schema (https://www.sqlite.org/pragma.html#pragma_schema_version).
+    /// - Throws: `UnexpectedValue`, `DatabaseError`.
+    @discardableResult
+    func check(_ db: Database) throws -> Int64 {
+        let version = try db.firstRow("PRAGMA schema_version") { sqlite3_column_int64($0, 0) }
+        if self.version.withLock({ $0 == version }) { return version }
+        try RecordingTables.check(db)
+        self.version.withLock { $0 = version }
+        return version
+    }
+}

@@ -1,0 +1,24 @@
+/// What stands in the way of a store that is to be served, as this process's user sees it.
+package enum StoreAccess {
+    /// Looks, and changes nothing.
+    ///
+    /// - Parameters:
+    ///   - path: The store, which need not exist.
+    ///   - isPolled: Whether it is served without inotify.
+    /// - Returns: Sentences for an operator; none where it can be served, or is not there.
+    package static func problems(of path: String, isPolled: Bool) -> [String] {
+        var problems: [String] = []
+        if !isPolled {
+            do throws(ObserverError) {
+                _ = try StoreObserver().watch(path)
+            } catch {
+                problems.append("\(error)")
+            }
+        }
+        if let problem = SideFiles(of: path)?.problem { problems.append("\(problem)") }
+        if let advice = AccessAdvice(path) {
+            problems.append("The store \"\(path)\" cannot be used by this user. \(advice.text())")
+        }
+        return problems
+    }
+}

@@ -1,0 +1,73 @@
+internal import CSQLiteHistory
+import GRDB
+import GRDBSQLite
+
+/// What every connection to a file gets that others can write (https://www.sqlite.org/security.html).
+enum ConnectionHardening {
+    /// Whether triggers and views of the file run: only where SQL of the caller's own does.
+    enum SchemaCode: Int32 { case isLeftAlone = 0, runs = 1 }
+
+    /// Instructions of SQLite's virtual machine between two looks at whether to go on: a fraction of a millisecond.
+    private static let instructionsPerLook: Int32 = 20_000
+
+    /// - Parameter work: Bounds each statement's work.
+    static func apply(_ db: Database, _ code: SchemaCode, _ work: WorkLimit? = nil) throws {
+        let connection = db.sqliteConnection
+        let result = history_harden(connection, code.rawValue)
+        guard result == SQLITE_OK else { throw DatabaseError(resultCode: ResultCode(rawValue: result)) }
+        if code == .isLeftAlone { sqlite3_limit(connection, SQLITE_LIMIT_ATTACHED, 0) }
+        sqlite3_limit(connection, SQLITE_LIMIT_WORKER_THREADS, 0)
+        // Checked when a page is read from the file, not with each use of it.
+        try db.execute(sql: "PRAGMA cell_size_check = ON")
+        guard let work else { return }
+        sqlite3_progress_handler(
+            connection, instructionsPerLook,
+            { work in
+                guard let work else { return 0 }
+                return Unmanaged<WorkLimit>.fromOpaque(work).takeUnretainedValue().mayGoOn ? 0 : 1
+            }, Unmanaged.passUnretained(work).toOpaque())
+    }
+}
+
+/// How much work SQLite may do before it must come to an end; it ends earlier where the task is cancelled.
+///
+/// It belongs to one connection, whose queue alone counts with it; only the limit is set from elsewhere. It must live
+/// as long as the connection.
+final class WorkLimit: Sendable {
+    private struct State {
+        var looks = 0
+        var most: Int
+        var isExceeded = false
+    }
+
+    private let state: Locked<State>
+
+    /// - Parameter looks: How often SQLite may ask whether it may go on.
+    init(looks: Int = .max) { state = Locked(State(most: looks)) }
+
+    /// Counts from the start again: a piece of work begins.
+    func begin() { state.withLock { ($0.looks, $0.isExceeded) = (0, false) } }
+
+    func setMost(_ looks: Int) { state.withLock { $0.most = looks } }
+
+    /// Whether the last piece of work was ended for what it cost.
+    var isExceeded: Bool { state.withLock(\.isExceeded) }
+
+    /// - Throws: `UnexpectedValue` where the work was too much; what the body throws.
+    func explaining<T>(_ body: () throws -> T) throws -> T {
+        do {
+            return try body()
+        } catch let error as DatabaseError where error.resultCode == .SQLITE_INTERRUPT && isExceeded {
+            throw UnexpectedValue("to read it takes more work than any history does")
+        }
+    }
+
+    fileprivate var mayGoOn: Bool {
+        if Task.isCancelled { return false }
+        return state.withLock { state in
+            state.looks += 1
+            state.isExceeded = state.looks > state.most
+            return !state.isExceeded
+        }
+    }
+}

@@ -1,0 +1,100 @@
+internal import CSQLiteHistory
+import Glibc
+
+/// Where a store's path leads, and whether to go there.
+///
+/// A path may lead through links: an administrator's, or those of whoever owns the store. But the owner of a folder
+/// on the way could lay a link to a file of somebody else, which a daemon with more rights would then change and
+/// copy. So each link must belong to root, to this process's user, or to the owner of the file that it leads to
+/// (the rule of `fs.protected_symlinks`, proc(5)).
+enum StorePath {
+    /// The real path of a store, in which no link is left.
+    ///
+    /// - Throws: `HistoryError` with `.storeMissing`, `.storeUnreadable` or `.storeCorrupt`.
+    static func resolve(_ path: String) throws(HistoryError) -> String {
+        let trail = PathTrail(following: absolute(path))
+        guard let last = trail.lookups.last else { throw unusable(path, errno: ENOENT) }
+        guard case .file = last.found else {
+            if case .nothing(let number) = last.found, number != 0, number != EISDIR {
+                throw unusable(path, errno: number)
+            }
+            throw HistoryError(
+                .storeCorrupt, "\"\(path)\" is no file.", hint: "A store is a SQLite database file.")
+        }
+        guard let owner = owner(of: last.path) else { throw unusable(path, errno: errno) }
+        for lookup in trail.lookups {
+            guard case .link = lookup.found else { continue }
+            guard let linkOwner = self.owner(of: lookup.path) else { throw unusable(path, errno: errno) }
+            guard [0, geteuid(), owner].contains(linkOwner) else {
+                throw HistoryError(
+                    .storeUnreadable,
+                    "The store \"\(path)\" is not opened: the link \"\(lookup.path)\" of user \(linkOwner) leads to a file of user \(owner).",
+                    hint: "Configure the file's own path, or let root or the file's owner make the link.")
+            }
+        }
+        return last.path
+    }
+
+    private static func absolute(_ path: String) -> String {
+        if path.hasPrefix("/") { return path }
+        guard let folder = getcwd(nil, 0) else { return "/" + path }
+        defer { free(folder) }
+        return PathTrail.join(String(cString: folder), path)
+    }
+
+    /// Of a file or a link.
+    private static func owner(of path: String) -> uid_t? {
+        var status = stat()
+        return lstat(path, &status) == 0 ? status.st_uid : nil
+    }
+
+    private static func unusable(_ path: String, errno number: Int32) -> HistoryError {
+        HistoryError(
+            number == ENOENT || number == ENOTDIR ? .storeMissing : .storeUnreadable,
+            "The store \"\(path)\" can not be opened: \(String(cString: strerror(number))).",
+            hint: AccessAdvice(path)?.text() ?? "Check the path and the permissions of its folders.")
+    }
+}
+
+/// A database file by the name that it is given: what the daemon makes or replaces is never reached through a link.
+enum PlainFile {
+    /// The name under which SQLite opens a file without following a link (https://www.sqlite.org/uri.html).
+    ///
+    /// - Parameter mayMake: Whether it is made where it is missing.
+    static func uri(_ path: String, mayMake: Bool, isReadOnly: Bool = false) -> String {
+        guard let vfs = history_plain_vfs(), path.hasPrefix("/") else { return path }
+        var escaped: [UInt8] = []
+        for byte in path.utf8 {
+            switch byte {
+            case UInt8(ascii: "?"): escaped += "%3f".utf8
+            case UInt8(ascii: "#"): escaped += "%23".utf8
+            case UInt8(ascii: "%"): escaped += "%25".utf8
+            default: escaped.append(byte)
+            }
+        }
+        let mode = isReadOnly ? "ro" : mayMake ? "rwc" : "rw"
+        return "file:\(String(decoding: escaped, as: UTF8.self))?vfs=\(String(cString: vfs))&mode=\(mode)"
+    }
+
+    /// Checks what lies at a path where the daemon keeps a file of its own: nothing, or a file that it may replace.
+    ///
+    /// - Returns: What is wrong; nil where nothing is.
+    static func problem(at path: String) -> String? {
+        var status = stat()
+        guard lstat(path, &status) == 0 else { return nil }
+        switch status.st_mode & S_IFMT {
+        case S_IFREG: break
+        case S_IFLNK: return "it is a symbolic link"
+        default: return "it is no file"
+        }
+        var folder = stat()
+        let owners = stat(parent(of: path), &folder) == 0 ? [geteuid(), folder.st_uid] : [geteuid()]
+        if !owners.contains(status.st_uid) { return "the file there belongs to user \(status.st_uid)" }
+        return status.st_nlink > 1 ? "the file there has other names, too (hard links)" : nil
+    }
+
+    private static func parent(of path: String) -> String {
+        guard let slash = path.lastIndex(of: "/") else { return "." }
+        return slash == path.startIndex ? "/" : String(path[..<slash])
+    }
+}

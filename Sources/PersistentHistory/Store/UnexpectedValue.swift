@@ -1,0 +1,92 @@
+import GRDB
+import GRDBSQLite
+
+/// A value in a database that is of another type, range or length than what is kept there.
+///
+/// Others can write to stores and replicas. Each place that opens a file says what such a value means there:
+/// a damaged store, a damaged replica, an unusable state.
+struct UnexpectedValue: Error, Equatable {
+    /// What was found, and what is expected; never the value itself, which may be long, or secret.
+    let message: String
+
+    /// - Parameters:
+    ///   - place: What holds the value: "the store's id".
+    ///   - expected: "a UUID".
+    init(_ place: String, expected: String, found: DatabaseValue) {
+        message = "\(place) is \(Self.describe(found)), not \(expected)"
+    }
+
+    /// - Parameter row: A statement that stands on a row.
+    init(_ place: String, expected: String, found row: OpaquePointer, _ column: Int32) {
+        let found =
+            switch sqlite3_column_type(row, column) {
+            case SQLITE_INTEGER: "the integer \(sqlite3_column_int64(row, column))"
+            case SQLITE_FLOAT: "a real"
+            case SQLITE_TEXT: "a text of \(sqlite3_column_bytes(row, column)) bytes"
+            case SQLITE_BLOB: "a blob of \(sqlite3_column_bytes(row, column)) bytes"
+            default: "missing"
+            }
+        message = "\(place) is \(found), not \(expected)"
+    }
+
+    init(_ message: String) { self.message = message }
+
+    private static func describe(_ value: DatabaseValue) -> String {
+        switch value.storage {
+        case .null: "missing"
+        case .int64(let number): "the integer \(number)"
+        case .double: "a real"
+        case .string(let text): "a text of \(text.utf8.count) bytes"
+        case .blob(let bytes): "a blob of \(bytes.count) bytes"
+        }
+    }
+}
+
+/// Reads values that others can write.
+///
+/// GRDB's subscripts end the program where a value is of another type, or null.
+extension Row {
+    /// - Throws: `UnexpectedValue`.
+    func integer(_ column: String, in range: ClosedRange<Int64> = .min ... .max) throws -> Int64 {
+        let value: DatabaseValue = self[column]
+        guard case .int64(let number) = value.storage, range.contains(number) else {
+            throw UnexpectedValue(
+                "\"\(column)\"", expected: "an integer from \(range.lowerBound) to \(range.upperBound)",
+                found: value)
+        }
+        return number
+    }
+
+    /// - Throws: `UnexpectedValue`.
+    func optionalInteger(_ column: String, in range: ClosedRange<Int64> = .min ... .max) throws -> Int64? {
+        let value: DatabaseValue = self[column]
+        return value.isNull ? nil : try integer(column, in: range)
+    }
+
+    /// - Throws: `UnexpectedValue`.
+    func text(_ column: String, atMost limit: Int = 1 << 20) throws -> String {
+        let value: DatabaseValue = self[column]
+        guard case .string(let text) = value.storage, text.utf8.count <= limit else {
+            throw UnexpectedValue(
+                "\"\(column)\"", expected: "a text of at most \(limit) bytes", found: value)
+        }
+        return text
+    }
+
+    /// - Throws: `UnexpectedValue`.
+    func optionalText(_ column: String, atMost limit: Int = 1 << 20) throws -> String? {
+        let value: DatabaseValue = self[column]
+        return value.isNull ? nil : try text(column, atMost: limit)
+    }
+
+    /// 0 or 1.
+    ///
+    /// - Throws: `UnexpectedValue`.
+    func flag(_ column: String) throws -> Bool { try integer(column, in: 0...1) == 1 }
+}
+
+/// Numbers of changes in a store's history.
+enum HistoryPosition {
+    /// Far more than any store reaches, and far enough from the end of the integers to be counted on from.
+    static let range: ClosedRange<Int64> = 0...(1 << 62)
+}

@@ -1,0 +1,56 @@
+import Foundation
+import PersistentHistory
+import TestSupport
+import Testing
+
+/// Two that serve one store without knowing of each other.
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(15)))
+struct StoreLeaseTests {
+    private func launch(_ bench: Workbench, state: String, _ arguments: String...) throws -> DaemonUnderTest {
+        let program = try bench.start(
+            [Products.historyd, "--config", bench.configuration] + arguments, "daemon-\(state)",
+            environment: ["STATE_DIRECTORY": bench.path(state)])
+        return DaemonUnderTest(program, logFrom: 0)
+    }
+
+    @Test(
+        "A second daemon with another state waits, names the first, and follows when that has ended",
+        arguments: Journal.allCases, [true, false])
+    func secondDaemon(_ journal: Journal, _ isKilled: Bool) async throws {
+        try await withWorkbench(journal) { bench in
+            try bench.configure(StoreSetup(), plugins: [])
+            let first = try launch(bench, state: "one")
+            try await first.logged("is open at")
+            let second = try launch(bench, state: "two")
+            let line = try await second.logged("event=storeLost")
+            #expect(line.contains("is served by process \(first.processID) already"), "\(line)")
+            try await second.ready()
+            #expect(try await launch(bench, state: "three", "--once").program.end() == .exited(75))
+            if isKilled { try await first.kill() } else { try await first.stop() }
+            try await second.logged("is open at")
+            try await second.stop()
+        }
+    }
+
+    @Test("The library cleans by hand only what nobody else serves")
+    func cleaningByHand() async throws {
+        try await withWorkbench { bench in
+            try bench.configure(StoreSetup(), plugins: [])
+            let daemon = try launch(bench, state: "one")
+            try await daemon.logged("is open at")
+            let served = ServedStore(
+                name: "contacts", path: bench.store, entities: nil, rule: DeliveryRule(authors: ["B"]),
+                consumers: [])
+            let other = ManualCleaning(served, stateFolder: bench.path("two"))
+            try FileManager.default.createDirectory(
+                atPath: bench.path("two"), withIntermediateDirectories: false)
+            let same = ManualCleaning(served, stateFolder: bench.path("one"))
+            _ = try await same.clean()
+            let error = await #expect(throws: HistoryError.self) { _ = try await other.clean() }
+            #expect(error?.code == .storeServedElsewhere)
+            #expect(error?.message.contains("process \(daemon.processID)") == true)
+            try await daemon.stop()
+            _ = try await other.clean()
+        }
+    }
+}
