@@ -83,6 +83,7 @@ extension ConsumerRunner {
     }
 
     func take(_ answer: HookAnswer?) {
+        if case .ended = phase { return }
         switch answer {
         case .observed(let outcome): handle(.observed(outcome))
         case .merged(let result): handle(.merged(result))
@@ -129,6 +130,8 @@ extension ConsumerRunner {
     }
 
     func resume() {
+        // The timer may be due in the same round in which an operator had it tried at once.
+        guard case .paused = phase else { return }
         pauseTimer?.cancel()
         resumption(self)
     }

@@ -32,7 +32,7 @@ final class ReplicaSchemaCheck {
     }
 
     /// Ends the connection.
-    func close() throws { try queue.close() }
+    func close() throws { try queue.end() }
 
     /// - Throws: `Refusal`.
     func checkTable(_ name: String, _ sql: String) throws {
