@@ -135,7 +135,8 @@ struct MessageTests {
             let columns = (1...1996).map { "c\($0)" }.joined(separator: ", ")
             try await bench.sql("CREATE TABLE wide (id INTEGER PRIMARY KEY, \(columns))")
             try bench.configure(
-                StoreSetup(entities: #"{"person": {}, "wide": {}}"#, authors: StoreSetup.mirrored()), plugins: [])
+                StoreSetup(entities: #"{"person": {}, "wide": {}}"#, authors: StoreSetup.mirrored()),
+                plugins: [])
             let daemon = try await bench.startDaemon()
             try await daemon.logged("goes without the table \"wide\"")
             try await daemon.stop()
