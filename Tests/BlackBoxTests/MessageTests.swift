@@ -131,6 +131,17 @@ struct MessageTests {
             try await daemon.stop()
             return daemon.log
         },
+        Case("a replica cannot have a table", "replicaTableLeftOut") { bench in
+            let columns = (1...1996).map { "c\($0)" }.joined(separator: ", ")
+            try await bench.sql("CREATE TABLE wide (id INTEGER PRIMARY KEY, \(columns))")
+            try bench.configure(
+                StoreSetup(entities: #"{"person": {}, "wide": {}}"#, authors: StoreSetup.mirrored()),
+                plugins: [])
+            let daemon = try await bench.startDaemon()
+            try await daemon.logged("goes without the table \"wide\"")
+            try await daemon.stop()
+            return daemon.log
+        },
         Case("a replica is locked for a while", "contextFailed", "contextRecovered") { bench in
             try bench.configure(StoreSetup(authors: StoreSetup.mirrored()), plugins: [])
             let daemon = try await bench.startDaemon()
