@@ -39,6 +39,7 @@ struct MessageTests {
         "pipelineStuck": "SystemdTests/ProbeTests.swift",
         "linesDropped": "HistoryDaemonTests/JournalWriterTests.swift",
         "watchFailed": "BlackBoxTests/WatchTroubleTests.swift",
+        "wouldLockOut": "BlackBoxTests/SharedStoreTests.swift",
     ]
 
     @Test("Every message id is sent somewhere here")
