@@ -17,6 +17,9 @@ SCHEMA = '''
 
 
 def connect(path):
+    for suffix in '-wal', '-shm', '-journal':
+        # What an earlier case has put there would hold up, or lead astray, whoever opens it here.
+        if os.path.lexists(path + suffix) and (os.path.islink(path + suffix) or not os.path.isfile(path + suffix)): remove(path + suffix)
     connection = sqlite3.connect(f'file:{path}?mode=rw', uri=True, isolation_level=None, timeout=0.05)
     connection.text_factory = bytes
     return connection
@@ -144,7 +147,7 @@ def schema(dice, path, outside):
 def pages(dice, path, outside):
     """Raw bytes, of the file itself or its -wal, in place or cut short."""
     name = path + dice.choice(['', '', '', '-wal', '-shm'])
-    if not os.path.exists(name): name = path
+    if os.path.islink(name) or not os.path.isfile(name): name = path
     told = []
     with open(name, 'r+b') as file:
         size = os.fstat(file.fileno()).st_size
