@@ -18,12 +18,26 @@ struct ControlSocketTests {
                 ("GET", "/v1/status?verbose=1", 400, "badRequest"),
                 ("GET", "/v1/consumers?store=nowhere", 404, "unknownStore"),
                 ("GET", "/v1/wait?consumer=MainApp", 400, "badRequest"),
-                ("GET", "/v1/wait?consumer=Nobody&token=x:1", 404, "unknownConsumer"),
+                (
+                    "GET", "/v1/wait?consumer=Nobody&token=5f0c7d0e-9a35-4c0f-8d5e-0b6a3c1f2e4d:1", 404,
+                    "unknownConsumer"
+                ),
                 ("GET", "/v1/wait?consumer=MainApp&token=x", 400, "tokenInvalid"),
-                ("GET", "/v1/wait?consumer=MainApp&token=x:1", 409, "tokenForeign"),
-                ("GET", "/v1/wait?consumer=MainApp&token=x:1&timeout=soon", 400, "badRequest"),
-                ("GET", "/v1/wait?consumer=MainApp&consumer=MainApp&token=x:1", 400, "badRequest"),
-                ("GET", "/v1/follow?after=x:1", 409, "tokenForeign"),
+                (
+                    "GET", "/v1/wait?consumer=MainApp&token=5f0c7d0e-9a35-4c0f-8d5e-0b6a3c1f2e4d:1", 409,
+                    "tokenForeign"
+                ),
+                (
+                    "GET",
+                    "/v1/wait?consumer=MainApp&token=5f0c7d0e-9a35-4c0f-8d5e-0b6a3c1f2e4d:1&timeout=soon", 400,
+                    "badRequest"
+                ),
+                (
+                    "GET",
+                    "/v1/wait?consumer=MainApp&consumer=MainApp&token=5f0c7d0e-9a35-4c0f-8d5e-0b6a3c1f2e4d:1",
+                    400, "badRequest"
+                ),
+                ("GET", "/v1/follow?after=5f0c7d0e-9a35-4c0f-8d5e-0b6a3c1f2e4d:1", 409, "tokenForeign"),
                 ("POST", "/v1/hooks", 422, "manifestRefused"),
                 ("POST", "/v1/hooks?persist=yes", 400, "badRequest"),
                 ("DELETE", "/v1/hooks", 400, "badRequest"),

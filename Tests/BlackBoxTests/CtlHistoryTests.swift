@@ -109,7 +109,8 @@ import Testing
 
         let id = try #require(url.split(separator: "/").dropFirst().first)
         for (wrong, status) in [
-            ("nonsense", 64), ("x-history://\(id)/t/q1", 64), ("x-history://other/t/p1", 65),
+            ("nonsense", 64), ("x-history://\(id)/t/q1", 64),
+            ("x-history://5f0c7d0e-9a35-4c0f-8d5e-0b6a3c1f2e4d/t/p1", 65),
             ("x-history://\(id)/nobody/p1", 65),
             ("x-history://\(id)/t/p1,p2", 65),
         ] {
@@ -188,8 +189,8 @@ import Testing
         for option in ["--after", "--before"] {
             try await expect(
                 65,
-                "The token other:1 is another store's; this one's tokens begin with \"\(id):\". Check which store the token was read from, and whether the store was replaced.",
-                option, "other:1")
+                "The token 5f0c7d0e-9a35-4c0f-8d5e-0b6a3c1f2e4d:1 is another store's; this one's tokens begin with \"\(id):\". Check which store the token was read from, and whether the store was replaced.",
+                option, "5f0c7d0e-9a35-4c0f-8d5e-0b6a3c1f2e4d:1")
             try await expect(
                 65,
                 "The token \(id):9999 is newer than the store's newest transaction, \(newest). The store was replaced or restored from a backup: begin anew from a copy of the data.",

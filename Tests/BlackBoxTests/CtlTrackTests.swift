@@ -92,20 +92,20 @@ import Testing
     }
 
     @Test(arguments: [
-        ("v", "\"v\" is a view and can not be tracked. Only ordinary tables can."),
-        ("f", "\"f\" is a virtual table and can not be tracked. Only ordinary tables can."),
-        ("f_data", "\"f_data\" belongs to a virtual table and can not be tracked. Only ordinary tables can."),
+        ("v", "\"v\" is a view and cannot be tracked. Only ordinary tables can."),
+        ("f", "\"f\" is a virtual table and cannot be tracked. Only ordinary tables can."),
+        ("f_data", "\"f_data\" belongs to a virtual table and cannot be tracked. Only ordinary tables can."),
         (
             "sqlite_sequence",
-            "\"sqlite_sequence\" is SQLite's own and can not be tracked. Only ordinary tables can."
+            "\"sqlite_sequence\" is SQLite's own and cannot be tracked. Only ordinary tables can."
         ),
         (
             "sqlite_schema",
-            "\"sqlite_schema\" is SQLite's own and can not be tracked. Only ordinary tables can."
+            "\"sqlite_schema\" is SQLite's own and cannot be tracked. Only ordinary tables can."
         ),
         (
             "historyd_change",
-            "\"historyd_change\" belongs to the history itself and can not be tracked. Only ordinary tables can."
+            "\"historyd_change\" belongs to the history itself and cannot be tracked. Only ordinary tables can."
         ),
         (
             "nothing",

@@ -290,7 +290,11 @@ struct FeedKeepingTests {
                 ("GET", "/v1/feed/acknowledge?consumer=MainApp&context=live&token=x:1", 405, "wrongMethod"),
                 ("POST", "/v1/feed/acknowledge?consumer=MainApp&context=live", 400, "badRequest"),
                 ("POST", "/v1/feed/acknowledge?consumer=MainApp&context=live&token=x", 400, "tokenInvalid"),
-                ("POST", "/v1/feed/acknowledge?consumer=MainApp&context=live&token=x:0", 409, "tokenForeign"),
+                (
+                    "POST",
+                    "/v1/feed/acknowledge?consumer=MainApp&context=live&token=5f0c7d0e-9a35-4c0f-8d5e-0b6a3c1f2e4d:0",
+                    409, "tokenForeign"
+                ),
                 (
                     "POST", "/v1/feed/acknowledge?consumer=MainApp&context=live&token=\(store):9", 409,
                     "tokenAhead"
