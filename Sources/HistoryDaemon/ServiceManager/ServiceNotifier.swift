@@ -72,10 +72,8 @@ public final class ServiceNotifier: ServiceNotifying, Service {
     ///
     /// - Returns: An errno where it was not sent.
     private static func send(_ notifications: [ServiceNotification], to path: String) -> Int32? {
-        var now = timespec()
-        clock_gettime(CLOCK_MONOTONIC, &now)
-        let microseconds = UInt64(now.tv_sec) * 1_000_000 + UInt64(now.tv_nsec) / 1_000
-        let text = notifications.map { $0.assignments(monotonicMicroseconds: microseconds) }
+        let now = LoopClock.monotonicMicroseconds
+        let text = notifications.map { $0.assignments(monotonicMicroseconds: now) }
             .joined(separator: "\n")
         var address = sockaddr_un()
         address.sun_family = sa_family_t(AF_UNIX)

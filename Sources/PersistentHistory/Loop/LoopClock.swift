@@ -1,3 +1,5 @@
+internal import Glibc
+
 /// Continuous time, which is waited for on the loop: `Task.sleep(for: pause, clock: .loop)`.
 ///
 /// A pause of microseconds is one of microseconds, and nothing is left behind by one that is cancelled.
@@ -8,6 +10,13 @@ public struct LoopClock: Clock {
 
     public var now: Instant { .now }
     public var minimumResolution: Duration { .nanoseconds(1) }
+
+    /// CLOCK_MONOTONIC, which service managers reckon with.
+    package static var monotonicMicroseconds: UInt64 {
+        var time = timespec()
+        clock_gettime(CLOCK_MONOTONIC, &time)
+        return UInt64(time.tv_sec) * 1_000_000 + UInt64(time.tv_nsec) / 1_000
+    }
 
     /// - Throws: `CancellationError`; `SystemError` where the loop can not be made.
     public func sleep(until deadline: Instant, tolerance: Duration? = nil) async throws {
