@@ -1,3 +1,4 @@
+internal import CLinux
 internal import Glibc
 
 /// Continuous time, which is waited for on the loop: `Task.sleep(for: pause, clock: .loop)`.
