@@ -261,7 +261,7 @@ static void historyAuthor(sqlite3_context *call, int count, sqlite3_value **valu
     if (count > 0 && (strcmp(author, c->author) != 0 || strcmp(context, c->context) != 0)) {
         /* One SQL transaction is one history transaction, so it can have but one author. */
         if (isRecording(db, c)) {
-            fail(call, "author", "can not change within a transaction that has recorded changes");
+            fail(call, "author", "cannot change within a transaction that has recorded changes");
             return;
         }
         memcpy(c->author, author, sizeof author);

@@ -1,8 +1,8 @@
-public import PersistentHistory
+package import PersistentHistory
 
 /// How the programs end: the statuses of sysexits(3), so that a service manager and a script can
 /// tell what is worth trying again.
-public enum ExitStatus: Int32, Error, Sendable {
+package enum ExitStatus: Int32, Error, Sendable {
     case ok = 0
     /// EX_USAGE: the program was called in a wrong way.
     case usage = 64
@@ -24,7 +24,7 @@ public enum ExitStatus: Int32, Error, Sendable {
     case configuration = 78
 
     /// What an error of the library means to whoever started the program.
-    public init(_ error: HistoryError) {
+    package init(_ error: HistoryError) {
         switch error.code {
         case .authorInvalid: self = .usage
         case .storeMissing: self = .noInput

@@ -1,25 +1,25 @@
-public import NIOCore
+package import NIOCore
 import NIOHTTP1
 import NIOPosix
 
 /// Asks a daemon by its control socket: one connection for each request.
-public struct ControlClient: Sendable {
-    public let socketPath: String
+package struct ControlClient: Sendable {
+    package let socketPath: String
 
-    public init(socketPath: String) { self.socketPath = socketPath }
+    package init(socketPath: String) { self.socketPath = socketPath }
 
     /// There is no daemon at the socket, or it went away before it had answered.
-    public struct Unreachable: Error, CustomStringConvertible, Sendable {
-        public let description: String
+    package struct Unreachable: Error, CustomStringConvertible, Sendable {
+        package let description: String
         /// The socket is there, and this user may not use it.
-        public let isForbidden: Bool
+        package let isForbidden: Bool
     }
 
     /// Sends a command, and hands on its answer's body piece by piece as it comes.
     ///
     /// - Throws: `ControlError` where the daemon refuses, `Unreachable` where there is none, and what
     ///   `take` throws.
-    public func send(
+    package func send(
         _ command: ControlCommand, body: [UInt8] = [], take: (ByteBuffer) async throws -> Void
     ) async throws {
         do {
@@ -34,7 +34,7 @@ public struct ControlClient: Sendable {
     }
 
     /// Sends a command and gives its whole answer.
-    public func send(_ command: ControlCommand, body: [UInt8] = []) async throws -> [UInt8] {
+    package func send(_ command: ControlCommand, body: [UInt8] = []) async throws -> [UInt8] {
         var answer: [UInt8] = []
         try await send(command, body: body) { answer += $0.readableBytesView }
         return answer

@@ -1,7 +1,7 @@
-public import FoundationEssentials
+package import FoundationEssentials
 
 /// Everything that can be asked of a running daemon.
-public enum ControlCommand: Sendable, Hashable {
+package enum ControlCommand: Sendable, Hashable {
     case status
     case consumers(store: String?)
     case hooks
@@ -28,15 +28,15 @@ public enum ControlCommand: Sendable, Hashable {
 }
 
 /// How a manifest joins those in force.
-public struct HookAddition: Sendable, Hashable {
+package struct HookAddition: Sendable, Hashable {
     /// In front of which merge hook those of the manifest go that do not say it themselves.
-    public var before: UUID?
+    package var before: UUID?
     /// Whether they are kept over a restart.
-    public var persist: Bool
+    package var persist: Bool
     /// What the manifest is called in messages, and where relative paths in it begin.
-    public var file: String?
+    package var file: String?
 
-    public init(before: UUID? = nil, persist: Bool = false, file: String? = nil) {
+    package init(before: UUID? = nil, persist: Bool = false, file: String? = nil) {
         self.before = before
         self.persist = persist
         self.file = file
@@ -44,32 +44,32 @@ public struct HookAddition: Sendable, Hashable {
 }
 
 /// Which hooks are meant.
-public struct HookSelection: Sendable, Hashable {
-    public enum Which: Sendable, Hashable {
+package struct HookSelection: Sendable, Hashable {
+    package enum Which: Sendable, Hashable {
         case id(UUID)
         /// Observers of exactly this entity (`*` for those of every one) and this operation.
         case pair(entity: String, operation: String)
         case all
     }
 
-    public var which: Which
+    package var which: Which
     /// `observer` or `merge`; nil for both.
-    public var kind: String?
+    package var kind: String?
 
-    public init(_ which: Which, kind: String? = nil) {
+    package init(_ which: Which, kind: String? = nil) {
         self.which = which
         self.kind = kind
     }
 }
 
-public struct WaitRequest: Sendable, Hashable {
-    public var store: String?
-    public var consumer: String
-    public var token: String
+package struct WaitRequest: Sendable, Hashable {
+    package var store: String?
+    package var consumer: String
+    package var token: String
     /// A duration as in the configuration; nil waits as long as it takes.
-    public var timeout: String?
+    package var timeout: String?
 
-    public init(store: String? = nil, consumer: String, token: String, timeout: String? = nil) {
+    package init(store: String? = nil, consumer: String, token: String, timeout: String? = nil) {
         self.store = store
         self.consumer = consumer
         self.token = token
@@ -77,14 +77,14 @@ public struct WaitRequest: Sendable, Hashable {
     }
 }
 
-public struct FollowRequest: Sendable, Hashable {
-    public var store: String?
+package struct FollowRequest: Sendable, Hashable {
+    package var store: String?
     /// Only what this consumer is told of.
-    public var consumer: String?
+    package var consumer: String?
     /// Begin after this transaction; nil begins with what comes.
-    public var after: String?
+    package var after: String?
 
-    public init(store: String? = nil, consumer: String? = nil, after: String? = nil) {
+    package init(store: String? = nil, consumer: String? = nil, after: String? = nil) {
         self.store = store
         self.consumer = consumer
         self.after = after
@@ -92,50 +92,50 @@ public struct FollowRequest: Sendable, Hashable {
 }
 
 /// Which feed is meant.
-public struct FeedRequest: Sendable, Hashable {
-    public var store: String?
-    public var consumer: String
-    public var context: String
+package struct FeedRequest: Sendable, Hashable {
+    package var store: String?
+    package var consumer: String
+    package var context: String
 
-    public init(store: String? = nil, consumer: String, context: String) {
+    package init(store: String? = nil, consumer: String, context: String) {
         self.store = store
         self.consumer = consumer
         self.context = context
     }
 }
 
-public struct CleanRequest: Sendable, Hashable {
-    public var store: String?
-    public var dryRun: Bool
+package struct CleanRequest: Sendable, Hashable {
+    package var store: String?
+    package var dryRun: Bool
     /// Whether consumers that hold back the cleaning are passed by.
-    public var force: Bool
+    package var force: Bool
 
-    public init(store: String? = nil, dryRun: Bool = false, force: Bool = false) {
+    package init(store: String? = nil, dryRun: Bool = false, force: Bool = false) {
         self.store = store
         self.dryRun = dryRun
         self.force = force
     }
 }
 
-public struct ResyncRequest: Sendable, Hashable {
-    public var context: String
-    public var store: String?
-    public var consumer: String?
+package struct ResyncRequest: Sendable, Hashable {
+    package var context: String
+    package var store: String?
+    package var consumer: String?
 
-    public init(context: String, store: String? = nil, consumer: String? = nil) {
+    package init(context: String, store: String? = nil, consumer: String? = nil) {
         self.context = context
         self.store = store
         self.consumer = consumer
     }
 }
 
-public struct DeadLetterSelection: Sendable, Hashable {
+package struct DeadLetterSelection: Sendable, Hashable {
     /// `store:number`, as the list shows it; nil for all.
-    public var id: String?
+    package var id: String?
     /// Of all, only this store's.
-    public var store: String?
+    package var store: String?
 
-    public init(id: String? = nil, store: String? = nil) {
+    package init(id: String? = nil, store: String? = nil) {
         self.id = id
         self.store = store
     }

@@ -1,8 +1,8 @@
 /// Why a request was not carried out: what programs get as `{"error": {…}}`.
-public struct ControlError: Error, Codable, Sendable, Hashable, CustomStringConvertible {
+package struct ControlError: Error, Codable, Sendable, Hashable, CustomStringConvertible {
     /// For programs. New ones may come; these stay.
-    public enum Code: String, Codable, Sendable, CaseIterable {
-        /// The request can not be understood.
+    package enum Code: String, Codable, Sendable, CaseIterable {
+        /// The request cannot be understood.
         case badRequest
         /// No such path.
         case unknownRequest
@@ -24,7 +24,7 @@ public struct ControlError: Error, Codable, Sendable, Hashable, CustomStringConv
         case feedInUse
         /// The user, or all users together, have as many connections as they may have.
         case tooManyConnections
-        /// The store is not there, or can not be read, for now.
+        /// The store is not there, or cannot be read, for now.
         case storeNotOpen
         case tokenInvalid, tokenForeign, tokenAhead, tokenExpired
         /// The feed has not sent the token to a program of this user since the daemon's start.
@@ -39,22 +39,22 @@ public struct ControlError: Error, Codable, Sendable, Hashable, CustomStringConv
         case failed
     }
 
-    public let code: Code
+    package let code: Code
     /// What, which, why, and what to do.
-    public let message: String
+    package let message: String
     /// A line each, where there is more than one thing to say.
-    public let problems: [String]?
+    package let problems: [String]?
 
-    public init(_ code: Code, _ message: String, problems: [String]? = nil) {
+    package init(_ code: Code, _ message: String, problems: [String]? = nil) {
         self.code = code
         self.message = message
         self.problems = problems
     }
 
-    public var description: String { ([message] + (problems ?? [])).joined(separator: "\n") }
+    package var description: String { ([message] + (problems ?? [])).joined(separator: "\n") }
 
     /// The status of the answer (RFC 9110, 15).
-    public var httpStatus: Int {
+    package var httpStatus: Int {
         switch code {
         case .badRequest, .tokenInvalid, .ambiguous: 400
         case .notPermitted: 403
@@ -75,8 +75,8 @@ public struct ControlError: Error, Codable, Sendable, Hashable, CustomStringConv
 }
 
 /// The body of an answer that is an error; also the last line of a stream that breaks off.
-public struct ControlFailure: Codable, Sendable, Hashable {
-    public let error: ControlError
+package struct ControlFailure: Codable, Sendable, Hashable {
+    package let error: ControlError
 
-    public init(_ error: ControlError) { self.error = error }
+    package init(_ error: ControlError) { self.error = error }
 }

@@ -95,7 +95,7 @@ struct ControlRoute: Sendable {
 }
 
 extension ControlCommand {
-    public enum Method: String, Sendable, CaseIterable {
+    package enum Method: String, Sendable, CaseIterable {
         case get = "GET"
         case post = "POST"
         case put = "PUT"
@@ -109,13 +109,13 @@ extension ControlCommand {
         preconditionFailure("Every command has a route.")
     }
 
-    public var method: Method { route.route.method }
+    package var method: Method { route.route.method }
 
     /// Whether it changes what the daemon does: that is for root and the daemon's own user.
-    public var steers: Bool { route.route.steers }
+    package var steers: Bool { route.route.steers }
 
     /// Path and query.
-    public var target: String {
+    package var target: String {
         let (route, query) = route
         var components = URLComponents()
         components.path = route.path
@@ -128,7 +128,7 @@ extension ControlCommand {
     /// Reads a request's first line.
     ///
     /// - Throws: `ControlError` that says what is wrong with it.
-    public init(method: String, target: String) throws(ControlError) {
+    package init(method: String, target: String) throws(ControlError) {
         guard let components = URLComponents(string: target) else {
             throw ControlError(.badRequest, "\"\(target)\" is not a path with a query.")
         }

@@ -1,13 +1,13 @@
 internal import Glibc
 
 /// Where the daemon listens, and historyctl knocks.
-public enum ControlSocket {
+package enum ControlSocket {
     /// What the service manager makes for the system's daemon (RuntimeDirectory=historyd).
-    public static let system = "/run/historyd/control.sock"
+    package static let system = "/run/historyd/control.sock"
 
     /// `control.sock` in `$RUNTIME_DIRECTORY` (systemd.exec(5)); without one, in the state folder, which
     /// is one daemon's own.
-    public static func server(environment: [String: String]) -> String {
+    package static func server(environment: [String: String]) -> String {
         inRuntimeFolder(environment) ?? inStateFolder(environment)
     }
 
@@ -16,7 +16,7 @@ public enum ControlSocket {
     /// that was started by hand.
     ///
     /// - Parameter isListening: Whether there is a daemon at a socket, even one that refuses this user.
-    public static func client(environment: [String: String], isListening: (String) -> Bool) -> String {
+    package static func client(environment: [String: String], isListening: (String) -> Bool) -> String {
         if let path = inRuntimeFolder(environment) { return path }
         if environment["STATE_DIRECTORY"] != nil { return inStateFolder(environment) }
         // Of a service of the user: RuntimeDirectory=historyd is in this folder then (systemd.exec(5)).
@@ -27,7 +27,7 @@ public enum ControlSocket {
     }
 
     /// Whether somebody listens at a socket, even where this user may not connect.
-    public static func isListening(_ path: String) -> Bool {
+    package static func isListening(_ path: String) -> Bool {
         var address = sockaddr_un()
         address.sun_family = sa_family_t(AF_UNIX)
         let bytes = Array(path.utf8)
@@ -58,10 +58,10 @@ public enum ControlSocket {
 }
 
 /// The folder with the daemon's memory.
-public enum StateFolderPath {
+package enum StateFolderPath {
     /// `$STATE_DIRECTORY` (systemd.exec(5)), else `$XDG_STATE_HOME/historyd`, else
     /// `~/.local/state/historyd` (the XDG Base Directory Specification).
-    public static func path(environment: [String: String]) -> String {
+    package static func path(environment: [String: String]) -> String {
         if let given = environment["STATE_DIRECTORY"]?.split(separator: ":").first { return String(given) }
         if let state = environment["XDG_STATE_HOME"], !state.isEmpty { return "\(state)/historyd" }
         return "\(environment["HOME"] ?? "")/.local/state/historyd"

@@ -1,21 +1,21 @@
 /// A configuration that was read again and is in force.
-public struct ReloadReport: Codable, Sendable, Hashable {
-    /// Stores that were begun, ended, or begun anew because their configuration changed; all others
+package struct ReloadReport: Codable, Sendable, Hashable {
+    /// Stores that were begun, ended, or begun again because their configuration changed; all others
     /// were left alone.
-    public var stores: Changes
+    package var stores: Changes
     /// Plugins' processes, likewise.
-    public var plugins: Changes
-    public var hooks: Int
+    package var plugins: Changes
+    package var hooks: Int
     /// Stores that wait, and what for; nil where none does.
-    public var warnings: [String]?
+    package var warnings: [String]?
 
-    public struct Changes: Codable, Sendable, Hashable {
-        public var begun: [String]
-        public var ended: [String]
-        public var changed: [String]
-        public var unchanged: [String]
+    package struct Changes: Codable, Sendable, Hashable {
+        package var begun: [String]
+        package var ended: [String]
+        package var changed: [String]
+        package var unchanged: [String]
 
-        public init(begun: [String], ended: [String], changed: [String], unchanged: [String]) {
+        package init(begun: [String], ended: [String], changed: [String], unchanged: [String]) {
             self.begun = begun
             self.ended = ended
             self.changed = changed
@@ -23,7 +23,7 @@ public struct ReloadReport: Codable, Sendable, Hashable {
         }
     }
 
-    public init(stores: Changes, plugins: Changes, hooks: Int, warnings: [String]? = nil) {
+    package init(stores: Changes, plugins: Changes, hooks: Int, warnings: [String]? = nil) {
         self.stores = stores
         self.plugins = plugins
         self.hooks = hooks
@@ -32,30 +32,30 @@ public struct ReloadReport: Codable, Sendable, Hashable {
 }
 
 /// Stores that were paused, or go on.
-public struct PauseReport: Codable, Sendable, Hashable {
-    public var stores: [Store]
+package struct PauseReport: Codable, Sendable, Hashable {
+    package var stores: [Store]
 
-    public struct Store: Codable, Sendable, Hashable {
-        public var name: String
-        public var paused: Bool
+    package struct Store: Codable, Sendable, Hashable {
+        package var name: String
+        package var paused: Bool
 
-        public init(name: String, paused: Bool) {
+        package init(name: String, paused: Bool) {
             self.name = name
             self.paused = paused
         }
     }
 
-    public init(stores: [Store]) { self.stores = stores }
+    package init(stores: [Store]) { self.stores = stores }
 }
 
 /// A place that a consumer has reached.
-public struct WaitReport: Codable, Sendable, Hashable {
-    public var store: String
-    public var consumer: String
+package struct WaitReport: Codable, Sendable, Hashable {
+    package var store: String
+    package var consumer: String
     /// Where its cursor is, at the token waited for or after it.
-    public var cursor: String
+    package var cursor: String
 
-    public init(store: String, consumer: String, cursor: String) {
+    package init(store: String, consumer: String, cursor: String) {
         self.store = store
         self.consumer = consumer
         self.cursor = cursor
@@ -63,13 +63,13 @@ public struct WaitReport: Codable, Sendable, Hashable {
 }
 
 /// Where a feed is after what was acknowledged.
-public struct AcknowledgeReport: Codable, Sendable, Hashable {
-    public var store: String
-    public var consumer: String
-    public var context: String
-    public var cursor: String
+package struct AcknowledgeReport: Codable, Sendable, Hashable {
+    package var store: String
+    package var consumer: String
+    package var context: String
+    package var cursor: String
 
-    public init(store: String, consumer: String, context: String, cursor: String) {
+    package init(store: String, consumer: String, context: String, cursor: String) {
         self.store = store
         self.consumer = consumer
         self.context = context
@@ -77,40 +77,40 @@ public struct AcknowledgeReport: Codable, Sendable, Hashable {
     }
 }
 
-public struct CleanReport: Codable, Sendable, Hashable {
-    public var stores: [Store]
+package struct CleanReport: Codable, Sendable, Hashable {
+    package var stores: [Store]
 
-    public struct Store: Codable, Sendable, Hashable {
-        public var name: String
+    package struct Store: Codable, Sendable, Hashable {
+        package var name: String
         /// The oldest token that works afterwards, or would.
-        public var through: String
+        package var through: String
         /// Changes that were deleted; for a dry run, that would be.
-        public var changes: Int
-        public var isDryRun: Bool
+        package var changes: Int
+        package var isDryRun: Bool
         /// Consumers and feeds for whose sake the rest is kept, the slowest first.
-        public var keptFor: [Keeper]
+        package var keptFor: [Keeper]
         /// Consumers that were passed by, with `force` or because they have stood still for too long:
-        /// they begin anew.
-        public var passedBy: [String]
+        /// they start over.
+        package var passedBy: [String]
 
-        public struct Keeper: Codable, Sendable, Hashable {
-            public var consumer: String
+        package struct Keeper: Codable, Sendable, Hashable {
+            package var consumer: String
             /// The consumer's feed, where it is one.
-            public var context: String?
+            package var context: String?
             /// The changes that it has not had.
-            public var changes: Int
+            package var changes: Int
 
-            public init(consumer: String, context: String? = nil, changes: Int) {
+            package init(consumer: String, context: String? = nil, changes: Int) {
                 self.consumer = consumer
                 self.context = context
                 self.changes = changes
             }
 
             /// `Main`, or for a feed `Main/live`.
-            public var name: String { context.map { "\(consumer)/\($0)" } ?? consumer }
+            package var name: String { context.map { "\(consumer)/\($0)" } ?? consumer }
         }
 
-        public init(
+        package init(
             name: String, through: String, changes: Int, isDryRun: Bool, keptFor: [Keeper], passedBy: [String]
         ) {
             self.name = name
@@ -122,18 +122,18 @@ public struct CleanReport: Codable, Sendable, Hashable {
         }
     }
 
-    public init(stores: [Store]) { self.stores = stores }
+    package init(stores: [Store]) { self.stores = stores }
 }
 
-/// A context that was filled anew.
-public struct ResyncReport: Codable, Sendable, Hashable {
-    public var store: String
-    public var consumer: String
-    public var context: String
+/// A context that was filled again.
+package struct ResyncReport: Codable, Sendable, Hashable {
+    package var store: String
+    package var consumer: String
+    package var context: String
     /// What it shows now.
-    public var token: String
+    package var token: String
 
-    public init(store: String, consumer: String, context: String, token: String) {
+    package init(store: String, consumer: String, context: String, token: String) {
         self.store = store
         self.consumer = consumer
         self.context = context
@@ -141,20 +141,20 @@ public struct ResyncReport: Codable, Sendable, Hashable {
     }
 }
 
-public struct DeadLetterReport: Codable, Sendable, Hashable {
+package struct DeadLetterReport: Codable, Sendable, Hashable {
     /// `store:number`.
-    public var id: String
-    public var store: String
-    public var consumer: String
-    public var hook: String
-    public var delivery: String
-    public var reason: String
-    public var attempts: Int
-    public var keptAt: String
+    package var id: String
+    package var store: String
+    package var consumer: String
+    package var hook: String
+    package var delivery: String
+    package var reason: String
+    package var attempts: Int
+    package var keptAt: String
     /// The call's parameters, as the hook got them: JSON in a text.
-    public var call: String
+    package var call: String
 
-    public init(
+    package init(
         id: String, store: String, consumer: String, hook: String, delivery: String, reason: String,
         attempts: Int, keptAt: String, call: String
     ) {
@@ -170,39 +170,39 @@ public struct DeadLetterReport: Codable, Sendable, Hashable {
     }
 }
 
-public struct DeadLetterList: Codable, Sendable, Hashable {
-    public var deadLetters: [DeadLetterReport]
+package struct DeadLetterList: Codable, Sendable, Hashable {
+    package var deadLetters: [DeadLetterReport]
 
-    public init(deadLetters: [DeadLetterReport]) { self.deadLetters = deadLetters }
+    package init(deadLetters: [DeadLetterReport]) { self.deadLetters = deadLetters }
 }
 
 /// What became of dead letters, by id.
-public struct DeadLetterOutcome: Codable, Sendable, Hashable {
+package struct DeadLetterOutcome: Codable, Sendable, Hashable {
     /// Those whose call has succeeded now: they are gone.
-    public var delivered: [String]?
-    public var dropped: [String]?
+    package var delivered: [String]?
+    package var dropped: [String]?
     /// Those that failed again, and stay.
-    public var failed: [Failure]?
+    package var failed: [Failure]?
 
-    public struct Failure: Codable, Sendable, Hashable {
-        public var id: String
-        public var reason: String
+    package struct Failure: Codable, Sendable, Hashable {
+        package var id: String
+        package var reason: String
 
-        public init(id: String, reason: String) {
+        package init(id: String, reason: String) {
             self.id = id
             self.reason = reason
         }
     }
 
-    public init(delivered: [String]? = nil, dropped: [String]? = nil, failed: [Failure]? = nil) {
+    package init(delivered: [String]? = nil, dropped: [String]? = nil, failed: [Failure]? = nil) {
         self.delivered = delivered
         self.dropped = dropped
         self.failed = failed
     }
 }
 
-public struct LogLevelReport: Codable, Sendable, Hashable {
-    public var logLevel: String
+package struct LogLevelReport: Codable, Sendable, Hashable {
+    package var logLevel: String
 
-    public init(logLevel: String) { self.logLevel = logLevel }
+    package init(logLevel: String) { self.logLevel = logLevel }
 }

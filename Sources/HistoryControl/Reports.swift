@@ -1,22 +1,22 @@
 /// What the daemon is about.
-public struct DaemonReport: Codable, Sendable, Hashable {
-    public var version: String
-    public var processID: Int32
+package struct DaemonReport: Codable, Sendable, Hashable {
+    package var version: String
+    package var processID: Int32
     /// ISO 8601 UTC, as all times.
-    public var startedAt: String
+    package var startedAt: String
     /// The line that `systemctl status` shows.
-    public var summary: String
+    package var summary: String
     /// The configuration's file.
-    public var configuration: String
-    public var logLevel: String
+    package var configuration: String
+    package var logLevel: String
     /// The last attempt to read the configuration again; not there before the first.
-    public var reload: ReloadAttempt?
-    public var hooks: Int
+    package var reload: ReloadAttempt?
+    package var hooks: Int
     /// Those with a process that is kept; new members may come.
-    public var plugins: [PluginReport]?
-    public var stores: [StoreReport]
+    package var plugins: [PluginReport]?
+    package var stores: [StoreReport]
 
-    public init(
+    package init(
         version: String, processID: Int32, startedAt: String, summary: String, configuration: String,
         logLevel: String, reload: ReloadAttempt?, hooks: Int, plugins: [PluginReport]?, stores: [StoreReport]
     ) {
@@ -34,20 +34,20 @@ public struct DaemonReport: Codable, Sendable, Hashable {
 }
 
 /// A plugin whose process is kept.
-public struct PluginReport: Codable, Sendable, Hashable {
-    public enum State: String, Codable, Sendable {
+package struct PluginReport: Codable, Sendable, Hashable {
+    package enum State: String, Codable, Sendable {
         case running
         /// Its process has ended, or could not be started, and has not worked since.
         case failing
     }
 
-    public var name: String
-    public var state: State
+    package var name: String
+    package var state: State
     /// How often its process has ended by itself, or could not be started.
-    public var failures: Int
-    public var problem: String?
+    package var failures: Int
+    package var problem: String?
 
-    public init(name: String, state: State, failures: Int, problem: String?) {
+    package init(name: String, state: State, failures: Int, problem: String?) {
         self.name = name
         self.state = state
         self.failures = failures
@@ -55,19 +55,19 @@ public struct PluginReport: Codable, Sendable, Hashable {
     }
 }
 
-public struct ReloadAttempt: Codable, Sendable, Hashable {
-    public var at: String
+package struct ReloadAttempt: Codable, Sendable, Hashable {
+    package var at: String
     /// Empty where the configuration was taken.
-    public var problems: [String]
+    package var problems: [String]
 
-    public init(at: String, problems: [String]) {
+    package init(at: String, problems: [String]) {
         self.at = at
         self.problems = problems
     }
 }
 
-public struct StoreReport: Codable, Sendable, Hashable {
-    public enum State: String, Codable, Sendable {
+package struct StoreReport: Codable, Sendable, Hashable {
+    package enum State: String, Codable, Sendable {
         case open
         /// Not there, or not to be read: it is tried again when something changes.
         case waiting
@@ -75,18 +75,18 @@ public struct StoreReport: Codable, Sendable, Hashable {
         case paused
     }
 
-    public var name: String
-    public var path: String
-    public var state: State
+    package var name: String
+    package var path: String
+    package var state: State
     /// Why it waits.
-    public var problem: String?
+    package var problem: String?
     /// The newest transaction's; not there while the store is not open.
-    public var newest: String?
+    package var newest: String?
     /// The oldest token that still works.
-    public var oldest: String?
-    public var consumers: [ConsumerReport]
+    package var oldest: String?
+    package var consumers: [ConsumerReport]
 
-    public init(
+    package init(
         name: String, path: String, state: State, problem: String?, newest: String?, oldest: String?,
         consumers: [ConsumerReport]
     ) {
@@ -100,8 +100,8 @@ public struct StoreReport: Codable, Sendable, Hashable {
     }
 }
 
-public struct ConsumerReport: Codable, Sendable, Hashable {
-    public enum State: String, Codable, Sendable {
+package struct ConsumerReport: Codable, Sendable, Hashable {
+    package enum State: String, Codable, Sendable {
         /// It has had everything.
         case level
         /// There is more for it, and it is at work.
@@ -115,23 +115,23 @@ public struct ConsumerReport: Codable, Sendable, Hashable {
         case waiting
     }
 
-    public var store: String
-    public var consumer: String
-    public var state: State
+    package var store: String
+    package var consumer: String
+    package var state: State
     /// The last transaction that it is done with.
-    public var cursor: String?
+    package var cursor: String?
     /// When that was.
-    public var movedAt: String?
+    package var movedAt: String?
     /// How many numbers its cursor is behind the newest token: changes, its own included.
-    public var behind: Int64?
+    package var behind: Int64?
     /// What it is held by, or what failed.
-    public var hook: String?
-    public var problem: String?
+    package var hook: String?
+    package var problem: String?
     /// Calls that were given up, and wait to be retried or dropped.
-    public var deadLetters: Int?
-    public var contexts: [ContextReport]
+    package var deadLetters: Int?
+    package var contexts: [ContextReport]
 
-    public init(
+    package init(
         store: String, consumer: String, state: State, cursor: String?, movedAt: String?, behind: Int64?,
         hook: String?, problem: String?, deadLetters: Int?, contexts: [ContextReport]
     ) {
@@ -148,16 +148,16 @@ public struct ConsumerReport: Codable, Sendable, Hashable {
     }
 }
 
-public struct ContextReport: Codable, Sendable, Hashable {
-    public var name: String
-    public var kind: String
-    public var path: String?
-    /// Why a replica can not be merged into at present.
-    public var problem: String?
+package struct ContextReport: Codable, Sendable, Hashable {
+    package var name: String
+    package var kind: String
+    package var path: String?
+    /// Why a replica cannot be merged into at present.
+    package var problem: String?
     /// How a feed is.
-    public var feed: FeedReport?
+    package var feed: FeedReport?
 
-    public init(name: String, kind: String, path: String?, problem: String? = nil, feed: FeedReport? = nil) {
+    package init(name: String, kind: String, path: String?, problem: String? = nil, feed: FeedReport? = nil) {
         self.name = name
         self.kind = kind
         self.path = path
@@ -166,27 +166,27 @@ public struct ContextReport: Codable, Sendable, Hashable {
     }
 }
 
-public struct FeedReport: Codable, Sendable, Hashable {
-    public enum State: String, Codable, Sendable {
+package struct FeedReport: Codable, Sendable, Hashable {
+    package enum State: String, Codable, Sendable {
         case connected
         /// It keeps its place.
         case disconnected
-        /// It has lost history, and has yet to acknowledge that it has begun anew.
+        /// It has lost history, and has yet to acknowledge that it has begun again.
         case expired
     }
 
-    public var state: State
+    package var state: State
     /// The process that is connected.
-    public var processID: Int32?
+    package var processID: Int32?
     /// The last transaction that was acknowledged.
-    public var cursor: String
+    package var cursor: String
     /// When that was.
-    public var movedAt: String
+    package var movedAt: String
     /// How many numbers that is behind the newest token: changes that are kept for it, its consumer's own
     /// included until a cleanup passes over them.
-    public var behind: Int64
+    package var behind: Int64
 
-    public init(state: State, processID: Int32?, cursor: String, movedAt: String, behind: Int64) {
+    package init(state: State, processID: Int32?, cursor: String, movedAt: String, behind: Int64) {
         self.state = state
         self.processID = processID
         self.cursor = cursor
@@ -195,14 +195,14 @@ public struct FeedReport: Codable, Sendable, Hashable {
     }
 }
 
-public struct ConsumerList: Codable, Sendable, Hashable {
-    public var consumers: [ConsumerReport]
+package struct ConsumerList: Codable, Sendable, Hashable {
+    package var consumers: [ConsumerReport]
 
-    public init(consumers: [ConsumerReport]) { self.consumers = consumers }
+    package init(consumers: [ConsumerReport]) { self.consumers = consumers }
 }
 
-public struct HookReport: Codable, Sendable, Hashable {
-    public enum Origin: String, Codable, Sendable {
+package struct HookReport: Codable, Sendable, Hashable {
+    package enum Origin: String, Codable, Sendable {
         case manifest
         /// Added to the running daemon: gone when it ends.
         case added
@@ -211,27 +211,27 @@ public struct HookReport: Codable, Sendable, Hashable {
     }
 
     /// The place in the order of its kind, from 1.
-    public var position: Int
-    public var id: String
-    public var name: String
-    public var kind: String
+    package var position: Int
+    package var id: String
+    package var name: String
+    package var kind: String
     /// For an observer; `*` is every entity.
-    public var entity: String?
+    package var entity: String?
     /// For an observer.
-    public var operations: [String]?
+    package var operations: [String]?
     /// Not there for every store, every consumer.
-    public var store: String?
-    public var consumer: String?
-    public var before: String?
-    public var origin: Origin
+    package var store: String?
+    package var consumer: String?
+    package var before: String?
+    package var origin: Origin
     /// Since the daemon began, or the hook was added: calls that succeeded, attempts that failed.
-    public var calls: Int
-    public var failures: Int
-    public var lastCallAt: String?
-    public var lastError: String?
-    public var lastErrorAt: String?
+    package var calls: Int
+    package var failures: Int
+    package var lastCallAt: String?
+    package var lastError: String?
+    package var lastErrorAt: String?
 
-    public init(
+    package init(
         position: Int, id: String, name: String, kind: String, entity: String?, operations: [String]?,
         store: String?, consumer: String?, before: String?, origin: Origin, calls: Int, failures: Int,
         lastCallAt: String?, lastError: String?, lastErrorAt: String?
@@ -254,29 +254,29 @@ public struct HookReport: Codable, Sendable, Hashable {
     }
 }
 
-public struct HookList: Codable, Sendable, Hashable {
-    public var hooks: [HookReport]
+package struct HookList: Codable, Sendable, Hashable {
+    package var hooks: [HookReport]
 
-    public init(hooks: [HookReport]) { self.hooks = hooks }
+    package init(hooks: [HookReport]) { self.hooks = hooks }
 }
 
 /// Hooks that came or went.
-public struct HookChange: Codable, Sendable, Hashable {
-    public var added: [HookName]?
-    public var removed: [HookName]?
+package struct HookChange: Codable, Sendable, Hashable {
+    package var added: [HookName]?
+    package var removed: [HookName]?
 
-    public init(added: [HookName]? = nil, removed: [HookName]? = nil) {
+    package init(added: [HookName]? = nil, removed: [HookName]? = nil) {
         self.added = added
         self.removed = removed
     }
 }
 
-public struct HookName: Codable, Sendable, Hashable {
-    public var id: String
-    public var name: String
-    public var kind: String
+package struct HookName: Codable, Sendable, Hashable {
+    package var id: String
+    package var name: String
+    package var kind: String
 
-    public init(id: String, name: String, kind: String) {
+    package init(id: String, name: String, kind: String) {
         self.id = id
         self.name = name
         self.kind = kind

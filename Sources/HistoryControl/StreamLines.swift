@@ -1,13 +1,13 @@
-public import NIOCore
+package import NIOCore
 
 /// Puts the lines of a stream together from the pieces in which it comes.
-public struct StreamLines: Sendable {
+package struct StreamLines: Sendable {
     private var tail: [UInt8] = []
 
-    public init() {}
+    package init() {}
 
     /// - Returns: The lines that are whole now, without their line breaks.
-    public mutating func take(_ bytes: ByteBuffer) -> [ArraySlice<UInt8>] {
+    package mutating func take(_ bytes: ByteBuffer) -> [ArraySlice<UInt8>] {
         let new = bytes.readableBytesView
         guard let end = new.lastIndex(of: UInt8(ascii: "\n")) else {
             tail += new
@@ -20,7 +20,7 @@ public struct StreamLines: Sendable {
     }
 
     /// The error that a line is, where a stream breaks off with it.
-    public static func failure(in line: ArraySlice<UInt8>) throws -> ControlError? {
+    package static func failure(in line: ArraySlice<UInt8>) throws -> ControlError? {
         guard line.starts(with: #"{"error":"#.utf8) else { return nil }
         return try ControlJSON.read(ControlFailure.self, from: Array(line)).error
     }

@@ -1,14 +1,14 @@
 internal import CMemory
 internal import Glibc
-public import HistoryConfiguration
+package import HistoryConfiguration
 import HistoryControl
 import HistoryPlugins
-public import Logging
+package import Logging
 import PersistentHistory
 import ServiceLifecycle
 
 /// The daemon: a configuration, made to run until a signal ends it.
-public struct Daemon: Sendable {
+package struct Daemon: Sendable {
     /// How long a stop may take beyond `stopTimeout`: plugins are given time to end, and then killed.
     static let teardown: Duration = .seconds(8)
 
@@ -23,7 +23,7 @@ public struct Daemon: Sendable {
     ///
     /// - Throws: `HistoryError` where these cannot be read, `ConfigurationErrors` where they do not fit the
     ///   configuration.
-    public init(
+    package init(
         _ loaded: LoadedConfiguration, stateFolder: StateFolder, logger: Logger, level: LiveLogLevel,
         notifier: ServiceNotifier
     ) throws {
@@ -47,7 +47,7 @@ public struct Daemon: Sendable {
     /// the configuration again.
     ///
     /// - Throws: `HistoryError` where the daemon cannot go on.
-    public func run(control: ControlListener) async throws {
+    package func run(control: ControlListener) async throws {
         // Before there are other threads.
         let (stop, reload) = (try SignalLine([SIGTERM, SIGINT]), try SignalLine([SIGHUP]))
         logger.report(.starting, "historyd \(HistoryVersion.current) starts, state \"\(folder.path)\".")
@@ -118,8 +118,8 @@ public struct Daemon: Sendable {
 
     /// Works off everything there is, and returns: whether all consumers are level.
     ///
-    /// - Throws: `HistoryError` where a store can not be opened or read.
-    public func runOnce() async throws -> Bool {
+    /// - Throws: `HistoryError` where a store cannot be opened or read.
+    package func runOnce() async throws -> Bool {
         level.level = loaded.configuration.logLevel.loggerLevel
         let assembly = Assembly(loaded, persisted: persisted, logger: logger)
         let status = LiveStatus(

@@ -36,14 +36,14 @@ struct PipelineLog: PipelineReporter {
         case .stateFailed(let error): report(error, isRepeated: isRepeated)
         case .stateRecovered: break  // Told with the change of the status.
         case .storeLost(let error):
-            logger.report(.storeLost, "Store \"\(store)\" can not be used. \(error)", metadata: fields())
+            logger.report(.storeLost, "Store \"\(store)\" cannot be used. \(error)", metadata: fields())
         case .watchFailed(let error):
             logger.report(
                 .watchFailed, "Store \"\(store)\" cannot be watched, and waits for that. \(error)",
                 metadata: fields())
         case .storeReplaced:
             logger.report(
-                .storeReplaced, "Store \"\(store)\" was replaced or removed; it is opened anew.",
+                .storeReplaced, "Store \"\(store)\" was replaced or removed; it is opened again.",
                 metadata: fields())
         case .watchOverflowed:
             // It concerns all stores, and is told once.
@@ -120,7 +120,7 @@ struct PipelineLog: PipelineReporter {
                 metadata: fields(consumer, token: token, context: context))
         case .replicaMovedAside(let consumer, let context, let place):
             logger.warning(
-                "Context \"\(context)\" of \"\(consumer)\" was damaged; its file was moved to \"\(place)\", and it is made anew.",
+                "Context \"\(context)\" of \"\(consumer)\" was damaged; its file was moved to \"\(place)\", and it is created again.",
                 metadata: fields(consumer, context: context))
         case .replicaTableLeftOut(let consumer, let context, let table):
             logger.report(
@@ -138,11 +138,11 @@ struct PipelineLog: PipelineReporter {
         case .contextFailed(let consumer, let context, let error, RuntimeStatus.lastingFailure):
             logger.report(
                 .contextFailed,
-                "Context \"\(context)\" of \"\(consumer)\" can not be merged into. \(error) It is tried again until it can.",
+                "Context \"\(context)\" of \"\(consumer)\" cannot be merged into. \(error) It is tried again until it can.",
                 metadata: fields(consumer, context: context))
         case .contextFailed(let consumer, let context, let error, let attempt):
             logger.debug(
-                "Context \"\(context)\" of \"\(consumer)\" can not be merged into, attempt \(attempt). \(error)",
+                "Context \"\(context)\" of \"\(consumer)\" cannot be merged into, attempt \(attempt). \(error)",
                 metadata: fields(consumer, context: context))
         case .contextRecovered(_, _, ..<RuntimeStatus.lastingFailure): break  // A lock, held for a moment.
         case .contextRecovered(let consumer, let context, let attempts):
@@ -172,17 +172,17 @@ struct PipelineLog: PipelineReporter {
         case .feedExpired(let consumer, let context, let expiry):
             logger.report(
                 .tokenExpired,
-                "The feed \"\(context)\" of \"\(consumer)\" has lost history\(expiry.lost.map { " after \($0)" } ?? ""); its program is told to begin anew at \(expiry.after).",
+                "The feed \"\(context)\" of \"\(consumer)\" has lost history\(expiry.lost.map { " after \($0)" } ?? ""); its program is told to start over at \(expiry.after).",
                 metadata: fields(consumer, token: expiry.after, context: context))
         case .consumerFailed(let consumer, let error, let delay):
             logger.log(
                 level: error.isOfState ? .debug : .warning,
-                "Consumer \"\(consumer)\" of store \"\(store)\" can not go on. \(error) It is tried again in \(delay.text).",
+                "Consumer \"\(consumer)\" of store \"\(store)\" cannot go on. \(error) It is tried again in \(delay.text).",
                 metadata: fields(consumer))
         case .tokenExpired(let consumer, let error):
             logger.report(
                 .tokenExpired,
-                "Consumer \"\(consumer)\" of store \"\(store)\" begins anew, its contexts are filled from the store. \(error)",
+                "Consumer \"\(consumer)\" of store \"\(store)\" starts over, its contexts are filled from the store. \(error)",
                 metadata: fields(consumer))
         case .consumerPassedBy(let consumer, let token, let standing):
             logger.report(
@@ -211,7 +211,7 @@ struct PipelineLog: PipelineReporter {
 
     private func report(_ error: HistoryError, isRepeated: Bool) {
         let text: Logger.Message =
-            "The state of store \"\(store)\" can not be used, and its consumers wait. \(error)"
+            "The state of store \"\(store)\" cannot be used, and its consumers wait. \(error)"
         if isRepeated { return logger.debug(text, metadata: fields()) }
         logger.report(
             error.code == .stateDamaged ? .stateCorrupt : .stateUnavailable, text, metadata: fields())

@@ -1,19 +1,19 @@
 import Glibc
 import HistoryControl
-public import Logging
-public import PersistentHistory
+package import Logging
+package import PersistentHistory
 
 /// The folder with the daemon's memory, held by one daemon at a time.
 ///
 /// The lock is one of flock(2) on a file in it: the kernel lets go of it when the process ends,
 /// however that may be.
-public final class StateFolder: Sendable {
-    public let path: String
+package final class StateFolder: Sendable {
+    package let path: String
     private let descriptor: Int32
 
     /// `$STATE_DIRECTORY` (systemd.exec(5)), else `$XDG_STATE_HOME/historyd`, else
     /// `~/.local/state/historyd` (the XDG Base Directory Specification).
-    public static func path(environment: [String: String]) -> String {
+    package static func path(environment: [String: String]) -> String {
         StateFolderPath.path(environment: environment)
     }
 
@@ -21,17 +21,17 @@ public final class StateFolder: Sendable {
     ///
     /// - Throws: `HistoryError` with `.stateInUse` naming the process that has it, or with what is wrong with
     ///   the folder.
-    public init(_ path: String) throws(HistoryError) {
+    package init(_ path: String) throws(HistoryError) {
         self.path = path
         guard Self.make(path) else {
-            throw Self.trouble("The state folder \"\(path)\" can not be made", errno)
+            throw Self.trouble("The state folder \"\(path)\" cannot be made", errno)
         }
         let file = "\(path)/historyd.lock"
         var descriptor = open(file, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
         // Also where nothing can be written at present: that stores wait for, one by one.
         let number = errno
         if descriptor < 0, number == EROFS { descriptor = open(file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) }
-        guard descriptor >= 0 else { throw Self.trouble("The lock \"\(file)\" can not be opened", number) }
+        guard descriptor >= 0 else { throw Self.trouble("The lock \"\(file)\" cannot be opened", number) }
         self.descriptor = descriptor
         guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
             var digits = [UInt8](repeating: 0, count: 20)
@@ -56,7 +56,7 @@ public final class StateFolder: Sendable {
     /// Takes the folder, and waits for a file system that is full or read-only for a while.
     ///
     /// - Throws: `HistoryError` for what does not pass by itself; `CancellationError`.
-    public static func waiting(
+    package static func waiting(
         for path: String, logger: Logger, notifier: any ServiceNotifying
     ) async throws -> StateFolder {
         var failures = 0

@@ -110,7 +110,7 @@ public struct Feed: AsyncSequence, Sendable {
         ///   socket.
         public mutating func next(isolation actor: isolated (any Actor)?) async throws -> FeedItem? {
             let item = try await items.next(isolation: actor)
-            // The numbers may begin anew: what was acknowledged says nothing about what comes.
+            // The numbers may start over: what was acknowledged says nothing about what comes.
             if case .expired? = item { feed.acknowledged.withLock { $0 = nil } }
             return item
         }

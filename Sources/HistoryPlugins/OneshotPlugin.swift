@@ -1,24 +1,24 @@
 import Glibc
-public import Logging
-public import PersistentHistory
+package import Logging
+package import PersistentHistory
 
 /// A plugin whose process is started for each call: it reads the call's `params` as one line from
 /// standard input, and ends with status 0 where all is well.
 ///
 /// Calls for several consumers run side by side, in a process each.
-public final class OneshotPlugin: HookEndpoint {
-    public let plugin: PluginDescription
+package final class OneshotPlugin: HookEndpoint {
+    package let plugin: PluginDescription
     private let logger: Logger
     private let isFinishing = Locked(false)
 
-    public init(_ plugin: PluginDescription, logger: Logger) {
+    package init(_ plugin: PluginDescription, logger: Logger) {
         self.plugin = plugin
         var logger = logger
         logger[metadataKey: "plugin"] = "\(plugin.name)"
         self.logger = logger
     }
 
-    public func observe(_ calls: [ObserverCall]) async -> ObserverOutcome {
+    package func observe(_ calls: [ObserverCall]) async -> ObserverOutcome {
         for (index, call) in calls.enumerated() {
             if isFinishing.withLock({ $0 }) { return ObserverOutcome(succeeded: index) }
             do throws(HookFailure) {
@@ -31,14 +31,14 @@ public final class OneshotPlugin: HookEndpoint {
         return ObserverOutcome(succeeded: calls.count)
     }
 
-    public func finishCalls() { isFinishing.withLock { $0 = true } }
+    package func finishCalls() { isFinishing.withLock { $0 = true } }
 
-    public func merge(_ call: MergeCall) async throws(HookFailure) -> MergeResult {
+    package func merge(_ call: MergeCall) async throws(HookFailure) -> MergeResult {
         let printed = try await run(.merge, call.header, keeping: Self.maximumResult) { call.write(to: &$0) }
         return try MergeResult(printed: printed, by: call.header.hook)
     }
 
-    public func expired(_ call: ExpiredCall) async throws(HookFailure) {
+    package func expired(_ call: ExpiredCall) async throws(HookFailure) {
         _ = try await run(.expired, call.header, keeping: 0) { call.write(to: &$0) }
     }
 

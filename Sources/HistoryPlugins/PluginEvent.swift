@@ -1,7 +1,7 @@
-public import PersistentHistory
+package import PersistentHistory
 
 /// What happens to the process of a coprocess plugin, for whoever logs or counts it.
-public enum PluginEvent: Sendable {
+package enum PluginEvent: Sendable {
     /// The process ended without being told to, and is started again.
     ///
     /// - Parameters:

@@ -53,7 +53,7 @@ struct CheckConfigTests {
             what: "missing manifest",
             configuration: #"{"version": 1, "stores": [{"name": "a", "path": "a"}], "plugins": ["none.json"]}"#,
             lines: [
-                #"historyd.json:1:68: plugins[0]: "none.json" can not be read: No such file or directory. Write it, or name another one"#
+                #"historyd.json:1:68: plugins[0]: "none.json" cannot be read: No such file or directory. Write it, or name another one"#
             ]),
         Mistake(
             what: "references",
@@ -122,7 +122,7 @@ struct CheckConfigTests {
             #expect(run.status == .exited(78))
             #expect(
                 run.log.map { $0.replacing(bench.folder.path + "/", with: "") } == [
-                    "error: historyd.json: can not be read: No such file or directory. Write it, or name another one; historyd.json(5) describes it, --config names another event=configurationInvalid"
+                    "error: historyd.json: cannot be read: No such file or directory. Write it, or name another one; historyd.json(5) describes it, --config names another event=configurationInvalid"
                 ])
         }
     }

@@ -150,7 +150,7 @@ struct CleanupTests {
         }
     }
 
-    @Test("A consumer that has not moved for too long blocks no more; it begins anew")
+    @Test("A consumer that has not moved for too long blocks no more; it starts over")
     func passedBy() async throws {
         try await withWorkbench { bench in
             try bench.configure(

@@ -73,7 +73,7 @@ struct CtlExtensionTests {
                 c.execute("COMMIT")
                 """)
         let message =
-            "history_author: the author can not change within a transaction that has recorded changes\n"
+            "history_author: the author cannot change within a transaction that has recorded changes\n"
         #expect(output == message + message + message)
         #expect(
             try await store.history().map(\.short) == ["B: insert t id=1; insert t id=2", "D: insert t id=4"])

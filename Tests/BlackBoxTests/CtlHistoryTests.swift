@@ -193,7 +193,7 @@ import Testing
                 option, "5f0c7d0e-9a35-4c0f-8d5e-0b6a3c1f2e4d:1")
             try await expect(
                 65,
-                "The token \(id):9999 is newer than the store's newest transaction, \(newest). The store was replaced or restored from a backup: begin anew from a copy of the data.",
+                "The token \(id):9999 is newer than the store's newest transaction, \(newest). The store was replaced or restored from a backup: start over from a copy of the data.",
                 option, "\(id):9999")
             for text in ["", "nonsense", ":1", "\(id):", "\(id):-1", "\(id):1x"] {
                 #expect(
@@ -207,7 +207,7 @@ import Testing
         _ = try await HistoryCleaner(path: store.path, rule: DeliveryRule(authors: [])).clean(
             through: second.number)
         let expired = { (token: String) in
-            "The history after \(token) has been deleted; the oldest token that still works is \(second). Begin anew from a copy of the data and that token."
+            "The history after \(token) has been deleted; the oldest token that still works is \(second). Start over from a copy of the data and that token."
         }
         try await expect(69, expired(tokens[0]), "--after", tokens[0])
         try await expect(69, expired("\(id):0"), "--after", "\(id):0")
@@ -291,6 +291,6 @@ import Testing
             "sh", ["-c", #""$0" history "$1" > /dev/full"#, BuiltProducts.historyctl, store.path]
         ).run()
         #expect(full.status == .exited(74))
-        #expect(full.errors == "historyctl: Standard output can not be written: No space left on device.\n")
+        #expect(full.errors == "historyctl: Standard output cannot be written: No space left on device.\n")
     }
 }

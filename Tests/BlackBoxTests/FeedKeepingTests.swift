@@ -49,7 +49,7 @@ struct FeedKeepingTests {
         }
     }
 
-    @Test("A feed that has stood still for too long is passed by; it is told, until it has begun anew")
+    @Test("A feed that has stood still for too long is passed by; it is told, until it has begun again")
     func expires() async throws {
         try await withWorkbench { bench in
             let clean = #""clean": {"strategy": "byDuration", "seconds": "100ms", "maximumDuration": "400ms"}"#

@@ -172,7 +172,7 @@ struct MisbehaviourTests {
                 && !(deed.diesByItself && $0.contains("event=pluginDied"))
                 && !((deed.diesByItself || isMissing) && $0.contains("event=pluginFailing"))
         }
-        // That it can not be started is told at the start of the daemon, too.
+        // That it cannot be started is told at the start of the daemon, too.
         #expect(rest.count == (isMissing ? 1 : 0), "\(rest)")
     }
 

@@ -175,7 +175,7 @@ struct ReplicaTests {
         }
     }
 
-    @Test("A replica that was deleted while the daemon was down is filled anew")
+    @Test("A replica that was deleted while the daemon was down is filled again")
     func deleted() async throws {
         try await withWorkbench { bench in
             try await bench.sql("INSERT INTO person (id) VALUES (1)")

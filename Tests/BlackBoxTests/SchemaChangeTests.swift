@@ -46,7 +46,7 @@ struct SchemaChangeTests {
         Step(
             schema: "DROP COLUMN b", log: #"brought up to date "thing""#,
             work: "UPDATE thing SET c = 5", changes: ["update thing id=1 c"]),
-        // As tools do that can not alter a table (https://www.sqlite.org/lang_altertable.html#otheralter).
+        // As tools do that cannot alter a table (https://www.sqlite.org/lang_altertable.html#otheralter).
         Step(
             schema:
                 "CREATE TABLE new (id INTEGER PRIMARY KEY, c, a, d); INSERT INTO new (id, c, a) SELECT id, c, a FROM thing; DROP TABLE thing; ALTER TABLE new RENAME TO thing",
@@ -140,7 +140,7 @@ struct SchemaChangeTests {
         }
     }
 
-    @Test("A table that was made anew is copied anew into replicas", arguments: [true, false])
+    @Test("A table that was created again is copied again into replicas", arguments: [true, false])
     func madeAnew(_ isRunning: Bool) async throws {
         try await withWorkbench { bench in
             try bench.configure(StoreSetup(authors: StoreSetup.mirrored()), plugins: [])

@@ -240,7 +240,7 @@ struct SteeringTests {
         }
     }
 
-    @Test("A context is filled anew when it is asked for, and goes on from there")
+    @Test("A context is filled again when it is asked for, and goes on from there")
     func resync() async throws {
         try await withWorkbench { bench in
             try bench.configure(StoreSetup(authors: StoreSetup.mirrored("MainApp")))

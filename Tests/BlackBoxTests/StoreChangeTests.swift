@@ -39,7 +39,7 @@ struct StoreChangeTests {
         }
     }
 
-    @Test("Tracked anew behind its back, with as many transactions as before")
+    @Test("Tracked again behind its back, with as many transactions as before")
     func trackedAnew() async throws {
         try await withWorkbench { bench in
             try bench.configure(StoreSetup())
@@ -135,7 +135,7 @@ struct StoreChangeTests {
         }
     }
 
-    @Test("Restored from a backup, its consumers begin anew where it is")
+    @Test("Restored from a backup, its consumers start over where it is")
     func restored() async throws {
         try await withWorkbench { bench in
             try bench.configure(StoreSetup(authors: StoreSetup.mirrored()))

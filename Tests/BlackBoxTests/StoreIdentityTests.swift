@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// A store is known by the id in it. Whatever is done to its file, a consumer goes on exactly where
-/// it was, or is told that it can not.
+/// it was, or is told that it cannot.
 @Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(15)))
 struct StoreIdentityTests {
     /// Ways in which a store comes to another file, all closed and with nothing running.
@@ -102,7 +102,7 @@ struct StoreIdentityTests {
     }
 
     @Test(
-        "Restored from an older backup and written to, it tells, and its consumers begin anew",
+        "Restored from an older backup and written to, it tells, and its consumers start over",
         arguments: Restoration.allCases, Since.allCases)
     func restored(_ restoration: Restoration, _ since: Since) async throws {
         try await withWorkbench { bench in
@@ -186,7 +186,7 @@ struct StoreIdentityTests {
             try await bench.calls(2, of: first)
             #expect(
                 first.problems(bench) == [
-                    "error: Store \"copy\" can not be used. The store \"copy.sqlite\" is a copy of \"contacts.sqlite\", which is still there: both have the id \(try await bench.id()). Where the store was moved, remove the old file; `historyctl untrack` and `track` make a store of its own of a copy. event=storeLost store=copy"
+                    "error: Store \"copy\" cannot be used. The store \"copy.sqlite\" is a copy of \"contacts.sqlite\", which is still there: both have the id \(try await bench.id()). Where the store was moved, remove the old file; `historyctl untrack` and `track` make a store of its own of a copy. event=storeLost store=copy"
                 ])
             try Tracking.untrack(bench.path("copy.sqlite"))
             try Tracking.track(bench.path("copy.sqlite"), ["person": nil])

@@ -15,7 +15,7 @@ struct StoreTroubleTests {
             try await daemon.sparing()
             #expect(
                 daemon.problems(bench) == [
-                    #"error: Store "contacts" can not be used. The store "later/contacts.sqlite" can not be opened: No such file or directory. Check the path and the permissions of its folders. event=storeLost"#
+                    #"error: Store "contacts" cannot be used. The store "later/contacts.sqlite" cannot be opened: No such file or directory. Check the path and the permissions of its folders. event=storeLost"#
                 ])
             try FileManager.default.createDirectory(
                 atPath: bench.path("later"), withIntermediateDirectories: false)
@@ -38,7 +38,7 @@ struct StoreTroubleTests {
             try await daemon.sparing()
             #expect(
                 daemon.problems(bench) == [
-                    #"error: Store "contacts" can not be used. "other.sqlite" is no SQLite database. Check the path. event=storeLost"#
+                    #"error: Store "contacts" cannot be used. "other.sqlite" is no SQLite database. Check the path. event=storeLost"#
                 ])
             bench.replace(bench.path("other.sqlite"), by: bench.store)
             try await daemon.logged("event=trackingUpdated", within: .seconds(20))
@@ -73,7 +73,7 @@ struct StoreTroubleTests {
             try await daemon.sparing(for: .seconds(4))
             #expect(
                 daemon.problems(bench) == [
-                    #"error: Store "contacts" can not be used. The store "contacts.sqlite" is damaged: database disk image is malformed. `PRAGMA integrity_check` tells more; restore a backup. event=storeLost"#
+                    #"error: Store "contacts" cannot be used. The store "contacts.sqlite" is damaged: database disk image is malformed. `PRAGMA integrity_check` tells more; restore a backup. event=storeLost"#
                 ])
             bench.replace(bench.store, by: bench.path("good.sqlite"))
             try await bench.write("INSERT INTO person (id) VALUES (1)", as: "Widget")
@@ -97,7 +97,7 @@ struct StoreTroubleTests {
             #expect(try await daemon.wakeUps(in: .seconds(2)) <= 8)
             #expect(
                 daemon.problems(bench) == [
-                    #"error: Store "contacts" can not be used. The store is not tracked. `historyctl track STORE ENTITY…` begins. event=storeLost"#
+                    #"error: Store "contacts" cannot be used. The store is not tracked. `historyctl track STORE ENTITY…` begins. event=storeLost"#
                 ])
             try Tracking.track(bench.store, ["person": nil])
             try await bench.write("INSERT INTO person (id) VALUES (2)", as: "Widget")
@@ -118,7 +118,7 @@ struct StoreTroubleTests {
             #expect(try await daemon.wakeUps(in: .seconds(2)) <= 8)
             #expect(
                 daemon.problems(bench) == [
-                    #"error: Store "contacts" can not be used. There is no table "later" in the store. Names are those of ordinary tables; `sqlite3 STORE .tables` lists them. event=storeLost"#
+                    #"error: Store "contacts" cannot be used. There is no table "later" in the store. Names are those of ordinary tables; `sqlite3 STORE .tables` lists them. event=storeLost"#
                 ])
             try await bench.sql("CREATE TABLE later (id INTEGER PRIMARY KEY)")
             try await daemon.logged("event=trackingUpdated")
@@ -235,7 +235,7 @@ struct StoreTroubleTests {
                 #expect(daemon.problems(bench).count == 1)
                 #expect(
                     daemon.problems(bench).first?.hasPrefix(
-                        #"error: Store "contacts" can not be used. The store "fixed/contacts.sqlite" can not be used: "#
+                        #"error: Store "contacts" cannot be used. The store "fixed/contacts.sqlite" cannot be used: "#
                     ) == true, "\(daemon.problems(bench))")
             }
             try await daemon.stop()

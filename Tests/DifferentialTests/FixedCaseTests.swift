@@ -68,7 +68,7 @@ import Testing
         try expectNoFailure(
             ["CREATE TABLE t (id INTEGER PRIMARY KEY, a)"],
             [
-                // It can not be dropped, which has the schema forgotten.
+                // It cannot be dropped, which has the schema forgotten.
                 .sql(.plain, SQL("INSERT INTO t VALUES (1, 1)")),
                 .alter(.dropColumn(table: "t", column: "id")), .sql(.second, SQL("BEGIN EXCLUSIVE")),
                 .sql(.plain, SQL("UPDATE t SET a = 2")),

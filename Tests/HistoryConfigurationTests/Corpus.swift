@@ -317,7 +317,7 @@ let configurationCorpus: [CorpusCase] = [
         ), "2:90: stores[0].authors[0].contexts[1].path: a replica's file \"/r\" is already given at FILE:2:42"),
     .badBeyondSchema(
         "replica in the store", contexts("{\"name\": \"v\", \"kind\": \"replica\", \"path\": \"/s.db\"}"),
-        "2:42: \(context0).path: a replica can not be kept in a store's file, which is given at FILE:1:49"),
+        "2:42: \(context0).path: a replica cannot be kept in a store's file, which is given at FILE:1:49"),
     .badBeyondSchema(
         "entity not tracked",
         contexts("{\"name\": \"v\", \"kind\": \"feed\", \"entities\": [\"persons\", \"item\", \"zebra\"]}"),
@@ -565,7 +565,7 @@ let manifestCorpus: [CorpusCase] = [
         ), "2:42: \(hook0).before: expected a merge hook; \"p/o\" is an observer"),
     .badBeyondSchema(
         "before itself", merge("\"before\": \"p/m\""),
-        "2:42: \(hook0).before: a hook can not stand before itself"),
+        "2:42: \(hook0).before: a hook cannot stand before itself"),
     .badBeyondSchema(
         "before in a circle",
         hooks(
@@ -578,6 +578,6 @@ let manifestCorpus: [CorpusCase] = [
             """
             {"name": "a", "kind": "merge", "before": "p/a"},
             {"name": "b", "kind": "merge", "before": "p/c"}, {"name": "c", "kind": "merge", "before": "p/b"}
-            """), "2:42: \(hook0).before: a hook can not stand before itself",
+            """), "2:42: \(hook0).before: a hook cannot stand before itself",
         "3:42: plugins[0].hooks[1].before: hooks stand before one another: p/b before p/c before p/b"),
 ]

@@ -143,7 +143,7 @@ private func problems(_ bytes: [UInt8]) -> [String] {
     }
 
     @Test func countsPlacesInLinearTime() {
-        // One line of a megabyte: where counting began anew for each value, this would not end.
+        // One line of a megabyte: where counting started over for each value, this would not end.
         let text = "[" + String(repeating: "1,", count: 500_000) + "é]"
         #expect(problems(Array(text.utf8)).first?.hasPrefix("1:1000002: ") == true)
     }

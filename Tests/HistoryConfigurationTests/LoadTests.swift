@@ -166,8 +166,8 @@ private let oneStore = #"{"version": 1, "stores": [{"name": "s", "path": "s.db",
                 "conf.d/10.json:1:1: version: missing, expected 1, the version of the format",
                 "conf.d/10.json:2:10: stores[0].name: store \"s\" is already given at historyd.json:1:36",
                 "conf.d/10.json:2:23: stores[0].path: the store's file \"s.db\" is already given at historyd.json:1:49",
-                "conf.d/10.json:3:109: stores[1].authors[0].contexts[0].path: a replica can not be kept in a store's file, which is given at historyd.json:1:49",
-                "conf.d/10.json:4:41: plugins[2]: \"conf.d/none\" can not be read: No such file or directory. Write it, or name another one",
+                "conf.d/10.json:3:109: stores[1].authors[0].contexts[0].path: a replica cannot be kept in a store's file, which is given at historyd.json:1:49",
+                "conf.d/10.json:4:41: plugins[2]: \"conf.d/none\" cannot be read: No such file or directory. Write it, or name another one",
                 "conf.d/q.manifest:1:37: plugins[0].name: plugin \"p\" is already given at conf.d/p.manifest:1:37",
             ])
     }
@@ -204,7 +204,7 @@ private let oneStore = #"{"version": 1, "stores": [{"name": "s", "path": "s.db",
         let folder = try TemporaryFolder()
         #expect(
             problems(folder) == [
-                "historyd.json: can not be read: No such file or directory. Write it, or name another one; historyd.json(5) describes it, --config names another"
+                "historyd.json: cannot be read: No such file or directory. Write it, or name another one; historyd.json(5) describes it, --config names another"
             ])
         try folder.write("conf.d/a.json/x", "")
         try folder.write("conf.d/b.json", "{\"version\": 2, \"plugins\": [\"c\", \"big\"]}")
@@ -213,10 +213,10 @@ private let oneStore = #"{"version": 1, "stores": [{"name": "s", "path": "s.db",
         try folder.write("historyd.json", oneStore)
         #expect(
             problems(folder) == [
-                "conf.d/a.json: can not be read: Is a directory. Name a file",
+                "conf.d/a.json: cannot be read: Is a directory. Name a file",
                 "conf.d/b.json:1:13: version: expected 1, the version of the format, found 2",
-                "conf.d/b.json:1:28: plugins[0]: \"conf.d/c/d.json\" can not be read: Is a directory. Name a file",
-                "conf.d/b.json:1:33: plugins[1]: \"conf.d/big\" can not be read: Larger than 4194304 bytes. Split it into several files",
+                "conf.d/b.json:1:28: plugins[0]: \"conf.d/c/d.json\" cannot be read: Is a directory. Name a file",
+                "conf.d/b.json:1:33: plugins[1]: \"conf.d/big\" cannot be read: Larger than 4194304 bytes. Split it into several files",
             ])
     }
 

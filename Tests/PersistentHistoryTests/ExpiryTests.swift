@@ -17,7 +17,7 @@ import Testing
         return store
     }
 
-    @Test("Each hook is told once, the replica is filled anew, and what is left is delivered")
+    @Test("Each hook is told once, the replica is filled again, and what is left is delivered")
     func once() async throws {
         let store = try await expired()
         let (one, two) = (Listener(), Listener())
@@ -179,7 +179,8 @@ import Testing
     }
 
     @Test(
-        "A replica that was filled ahead of its consumer is filled anew when the store was restored in between")
+        "A replica that was filled ahead of its consumer is filled again when the store was restored in between"
+    )
     func restoredUnderAReplica() async throws {
         let store = try GatekeeperStore()
         let served = store.served(["Main"], contexts: ["Main": [store.replica()]])

@@ -27,7 +27,7 @@ struct ObservingCommitTests {
             // The cache spills: the store or the -wal is written long before the commit.
             Mode(journal: "WAL", synchronous: "OFF", commits: 60, before: spill),
             Mode(journal: "DELETE", synchronous: "OFF", commits: 60, before: spill),
-            // The -wal begins anew, is emptied, or goes and comes back.
+            // The -wal starts over, is emptied, or goes and comes back.
             Mode(
                 journal: "WAL", synchronous: "NORMAL",
                 before: "c.execute('PRAGMA wal_checkpoint(RESTART)').fetchall()"),

@@ -38,7 +38,7 @@ struct ObservingPathTests {
         }
     }
 
-    /// A -wal that begins anew is another file each time, and each is heard.
+    /// A -wal that starts over is another file each time, and each is heard.
     @Test(arguments: ["-wal", "-journal"])
     func aSideFileMayComeAndGo(side: String) async throws {
         try await withFolder { folder in

@@ -254,7 +254,7 @@ import Testing
 
     enum Harm: CaseIterable { case deleted, header, pages }
 
-    @Test("Deleted or damaged, a replica is made anew; the damaged file is kept", arguments: Harm.allCases)
+    @Test("Deleted or damaged, a replica is created again; the damaged file is kept", arguments: Harm.allCases)
     func heals(_ harm: Harm) async throws {
         let store = try GatekeeperStore()
         let path = store.folder.file("view.sqlite")

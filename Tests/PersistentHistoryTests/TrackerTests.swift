@@ -164,7 +164,7 @@ import Testing
             tracker.stop()
         }
         #expect(await notes.all == (1...6).map { "p\($0)" })
-        // A tracker may be run anew.
+        // A tracker may be run again.
         tracker.start()
         try await running(tracker) {
             try store.write("INSERT INTO person (id) VALUES (7)")

@@ -123,7 +123,7 @@ import Testing
         #expect(all.filter { $0.operation == .update }.map(\.changedProperties) == [names, names])
     }
 
-    /// A connection without an author has its transaction recorded so: a later author can not have it.
+    /// A connection without an author has its transaction recorded so: a later author cannot have it.
     @Test func anAuthorComesTooLateForWhatIsRecordedWithNone() throws {
         let folder = try TemporaryFolder()
         let store = try store(folder)

@@ -11,7 +11,7 @@ struct Container: Sendable {
     /// Its root folder, seen from outside.
     var root: String { "/proc/\(leader)/root" }
 
-    /// Why there can not be one here, if so.
+    /// Why there cannot be one here, if so.
     static let obstacle: String? = {
         if geteuid() != 0 { return "only root can boot a container" }
         for program in ["systemd-nspawn", "unshare", "nsenter", "pgrep"] where !Package.isInstalled(program) {

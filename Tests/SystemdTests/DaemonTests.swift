@@ -8,7 +8,7 @@ extension ServiceTests {
         static let store = "/srv/contacts/contacts.sqlite"
         static let replica = "/srv/contacts/main-view.sqlite"
 
-        /// Installs everything anew, with a plugin that writes each observed object's id to the log.
+        /// Installs everything again, with a plugin that writes each observed object's id to the log.
         func withDaemon(
             settings: String = "", _ body: (Container) async throws -> Void
         ) async throws {

@@ -163,7 +163,7 @@ class Torture:
                             {'name': 'Mirror', 'contexts': [{'name': 'view', 'kind': 'replica', 'path': self.replica}]},
                             {'name': 'Rester'}, {'name': 'Idle'}]
                            + [{'name': f'Writer{n}', 'batch': True} for n in range(3)],
-                # With another store's configuration the store is begun anew.
+                # With another store's configuration the store is begun again.
                 'clean': {'strategy': 'byDuration', 'seconds': self.dice.choice(['1s', '1100ms'])}}]}))
         self.write('plugins.json', json.dumps({'version': 1, 'plugins': [{
             'name': 'torture', 'command': [self.folder + '/plugin'], 'mode': 'coprocess',

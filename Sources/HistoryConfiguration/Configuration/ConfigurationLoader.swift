@@ -29,7 +29,7 @@ struct ConfigurationLoader {
         }
     }
 
-    /// A path of `plugins` that can not be read is a mistake of the configuration, and is reported there.
+    /// A path of `plugins` that cannot be read is a mistake of the configuration, and is reported there.
     private mutating func addManifests(_ plugin: ConfigurationDecoder.PluginPath) {
         do throws(ConfigurationFile.Failure) {
             let isFolder = ConfigurationFile.isFolder(plugin.path)
@@ -37,12 +37,12 @@ struct ConfigurationLoader {
                 do throws(ConfigurationFile.Failure) {
                     manifests.add(root(path, try ConfigurationFile.read(path)))
                 } catch {
-                    plugin.node.report("\(path.quoted) can not be read: \(error)")
+                    plugin.node.report("\(path.quoted) cannot be read: \(error)")
                     manifests.add(nil)
                 }
             }
         } catch {
-            plugin.node.report("\(plugin.path.quoted) can not be read: \(error)")
+            plugin.node.report("\(plugin.path.quoted) cannot be read: \(error)")
             manifests.add(nil)
         }
     }
@@ -65,6 +65,6 @@ struct ConfigurationLoader {
 
     private func report(_ file: String, _ failure: ConfigurationFile.Failure, hint: String = "") {
         problems.report(
-            ConfigurationProblem(file: file, position: nil, message: "can not be read: \(failure)\(hint)"))
+            ConfigurationProblem(file: file, position: nil, message: "cannot be read: \(failure)\(hint)"))
     }
 }

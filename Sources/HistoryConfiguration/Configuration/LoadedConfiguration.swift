@@ -1,14 +1,14 @@
 /// Everything that operators wrote, read and found to be right: the configuration, its drop-ins,
 /// and the manifests that it names.
-public struct LoadedConfiguration: Sendable, Hashable {
-    public let configuration: DaemonConfiguration
+package struct LoadedConfiguration: Sendable, Hashable {
+    package let configuration: DaemonConfiguration
     /// Of all manifests, in their order: files, then plugins in them.
-    public let plugins: [PluginConfiguration]
+    package let plugins: [PluginConfiguration]
     /// The files that were read, in that order.
-    public let files: [String]
+    package let files: [String]
 
     /// The merge hooks as the pipeline calls them.
-    public var mergePipeline: [HookConfiguration] { MergeOrder.pipeline(of: plugins) }
+    package var mergePipeline: [HookConfiguration] { MergeOrder.pipeline(of: plugins) }
 
     /// Reads a configuration, `conf.d/*.json` beside it, and all manifests.
     ///
@@ -16,8 +16,8 @@ public struct LoadedConfiguration: Sendable, Hashable {
     /// stop timeout take the place of theirs. Whether a store's file is there is not looked at.
     ///
     /// - Throws: `ConfigurationErrors` with all that is wrong in all these files; also where one
-    ///   can not be read.
-    public static func load(file: String) throws(ConfigurationErrors) -> LoadedConfiguration {
+    ///   cannot be read.
+    package static func load(file: String) throws(ConfigurationErrors) -> LoadedConfiguration {
         var loader = ConfigurationLoader()
         return try loader.load(file: file)
     }
@@ -32,7 +32,7 @@ extension PluginConfiguration {
     ///   - configuration: Says which stores and consumers there are.
     ///   - others: The plugins that are there already.
     /// - Throws: `ConfigurationErrors` with all that is wrong in it.
-    public static func read(
+    package static func read(
         manifest bytes: [UInt8], file: String, for configuration: DaemonConfiguration,
         besides others: [PluginConfiguration]
     ) throws(ConfigurationErrors) -> [PluginConfiguration] {

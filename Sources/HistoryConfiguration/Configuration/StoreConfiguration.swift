@@ -1,23 +1,23 @@
-public import PersistentHistory
+package import PersistentHistory
 
 /// A store that is watched, who writes to it, and who is told.
-public struct StoreConfiguration: Sendable, Hashable {
+package struct StoreConfiguration: Sendable, Hashable {
     /// Unique in the configuration.
-    public var name: String
-    public var path: String
+    package var name: String
+    package var path: String
     /// The entities that the daemon tracks itself; nil where `historyctl track` has done it.
-    public var entities: [TrackedEntity]?
-    public var authors: [AuthorConfiguration]
-    public var unlistedAuthors: UnlistedAuthors
+    package var entities: [TrackedEntity]?
+    package var authors: [AuthorConfiguration]
+    package var unlistedAuthors: UnlistedAuthors
     /// Whether the transactions of mirroring authors are delivered, and their history is cleaned.
-    public var includingMirroring: Bool
+    package var includingMirroring: Bool
     /// Besides the well-known ones.
-    public var mirroringAuthors: [String]
-    public var clean: CleanConfiguration
+    package var mirroringAuthors: [String]
+    package var clean: CleanConfiguration
     /// How often to look at a store on a file system without inotify; nil to rely on inotify.
-    public var poll: Duration?
+    package var poll: Duration?
 
-    public init(
+    package init(
         name: String, path: String, entities: [TrackedEntity]? = nil, authors: [AuthorConfiguration] = [],
         unlistedAuthors: UnlistedAuthors = .deliver, includingMirroring: Bool = false,
         mirroringAuthors: [String] = [], clean: CleanConfiguration = CleanConfiguration(), poll: Duration? = nil
@@ -34,35 +34,35 @@ public struct StoreConfiguration: Sendable, Hashable {
     }
 
     /// The authors that have a cursor: all but the batch ones.
-    public var consumers: [AuthorConfiguration] { authors.filter { !$0.isBatch } }
+    package var consumers: [AuthorConfiguration] { authors.filter { !$0.isBatch } }
 }
 
 /// What becomes of transactions by nobody, or by an author that is not listed.
-public enum UnlistedAuthors: String, Sendable, CaseIterable {
+package enum UnlistedAuthors: String, Sendable, CaseIterable {
     case deliver, ignore
 }
 
 /// A table whose changes are recorded.
-public struct TrackedEntity: Sendable, Hashable {
-    public var name: String
+package struct TrackedEntity: Sendable, Hashable {
+    package var name: String
     /// The columns whose values a tombstone keeps.
-    public var preserve: [String]
+    package var preserve: [String]
 
-    public init(name: String, preserve: [String] = []) {
+    package init(name: String, preserve: [String] = []) {
         self.name = name
         self.preserve = preserve
     }
 }
 
 /// A registered author; a consumer as well, unless it is a batch author.
-public struct AuthorConfiguration: Sendable, Hashable {
+package struct AuthorConfiguration: Sendable, Hashable {
     /// Unique in its store.
-    public var name: String
+    package var name: String
     /// Only writes: it has no cursor and no contexts.
-    public var isBatch: Bool
-    public var contexts: [ContextConfiguration]
+    package var isBatch: Bool
+    package var contexts: [ContextConfiguration]
 
-    public init(name: String, isBatch: Bool = false, contexts: [ContextConfiguration] = []) {
+    package init(name: String, isBatch: Bool = false, contexts: [ContextConfiguration] = []) {
         self.name = name
         self.isBatch = isBatch
         self.contexts = contexts
@@ -70,8 +70,8 @@ public struct AuthorConfiguration: Sendable, Hashable {
 }
 
 /// What a consumer's changes are merged into.
-public struct ContextConfiguration: Sendable, Hashable {
-    public enum Kind: Sendable, Hashable {
+package struct ContextConfiguration: Sendable, Hashable {
+    package enum Kind: Sendable, Hashable {
         /// A SQLite file with copies of the rows.
         ///
         /// - access: Who may use it beside the daemon.
@@ -82,16 +82,16 @@ public struct ContextConfiguration: Sendable, Hashable {
         case feed(window: Int = ContextConfiguration.defaultWindow)
     }
 
-    public static let defaultWindow = 100
-    public static let largestWindow = 100_000
+    package static let defaultWindow = 100
+    package static let largestWindow = 100_000
 
     /// Unique in its author.
-    public var name: String
-    public var kind: Kind
+    package var name: String
+    package var kind: Kind
     /// Nil is every tracked entity.
-    public var entities: [String]?
+    package var entities: [String]?
 
-    public init(name: String, kind: Kind, entities: [String]? = nil) {
+    package init(name: String, kind: Kind, entities: [String]? = nil) {
         self.name = name
         self.kind = kind
         self.entities = entities
@@ -99,12 +99,12 @@ public struct ContextConfiguration: Sendable, Hashable {
 }
 
 /// When history that everybody has had is deleted.
-public struct CleanConfiguration: Sendable, Hashable {
-    public var strategy: CleaningStrategy
+package struct CleanConfiguration: Sendable, Hashable {
+    package var strategy: CleaningStrategy
     /// How long a consumer may stand still before it no longer blocks; nil is for ever.
-    public var maximumDuration: Duration?
+    package var maximumDuration: Duration?
 
-    public init(strategy: CleaningStrategy = .none, maximumDuration: Duration? = nil) {
+    package init(strategy: CleaningStrategy = .none, maximumDuration: Duration? = nil) {
         self.strategy = strategy
         self.maximumDuration = maximumDuration
     }

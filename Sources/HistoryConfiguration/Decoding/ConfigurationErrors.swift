@@ -1,14 +1,14 @@
 /// One thing that is wrong with a configuration or a manifest, and where.
-public struct ConfigurationProblem: Sendable, Hashable, CustomStringConvertible {
-    public let file: String
+package struct ConfigurationProblem: Sendable, Hashable, CustomStringConvertible {
+    package let file: String
     /// Nil where the file could not be read at all.
-    public let position: SourcePosition?
+    package let position: SourcePosition?
     /// `stores[0].authors[1].batch`; empty for the document as a whole.
-    public let keyPath: String
+    package let keyPath: String
     /// What is wrong, and what is allowed.
-    public let message: String
+    package let message: String
 
-    public init(file: String, position: SourcePosition?, keyPath: String = "", message: String) {
+    package init(file: String, position: SourcePosition?, keyPath: String = "", message: String) {
         self.file = file
         self.position = position
         self.keyPath = keyPath
@@ -16,23 +16,23 @@ public struct ConfigurationProblem: Sendable, Hashable, CustomStringConvertible 
     }
 
     /// `file:line:column: key path: message`, on one line whatever the file holds.
-    public var description: String {
+    package var description: String {
         let place = position.map { "\(file.printable):\($0)" } ?? file.printable
         return keyPath.isEmpty ? "\(place): \(message)" : "\(place): \(keyPath): \(message)"
     }
 }
 
 /// Everything that is wrong, in the order of the files and of the places in them.
-public struct ConfigurationErrors: Error, Sendable, Hashable, CustomStringConvertible {
+package struct ConfigurationErrors: Error, Sendable, Hashable, CustomStringConvertible {
     /// Never empty.
-    public let problems: [ConfigurationProblem]
+    package let problems: [ConfigurationProblem]
 
-    public init(problems: [ConfigurationProblem]) {
+    package init(problems: [ConfigurationProblem]) {
         self.problems = problems
     }
 
     /// A line for each problem.
-    public var description: String {
+    package var description: String {
         problems.map(\.description).joined(separator: "\n")
     }
 }

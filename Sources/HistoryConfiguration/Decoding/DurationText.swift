@@ -41,7 +41,7 @@ struct DurationText {
 extension Duration {
     /// Reads a duration as the configuration has them: `500ms`, `7d`, or a number of seconds. Nil where
     /// it is something else, or longer than a hundred years.
-    public init?(configured text: String) {
+    package init?(configured text: String) {
         guard let read = DurationText(text) ?? DurationText("\(text)s"), read.duration >= .zero,
             read.duration <= DurationText.longest.duration
         else { return nil }

@@ -21,7 +21,7 @@ struct JSONReader {
         self.input = input
     }
 
-    /// Why reading can not go on. The problem itself has been noted.
+    /// Why reading cannot go on. The problem itself has been noted.
     private struct Stop: Error {}
 
     private mutating func document() -> JSONValue? {

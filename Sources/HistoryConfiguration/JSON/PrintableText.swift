@@ -1,7 +1,7 @@
 extension String {
     /// The text on one line, with nothing in it that a terminal would obey: control and format
     /// characters are written as `\u{…}`.
-    public var printable: String {
+    package var printable: String {
         var text = String.UnicodeScalarView()
         for scalar in unicodeScalars {
             if scalar.isHarmless {

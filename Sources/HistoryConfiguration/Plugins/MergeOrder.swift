@@ -1,7 +1,7 @@
 import PersistentHistory
 
 /// The order of the merge pipeline.
-public enum MergeOrder {
+package enum MergeOrder {
     /// Puts each merge hook that has a `before` directly in front of the hook it names; the others
     /// keep their order, as do several in front of the same one.
     ///
@@ -9,7 +9,7 @@ public enum MergeOrder {
     /// serve a consumer: otherwise a hook would lose its place with the one it refers to. A hook
     /// whose `before` names none of the others keeps its own place; those of a cycle come last
     /// (a manifest with either is refused, but hooks can be removed from a running daemon).
-    public static func arrange<H>(_ hooks: [H], name: (H) -> String, before: (H) -> String?) -> [H] {
+    package static func arrange<H>(_ hooks: [H], name: (H) -> String, before: (H) -> String?) -> [H] {
         let names = Set(hooks.map(name))
         var inFront: [String: [Int]] = [:]
         var roots: [Int] = []
@@ -38,7 +38,7 @@ public enum MergeOrder {
     }
 
     /// The merge hooks of these plugins (those of the manifests, in their order) as the pipeline calls them.
-    public static func pipeline(of plugins: [PluginConfiguration]) -> [HookConfiguration] {
+    package static func pipeline(of plugins: [PluginConfiguration]) -> [HookConfiguration] {
         arrange(plugins.flatMap(\.hooks).filter { $0.kind == .merge }, name: \.fullName, before: \.before)
     }
 }

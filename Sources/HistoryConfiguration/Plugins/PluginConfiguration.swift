@@ -1,9 +1,9 @@
-public import FoundationEssentials
-public import PersistentHistory
+package import FoundationEssentials
+package import PersistentHistory
 
 /// An external program and the hooks that it serves.
-public struct PluginConfiguration: Sendable, Hashable {
-    public enum Mode: String, Sendable, CaseIterable {
+package struct PluginConfiguration: Sendable, Hashable {
+    package enum Mode: String, Sendable, CaseIterable {
         /// Started for each call.
         case oneshot
         /// Started once, kept, and started again when it dies.
@@ -11,27 +11,27 @@ public struct PluginConfiguration: Sendable, Hashable {
     }
 
     /// What `timeout` is where a manifest does not say: long enough for a script on a busy machine.
-    public static let defaultTimeout = Duration.seconds(30)
+    package static let defaultTimeout = Duration.seconds(30)
     /// The most requests that a coprocess may have left unanswered, and how many it may where a
     /// manifest does not say.
-    public static let largestWindow = 64
+    package static let largestWindow = 64
 
     /// Unique over all manifests.
-    public var name: String
+    package var name: String
     /// The program, by its absolute path, and its arguments.
-    public var command: [String]
-    public var mode: Mode
+    package var command: [String]
+    package var mode: Mode
     /// Added to the environment of the program.
-    public var environment: [String: String]
+    package var environment: [String: String]
     /// For one call; then the program's process group is killed.
-    public var timeout: Duration
+    package var timeout: Duration
     /// Requests that may be unanswered at once, for a coprocess.
-    public var window: Int
-    public var policy: FailurePolicy
+    package var window: Int
+    package var policy: FailurePolicy
     /// In the manifest's order.
-    public var hooks: [HookConfiguration]
+    package var hooks: [HookConfiguration]
 
-    public init(
+    package init(
         name: String, command: [String], mode: Mode = .oneshot, environment: [String: String] = [:],
         timeout: Duration = Self.defaultTimeout, window: Int = Self.largestWindow,
         policy: FailurePolicy = FailurePolicy(), hooks: [HookConfiguration] = []
@@ -48,22 +48,22 @@ public struct PluginConfiguration: Sendable, Hashable {
 }
 
 /// A hook as its manifest describes it.
-public struct HookConfiguration: Sendable, Hashable, Identifiable {
+package struct HookConfiguration: Sendable, Hashable, Identifiable {
     /// `plugin/hook`.
-    public var fullName: String
-    public var kind: Hook.Kind
+    package var fullName: String
+    package var kind: Hook.Kind
     /// For an observer; nil is every entity.
-    public var entity: String?
+    package var entity: String?
     /// For an observer.
-    public var operations: Set<ChangeOperation>
+    package var operations: Set<ChangeOperation>
     /// Nil is every store.
-    public var store: String?
+    package var store: String?
     /// Nil is every consumer.
-    public var consumer: String?
+    package var consumer: String?
     /// For a merge hook: the full name of the one that it stands in front of.
-    public var before: String?
+    package var before: String?
 
-    public init(
+    package init(
         fullName: String, kind: Hook.Kind, entity: String? = nil,
         operations: Set<ChangeOperation> = Set(ChangeOperation.allCases),
         store: String? = nil, consumer: String? = nil, before: String? = nil
@@ -78,10 +78,10 @@ public struct HookConfiguration: Sendable, Hashable, Identifiable {
     }
 
     /// The same over restarts, since it is made of the name alone.
-    public var id: UUID { HookID.make(fullName: fullName) }
+    package var id: UUID { HookID.make(fullName: fullName) }
 
     /// The hook, ready to be registered with what answers its calls.
-    public func hook(calling endpoint: any HookEndpoint, policy: FailurePolicy) -> Hook {
+    package func hook(calling endpoint: any HookEndpoint, policy: FailurePolicy) -> Hook {
         Hook(
             id: id, name: fullName, kind: kind, entity: entity, operations: operations, store: store,
             consumer: consumer, before: before, endpoint: endpoint, policy: policy)

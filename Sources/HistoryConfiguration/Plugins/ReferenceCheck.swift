@@ -76,7 +76,7 @@ struct ReferenceCheck {
             guard let entry = way.firstIndex(of: name), entry < way.count - 1 else { continue }
             let cycle = way[entry...]
             if cycle.count == 2 {
-                report(at: name, else: node, "a hook can not stand before itself")
+                report(at: name, else: node, "a hook cannot stand before itself")
             } else {
                 let names = cycle.map(\.printable).joined(separator: " before ")
                 report(at: name, else: node, "hooks stand before one another: \(names)")

@@ -34,7 +34,7 @@ struct ControlConnection {
     /// - Throws: What a client that goes away leads to.
     func serve() async throws {
         let connection = try await channel.eventLoop.submit {
-            // Who has gone already leaves a channel that can not be made one.
+            // Who has gone already leaves a channel that cannot be made one.
             guard channel.isActive else { throw ChannelError.ioOnClosedChannel }
             return try Wrapped(wrappingChannelSynchronously: channel)
         }.get()
@@ -89,7 +89,7 @@ struct ControlConnection {
 
     private func peer() async throws -> Peer {
         guard let provider = channel as? any SocketOptionProvider else {
-            throw ControlError(.failed, "The peer of the control socket can not be told.")
+            throw ControlError(.failed, "The peer of the control socket cannot be told.")
         }
         let credentials: Credentials = try await provider.unsafeGetSocketOption(
             level: NIOBSDSocket.OptionLevel(rawValue: SOL_SOCKET),

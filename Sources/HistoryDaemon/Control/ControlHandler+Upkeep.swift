@@ -60,7 +60,7 @@ extension ControlHandler {
         }
         let token = try await store.control.resync(request.context, of: consumer)
         logger.notice(
-            "Context \"\(request.context)\" of \"\(consumer)\" was filled anew at the request of \(peer).",
+            "Context \"\(request.context)\" of \"\(consumer)\" was filled again at the request of \(peer).",
             metadata: ["store": "\(store.name)", "consumer": "\(consumer)"])
         return ResyncReport(
             store: store.name, consumer: consumer, context: request.context, token: token.description)

@@ -1,9 +1,9 @@
 import Glibc
-public import PersistentHistory
+package import PersistentHistory
 
 /// The control socket, bound and listening: made by the service manager, or here.
-public struct ControlListener: Sendable {
-    public let path: String
+package struct ControlListener: Sendable {
+    package let path: String
     let descriptor: Int32
     /// Of our own making, to be removed at the end.
     let isOurs: Bool
@@ -17,7 +17,7 @@ public struct ControlListener: Sendable {
     /// at the path is left alone.
     ///
     /// - Throws: `HistoryError` with `.controlSocket`.
-    public init(path: String, environment: [String: String]) throws(HistoryError) {
+    package init(path: String, environment: [String: String]) throws(HistoryError) {
         self.path = path
         if environment["LISTEN_PID"] == String(getpid()), environment["LISTEN_FDS"] == "1" {
             // The first descriptor after the standard ones.
@@ -61,7 +61,7 @@ public struct ControlListener: Sendable {
         guard lstat(path, &status) == 0 else { return }
         guard status.st_mode & S_IFMT == S_IFSOCK else {
             throw HistoryError(
-                .controlSocket, "The control socket can not be bound: \"\(path)\" is there, and is no socket.",
+                .controlSocket, "The control socket cannot be bound: \"\(path)\" is there, and is no socket.",
                 hint: "Move it away, or give another path with --control-socket.")
         }
         let probe = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
@@ -89,7 +89,7 @@ public struct ControlListener: Sendable {
     private static func failed(_ what: String, _ path: String) -> HistoryError {
         HistoryError(
             .controlSocket,
-            "The control socket \"\(path)\" can not be \(what): \(String(cString: strerror(errno))).",
+            "The control socket \"\(path)\" cannot be \(what): \(String(cString: strerror(errno))).",
             hint: "Check its folder, or give another path with --control-socket.")
     }
 

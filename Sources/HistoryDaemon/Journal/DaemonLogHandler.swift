@@ -55,7 +55,7 @@ struct DaemonLogHandler: LogHandler {
         DaemonLogHandler(level: level, metadataProvider: provider) { level, message, metadata in
             var line = LogText.line(level: level, message: message, metadata: metadata) + "\n"
             // One write for a line, so that lines of several threads do not mix. There is nobody to
-            // tell when standard error itself can not be written.
+            // tell when standard error itself cannot be written.
             line.withUTF8 { _ = Glibc.write(descriptor, $0.baseAddress, $0.count) }
         }
     }

@@ -6,7 +6,7 @@
 /// its id is not given to another.
 ///
 /// Source: systemd.journal-fields(7), MESSAGE_ID=; https://systemd.io/CATALOG
-public enum Event: String, CaseIterable, Sendable {
+package enum Event: String, CaseIterable, Sendable {
     /// The daemon begins: its version, its configuration, how much it watches.
     case starting = "d6a08b13659e492abb9b394aa2894025"
     /// Stores are open, watches placed, hooks started, the control socket listens.
@@ -19,7 +19,7 @@ public enum Event: String, CaseIterable, Sendable {
     case reloaded = "8742f4e0b9344224b43316a818009bf4"
     /// The configuration was read again and found wrong: the old one stays in force.
     case reloadRefused = "da4717021b0945a0a228626f7b0ee8c9"
-    /// A store's file is gone, or can not be opened any more.
+    /// A store's file is gone, or cannot be opened any more.
     case storeLost = "dc69fa0685c74ca796e95b1afa5e2d18"
     /// A store that was lost can be used again.
     case storeBack = "5709ead12c8046b3b46cacb68dccb1f9"
@@ -35,11 +35,11 @@ public enum Event: String, CaseIterable, Sendable {
     case trackingFailed = "9b87c678d828444eb0436d44522fd962"
     /// Notices of file changes were lost by the kernel; every store was looked at.
     case watchOverflowed = "f8a99d9bc8974102bcbb1ca02cc06456"
-    /// A file can not be watched.
+    /// A file cannot be watched.
     case watchFailed = "98d690df45d44a0f8c1cb3c822aafaa2"
-    /// The history after a consumer's cursor was deleted: its contexts are filled anew.
+    /// The history after a consumer's cursor was deleted: its contexts are filled again.
     case tokenExpired = "ee63857d32ba4d33a792adbb87dffc3b"
-    /// A replica was filled anew from the store.
+    /// A replica was filled again from the store.
     case contextRefilled = "4d356a5bd96c414285df75fc2a275263"
     /// A consumer's changes could not be merged into one of its contexts.
     case contextFailed = "c1deec0076fc42d9988ca104bcf56d56"
@@ -63,7 +63,7 @@ public enum Event: String, CaseIterable, Sendable {
     case pluginFailing = "ffec038a2b1c4b3d9d3d132e136e23e7"
     /// A coprocess that had ended works again.
     case pluginRestarted = "15e555a69a81474c95d959bbc4b6d514"
-    /// A plugin's command can not be started.
+    /// A plugin's command cannot be started.
     case pluginUnstartable = "17980e190ad14107815677ab9c615e92"
     /// A consumer has not moved for long, and history is kept for its sake.
     case consumerBlocksCleanup = "15cb28fa64e94f01a9cb99c4c94ceba0"
@@ -77,7 +77,7 @@ public enum Event: String, CaseIterable, Sendable {
     case stateCorrupt = "ad376790de0a4f58b098abbf1c145a3b"
     /// The state cannot be written: its disk is full, read-only, or refuses it. It is tried again.
     case stateUnavailable = "9b6ced59b6654f33b5bbb539925de586"
-    /// A store whose history was cleaned has no state: every consumer begins anew.
+    /// A store whose history was cleaned has no state: every consumer starts over.
     case stateLost = "0b6d8bba6d3b49588a1e11909a3ae852"
     /// The state of a store that was not served for long was removed.
     case stateRemoved = "80b8cef1211645feb9c94b6d3fc1d612"
@@ -93,7 +93,7 @@ public enum Event: String, CaseIterable, Sendable {
     case hooksChanged = "8d8299b38b2e4f0080dd700a4013751d"
     /// Somebody asked on the control socket for what only root and the daemon's user may do.
     case controlRefused = "4c5b2636ff37473d8d331d323b7b81ca"
-    /// The control socket can not be bound.
+    /// The control socket cannot be bound.
     case controlUnavailable = "6eed3af9c382499d941c2add6fac97d8"
     /// The log could not take all lines; how many were dropped.
     case linesDropped = "059439d985d841f5ab78650299c789ac"

@@ -1,9 +1,9 @@
-public import Logging
+package import Logging
 
 extension Event {
     /// How loud the event is, in syslog's terms: an *error* wants a human to act, a *warning* is
     /// degraded service that heals itself, a *notice* is a rare change of state, *info* the rest.
-    public var level: Logger.Level {
+    package var level: Logger.Level {
         switch self {
         case .starting, .ready, .stopping, .cleaned:
             .info
@@ -29,7 +29,7 @@ extension Logger {
     ///
     /// The text should stand by itself ("The hook "audit/new" …, 3 attempts failed."): the metadata's
     /// known keys (see ``JournalEntry``) become fields of the journal and are not repeated in the line.
-    public func report(
+    package func report(
         _ event: Event, _ message: @autoclosure () -> Logger.Message,
         error: @autoclosure () -> (any Error)? = nil,
         metadata: @autoclosure () -> Logger.Metadata = [:],

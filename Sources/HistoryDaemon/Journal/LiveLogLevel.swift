@@ -1,18 +1,18 @@
-public import HistoryConfiguration
-public import Logging
+package import HistoryConfiguration
+package import Logging
 import Synchronization
 
 /// The level of the whole daemon's log, which may be changed while it runs.
 ///
 /// Shared by every logger that was not given a level of its own.
-public final class LiveLogLevel: Sendable {
+package final class LiveLogLevel: Sendable {
     private let index: Atomic<Int>
 
-    public init(_ level: Logger.Level = .info) {
+    package init(_ level: Logger.Level = .info) {
         index = Atomic(Self.index(of: level))
     }
 
-    public var level: Logger.Level {
+    package var level: Logger.Level {
         get { Logger.Level.allCases[index.load(ordering: .relaxed)] }
         set { index.store(Self.index(of: newValue), ordering: .relaxed) }
     }
@@ -24,5 +24,5 @@ public final class LiveLogLevel: Sendable {
 
 extension LogLevel {
     /// The level of the log.
-    public var loggerLevel: Logger.Level { Logger.Level(rawValue: rawValue) ?? .info }
+    package var loggerLevel: Logger.Level { Logger.Level(rawValue: rawValue) ?? .info }
 }

@@ -1,8 +1,8 @@
 import Glibc
-public import Logging
+package import Logging
 
 /// Where the log goes.
-public enum LogOutput: Sendable, Hashable {
+package enum LogOutput: Sendable, Hashable {
     /// Natively to journald, with fields.
     case journal
     /// As lines of text, without time and process id: whoever reads standard error has them.
@@ -13,7 +13,7 @@ public enum LogOutput: Sendable, Hashable {
     /// Source: systemd.exec(5), `$JOURNAL_STREAM`: the device and inode of the stream that the service
     /// manager connected. It is inherited by children whose standard error leads elsewhere, hence the
     /// comparison.
-    public static var suitable: LogOutput {
+    package static var suitable: LogOutput {
         var status = stat()
         guard let stream = getenv("JOURNAL_STREAM"), fstat(STDERR_FILENO, &status) == 0 else {
             return .standardError
@@ -30,7 +30,7 @@ public enum LogOutput: Sendable, Hashable {
     /// Makes this the output of every `Logger` of the process. To be called once, first of all.
     ///
     /// - Parameter level: stays connected: a change of it is felt at once.
-    public func bootstrap(level: LiveLogLevel, metadataProvider: Logger.MetadataProvider? = nil) {
+    package func bootstrap(level: LiveLogLevel, metadataProvider: Logger.MetadataProvider? = nil) {
         switch self {
         case .journal:
             LoggingSystem.bootstrap(

@@ -94,7 +94,7 @@ extension Engine {
         } catch {
             throw ControlError(
                 .failed,
-                "What is to be kept can not be written to \"\(shelf.folder)\": \(error). Nothing was changed.")
+                "What is to be kept cannot be written to \"\(shelf.folder)\": \(error). Nothing was changed.")
         }
     }
 

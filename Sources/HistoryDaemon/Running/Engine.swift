@@ -61,7 +61,7 @@ actor Engine {
             } catch {
                 surroundings.logger.report(
                     .pluginUnstartable,
-                    "Plugin \"\(name)\" can not be started: \(error) It is tried again.")
+                    "Plugin \"\(name)\" cannot be started: \(error) It is tried again.")
             }
         }
         for store in stores { await store.up.wait() }

@@ -21,7 +21,7 @@ struct HookShelf: Sendable {
 
     /// Reads what is kept, each file as a manifest that joins those before it.
     ///
-    /// - Throws: `ConfigurationErrors` naming the file, which may be deleted; others where one can not be read.
+    /// - Throws: `ConfigurationErrors` naming the file, which may be deleted; others where one cannot be read.
     func load(
         for configuration: DaemonConfiguration, besides manifests: [PluginConfiguration]
     ) throws -> [PluginConfiguration] {
@@ -33,7 +33,7 @@ struct HookShelf: Sendable {
             } catch {
                 let trouble = StateTrouble(errno: error.number)
                 throw HistoryError(
-                    trouble.code, "The kept hooks in \"\(file)\" can not be read: \(error).", hint: trouble.hint
+                    trouble.code, "The kept hooks in \"\(file)\" cannot be read: \(error).", hint: trouble.hint
                 )
             }
             plugins += try PluginConfiguration.read(

@@ -47,7 +47,7 @@ struct RunningPlugin: Sendable {
 struct RunningStore: Sendable {
     let configuration: StoreConfiguration
     let served: ServedStore
-    /// Stays when the store is begun anew with another configuration.
+    /// Stays when the store is begun again with another configuration.
     let control: StoreControl
     let stop: StopSignal
     /// Opens when it is open, or when it is certain that there is nothing to open yet.

@@ -1,7 +1,7 @@
 /// What a service tells its service manager.
 ///
 /// Source: sd_notify(3).
-public enum ServiceNotification: Sendable, Hashable {
+package enum ServiceNotification: Sendable, Hashable {
     /// Start-up, or a reload, is finished.
     case ready
     /// The configuration is being read again. ``ready`` must follow, also when it was refused.

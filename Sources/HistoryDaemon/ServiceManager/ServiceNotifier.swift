@@ -1,18 +1,18 @@
 import CSystemd
 import Glibc
 import HistoryControl
-public import Logging
+package import Logging
 import PersistentHistory
-public import ServiceLifecycle
+import ServiceLifecycle
 
 /// Tells a service manager how the daemon is.
-public protocol ServiceNotifying: Sendable {
+package protocol ServiceNotifying: Sendable {
     /// Sends all of them as one datagram, in this order.
     func notify(_ notifications: [ServiceNotification])
 }
 
 extension ServiceNotifying {
-    public func notify(_ notifications: ServiceNotification...) {
+    package func notify(_ notifications: ServiceNotification...) {
         notify(notifications)
     }
 }
@@ -21,7 +21,7 @@ extension ServiceNotifying {
 ///
 /// Nothing waits for a service manager that does not read: what it has to know is kept and sent with the
 /// next notification or, where this runs as a service, as soon as it reads again.
-public final class ServiceNotifier: ServiceNotifying, Service {
+package final class ServiceNotifier: ServiceNotifying, Service {
     private let logger: Logger
     private let state = Locked(State())
     private let wakeUp = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
@@ -31,11 +31,11 @@ public final class ServiceNotifier: ServiceNotifying, Service {
         var isStuck = false
     }
 
-    public init(logger: Logger) {
+    package init(logger: Logger) {
         self.logger = logger
     }
 
-    public func notify(_ notifications: [ServiceNotification]) {
+    package func notify(_ notifications: [ServiceNotification]) {
         guard let socket = getenv("NOTIFY_SOCKET") else { return }
         let (problem, isOver) = state.withLock { state -> (String?, Int?) in
             state.unsent.add(notifications)
@@ -99,7 +99,7 @@ public final class ServiceNotifier: ServiceNotifying, Service {
     }
 
     /// Sends again what could not be sent, until it is. Sleeps while there is nothing.
-    public func run() async throws {
+    package func run() async throws {
         await cancelWhenGracefulShutdown {
             for await _ in self.wakeUp.stream {
                 var failures = 0
@@ -116,7 +116,7 @@ public final class ServiceNotifier: ServiceNotifying, Service {
     /// How often the service manager wants to hear that the service works, if it does.
     ///
     /// Source: sd_watchdog_enabled(3), which also looks whether it is this process that is meant.
-    public static func watchdogInterval() -> Duration? {
+    package static func watchdogInterval() -> Duration? {
         var microseconds: UInt64 = 0
         guard sd_watchdog_enabled(0, &microseconds) > 0 else { return nil }
         return .microseconds(Int64(clamping: microseconds))

@@ -1,13 +1,13 @@
-public import Logging
-public import PersistentHistory
-public import ServiceLifecycle
+package import Logging
+import PersistentHistory
+import ServiceLifecycle
 
 /// Feeds the service manager's watchdog, but only while the daemon really works.
 ///
 /// Twice in each interval the check is asked; when it returns, the watchdog is fed. A check that
 /// throws or does not come back feeds nothing, and the service manager then restarts the daemon: a
 /// process that is merely alive proves nothing.
-public struct WatchdogService<C: Clock & Sendable>: Service where C.Duration == Duration {
+package struct WatchdogService<C: Clock & Sendable>: Service where C.Duration == Duration {
     private let interval: Duration?
     private let notifier: any ServiceNotifying
     private let logger: Logger
@@ -17,7 +17,7 @@ public struct WatchdogService<C: Clock & Sendable>: Service where C.Duration == 
     /// - Parameters:
     ///   - interval: the service manager's; nil for no watchdog (see ``ServiceNotifier/watchdogInterval()``).
     ///   - check: returns once the pipeline has answered. Should take far less than half the interval.
-    public init(
+    package init(
         interval: Duration?, notifier: any ServiceNotifying, logger: Logger,
         clock: C = LoopClock(), check: @escaping @Sendable () async throws -> Void
     ) {
@@ -28,7 +28,7 @@ public struct WatchdogService<C: Clock & Sendable>: Service where C.Duration == 
         self.check = check
     }
 
-    public func run() async throws {
+    package func run() async throws {
         guard let interval else {
             // A service that returns would end the whole group.
             try await gracefulShutdown()

@@ -26,7 +26,7 @@ extension CleaningPlan {
                 for feed in consumer.feeds {
                     let id = FeedID(consumer: consumer.author, context: feed.name)
                     let place = places[id]?.checkpoint
-                    // One that has lost history keeps none: it begins anew from the store as it is.
+                    // One that has lost history keeps none: it starts over from the store as it is.
                     if let place, place.position < oldest { continue }
                     holders.append(try holder(consumer.author, feed.name, at: place))
                 }

@@ -1,17 +1,17 @@
 /// How far history may be deleted, and who holds back the rest: a pure function of how far everybody
 /// has got.
-public struct CleaningPlan: Sendable, Equatable {
+package struct CleaningPlan: Sendable, Equatable {
     /// Somebody who must have had a transaction before it goes.
-    public struct Holder: Sendable, Equatable {
-        public let consumer: String
+    package struct Holder: Sendable, Equatable {
+        package let consumer: String
         /// For one context of the consumer that has a place of its own.
-        public let context: String?
+        package let context: String?
         /// The last transaction that it is done with; nil where it has had nothing yet.
-        public let number: Int64?
+        package let number: Int64?
         /// How long it has left something undone.
-        public let standing: Duration
+        package let standing: Duration
 
-        public init(consumer: String, context: String? = nil, number: Int64?, standing: Duration) {
+        package init(consumer: String, context: String? = nil, number: Int64?, standing: Duration) {
             self.consumer = consumer
             self.context = context
             self.number = number
@@ -19,21 +19,21 @@ public struct CleaningPlan: Sendable, Equatable {
         }
 
         /// `Main`, `Main/view`.
-        public var name: String { context.map { "\(consumer)/\($0)" } ?? consumer }
+        package var name: String { context.map { "\(consumer)/\($0)" } ?? consumer }
     }
 
     /// Everything up to here may go; nil where somebody has had nothing yet.
-    public let number: Int64?
+    package let number: Int64?
     /// Those who hold back the rest, the slowest first.
-    public let blockers: [Holder]
+    package let blockers: [Holder]
     /// Those who have not had everything that may go: their tokens expire.
-    public let passedBy: [Holder]
+    package let passedBy: [Holder]
 
     /// - Parameters:
     ///   - newest: The store's newest change.
     ///   - maximumDuration: How long somebody may stand still before it blocks no longer.
     ///   - force: Whether nobody is waited for.
-    public init(_ holders: [Holder], newest: Int64, maximumDuration: Duration?, force: Bool = false) {
+    package init(_ holders: [Holder], newest: Int64, maximumDuration: Duration?, force: Bool = false) {
         let order = { (a: Holder, b: Holder) in (a.number ?? -1, a.name) < (b.number ?? -1, b.name) }
         let waiting = holders.filter { holder in
             guard !force else { return false }

@@ -1,26 +1,26 @@
 import GRDB
 
 /// What a cleanup would delete, what it would keep, and for whom.
-public struct CleaningReport: Sendable, Equatable {
+package struct CleaningReport: Sendable, Equatable {
     /// The oldest token that works now.
-    public let floor: HistoryToken
+    package let floor: HistoryToken
     /// The oldest token that would work afterwards; the same where nothing would go.
-    public let floorAfter: HistoryToken
-    public let newest: HistoryToken
+    package let floorAfter: HistoryToken
+    package let newest: HistoryToken
     /// How many changes would be deleted.
-    public let deleting: Int
+    package let deleting: Int
     /// How many changes that everybody has had would be kept: those of mirroring authors, and of
     /// unlisted ones where these are not delivered.
-    public let keepingByRule: Int
+    package let keepingByRule: Int
     /// Those who hold back the rest, the slowest first, with the changes that are kept for them.
-    public let blockers: [Blocker]
+    package let blockers: [Blocker]
     /// Those whose tokens would expire.
-    public let passedBy: [CleaningPlan.Holder]
+    package let passedBy: [CleaningPlan.Holder]
 
-    public struct Blocker: Sendable, Equatable {
-        public let holder: CleaningPlan.Holder
+    package struct Blocker: Sendable, Equatable {
+        package let holder: CleaningPlan.Holder
         /// The changes that it has not had.
-        public let changes: Int
+        package let changes: Int
     }
 
     init(_ plan: CleaningPlan, rule: DeliveryRule, _ db: Database) throws {

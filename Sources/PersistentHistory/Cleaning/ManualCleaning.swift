@@ -2,11 +2,11 @@
 ///
 /// It works on the store and the state database as they are. Cursors only move forward, so that a
 /// daemon that works meanwhile makes no plan wrong; neither do two cleanups at a time.
-public struct ManualCleaning: Sendable {
+package struct ManualCleaning: Sendable {
     private let store: ServedStore
     private let stateFolder: String
 
-    public init(_ store: ServedStore, stateFolder: String) {
+    package init(_ store: ServedStore, stateFolder: String) {
         self.store = store
         self.stateFolder = stateFolder
     }
@@ -15,14 +15,14 @@ public struct ManualCleaning: Sendable {
     ///
     /// - Parameter force: Whether nobody is waited for; `passedBy` names those that lose history.
     /// - Throws: `HistoryError`.
-    public func report(force: Bool = false) throws -> CleaningReport { try plan(force: force).report }
+    package func report(force: Bool = false) throws -> CleaningReport { try plan(force: force).report }
 
     /// Deletes what the report says.
     ///
     /// - Parameter shouldStop: Called between steps.
     /// - Returns: What was planned, and what was done.
     /// - Throws: `HistoryError`.
-    public func clean(force: Bool = false, shouldStop: @Sendable () -> Bool = { false }) async throws
+    package func clean(force: Bool = false, shouldStop: @Sendable () -> Bool = { false }) async throws
         -> (report: CleaningReport, outcome: HistoryCleaner.Outcome)
     {
         try await WriterProbe.withLease(on: store.path, stateFolder: stateFolder, isUsedInProcess: true) {

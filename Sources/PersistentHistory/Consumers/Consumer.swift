@@ -1,13 +1,13 @@
 /// Who is served: an author that takes part in a store, with its contexts.
-public struct Consumer: Sendable {
+package struct Consumer: Sendable {
     /// The store's configured name.
-    public let store: String
-    public let author: String
-    public let rule: DeliveryRule
-    public let contexts: [ReplicaContext]
-    public let feeds: [FeedContext]
+    package let store: String
+    package let author: String
+    package let rule: DeliveryRule
+    package let contexts: [ReplicaContext]
+    package let feeds: [FeedContext]
 
-    public init(
+    package init(
         store: String, author: String, rule: DeliveryRule, contexts: [ReplicaContext] = [],
         feeds: [FeedContext] = []
     ) {

@@ -1,7 +1,7 @@
 /// Keeps one consumer's replicas: opens, fills, merges, and lets one that fails heal by itself.
 ///
-/// A replica that can not be written (locked, on a full disk, deleted under our hands) is left
-/// behind, tried again at growing intervals, and then catches up from the history or is filled anew:
+/// A replica that cannot be written (locked, on a full disk, deleted under our hands) is left
+/// behind, tried again at growing intervals, and then catches up from the history or is filled again:
 /// the consumer, its hooks and its other replicas go on. Only where merge hooks decide what is
 /// merged does the consumer wait for it: what they decided is known to nobody else.
 actor ContextKeeper {
@@ -51,7 +51,7 @@ actor ContextKeeper {
     /// Contexts that failed are tried again at the next opportunity.
     func tryNow() { troubles.tryNow(.now) }
 
-    /// Everything is to be opened and looked at anew.
+    /// Everything is to be opened and looked at again.
     func beginAnew() {
         for replica in replicas { replica.close() }
         ready = []
@@ -64,7 +64,7 @@ actor ContextKeeper {
         snapshots.close()
     }
 
-    /// Fills a context anew from the store, now; where that fails, it is tried again as ever.
+    /// Fills a context again from the store, now; where that fails, it is tried again as ever.
     ///
     /// - Returns: What it shows; nil where there is no such context.
     /// - Throws: `HistoryError`.

@@ -3,9 +3,9 @@
 ///
 /// A hold lets the batches under way come to their end; nothing new is begun until all holds are
 /// released.
-public final class PassControl: Sendable {
+package final class PassControl: Sendable {
     /// Who holds: one does not release what another holds.
-    public enum Holder: Sendable, Hashable {
+    package enum Holder: Sendable, Hashable {
         case operatorOrder, reload
     }
 
@@ -29,17 +29,17 @@ public final class PassControl: Sendable {
 
     private let state = Locked(State())
 
-    public init() {}
+    package init() {}
 
-    public func isHeld(by holder: Holder) -> Bool { state.withLock { $0.holders.contains(holder) } }
+    package func isHeld(by holder: Holder) -> Bool { state.withLock { $0.holders.contains(holder) } }
 
     /// Whether anybody holds.
     var isHeld: Bool { state.withLock { !$0.holders.isEmpty } }
 
     /// Begins to hold; `quiet` waits until it is felt.
-    public func hold(by holder: Holder) { state.withLock { _ = $0.holders.insert(holder) } }
+    package func hold(by holder: Holder) { state.withLock { _ = $0.holders.insert(holder) } }
 
-    public func release(by holder: Holder) {
+    package func release(by holder: Holder) {
         let (released, owner) = state.withLock { state -> (StopSignal?, Owner?) in
             guard state.holders.remove(holder) != nil, state.holders.isEmpty else { return (nil, nil) }
             defer { state.released = StopSignal() }
@@ -55,7 +55,7 @@ public final class PassControl: Sendable {
     }
 
     /// Returns when no batch is under way, or the task is cancelled.
-    public func quiet() async {
+    package func quiet() async {
         let signal = state.withLock { state -> StopSignal? in
             guard state.underWay > 0 else { return nil }
             let signal = state.quiet ?? StopSignal()
@@ -66,7 +66,7 @@ public final class PassControl: Sendable {
     }
 
     /// Ends the pauses after failures.
-    public func tryNow() { Self.call(state.withLock { $0.owner }?.tryNow) }
+    package func tryNow() { Self.call(state.withLock { $0.owner }?.tryNow) }
 
     // MARK: For those who are held
 

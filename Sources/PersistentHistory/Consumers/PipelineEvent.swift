@@ -2,7 +2,7 @@
 public enum PipelineEvent: Sendable {
     /// The store is open; its newest transaction is given.
     case storeOpened(newest: HistoryToken)
-    /// The store can not be read for now; it is tried again when something changes.
+    /// The store cannot be read for now; it is tried again when something changes.
     case storeLost(HistoryError)
     /// The store's files cannot be watched, and the store waits for that; it is tried again.
     case watchFailed(ObserverError)
@@ -24,7 +24,7 @@ public enum PipelineEvent: Sendable {
     case consumerBegan(consumer: String, at: HistoryToken)
     /// A consumer is no longer configured; its cursor was removed.
     case consumerForgotten(consumer: String)
-    /// Where a consumer is when its store was opened, or when it begins anew.
+    /// Where a consumer is when its store was opened, or when it starts over.
     case consumerStands(consumer: String, at: HistoryToken)
     /// A hook has had some calls, one after the other.
     case delivered(consumer: String, hook: String, Deliveries)

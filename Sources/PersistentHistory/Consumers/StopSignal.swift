@@ -1,7 +1,7 @@
 /// Asks what runs to come to a good end: to finish what is begun, to save, and to return.
 ///
 /// Cancelling a task would also end what still has to be saved; a stop is kinder, and comes first.
-public final class StopSignal: Sendable {
+package final class StopSignal: Sendable {
     private struct State {
         var isRequested = false
         var nextWaiter = 0
@@ -10,11 +10,11 @@ public final class StopSignal: Sendable {
 
     private let state = Locked(State())
 
-    public init() {}
+    package init() {}
 
-    public var isRequested: Bool { state.withLock { $0.isRequested } }
+    package var isRequested: Bool { state.withLock { $0.isRequested } }
 
-    public func request() {
+    package func request() {
         let waiters = state.withLock { state in
             state.isRequested = true
             defer { state.waiters = [:] }
@@ -24,7 +24,7 @@ public final class StopSignal: Sendable {
     }
 
     /// Returns when a stop is requested, or the task is cancelled.
-    public func wait() async {
+    package func wait() async {
         let number = state.withLock { state in
             state.nextWaiter += 1
             return state.nextWaiter
@@ -45,7 +45,7 @@ public final class StopSignal: Sendable {
 
     /// Runs an operation that is cancelled when a stop is requested, or some time after it, and gives what
     /// it returns then.
-    public func cancelling<T: Sendable>(
+    package func cancelling<T: Sendable>(
         after grace: @autoclosure @escaping @Sendable () -> Duration = .zero,
         _ operation: @escaping @Sendable () async throws -> T
     ) async throws -> T {
@@ -68,7 +68,7 @@ public final class StopSignal: Sendable {
     }
 
     /// Sleeps, unless a stop is requested before.
-    public func sleep(for duration: Duration) async {
+    package func sleep(for duration: Duration) async {
         await cutShort { try await Task.sleep(for: duration, clock: .loop) }
     }
 

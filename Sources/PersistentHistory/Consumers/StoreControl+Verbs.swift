@@ -2,23 +2,23 @@
 /// it is not.
 extension StoreControl {
     /// Where the history begins and ends, and how far the consumers got.
-    public struct Places: Sendable {
-        public let oldest: HistoryToken
-        public let newest: HistoryToken
-        public let cursors: [String: Checkpoint]
-        public let feeds: [FeedStanding]
+    package struct Places: Sendable {
+        package let oldest: HistoryToken
+        package let newest: HistoryToken
+        package let cursors: [String: Checkpoint]
+        package let feeds: [FeedStanding]
         /// How many calls were given up, by consumer.
-        public let deadLetters: [String: Int]
+        package let deadLetters: [String: Int]
     }
 
-    public func places() throws -> Places {
+    package func places() throws -> Places {
         try withSession { session throws in try session.places(seats.clients) }
     }
 
     /// Looks for what is new, without waiting for a sign, and has what failed tried again.
     ///
     /// - Returns: The newest token there is now: those whose cursor is there are level.
-    public func passNow() async throws -> HistoryToken {
+    package func passNow() async throws -> HistoryToken {
         // First, so that whoever is woken by the look finds the order.
         passes.tryNow()
         return try await patiently { try await withSession { try await $0.lookNow() } }
@@ -27,7 +27,7 @@ extension StoreControl {
     /// Checks that a token is of this store, and not from its future.
     ///
     /// - Throws: `HistoryError` with `.tokenForeign` or `.tokenAhead`.
-    public func check(_ token: HistoryToken) async throws {
+    package func check(_ token: HistoryToken) async throws {
         let places = try await patiently { () throws -> Places in try self.places() }
         guard token.store == places.newest.store else {
             throw HistoryError.foreign(token, to: places.newest.store)
@@ -37,37 +37,37 @@ extension StoreControl {
         }
     }
 
-    /// Fills a consumer's context anew from the store.
+    /// Fills a consumer's context again from the store.
     ///
     /// - Returns: What it shows now.
-    public func resync(_ context: String, of consumer: String) async throws -> HistoryToken {
+    package func resync(_ context: String, of consumer: String) async throws -> HistoryToken {
         try await withSession { try await $0.resync(context, of: consumer) }
     }
 
     /// A cleaning by hand: what was planned, and unless it was for show, what came of it.
-    public struct Cleaning: Sendable {
-        public let report: CleaningReport
-        public let outcome: HistoryCleaner.Outcome?
+    package struct Cleaning: Sendable {
+        package let report: CleaningReport
+        package let outcome: HistoryCleaner.Outcome?
     }
 
     /// Deletes history by hand, or says what would go.
     ///
     /// - Parameter force: Whether nobody is waited for.
-    public func clean(dryRun: Bool, force: Bool) async throws -> Cleaning {
+    package func clean(dryRun: Bool, force: Bool) async throws -> Cleaning {
         try await withSession { try await $0.clean(dryRun: dryRun, force: force) }
     }
 
     // MARK: Dead letters
 
-    public func deadLetters() throws -> [NumberedDeadLetter] { try withSession { try $0.deadLetters() } }
+    package func deadLetters() throws -> [NumberedDeadLetter] { try withSession { try $0.deadLetters() } }
 
     /// - Returns: False where there is none of that number.
-    public func dropDeadLetter(_ number: Int64) throws -> Bool {
+    package func dropDeadLetter(_ number: Int64) throws -> Bool {
         try withSession { try $0.dropDeadLetter(number) }
     }
 
     /// Notes that a dead letter's call failed once more.
-    public func noteFailure(of number: Int64, _ reason: String) throws {
+    package func noteFailure(of number: Int64, _ reason: String) throws {
         try withSession { try $0.noteFailure(of: number, reason) }
     }
 
@@ -83,7 +83,7 @@ extension StoreControl {
     ///   - deliver: Is waited for: a slow reader is not read ahead for.
     /// - Throws: `HistoryError` where the token has expired or is none of this store, perhaps because that
     ///   was replaced, or where it is not open to begin with; and what `begun` and `deliver` throw.
-    public func follow(
+    package func follow(
         after: HistoryToken?, wanted: (String?) -> Bool, begun: () async throws -> Void,
         deliver: ([HistoryTransaction]) async throws -> Void
     ) async throws {
@@ -130,7 +130,7 @@ extension StoreControl {
 }
 
 /// A dead letter with the number that it is known by in its store.
-public struct NumberedDeadLetter: Sendable, Equatable {
-    public let number: Int64
-    public let letter: DeadLetter
+package struct NumberedDeadLetter: Sendable, Equatable {
+    package let number: Int64
+    package let letter: DeadLetter
 }

@@ -1,7 +1,7 @@
 /// A handle on a store that is served, for whoever steers it: it stays while the store is opened,
-/// lost, replaced, or begun anew with another configuration.
-public final class StoreControl: Sendable {
-    public let passes = PassControl()
+/// lost, replaced, or begun again with another configuration.
+package final class StoreControl: Sendable {
+    package let passes = PassControl()
     let seats = FeedSeats()
     /// Requested when the store is served no more.
     let over = StopSignal()
@@ -18,10 +18,10 @@ public final class StoreControl: Sendable {
         var stopTimeout: Duration = .seconds(1)
     }
 
-    public init() {}
+    package init() {}
 
     /// How long a stop waits for the calls in flight.
-    public var stopTimeout: Duration {
+    package var stopTimeout: Duration {
         get { state.withLock { $0.stopTimeout } }
         set { state.withLock { $0.stopTimeout = newValue } }
     }
@@ -34,7 +34,7 @@ public final class StoreControl: Sendable {
 
     /// Lets those who follow the history, or are connected to a feed, come to an end: the store is served
     /// no more.
-    public func end() {
+    package func end() {
         over.request()
         for bell in state.withLock({ $0.followers.values.map { $0 } }) { bell.end() }
         seats.end()

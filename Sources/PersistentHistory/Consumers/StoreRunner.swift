@@ -1,23 +1,23 @@
 internal import FoundationEssentials
 
 /// One store and everybody who is served from it.
-public struct ServedStore: Sendable {
-    public let name: String
-    public let path: String
+package struct ServedStore: Sendable {
+    package let name: String
+    package let path: String
     /// What to track, with the columns to preserve; nil leaves the tracking to others.
-    public let entities: [String: [String]?]?
-    public let rule: DeliveryRule
-    public let consumers: [Consumer]
-    public let cleaning: CleaningStrategy
-    public let maximumDuration: Duration?
+    package let entities: [String: [String]?]?
+    package let rule: DeliveryRule
+    package let consumers: [Consumer]
+    package let cleaning: CleaningStrategy
+    package let maximumDuration: Duration?
     /// Who is served by other processes with the same state: their cursors are kept, and the
     /// cleaning waits for them, too.
-    public var consumersElsewhere: Set<String> = []
+    package var consumersElsewhere: Set<String> = []
     /// Whether this process may have other connections to the store.
-    public var isUsedInProcess = false
-    public let clock: HistoryClock
+    package var isUsedInProcess = false
+    package let clock: HistoryClock
 
-    public init(
+    package init(
         name: String, path: String, entities: [String: [String]?]?, rule: DeliveryRule, consumers: [Consumer],
         cleaning: CleaningStrategy = .none, maximumDuration: Duration? = nil, clock: HistoryClock = .system
     ) {
@@ -38,8 +38,8 @@ extension ServedStore {
 }
 
 /// Serves one store: waits until it is there, hears of its commits, and lets each consumer work
-/// off what is new. When the store is replaced or lost, everything is closed and begun anew.
-public struct StoreRunner: Sendable {
+/// off what is new. When the store is replaced or lost, everything is closed and begun again.
+package struct StoreRunner: Sendable {
     private let store: ServedStore
     private let hooks: HookRegistry
     private let stateFolder: String
@@ -47,7 +47,7 @@ public struct StoreRunner: Sendable {
     private var stop: StopSignal
     private let control: StoreControl
 
-    public init(
+    package init(
         _ store: ServedStore, hooks: HookRegistry, stateFolder: String, reporter: any PipelineReporter,
         stop: StopSignal, control: StoreControl = StoreControl()
     ) {
@@ -63,8 +63,8 @@ public struct StoreRunner: Sendable {
     ///
     /// - Parameter isUp: Called when the store is open and its consumers wait for commits, or when
     ///   it is certain that there is no store to open yet.
-    /// - Throws: `ObserverError` where the store can not be watched, `HistoryError`.
-    public func run(watching signals: StoreSignals, isUp: @escaping @Sendable () -> Void = {}) async throws {
+    /// - Throws: `ObserverError` where the store cannot be watched, `HistoryError`.
+    package func run(watching signals: StoreSignals, isUp: @escaping @Sendable () -> Void = {}) async throws {
         // Everything is on the loop: here it is found out that there is none.
         _ = try HistoryLoop.shared()
         // Without signals there is nothing to wait for; whoever watches may begin again.
@@ -163,8 +163,8 @@ public struct StoreRunner: Sendable {
 
     /// Works off everything there is, once.
     ///
-    /// - Throws: `HistoryError` where the store can not be opened or read.
-    public func runOnce() async throws {
+    /// - Throws: `HistoryError` where the store cannot be opened or read.
+    package func runOnce() async throws {
         _ = try HistoryLoop.shared()
         try await serveOnce()
     }

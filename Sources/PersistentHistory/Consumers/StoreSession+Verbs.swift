@@ -44,7 +44,7 @@ extension StoreSession {
         let outcome = try await plan.carryOut(on: store, reporter: opened.reporter) { [opened] in
             opened.ending.isRequested
         }
-        // Those who were passed by find out, and begin anew.
+        // Those who were passed by find out, and start over.
         if !plan.passedBy.isEmpty { await wakeAll() }
         return StoreControl.Cleaning(report: report, outcome: outcome)
     }

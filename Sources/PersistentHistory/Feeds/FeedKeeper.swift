@@ -64,7 +64,7 @@ struct FeedKeeper: Sendable {
     /// Whether history was deleted that a feed has not had.
     func hasExpired(_ place: FeedState) throws -> Bool { place.position < (try reader.oldestToken().number) }
 
-    /// Lets a feed that has lost history begin anew.
+    /// Lets a feed that has lost history start over.
     func expire(_ feed: FeedID) throws -> FeedState {
         try state.feeds.expire(feed, .expired, at: try newStart(of: feed.consumer))
         let place = try place(of: feed)
@@ -94,12 +94,12 @@ struct FeedKeeper: Sendable {
     /// Notes what a feed's program is done with.
     ///
     /// - Returns: Where the feed is.
-    /// - Throws: `HistoryError`, with `.tokenForeign` or `.tokenAhead` where the token can not be one that it
+    /// - Throws: `HistoryError`, with `.tokenForeign` or `.tokenAhead` where the token cannot be one that it
     ///   was given.
     func acknowledge(_ token: HistoryToken, of feed: FeedID) throws -> HistoryToken {
         let place = try place(of: feed)
         guard token.store == reader.storeID else { throw HistoryError.foreign(token, to: reader.storeID) }
-        // Where its consumer has yet to begin anew, the feed may have done so already.
+        // Where its consumer has yet to start over, the feed may have done so already.
         let last = max(try cursor(of: feed.consumer), place.position)
         guard token.number <= last else {
             throw HistoryError(

@@ -21,7 +21,7 @@ enum FeedLine {
         json.endLine()
     }
 
-    /// History was lost: what was made of it is to be made anew from the store; what follows comes after `after`.
+    /// History was lost: what was made of it is to be created again from the store; what follows comes after `after`.
     static func expired(_ expiry: Expiry, to json: inout JSONBytes) {
         json.object { json in
             json.name("expired")

@@ -22,7 +22,7 @@ final class FeedSeats: Sendable {
 
     private let state = Locked(State())
 
-    /// A program that connects anew may come before the end of its old connection was seen.
+    /// A program that reconnects may come before the end of its old connection was seen.
     static let patience: Duration = .seconds(2)
 
     /// Runs something with a bell that rings when there may be something for the feed.

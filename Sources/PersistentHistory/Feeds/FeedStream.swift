@@ -49,7 +49,7 @@ struct FeedStream {
         var failures = 0
         while !Task.isCancelled {
             do {
-                // A step at a time: the session can not end while somebody is at work with it.
+                // A step at a time: the session cannot end while somebody is at work with it.
                 let taken = try await control.withSession { session in
                     try await step(session.feeds, session.opened.fetcher)
                 }
@@ -62,7 +62,7 @@ struct FeedStream {
                 // It is rung for when it is.
                 return nil
             } catch let error as HistoryError where error.code == .tokenAhead {
-                // The store was restored, and the consumer is about to begin anew; its feeds with it.
+                // The store was restored, and the consumer is about to start over; its feeds with it.
                 return nil
             } catch let error as HistoryError where error.code == .storeBusy {
                 failures += 1
@@ -82,7 +82,7 @@ struct FeedStream {
         guard store == keeper.reader.storeID else {
             throw HistoryError(
                 .tokenForeign, "The store was replaced by another, \(keeper.reader.storeID).",
-                hint: "Connect anew.")
+                hint: "Reconnect.")
         }
         if place.expiry != nil, place.expiry != told { return .lines(begin(place, store)) }
         told = place.expiry

@@ -2,8 +2,8 @@
 ///
 /// A transaction may touch a row many times; whoever refreshes what it shows needs to know once whether
 /// the row came, changed or went. A row that came and went within the transaction is left out.
-public struct ObjectIDNotification: Sendable {
-    public enum Effect: Sendable, CaseIterable {
+package struct ObjectIDNotification: Sendable {
+    package enum Effect: Sendable, CaseIterable {
         case inserted, updated, deleted
 
         init?(first: ChangeOperation, last: ChangeOperation) {
@@ -16,17 +16,17 @@ public struct ObjectIDNotification: Sendable {
         }
     }
 
-    public struct Object: Sendable, Hashable {
-        public let entity: Entity
-        public let objectID: ObjectID
-        public let effect: Effect
+    package struct Object: Sendable, Hashable {
+        package let entity: Entity
+        package let objectID: ObjectID
+        package let effect: Effect
     }
 
     /// In the order in which the transaction first touched them.
-    public let objects: [Object]
+    package let objects: [Object]
 
     /// - Parameter entities: Those that are wanted; nil for all.
-    public init(_ transaction: HistoryTransaction, entities: Set<String>? = nil) {
+    package init(_ transaction: HistoryTransaction, entities: Set<String>? = nil) {
         var places: [Key: Int] = [:]
         var touched: [(change: HistoryChange, last: ChangeOperation)] = []
         for change in transaction.changes where entities?.contains(change.entity.name) ?? true {

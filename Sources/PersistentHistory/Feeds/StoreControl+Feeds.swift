@@ -1,11 +1,11 @@
 /// How a feed is.
-public struct FeedStanding: Sendable, Equatable {
-    public let feed: FeedID
-    public let state: FeedState
+package struct FeedStanding: Sendable, Equatable {
+    package let feed: FeedID
+    package let state: FeedState
     /// History was deleted that it has not had: its program is told when it connects.
-    public let isExpired: Bool
+    package let isExpired: Bool
     /// The process that is connected.
-    public let client: Int32?
+    package let client: Int32?
 }
 
 /// What programs ask that are connected to a feed. Everything throws `HistoryError`.
@@ -19,7 +19,7 @@ extension StoreControl {
     /// - Throws: `HistoryError` with `.feedInUse`, `.unknownContext`, `.storeNotOpen` where it is not open to
     ///   begin with, or is served no more, `.tokenForeign` where the store was replaced; and what `begun`
     ///   and `send` throw.
-    public func feed(
+    package func feed(
         _ feed: FeedID, to client: FeedClient, begun: () async throws -> Void,
         send: ([UInt8]) async throws -> Void
     ) async throws {
@@ -54,7 +54,7 @@ extension StoreControl {
     ///   user. Nil is someone who may skip what was not sent yet.
     /// - Returns: Where the feed is: there or, where more was acknowledged before, further.
     /// - Throws: `HistoryError`, with `.tokenNotSent` where the token was not sent to that user.
-    public func acknowledge(_ token: HistoryToken, of feed: FeedID, by userID: UInt32?) async throws
+    package func acknowledge(_ token: HistoryToken, of feed: FeedID, by userID: UInt32?) async throws
         -> HistoryToken
     {
         let place = try await patiently {

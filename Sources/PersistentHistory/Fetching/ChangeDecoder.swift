@@ -95,7 +95,7 @@ struct ChangeDecoder {
         else {
             throw HistoryError(
                 .storeCorrupt,
-                "Change \(sqlite3_column_int64(statement, 0)) has a list of values that can not be read.",
+                "Change \(sqlite3_column_int64(statement, 0)) has a list of values that cannot be read.",
                 hint: "The history is damaged: restore the store, or untrack and track it.")
         }
         return values

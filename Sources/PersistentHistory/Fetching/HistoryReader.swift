@@ -214,7 +214,7 @@ public final class HistoryReader: Sendable {
         through last: Int64 = .max, changes limit: Int = batchSize, filter: HistoryFilter = HistoryFilter()
     ) throws -> HistoryBatch {
         guard header.storeID == storeID else {
-            throw HistoryError(.notTracked, "The history that was read is gone: the store is tracked anew.")
+            throw HistoryError(.notTracked, "The history that was read is gone: the store is tracked again.")
         }
         try Self.check(number, header, isPlace: isPlace)
         // As mostly when a look comes too early, or once more to be sure.
@@ -284,6 +284,6 @@ public final class HistoryReader: Sendable {
         HistoryError(
             .tokenAhead,
             "The transaction \(HistoryToken(store: storeID, number: number)) is not the one that it was.",
-            hint: "The store was replaced or restored from a backup: begin anew from a copy of the data.")
+            hint: "The store was replaced or restored from a backup: start over from a copy of the data.")
     }
 }

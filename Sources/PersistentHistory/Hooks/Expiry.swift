@@ -17,6 +17,7 @@ public struct Expiry: Sendable, Hashable {
     /// It is told of everything after this.
     public let after: HistoryToken
 
+    /// An expiry, for tests and previews.
     public init(reason: Reason, lost: HistoryToken?, after: HistoryToken) {
         self.reason = reason
         self.lost = lost
@@ -25,12 +26,12 @@ public struct Expiry: Sendable, Hashable {
 }
 
 /// Tells a hook, once, that its consumer has lost history: what the plugin has made of it so far
-/// has to be made anew from the store as it is.
-public struct ExpiredCall: Sendable {
-    public let header: HookCallHeader
-    public let expiry: Expiry
+/// has to be created again from the store as it is.
+package struct ExpiredCall: Sendable {
+    package let header: HookCallHeader
+    package let expiry: Expiry
 
-    public init(header: HookCallHeader, expiry: Expiry) {
+    package init(header: HookCallHeader, expiry: Expiry) {
         self.header = header
         self.expiry = expiry
     }

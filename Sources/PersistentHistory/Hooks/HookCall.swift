@@ -1,18 +1,18 @@
 /// One transaction's changes of one entity and operation, for an observer.
-public struct ObserverCall: Sendable {
+package struct ObserverCall: Sendable {
     /// Which part of a group that is too large for one call.
-    public struct Part: Sendable, Hashable {
-        public let index: Int
-        public let isLast: Bool
+    package struct Part: Sendable, Hashable {
+        package let index: Int
+        package let isLast: Bool
 
-        public init(index: Int, isLast: Bool) {
+        package init(index: Int, isLast: Bool) {
             self.index = index
             self.isLast = isLast
         }
     }
 
     /// The most objects that one call carries (a larger group comes in parts).
-    public static let maximumObjects = 10_000
+    package static let maximumObjects = 10_000
 
     /// A call is handed on many times: as one reference.
     private final class Content: Sendable {
@@ -36,23 +36,23 @@ public struct ObserverCall: Sendable {
 
     private let content: Content
 
-    public var header: HookCallHeader { content.header }
-    public var transaction: HistoryTransaction { content.transaction }
+    package var header: HookCallHeader { content.header }
+    package var transaction: HistoryTransaction { content.transaction }
     /// All of the same entity name and operation, in the order in which they were made.
-    public var changes: ArraySlice<HistoryChange> { content.changes }
-    public var part: Part? { content.part }
+    package var changes: ArraySlice<HistoryChange> { content.changes }
+    package var part: Part? { content.part }
     /// The parameters of a call that was kept: it goes out as it was, whatever the rest says.
     var kept: [UInt8]? { content.kept }
 
     /// A call that was kept as a dead letter, to be made again.
-    public init(header: HookCallHeader, kept: String) {
+    package init(header: HookCallHeader, kept: String) {
         let nothing = HistoryTransaction(
             token: HistoryToken(store: StoreID.none, number: 0), author: nil, context: nil, processID: nil,
             timestamp: HistoryTimestamp(milliseconds: 0), changes: [])
         content = Content(header, nothing, [], nil, kept: Array(kept.utf8))
     }
 
-    public init(
+    package init(
         header: HookCallHeader, transaction: HistoryTransaction,
         changes: ArraySlice<HistoryChange>, part: Part? = nil
     ) {
@@ -61,13 +61,13 @@ public struct ObserverCall: Sendable {
 }
 
 /// What changes are merged into, as a merge hook is told of it.
-public struct ContextDescription: Sendable, Hashable {
-    public let name: String
+package struct ContextDescription: Sendable, Hashable {
+    package let name: String
     /// `replica` or `feed`.
-    public let kind: String
-    public let path: String?
+    package let kind: String
+    package let path: String?
 
-    public init(name: String, kind: String, path: String?) {
+    package init(name: String, kind: String, path: String?) {
         self.name = name
         self.kind = kind
         self.path = path
@@ -75,23 +75,23 @@ public struct ContextDescription: Sendable, Hashable {
 }
 
 /// A fetched batch, for a merge hook.
-public struct MergeCall: Sendable {
-    public let header: HookCallHeader
+package struct MergeCall: Sendable {
+    package let header: HookCallHeader
     /// Without those that an earlier hook rejected.
-    public let transactions: [HistoryTransaction]
-    public let contexts: [ContextDescription]
+    package let transactions: [HistoryTransaction]
+    package let contexts: [ContextDescription]
     /// As for an observer's call.
     let kept: [UInt8]?
 
     /// A call that was kept as a dead letter, to be made again.
-    public init(header: HookCallHeader, kept: String) {
+    package init(header: HookCallHeader, kept: String) {
         self.header = header
         transactions = []
         contexts = []
         self.kept = Array(kept.utf8)
     }
 
-    public init(header: HookCallHeader, transactions: [HistoryTransaction], contexts: [ContextDescription]) {
+    package init(header: HookCallHeader, transactions: [HistoryTransaction], contexts: [ContextDescription]) {
         self.header = header
         self.transactions = transactions
         self.contexts = contexts
@@ -101,6 +101,7 @@ public struct MergeCall: Sendable {
 
 /// A merge hook's answer.
 public struct MergeResult: Sendable, Hashable {
+    /// What follows after the hook.
     public enum Verdict: String, Sendable {
         /// On to the next hook, and after the last to the default merge.
         case goOn
@@ -108,10 +109,12 @@ public struct MergeResult: Sendable, Hashable {
         case finish
     }
 
+    /// What follows after the hook.
     public let verdict: Verdict
     /// Transactions of the batch that later hooks and the default merge do not see.
     public let rejected: Set<HistoryToken>
 
+    /// An answer; prefer `.goOn`, `.finish` and `.rejecting(_:)`.
     public init(_ verdict: Verdict, rejecting rejected: Set<HistoryToken> = []) {
         self.verdict = verdict
         self.rejected = rejected

@@ -1,7 +1,7 @@
-public import FoundationEssentials
+package import FoundationEssentials
 
 /// Who is calling, for whom: what every call of a hook carries.
-public struct HookCallHeader: Sendable, Hashable {
+package struct HookCallHeader: Sendable, Hashable {
     /// What names a delivery.
     private enum Delivery: Sendable {
         case name(String)
@@ -13,14 +13,14 @@ public struct HookCallHeader: Sendable, Hashable {
     private let name: Delivery
 
     /// The store's configured name.
-    public var store: String { route.store }
+    package var store: String { route.store }
     /// The author on whose behalf the changes were fetched.
-    public var consumer: String { route.consumer }
+    package var consumer: String { route.consumer }
     /// `plugin/hook`.
-    public var hook: String { route.hook }
-    public var hookID: UUID { route.hookID }
+    package var hook: String { route.hook }
+    package var hookID: UUID { route.hookID }
     /// The same when the call is repeated, so that a plugin can tell a repetition.
-    public var delivery: String {
+    package var delivery: String {
         switch name {
         case .name(let name): name
         case .of(let token, let group, let part):
@@ -28,7 +28,7 @@ public struct HookCallHeader: Sendable, Hashable {
         }
     }
 
-    public init(store: String, consumer: String, hook: String, hookID: UUID, delivery: String) {
+    package init(store: String, consumer: String, hook: String, hookID: UUID, delivery: String) {
         route = HookRoute(store: store, consumer: consumer, hook: hook, hookID: hookID)
         name = .name(delivery)
     }
@@ -39,12 +39,12 @@ public struct HookCallHeader: Sendable, Hashable {
         name = .of(token, group: group, part: part)
     }
 
-    public static func == (a: Self, b: Self) -> Bool {
+    package static func == (a: Self, b: Self) -> Bool {
         a.store == b.store && a.consumer == b.consumer && a.hook == b.hook && a.hookID == b.hookID
             && a.delivery == b.delivery
     }
 
-    public func hash(into hasher: inout Hasher) {
+    package func hash(into hasher: inout Hasher) {
         hasher.combine(hookID)
         hasher.combine(delivery)
     }

@@ -1,14 +1,14 @@
 internal import FoundationEssentials
 
 /// A hook's call as JSON: what a plugin reads, and what a dead letter keeps.
-public protocol HookCallJSON {
+package protocol HookCallJSON {
     /// Appends the call's parameters as one object.
     func write(to json: inout JSONBytes)
 }
 
 extension HookCallJSON {
     /// The call's parameters as one object.
-    public var parameters: JSONBytes {
+    package var parameters: JSONBytes {
         var json = JSONBytes()
         write(to: &json)
         return json
@@ -16,7 +16,7 @@ extension HookCallJSON {
 }
 
 extension ObserverCall: HookCallJSON {
-    public func write(to json: inout JSONBytes) {
+    package func write(to json: inout JSONBytes) {
         if let kept { return json.raw(kept) }
         json.object { json in
             header.write(to: &json)
@@ -38,7 +38,7 @@ extension ObserverCall: HookCallJSON {
 }
 
 extension MergeCall: HookCallJSON {
-    public func write(to json: inout JSONBytes) {
+    package func write(to json: inout JSONBytes) {
         if let kept { return json.raw(kept) }
         json.object { json in
             header.write(to: &json)
@@ -64,7 +64,7 @@ extension MergeCall: HookCallJSON {
 }
 
 extension ExpiredCall: HookCallJSON {
-    public func write(to json: inout JSONBytes) {
+    package func write(to json: inout JSONBytes) {
         json.object { json in
             header.write(to: &json)
             json.name("reason")

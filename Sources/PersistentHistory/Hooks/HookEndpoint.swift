@@ -2,7 +2,7 @@
 ///
 /// Several hooks may share one endpoint (a plugin); an endpoint may be called for several
 /// consumers at once and then answers them one after the other or side by side, as it likes.
-public protocol HookEndpoint: AnyObject, Sendable {
+package protocol HookEndpoint: AnyObject, Sendable {
     /// Makes the calls in order.
     ///
     /// An endpoint may have several calls under way (a pipe holds more than one request), but it
@@ -27,8 +27,8 @@ public protocol HookEndpoint: AnyObject, Sendable {
 }
 
 extension HookEndpoint {
-    public func expired(_ call: ExpiredCall) async throws(HookFailure) {}
-    public func finishCalls() {}
+    package func expired(_ call: ExpiredCall) async throws(HookFailure) {}
+    package func finishCalls() {}
 }
 
 /// A request to an endpoint, as a value.
@@ -76,13 +76,13 @@ extension HookEndpoint {
 }
 
 /// How far a list of calls got.
-public struct ObserverOutcome: Sendable {
+package struct ObserverOutcome: Sendable {
     /// How many calls, from the first, succeeded.
-    public let succeeded: Int
+    package let succeeded: Int
     /// Why the next one failed; nil where all succeeded or the task was cancelled.
-    public let failure: HookFailure?
+    package let failure: HookFailure?
 
-    public init(succeeded: Int, failure: HookFailure? = nil) {
+    package init(succeeded: Int, failure: HookFailure? = nil) {
         self.succeeded = succeeded
         self.failure = failure
     }

@@ -1,9 +1,9 @@
-public import FoundationEssentials
+package import FoundationEssentials
 
 /// The hooks of one consumer, in the order in which they are called.
-public struct HookSet: Sendable {
-    public let observers: [Hook]
-    public let mergers: [Hook]
+package struct HookSet: Sendable {
+    package let observers: [Hook]
+    package let mergers: [Hook]
     /// Of all hooks, when these were asked for.
     let version: Int
 
@@ -15,7 +15,7 @@ public struct HookSet: Sendable {
 }
 
 /// All registered hooks, in the order of their registration.
-public final class HookRegistry: Sendable {
+package final class HookRegistry: Sendable {
     private struct Hooks {
         var observers: [Hook] = []
         var mergers: [Hook] = []
@@ -35,14 +35,14 @@ public final class HookRegistry: Sendable {
 
     private let hooks = Locked(Hooks())
 
-    public init(_ hooks: [Hook] = []) {
+    package init(_ hooks: [Hook] = []) {
         self.hooks.withLock { all in for hook in hooks { all.add(hook) } }
     }
 
     var version: Int { hooks.withLock { $0.version } }
 
     /// Puts other hooks in the place of all there are, at once.
-    public func replaceAll(_ hooks: [Hook]) {
+    package func replaceAll(_ hooks: [Hook]) {
         self.hooks.withLock { all in
             all = Hooks(version: all.version + 1)
             for hook in hooks { all.add(hook) }
@@ -50,12 +50,12 @@ public final class HookRegistry: Sendable {
     }
 
     /// The hook of that full name, or nil.
-    public func hook(named name: String) -> Hook? {
+    package func hook(named name: String) -> Hook? {
         hooks.withLock { ($0.observers + $0.mergers).first { $0.name == name } }
     }
 
     /// Adds a hook at the end, or a merge hook in front of the one it names.
-    public func register(_ hook: Hook) {
+    package func register(_ hook: Hook) {
         hooks.withLock { all in
             all.version += 1
             all.add(hook)
@@ -63,7 +63,7 @@ public final class HookRegistry: Sendable {
     }
 
     /// Takes a hook away; false where there is none with that id.
-    public func remove(id: UUID) -> Bool {
+    package func remove(id: UUID) -> Bool {
         hooks.withLock { all in
             all.version += 1
             let count = all.observers.count + all.mergers.count
@@ -74,7 +74,7 @@ public final class HookRegistry: Sendable {
     }
 
     /// The hooks that serve a consumer, now.
-    public func hooks(store: String, consumer: String) -> HookSet {
+    package func hooks(store: String, consumer: String) -> HookSet {
         hooks.withLock { all in
             HookSet(
                 observers: all.observers.filter { $0.serves(store: store, consumer: consumer) },

@@ -4,13 +4,13 @@ internal import Glibc
 /// Continuous time, which is waited for on the loop: `Task.sleep(for: pause, clock: .loop)`.
 ///
 /// A pause of microseconds is one of microseconds, and nothing is left behind by one that is cancelled.
-public struct LoopClock: Clock {
-    public typealias Instant = ContinuousClock.Instant
+package struct LoopClock: Clock {
+    package typealias Instant = ContinuousClock.Instant
 
-    public init() {}
+    package init() {}
 
-    public var now: Instant { .now }
-    public var minimumResolution: Duration { .nanoseconds(1) }
+    package var now: Instant { .now }
+    package var minimumResolution: Duration { .nanoseconds(1) }
 
     /// CLOCK_MONOTONIC, which service managers reckon with.
     package static var monotonicMicroseconds: UInt64 {
@@ -19,12 +19,12 @@ public struct LoopClock: Clock {
         return UInt64(time.tv_sec) * 1_000_000 + UInt64(time.tv_nsec) / 1_000
     }
 
-    /// - Throws: `CancellationError`; `SystemError` where the loop can not be made.
-    public func sleep(until deadline: Instant, tolerance: Duration? = nil) async throws {
+    /// - Throws: `CancellationError`; `SystemError` where the loop cannot be made.
+    package func sleep(until deadline: Instant, tolerance: Duration? = nil) async throws {
         try await HistoryLoop.shared().sleep(for: now.duration(to: deadline))
     }
 }
 
 extension Clock where Self == LoopClock {
-    public static var loop: LoopClock { LoopClock() }
+    package static var loop: LoopClock { LoopClock() }
 }

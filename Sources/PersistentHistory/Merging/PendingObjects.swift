@@ -4,7 +4,7 @@ import GRDBSQLite
 /// The objects whose changes a replica has taken in, but does not show yet: two tables in it.
 ///
 /// What comes in is put behind what is there, and not in the keys' order: that would write most pages of a long
-/// list anew with each batch. They are put in order when they are wanted.
+/// list again with each batch. They are put in order when they are wanted.
 enum PendingObjects {
     static func make(_ db: Database) throws {
         try db.execute(

@@ -41,7 +41,7 @@ final class Replica {
     ///
     /// - Parameters:
     ///   - isKnown: Whether a replica of this consumer is known to have been here: only then a
-    ///     damaged file is moved away, to be made anew.
+    ///     damaged file is moved away, to be created again.
     ///   - store: Runs a body in a snapshot of the store.
     /// - Throws: `HistoryError`.
     func prepare(isKnown: Bool = false, _ store: StoreSnapshots) throws -> Preparation {
@@ -84,7 +84,7 @@ final class Replica {
         return (OpenReplica(file, at: place, shape, of: context, storePath: storePath), place)
     }
 
-    /// Ends the connections; the next preparation opens them anew.
+    /// Ends the connections; the next preparation opens them again.
     func close() {
         guard let opened else { return }
         self.opened = nil
@@ -92,7 +92,7 @@ final class Replica {
         try? opened.file.close()
     }
 
-    /// Forgets the replica's place, so that it is filled anew by the next preparation.
+    /// Forgets the replica's place, so that it is filled again by the next preparation.
     ///
     /// - Throws: `HistoryError` with `.replicaUnwritable` or `.replicaDamaged`.
     func resync() throws {
@@ -117,7 +117,7 @@ final class Replica {
     private func requireOpened() throws -> OpenReplica {
         if let opened, !isDamaged, opened.file.isThere { return opened }
         throw HistoryError(
-            .replicaUnwritable, "The replica \"\(path)\" is gone.", hint: "It is made anew.")
+            .replicaUnwritable, "The replica \"\(path)\" is gone.", hint: "It is created again.")
     }
 
     // MARK: Merging

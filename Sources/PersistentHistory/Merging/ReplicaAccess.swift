@@ -7,7 +7,11 @@ public struct ReplicaAccess: Sendable, Hashable {
     /// A group's name or number; nil for the group that new files get.
     public let group: String?
 
-    /// - Parameter mode: Nil lets the group read.
+    /// Permissions for the replica's files.
+    ///
+    /// - Parameters:
+    ///   - mode: Nil lets the group read.
+    ///   - group: A group's name or number; nil for the group that new files get.
     public init(mode: UInt32? = nil, group: String? = nil) {
         self.mode = (mode ?? 0o640) & 0o666 | 0o600
         self.group = group

@@ -25,7 +25,12 @@ public struct ReplicaContext: Sendable, Hashable {
     /// A table or an index of the store that a replica cannot have.
     public struct LeftOut: Sendable, Equatable {
         /// What is left out.
-        public enum Kind: String, Sendable { case table, index }
+        public enum Kind: String, Sendable {
+            /// A table.
+            case table
+            /// An index.
+            case index
+        }
 
         /// Whether it is a table or an index.
         public let kind: Kind

@@ -26,7 +26,7 @@ struct ReplicaFile {
         self.path = path
         if let problem = PlainFile.problem(at: path) {
             throw HistoryError(
-                .replicaUnwritable, "The replica can not be made at \"\(path)\": \(problem).",
+                .replicaUnwritable, "The replica cannot be made at \"\(path)\": \(problem).",
                 hint: "Remove what is there, or name a path of its own in the configuration.")
         }
         try access?.apply(to: path)
@@ -87,7 +87,7 @@ struct ReplicaFile {
         guard !names.isEmpty, !names.contains("historyd_replica") else { return }
         throw HistoryError(
             .replicaUnwritable,
-            "The replica can not be made at \"\(path)\": that is a database of something else.",
+            "The replica cannot be made at \"\(path)\": that is a database of something else.",
             hint: "Name a path of its own in the configuration.")
     }
 
@@ -114,7 +114,7 @@ struct ReplicaFile {
     /// Whether the path still leads to this file: a file that was deleted could be written for ever.
     var isThere: Bool { file != nil && FileID(of: path) == file }
 
-    /// The bytes of the write-ahead log, which can not be shortened while a reader is in it.
+    /// The bytes of the write-ahead log, which cannot be shortened while a reader is in it.
     var logSize: Int64 {
         var status = stat()
         return stat(path + "-wal", &status) == 0 ? Int64(status.st_size) : 0
@@ -129,8 +129,8 @@ struct ReplicaFile {
         for suffix in ["", "-wal", "-shm"] where rename(path + suffix, place + suffix) != 0 && errno != ENOENT {
             throw HistoryError(
                 .replicaDamaged,
-                "The replica \"\(path)\" is damaged, and can not be moved away: \(String(cString: strerror(errno))).",
-                hint: "Delete it; it is made anew.")
+                "The replica \"\(path)\" is damaged, and cannot be moved away: \(String(cString: strerror(errno))).",
+                hint: "Delete it; it is created again.")
         }
         return place
     }
@@ -157,25 +157,25 @@ struct ReplicaFile {
         } catch let error as UnexpectedValue {
             throw HistoryError(
                 .replicaDamaged, "The replica \"\(path)\" is damaged: \(error.message).",
-                hint: "Delete it; it is made anew.", cause: error)
+                hint: "Delete it; it is created again.", cause: error)
         } catch let error as RowDecodingError {
             throw HistoryError(
                 .replicaDamaged, "The replica \"\(path)\" is damaged: a value has a type that it cannot have.",
-                hint: "Delete it; it is made anew.", cause: error)
+                hint: "Delete it; it is created again.", cause: error)
         } catch let error as DatabaseError {
             let said = error.message ?? "SQLite result \(error.resultCode.rawValue)"
             switch error.resultCode {
             case .SQLITE_CORRUPT, .SQLITE_NOTADB:
                 throw HistoryError(
                     .replicaDamaged, "The replica \"\(path)\" is damaged: \(said).",
-                    hint: "Delete it; it is made anew.", cause: error)
+                    hint: "Delete it; it is created again.", cause: error)
             case .SQLITE_BUSY, .SQLITE_LOCKED:
                 throw HistoryError(
                     .replicaUnwritable, "The replica \"\(path)\" is locked by another process.",
                     hint: "A replica is for reading.", cause: error)
             default:
                 throw HistoryError(
-                    .replicaUnwritable, "The replica \"\(path)\" can not be written: \(said).",
+                    .replicaUnwritable, "The replica \"\(path)\" cannot be written: \(said).",
                     hint: "Check the permissions and space of its folder.", cause: error)
             }
         }

@@ -51,7 +51,7 @@ public actor ReplicaMerger {
         return try replica.merge(transactions, through: end).transactions
     }
 
-    /// Ends the connections; the next use opens them anew.
+    /// Ends the connections; the next use opens them again.
     public func close() {
         replica.close()
         snapshots.close()

@@ -17,7 +17,7 @@ enum InotifyMask {
     /// The folder itself moves or goes.
     ///
     /// IN_DELETE_SELF comes late for a folder that is somebody's working directory. But a folder with
-    /// something in it can not be removed, so this is enough for those on the way to a file that exists.
+    /// something in it cannot be removed, so this is enough for those on the way to a file that exists.
     static let folder = UInt32(IN_ONLYDIR | IN_DONT_FOLLOW | IN_MOVE_SELF | IN_DELETE_SELF)
     /// And names come and go in it.
     static let names = folder | UInt32(IN_CREATE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE)

@@ -1,6 +1,6 @@
 internal import Glibc
 
-/// Why a store can not be observed, or its locks not be asked for.
+/// Why a store cannot be observed, or its locks not be asked for.
 ///
 /// `code` is for programs, `message` says what and which, `hint` what to do about it.
 public struct ObserverError: Error, Sendable, CustomStringConvertible {

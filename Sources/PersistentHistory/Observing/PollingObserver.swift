@@ -5,12 +5,12 @@ internal import Glibc
 /// Each tick is a `changed` while the store is there: whether there is anything new is asked of SQLite,
 /// for times and sizes of files are no proof (a `-wal` is overwritten in place, a network file system
 /// caches both).
-public struct PollingObserver: Sendable {
+package struct PollingObserver: Sendable {
     private let interval: Duration
     private let sleep: @Sendable (Duration) async throws -> Void
 
     /// - Parameter interval: from the end of one look to the next.
-    public init(every interval: Duration) {
+    package init(every interval: Duration) {
         self.init(every: interval) { try await Task.sleep(for: $0, clock: .loop) }
     }
 
@@ -20,7 +20,7 @@ public struct PollingObserver: Sendable {
     }
 
     /// The signals of the store at `path`, which need not exist yet.
-    public func watch(_ path: String) -> StoreSignals {
+    package func watch(_ path: String) -> StoreSignals {
         StoreSignals(polling: self, path: path)
     }
 

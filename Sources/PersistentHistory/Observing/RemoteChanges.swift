@@ -8,7 +8,7 @@
 ///
 /// Commits that come while nobody waits are one element. Whoever made them is told of, this
 /// process included. The store may come, go and be replaced meanwhile; while it is not there, or
-/// not tracked, nothing changes. For one consumer: each iterator begins anew.
+/// not tracked, nothing changes. For one consumer: each iterator starts over.
 public struct RemoteChanges: AsyncSequence, Sendable {
     /// The newest token, each time that there is a newer one.
     public typealias Element = HistoryToken
@@ -39,8 +39,8 @@ public struct RemoteChanges: AsyncSequence, Sendable {
         /// Waits for a commit.
         ///
         /// - Returns: Nil when the observer has ended, or the task is cancelled.
-        /// - Throws: `ObserverError` where the store can not be watched any longer, `HistoryError`
-        ///   where it can not be read.
+        /// - Throws: `ObserverError` where the store cannot be watched any longer, `HistoryError`
+        ///   where it cannot be read.
         public mutating func next(isolation actor: isolated (any Actor)?) async throws -> HistoryToken? {
             while true {
                 switch step {
@@ -68,7 +68,7 @@ extension StoreObserver {
     /// - Parameters:
     ///   - path: The store.
     ///   - last: Report everything after this; nil for what comes from now on.
-    /// - Throws: `ObserverError`, as `watch` does, and `HistoryError` where the store can not be read.
+    /// - Throws: `ObserverError`, as `watch` does, and `HistoryError` where the store cannot be read.
     public func remoteChanges(of path: String, after last: HistoryToken? = nil) throws -> RemoteChanges {
         let signals = try watch(path)
         return RemoteChanges(signals: signals, path: path, last: try last ?? Lookout.newest(of: path))

@@ -14,12 +14,12 @@
 /// While a writer is active it is looked at once (it may have published already), and then again after delays that
 /// are an eighth of the time waited so far, from 30 µs, about the time of a small commit, to 100 ms. So a commit
 /// is seen late by at most an eighth of its own duration, and a transaction that lasts for hours costs ten looks a
-/// second. Something found begins the delays anew: it was another commit.
+/// second. Something found begins the delays again: it was another commit.
 ///
 /// A value without clock or files: feed it what happened, do what it says.
-public struct SettleRule: Sendable, Hashable {
+package struct SettleRule: Sendable, Hashable {
     /// What to do next, and what to report when it is done.
-    public enum Step: Sendable, Hashable {
+    package enum Step: Sendable, Hashable {
         /// Ask whether a writer is active; report by `asked(writerActive:)`.
         case ask
         /// Look for something new; report by `looked(foundNew:)`.
@@ -37,31 +37,31 @@ public struct SettleRule: Sendable, Hashable {
     private var writerWasActive = false
     private var waitedSoFar = Duration.zero
 
-    public init(firstDelay: Duration = .microseconds(30), longestDelay: Duration = .milliseconds(100)) {
+    package init(firstDelay: Duration = .microseconds(30), longestDelay: Duration = .milliseconds(100)) {
         self.firstDelay = firstDelay
         self.longestDelay = max(firstDelay, longestDelay)
     }
 
     /// A signal was taken.
-    public mutating func woke() -> Step {
+    package mutating func woke() -> Step {
         waitedSoFar = .zero
         return .ask
     }
 
-    public mutating func asked(writerActive: Bool) -> Step {
+    package mutating func asked(writerActive: Bool) -> Step {
         writerWasActive = writerActive
         return .look
     }
 
     /// - Parameter foundNew: Nil where a lock stood in the way. Whoever holds it came after the question, and may
     /// leave without a sign; what the signal spoke of is still to be seen.
-    public mutating func looked(foundNew: Bool?) -> Step {
+    package mutating func looked(foundNew: Bool?) -> Step {
         guard writerWasActive || foundNew == nil else { return .rest }
         if foundNew == true { waitedSoFar = .zero }
         return .wait(delay)
     }
 
-    public mutating func waited() -> Step {
+    package mutating func waited() -> Step {
         // Beyond this the delay no longer grows.
         waitedSoFar = min(waitedSoFar + delay, longestDelay * share)
         return .ask

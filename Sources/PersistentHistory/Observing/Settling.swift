@@ -9,7 +9,7 @@ extension SettleRule {
     ///   - look: fetches and handles what is new; whether there was anything, or nil where the store was too busy
     ///     to be read.
     /// - Throws: what the closures throw, and `CancellationError`.
-    public func settle(
+    package func settle(
         isWriterActive: () async throws -> Bool,
         pause: (Duration) async throws -> Void = { try await Task.sleep(for: $0, clock: .loop) },
         look: () async throws -> Bool?
@@ -32,7 +32,7 @@ extension SettleRule {
 
 extension WriterProbe {
     /// Looks until everything that a signal spoke of has been seen; see `SettleRule.settle`.
-    public func settle(
+    package func settle(
         rule: SettleRule = SettleRule(),
         pause: (Duration) async throws -> Void = { try await Task.sleep(for: $0, clock: .loop) },
         look: () async throws -> Bool?

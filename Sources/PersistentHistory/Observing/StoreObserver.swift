@@ -19,7 +19,7 @@ internal import Glibc
 ///
 /// Watched are the store, its `-wal` and `-journal`, the store's own folder for their names, and the folders
 /// and symbolic links on the way to it for being moved or removed. A folder on the way that this process may
-/// pass but not read can not be watched: that it is moved goes unnoticed. Hard links are not looked for.
+/// pass but not read cannot be watched: that it is moved goes unnoticed. Hard links are not looked for.
 public final class StoreObserver: Sendable {
     private enum Phase {
         case ready, running, ended

@@ -3,25 +3,25 @@
 /// Signals that were not taken yet are united, so that a slow consumer finds one, however much
 /// happened. They say where to look, not what is true now: a store can be back by the time that
 /// its `disappeared` is read.
-public struct StoreSignal: OptionSet, Sendable, Hashable, CustomStringConvertible {
-    public let rawValue: UInt8
+package struct StoreSignal: OptionSet, Sendable, Hashable, CustomStringConvertible {
+    package let rawValue: UInt8
 
-    public init(rawValue: UInt8) {
+    package init(rawValue: UInt8) {
         self.rawValue = rawValue
     }
 
     /// The store, its `-wal` or its `-journal` was written, came or went: perhaps a commit.
-    public static let changed = StoreSignal(rawValue: 1)
+    package static let changed = StoreSignal(rawValue: 1)
     /// There is a file under the path where there was none.
-    public static let appeared = StoreSignal(rawValue: 2)
+    package static let appeared = StoreSignal(rawValue: 2)
     /// There is another file under the path than before: open connections are to the old one.
-    public static let replaced = StoreSignal(rawValue: 4)
+    package static let replaced = StoreSignal(rawValue: 4)
     /// There is no file under the path any more: deleted, moved away, or unmounted.
-    public static let disappeared = StoreSignal(rawValue: 8)
+    package static let disappeared = StoreSignal(rawValue: 8)
     /// The kernel dropped events, for this store perhaps any of the above: look at everything.
-    public static let overflowed = StoreSignal(rawValue: 16)
+    package static let overflowed = StoreSignal(rawValue: 16)
 
-    public var description: String {
+    package var description: String {
         let names: [(StoreSignal, String)] = [
             (.changed, "changed"), (.appeared, "appeared"), (.replaced, "replaced"),
             (.disappeared, "disappeared"), (.overflowed, "overflowed"),

@@ -2,11 +2,11 @@
 ///
 /// For one consumer: two iterators would share the signals between them. The first signal comes at
 /// once where the store is there (what was written before the watch counts). The sequence ends when
-/// the observer is stopped or the consuming task cancelled, and it throws where the store can not be
-/// watched any longer; watch it anew then, after a while. Letting go of it ends the watch.
-public struct StoreSignals: AsyncSequence, Sendable {
-    public typealias Element = StoreSignal
-    public typealias Failure = ObserverError
+/// the observer is stopped or the consuming task cancelled, and it throws where the store cannot be
+/// watched any longer; watch it again then, after a while. Letting go of it ends the watch.
+package struct StoreSignals: AsyncSequence, Sendable {
+    package typealias Element = StoreSignal
+    package typealias Failure = ObserverError
 
     private enum Source: Sendable {
         case mailbox(SignalMailbox, bell: AsyncStream<Void>)
@@ -32,14 +32,14 @@ public struct StoreSignals: AsyncSequence, Sendable {
         return true
     }
 
-    public func makeAsyncIterator() -> Iterator {
+    package func makeAsyncIterator() -> Iterator {
         switch source {
         case .mailbox(let mailbox, let bell): Iterator(source: .mailbox(mailbox, bell.makeAsyncIterator()))
         case .polling(let observer, let path): Iterator(source: .polling(observer.iterator(of: path)))
         }
     }
 
-    public struct Iterator: AsyncIteratorProtocol {
+    package struct Iterator: AsyncIteratorProtocol {
         fileprivate enum Source {
             case mailbox(SignalMailbox, AsyncStream<Void>.Iterator)
             case polling(PollingObserver.Iterator)
@@ -48,12 +48,12 @@ public struct StoreSignals: AsyncSequence, Sendable {
         fileprivate var source: Source
 
         /// Waits for a signal and takes it.
-        public mutating func next() async throws(ObserverError) -> StoreSignal? {
+        package mutating func next() async throws(ObserverError) -> StoreSignal? {
             try await next(isolation: #isolation)
         }
 
         /// Waits for a signal and takes it.
-        public mutating func next(
+        package mutating func next(
             isolation actor: isolated (any Actor)?
         ) async throws(ObserverError) -> StoreSignal? {
             switch source {

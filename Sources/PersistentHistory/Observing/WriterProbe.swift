@@ -26,7 +26,7 @@ internal import Glibc
 /// Like a connection, an open probe keeps the store's file system from being unmounted.
 ///
 /// A probe is for one file. When the store is replaced, close the connections, then the probe, and make new ones.
-public final class WriterProbe: Sendable {
+package final class WriterProbe: Sendable {
     private struct Descriptors: Sendable {
         var store: Int32
         var shm: Int32?
@@ -43,7 +43,7 @@ public final class WriterProbe: Sendable {
 
     /// - Parameter storePath: may be, or lead through, a symbolic link.
     /// - Throws: `ObserverError` with `missing`, `unreadable`, `tooManyDescriptors` or `system`.
-    public init(storePath: String) throws(ObserverError) {
+    package init(storePath: String) throws(ObserverError) {
         // As SQLite does it: the side files are beside the real file.
         guard let resolved = realpath(storePath, nil) else { throw .failed(to: "find '\(storePath)'", errno) }
         defer { free(resolved) }
@@ -61,7 +61,7 @@ public final class WriterProbe: Sendable {
     /// Whether a writer, in this process or another, holds a lock at this moment.
     ///
     /// - Throws: `ObserverError` with `unreadable`, `tooManyDescriptors`, `ended` or `system`.
-    public func isWriterActive() throws(ObserverError) -> Bool {
+    package func isWriterActive() throws(ObserverError) -> Bool {
         try descriptors.withLock { descriptors throws(ObserverError) in
             guard !descriptors.isClosed else {
                 throw ObserverError(.ended, "The writer probe of '\(path)' is closed.")
@@ -76,7 +76,7 @@ public final class WriterProbe: Sendable {
     /// - Throws: `ObserverError` with `locksHeld` where this process is seen to hold a lock on the store; nothing is
     ///   closed then, and it may be called again. The absence of this error proves nothing: a lock hides behind
     ///   another process's lock of the same bytes, and an idle connection to a rollback-journal store holds none.
-    public func close() throws(ObserverError) {
+    package func close() throws(ObserverError) {
         try descriptors.withLock { descriptors throws(ObserverError) in
             guard !descriptors.isClosed else { return }
             for descriptor in descriptors.all where try hasOwnLock(descriptor) {
@@ -126,7 +126,7 @@ public final class WriterProbe: Sendable {
     }
 
     /// Of a deleted `-shm`, a connection that still uses it holds a read lock on DMS, byte 128, and a new
-    /// connection can not come to it: where nobody holds a lock, none is lost.
+    /// connection cannot come to it: where nobody holds a lock, none is lost.
     private func closeRetired(_ descriptors: inout Descriptors) throws(ObserverError) {
         var kept: [Int32] = []
         for descriptor in descriptors.retired {

@@ -1,5 +1,5 @@
 /// Writer probes of stores to which this process may have connections of its own: to close a probe
-/// would drop their locks, and whether there are any can not be told for certain (see
+/// would drop their locks, and whether there are any cannot be told for certain (see
 /// `WriterProbe.close`). They are kept instead, and used again.
 ///
 /// So a program that begins and ends to observe a store many times, while it works with it, needs

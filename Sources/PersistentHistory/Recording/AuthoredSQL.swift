@@ -45,7 +45,7 @@ public enum AuthoredSQL {
             try db.declareAuthor(author, context: context)
         } catch let error as DatabaseError where error.resultCode == .SQLITE_ERROR {
             throw HistoryError(
-                .authorInvalid, "The author can not be declared: \(error.message ?? "").", cause: error)
+                .authorInvalid, "The author cannot be declared: \(error.message ?? "").", cause: error)
         }
     }
 

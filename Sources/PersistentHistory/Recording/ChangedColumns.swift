@@ -65,7 +65,7 @@ extension TriggerWriter {
     }
 
     /// A statement that changes nothing is no change; but a column that came after the triggers
-    /// can not be compared, and its changes must not be lost.
+    /// cannot be compared, and its changes must not be lost.
     var somethingChanged: String {
         let altered =
             "(SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = \(SQLText.literal(table.name))) IS NOT \(SQLText.literal(table.sql))"

@@ -98,8 +98,8 @@ struct EntityDefinition: Codable {
         } catch {
             throw HistoryError(
                 .storeCorrupt,
-                "The history's description of the entity \"\(name)\" (shape \(shape)) can not be read.",
-                hint: "Track the store anew.", cause: error)
+                "The history's description of the entity \"\(name)\" (shape \(shape)) cannot be read.",
+                hint: "Track the store again.", cause: error)
         }
         try definition.check(shape: shape, name: name)
         let columns = definition.columns.map { Entity.Column(name: $0.name, declaredType: $0.type) }

@@ -61,7 +61,7 @@ public enum Tracking {
     }
 
     /// Brings what is tracked up to date with the schema: new, renamed and dropped columns, tables
-    /// renamed, dropped or made anew.
+    /// renamed, dropped or created again.
     ///
     /// - Throws: `HistoryError`.
     @discardableResult

@@ -2,7 +2,7 @@
 ///
 /// Two rules of SQLite shape them (https://www.sqlite.org/lang_conflict.html): rows that REPLACE
 /// removes fire no delete trigger, unless `recursive_triggers` is on; and a BEFORE INSERT trigger
-/// can not know whether the statement will replace, ignore, fail or become an UPSERT. So a row in
+/// cannot know whether the statement will replace, ignore, fail or become an UPSERT. So a row in
 /// the way is noted in `historyd_conflict` before the insert or update, and becomes a recorded
 /// delete after it, if the row is gone by then. Where nothing is in the way, nothing is written.
 ///

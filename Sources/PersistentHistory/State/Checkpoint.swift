@@ -1,16 +1,16 @@
 /// How far a consumer, a feed, or a replica has got in a store's history, as saved.
-public struct Checkpoint: Sendable, Equatable {
+package struct Checkpoint: Sendable, Equatable {
     /// The position of the last transaction that is done.
-    public let position: Int64
+    package let position: Int64
     /// Proof that the transaction at the position is still the same; see `HistoryBatch.fingerprint`. Nil where it
     /// is not known.
-    public let fingerprint: String?
-    public let movedAt: HistoryTimestamp
+    package let fingerprint: String?
+    package let movedAt: HistoryTimestamp
     /// When it moved in served time: how long the store had been served in all. Being caught up counts as moving.
-    public let movedAtServed: Duration
+    package let movedAtServed: Duration
 
     /// - Parameter movedAtServed: Ignored where the checkpoint is saved.
-    public init(
+    package init(
         position: Int64, fingerprint: String? = nil, movedAt: HistoryTimestamp, movedAtServed: Duration = .zero
     ) {
         self.position = position

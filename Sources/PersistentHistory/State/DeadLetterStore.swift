@@ -1,17 +1,17 @@
 import GRDB
 
 /// A call of a hook that was given up.
-public struct DeadLetter: Sendable, Equatable {
-    public let consumer: String
-    public let hook: String
-    public let delivery: String
-    public let reason: String
-    public let attempts: Int
+package struct DeadLetter: Sendable, Equatable {
+    package let consumer: String
+    package let hook: String
+    package let delivery: String
+    package let reason: String
+    package let attempts: Int
     /// The call's parameters as JSON.
-    public let call: String
-    public let keptAt: HistoryTimestamp
+    package let call: String
+    package let keptAt: HistoryTimestamp
 
-    public init(
+    package init(
         consumer: String, hook: String, delivery: String, reason: String, attempts: Int, call: String,
         keptAt: HistoryTimestamp
     ) {

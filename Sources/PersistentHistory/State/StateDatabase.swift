@@ -2,7 +2,7 @@ import GRDB
 
 /// What the daemon knows about one store that is not in the store itself: one SQLite database
 /// in the state folder, named after the store's id, so that a store that is moved keeps its state.
-public final class StateDatabase: Sendable {
+package final class StateDatabase: Sendable {
     private let connection: StateConnection
     let cursors: CursorStore
     let feeds: FeedStore

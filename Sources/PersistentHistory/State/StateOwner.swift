@@ -10,7 +10,7 @@ enum StateOwner {
     ///
     /// - Parameter folder: The state folder.
     /// - Throws: `HistoryError` with `.storeCopied` where another store has it, `.storeBusy` where that
-    ///   can not be seen now, and with what is wrong with the state.
+    ///   cannot be seen now, and with what is wrong with the state.
     static func take(_ store: StoreID, in folder: String, for path: String) throws {
         try turn.withLock { _ in
             let note = "\(folder)/\(store).store"

@@ -28,7 +28,7 @@ public struct HistoryError: Error, Sendable, CustomStringConvertible {
         public static let notTracked = Code("notTracked")
         /// A newer version of this program tracks the store.
         public static let formatTooNew = Code("formatTooNew")
-        /// A name that can not be tracked: a view, a virtual table, SQLite's own, one of ours, or nothing at all.
+        /// A name that cannot be tracked: a view, a virtual table, SQLite's own, one of ours, or nothing at all.
         public static let notAnEntity = Code("notAnEntity")
         /// A copy of a store that is still there, and has the cursors.
         public static let storeCopied = Code("storeCopied")
@@ -66,7 +66,7 @@ public struct HistoryError: Error, Sendable, CustomStringConvertible {
         public static let unknownContext = Code("unknownContext")
         /// Another program is connected to the feed.
         public static let feedInUse = Code("feedInUse")
-        /// An author's or a context's name that can not be recorded.
+        /// An author's or a context's name that cannot be recorded.
         public static let authorInvalid = Code("authorInvalid")
         /// A statement that the caller gave failed.
         public static let statementFailed = Code("statementFailed")

@@ -2,12 +2,12 @@
 ///
 /// One place for one form: an object id looks the same in a log, in a hook's call and on a
 /// terminal. Everything is written straight into bytes.
-public enum HistoryJSON {
+package enum HistoryJSON {
     // MARK: Values and identities
 
     /// Numbers as numbers, null as null, a blob as `{"base64":"…"}`, text that is not valid
     /// UTF-8, which JSON cannot hold, as `{"base64Text":"…"}`.
-    public static func write(_ value: HistoryValue, to json: inout JSONBytes) {
+    package static func write(_ value: HistoryValue, to json: inout JSONBytes) {
         switch value {
         case .null: json.null()
         case .integer(let integer): json.integer(integer)
@@ -27,7 +27,7 @@ public enum HistoryJSON {
     }
 
     /// `{"id":42}`: the key's columns and values.
-    public static func write(_ objectID: ObjectID, to json: inout JSONBytes) {
+    package static func write(_ objectID: ObjectID, to json: inout JSONBytes) {
         json.object { json in
             for (column, value) in zip(objectID.columns, objectID.values) {
                 json.name(column)
@@ -37,7 +37,7 @@ public enum HistoryJSON {
     }
 
     /// `x-history://<store id>/<entity>/p42`, an address of the row that is unique among stores.
-    public static func objectIDURL(of objectID: ObjectID, in entity: Entity, store: StoreID) -> String {
+    package static func objectIDURL(of objectID: ObjectID, in entity: Entity, store: StoreID) -> String {
         var url: [UInt8] = []
         ObjectURL.appendPrefix(store: store, entity: entity, to: &url)
         ObjectURL.append(objectID, of: entity, to: &url)
@@ -46,7 +46,7 @@ public enum HistoryJSON {
 
     // MARK: Tombstones
 
-    public static func write(_ tombstone: Tombstone, to json: inout JSONBytes) {
+    package static func write(_ tombstone: Tombstone, to json: inout JSONBytes) {
         json.object { json in
             json.name("attributes")
             json.object { json in
@@ -72,17 +72,17 @@ public enum HistoryJSON {
 
     // MARK: Changes and transactions
 
-    public static func write(_ change: HistoryChange, of store: StoreID, to json: inout JSONBytes) {
+    package static func write(_ change: HistoryChange, of store: StoreID, to json: inout JSONBytes) {
         json.object { writeMembers(of: change, store, to: &$0) }
     }
 
     /// `token`, `author`, `context`, `processID`, `timestamp`: a transaction without its changes.
-    public static func writeHeader(of transaction: HistoryTransaction, to json: inout JSONBytes) {
+    package static func writeHeader(of transaction: HistoryTransaction, to json: inout JSONBytes) {
         json.object { writeHeaderMembers(of: transaction, to: &$0) }
     }
 
     /// The whole transaction, with its `changes`.
-    public static func write(_ transaction: HistoryTransaction, to json: inout JSONBytes) {
+    package static func write(_ transaction: HistoryTransaction, to json: inout JSONBytes) {
         json.object { json in
             writeHeaderMembers(of: transaction, to: &json)
             json.name("changes")
@@ -95,7 +95,7 @@ public enum HistoryJSON {
 
     /// The array of what an observer is told: of each change the entity, the operation and the
     /// object, with the time and the author of its transaction.
-    public static func writeContexts(
+    package static func writeContexts(
         _ changes: some Collection<HistoryChange>, of transaction: HistoryTransaction, to json: inout JSONBytes
     ) {
         func writeEnd(to json: inout JSONBytes) {

@@ -1,42 +1,42 @@
-public import FoundationEssentials
+package import FoundationEssentials
 
 /// JSON (RFC 8259), written straight into bytes: no tree, no encoder, no intermediate text.
 ///
 /// Commas are put where they belong; that objects and arrays are closed is the caller's duty, best
 /// met with `object` and `array`. The bytes are always valid UTF-8, and hold no line break but
 /// those of `endLine`.
-public struct JSONBytes: Sendable {
-    public private(set) var bytes: [UInt8]
+package struct JSONBytes: Sendable {
+    package private(set) var bytes: [UInt8]
     /// Whether what comes next is not the first of its object, array or line, nor a member's value.
     private var needsComma = false
     /// The last time that was written: it is often written again.
     private var lastTimestamp: (HistoryTimestamp, text: [UInt8])?
 
-    public init(reservingCapacity capacity: Int = 0) {
+    package init(reservingCapacity capacity: Int = 0) {
         bytes = []
         bytes.reserveCapacity(capacity)
     }
 
-    public var count: Int { bytes.count }
+    package var count: Int { bytes.count }
 
     /// Forgets the beginning of what was written.
     package mutating func removeFirst(_ count: Int) { bytes.removeFirst(count) }
 
     /// Forgets what was written, and keeps the memory.
-    public mutating func removeAll() {
+    package mutating func removeAll() {
         bytes.removeAll(keepingCapacity: true)
         needsComma = false
     }
 
     // MARK: Structure
 
-    public mutating func object(_ members: (inout JSONBytes) -> Void) {
+    package mutating func object(_ members: (inout JSONBytes) -> Void) {
         begin(UInt8(ascii: "{"))
         members(&self)
         end(UInt8(ascii: "}"))
     }
 
-    public mutating func array(_ elements: (inout JSONBytes) -> Void) {
+    package mutating func array(_ elements: (inout JSONBytes) -> Void) {
         begin(UInt8(ascii: "["))
         elements(&self)
         end(UInt8(ascii: "]"))
@@ -54,7 +54,7 @@ public struct JSONBytes: Sendable {
     }
 
     /// A member's name, of plain characters; its value follows.
-    public mutating func name(_ name: StaticString) {
+    package mutating func name(_ name: StaticString) {
         separate()
         bytes.append(UInt8(ascii: "\""))
         bytes.append(name)
@@ -65,20 +65,20 @@ public struct JSONBytes: Sendable {
 
     /// A member's name; its value follows.
     @_disfavoredOverload
-    public mutating func name(_ name: String) {
+    package mutating func name(_ name: String) {
         string(name)
         bytes.append(UInt8(ascii: ":"))
         needsComma = false
     }
 
     /// Ends a line, so that what follows is a document of its own.
-    public mutating func endLine() {
+    package mutating func endLine() {
         bytes.append(UInt8(ascii: "\n"))
         needsComma = false
     }
 
     /// A value that is JSON already.
-    public mutating func raw(_ json: some Sequence<UInt8>) {
+    package mutating func raw(_ json: some Sequence<UInt8>) {
         separate()
         bytes.append(contentsOf: json)
     }
@@ -112,17 +112,17 @@ public struct JSONBytes: Sendable {
 
     // MARK: Values
 
-    public mutating func null() {
+    package mutating func null() {
         separate()
         bytes.append("null")
     }
 
-    public mutating func bool(_ value: Bool) {
+    package mutating func bool(_ value: Bool) {
         separate()
         bytes.append(value ? "true" : "false")
     }
 
-    public mutating func integer(_ value: some FixedWidthInteger) {
+    package mutating func integer(_ value: some FixedWidthInteger) {
         separate()
         if value < 0 { bytes.append(UInt8(ascii: "-")) }
         bytes.append(decimal: UInt64(value.magnitude))
@@ -133,7 +133,7 @@ public struct JSONBytes: Sendable {
     /// JSON has no infinities: they are `9e999` and `-9e999`, as SQLite itself writes them, which
     /// every reader takes for infinite or refuses, and none for another number. Not-a-number,
     /// which SQLite stores as null, is null.
-    public mutating func real(_ value: Double) {
+    package mutating func real(_ value: Double) {
         separate()
         bytes.append(contentsOf: value.shortestText.utf8)
     }
@@ -143,7 +143,7 @@ public struct JSONBytes: Sendable {
         plainString { [lastTimestamp] in $0.append(contentsOf: lastTimestamp?.text ?? []) }
     }
 
-    public mutating func string(_ text: String) {
+    package mutating func string(_ text: String) {
         separate()
         bytes.append(UInt8(ascii: "\""))
         appendEscaped(text)
@@ -167,12 +167,12 @@ public struct JSONBytes: Sendable {
         bytes.append(UInt8(ascii: "\""))
     }
 
-    public mutating func string(_ text: String?) {
+    package mutating func string(_ text: String?) {
         if let text { string(text) } else { null() }
     }
 
     /// A string of base64 (RFC 4648, section 4, padded).
-    public mutating func base64(_ blob: [UInt8]) {
+    package mutating func base64(_ blob: [UInt8]) {
         separate()
         bytes.append(UInt8(ascii: "\""))
         Base64.append(blob, to: &bytes)
@@ -180,7 +180,7 @@ public struct JSONBytes: Sendable {
     }
 
     /// The string that `uuidString` gives, without its detour by printf(3): every call has one.
-    public mutating func uuid(_ uuid: UUID) {
+    package mutating func uuid(_ uuid: UUID) {
         separate()
         bytes.append(UInt8(ascii: "\""))
         withUnsafeBytes(of: uuid.uuid) { octets in

@@ -130,7 +130,7 @@ extension HistoryTimestamp {
     ///
     /// - Parameter roundingUp: Whether a fraction finer than milliseconds counts as a whole one.
     /// - Returns: nil for what is no date, as one that its month does not have.
-    public init?(iso8601 text: String, roundingUp: Bool = false) {
+    package init?(iso8601 text: String, roundingUp: Bool = false) {
         guard let date = SQLiteDate(text), let day = SQLiteDate(String(text.prefix(10))),
             day.iso8601.hasPrefix(text.prefix(10))
         else { return nil }

@@ -177,7 +177,7 @@ extension HistoryError {
                 hint: "It can be tried again.", cause: error)
         case .SQLITE_CANTOPEN, .SQLITE_PERM, .SQLITE_READONLY, .SQLITE_AUTH:
             self.init(
-                .storeUnreadable, "The store \"\(path)\" can not be used: \(said).",
+                .storeUnreadable, "The store \"\(path)\" cannot be used: \(said).",
                 hint: AccessAdvice(path)?.text()
                     ?? "Check the permissions of the file, its -wal and -shm, and its folder.", cause: error)
         default:

@@ -51,7 +51,7 @@ enum StorePath {
     private static func unusable(_ path: String, errno number: Int32) -> HistoryError {
         HistoryError(
             number == ENOENT || number == ENOTDIR ? .storeMissing : .storeUnreadable,
-            "The store \"\(path)\" can not be opened: \(String(cString: strerror(number))).",
+            "The store \"\(path)\" cannot be opened: \(String(cString: strerror(number))).",
             hint: AccessAdvice(path)?.text() ?? "Check the path and the permissions of its folders.")
     }
 }

@@ -1,6 +1,6 @@
 extension Tombstone {
     /// The values as text, by column: what is null is left out.
-    public var attributes: [String: String] {
+    package var attributes: [String: String] {
         var attributes: [String: String] = [:]
         for (column, value) in values {
             attributes[column.name] = TombstoneText.text(of: value, declaredType: column.declaredType)

@@ -4,7 +4,7 @@ public actor ManualCleaner {
     private let cleaning: ManualCleaning
 
     /// - Parameter consumers: The authors that must have had a transaction before it is deleted.
-    public init(path: String, stateFolder: String, consumers: Set<String>, rule: DeliveryRule) {
+    package init(path: String, stateFolder: String, consumers: Set<String>, rule: DeliveryRule) {
         var store = ServedStore(name: path, path: path, entities: nil, rule: rule, consumers: [])
         store.consumersElsewhere = consumers
         cleaning = ManualCleaning(store, stateFolder: stateFolder)

@@ -110,7 +110,7 @@ public actor PersistentHistoryTracker {
 
     /// Works off everything there is, and returns.
     ///
-    /// - Throws: `HistoryError` where the store can not be opened or read.
+    /// - Throws: `HistoryError` where the store cannot be opened or read.
     @concurrent public nonisolated func runOnce() async throws {
         try await runner(StopSignal()).runOnce()
     }
@@ -119,7 +119,7 @@ public actor PersistentHistoryTracker {
     public nonisolated func start() { power.turnOn() }
 
     /// Switches the tracking off. It returns at once; the pass that is under way comes to an end
-    /// before anything begins anew: an observer is cancelled, and called again after the next
+    /// before anything starts over: an observer is cancelled, and called again after the next
     /// `start()`, a merge hook and the merge are waited for.
     public nonisolated func stop() { power.turnOff() }
 

@@ -5,7 +5,7 @@ import Glibc
 enum FileArgument {
     static func bytes(_ path: String) throws(StreamError) -> [UInt8] {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
-        guard descriptor >= 0 else { throw StreamError("\"\(path)\" can not be opened", errno) }
+        guard descriptor >= 0 else { throw StreamError("\"\(path)\" cannot be opened", errno) }
         defer { close(descriptor) }
         var bytes: [UInt8] = []
         var chunk = [UInt8](repeating: 0, count: 1 << 16)
@@ -14,7 +14,7 @@ enum FileArgument {
             if count == 0 { return bytes }
             guard count > 0 else {
                 if errno == EINTR { continue }
-                throw StreamError("\"\(path)\" can not be read", errno)
+                throw StreamError("\"\(path)\" cannot be read", errno)
             }
             bytes += chunk[..<count]
         }
@@ -24,7 +24,7 @@ enum FileArgument {
     static func absolute(_ path: String) throws(StreamError) -> String {
         if path.hasPrefix("/") { return path }
         guard let folder = getcwd(nil, 0) else {
-            throw StreamError("The current folder can not be found", errno)
+            throw StreamError("The current folder cannot be found", errno)
         }
         defer { free(folder) }
         return "\(String(cString: folder))/\(path)"

@@ -11,7 +11,7 @@ enum StandardInput {
             if count > 0 {
                 text += block[..<count]
             } else if errno != EINTR {
-                throw StreamError("Standard input can not be read", errno)
+                throw StreamError("Standard input cannot be read", errno)
             }
         }
     }

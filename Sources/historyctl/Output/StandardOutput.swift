@@ -29,7 +29,7 @@ struct StandardOutput: ~Copyable {
             if written > 0 {
                 start += written
             } else if errno != EINTR {
-                throw StreamError("Standard output can not be written", errno)
+                throw StreamError("Standard output cannot be written", errno)
             }
         }
         buffer.removeAll(keepingCapacity: true)

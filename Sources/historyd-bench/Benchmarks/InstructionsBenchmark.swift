@@ -41,7 +41,7 @@ struct InstructionsBenchmark {
             plugin: [workplace.plugin, "\(folder)/stamps"])
         try home.runOnce()
         try home.keep([Self.store])
-        // What a debugger reads of the daemon, this valgrind can not.
+        // What a debugger reads of the daemon, this valgrind cannot.
         let stripped = "\(folder)/historyd"
         guard try Child([strip, "-g", "-o", stripped, workplace.historyd]).waitForEnd().status == 0 else {
             throw BenchError("The daemon's file could not be stripped.")

@@ -23,7 +23,7 @@ final class Connection {
     /// Makes the connection known to the history, as one that has the extension linked in.
     func declareAuthor(_ author: String) throws(BenchError) {
         guard sqlite3_history_init(handle, nil, nil) == SQLITE_OK else {
-            throw BenchError("The history functions can not be installed.")
+            throw BenchError("The history functions cannot be installed.")
         }
         try execute("SELECT history_author('\(author)')")
     }

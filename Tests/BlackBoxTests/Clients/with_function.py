@@ -1,4 +1,4 @@
-"""The work of ClientWorkTests.swift where sqlite3 can not load extensions: STORE LIBRARY [AUTHOR]"""
+"""The work of ClientWorkTests.swift where sqlite3 cannot load extensions: STORE LIBRARY [AUTHOR]"""
 import contextlib
 import pathlib
 import sqlite3

@@ -9,7 +9,7 @@ enum Products {
     static let python = "/usr/bin/python3"
     static let shell = "/usr/bin/sqlite3"
 
-    /// What the tests here can not do without: other processes, in other languages.
+    /// What the tests here cannot do without: other processes, in other languages.
     static let areThere = [historyd, historyctl, python, shell, "/usr/bin/cc"].allSatisfy(
         FileManager.default.isExecutableFile)
     static let missing = "needs the built historyd and historyctl, python3, sqlite3 and cc"

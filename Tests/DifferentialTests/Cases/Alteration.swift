@@ -23,7 +23,7 @@ enum Alteration: Hashable {
         }
     }
 
-    /// The table whose triggers are in the way: a column that they name can not be dropped.
+    /// The table whose triggers are in the way: a column that they name cannot be dropped.
     var tableInTheWay: String? {
         if case .dropColumn(let table, _) = self { table } else { nil }
     }

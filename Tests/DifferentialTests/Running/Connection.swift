@@ -47,7 +47,7 @@ final class Connection {
         let flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX
         let result = sqlite3_open_v2(path, &handle, flags, nil)
         guard let handle, result == SQLITE_OK else {
-            throw Failure(description: "\(path) can not be opened: SQLite result \(result).")
+            throw Failure(description: "\(path) cannot be opened: SQLite result \(result).")
         }
         self.handle = handle
         sqlite3_extended_result_codes(handle, 1)
@@ -63,7 +63,7 @@ final class Connection {
     /// Makes `history_author` known, as the loadable extension does.
     func installHistory() throws(Failure) {
         guard sqlite3_history_init(handle, nil, nil) == SQLITE_OK else {
-            throw Failure(description: "The history functions can not be installed.")
+            throw Failure(description: "The history functions cannot be installed.")
         }
     }
 

@@ -27,7 +27,7 @@ struct KnownNames {
             altered.insert(table)
             unknown[table, default: []].insert(column)
         case .renameColumn(let table, let from, let to):
-            // Those that refer to it are written anew as well.
+            // Those that refer to it are written again as well.
             mayBeAny = true
             if unknown[table]?.remove(from) != nil { unknown[table]?.insert(to) }
             let known = known(table)

@@ -183,14 +183,14 @@ struct Run {
     }
 
     /// Whether a statement that fails anyway fails for a lock: an update of the tracking is a change of the
-    /// schema, which a connection reads anew, and can not while another has the store to itself. What is
+    /// schema, which a connection reads again, and cannot while another has the store to itself. What is
     /// not even compiled leaves `changes()` as it was.
     private func isKeptFromTheSchema(_ outcome: Connection.Outcome, _ expected: Connection.Outcome) -> Bool {
         outcome.code & 0xff == SQLITE_BUSY && !expected.succeeded
             && outcome.isInTransaction == expected.isInTransaction
     }
 
-    /// Where SQLite itself does otherwise as soon as a table has triggers; what follows can not be
+    /// Where SQLite itself does otherwise as soon as a table has triggers; what follows cannot be
     /// compared.
     ///
     /// - A value of a type that the column refuses: in a STRICT table other constraints go first.
