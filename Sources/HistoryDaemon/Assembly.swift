@@ -11,13 +11,13 @@ struct Assembly: Sendable {
     let stores: [ServedStore]
 
     init(_ loaded: LoadedConfiguration, persisted: [PluginConfiguration], logger: Logger) {
-        let roster = HookRoster(
+        let catalog = HookCatalog(
             manifests: loaded.plugins, added: persisted.map { .init(plugin: $0, origin: .persisted) })
         let plugins = Dictionary(
-            roster.needed.map { ($0.name, RunningPlugin($0, logger: logger)) }
+            catalog.needed.map { ($0.name, RunningPlugin($0, logger: logger)) }
         ) { first, _ in first }
-        coprocesses = roster.needed.compactMap { plugins[$0.name]?.coprocess }
-        hooks = roster.hooks(calling: plugins)
+        coprocesses = catalog.needed.compactMap { plugins[$0.name]?.coprocess }
+        hooks = catalog.hooks(calling: plugins)
         stores = loaded.configuration.stores.map { ServedStore($0) }
     }
 }

@@ -32,7 +32,7 @@ package struct Daemon: Sendable {
         self.level = level
         self.notifier = notifier
         folder = stateFolder
-        persisted = try HookShelf(stateFolder: stateFolder.path).load(
+        persisted = try PersistedHooks(stateFolder: stateFolder.path).load(
             for: loaded.configuration, besides: loaded.plugins)
         // A plugin that closes its standard input is a failed write, not the end of the daemon.
         signal(SIGPIPE, SIG_IGN)
@@ -58,9 +58,9 @@ package struct Daemon: Sendable {
             Engine.Surroundings(
                 stateFolder: folder.path, logger: logger, level: level, notifier: notifier, status: status))
         await engine.begin()
-        let roster = await engine.roster
+        let catalog = await engine.catalog
         logger.info(
-            "Configuration \"\(loaded.files.first ?? "")\": \(loaded.configuration.stores.count, "store"), \(loaded.consumers, "consumer"), \(roster.plugins.count, "plugin"), \(roster.hooks.count, "hook")."
+            "Configuration \"\(loaded.files.first ?? "")\": \(loaded.configuration.stores.count, "store"), \(loaded.consumers, "consumer"), \(catalog.plugins.count, "plugin"), \(catalog.hooks.count, "hook")."
         )
         try await serve(engine, control, stop, reload)
         logger.info("historyd has stopped.")

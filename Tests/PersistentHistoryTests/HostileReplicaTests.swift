@@ -280,7 +280,7 @@ import Testing
         let store = try GatekeeperStore(
             pragmas: suffix == "-journal" ? "PRAGMA journal_mode = DELETE" : "PRAGMA journal_mode = WAL")
         #expect(mkfifo(store.path + suffix, 0o600) == 0)
-        #expect(throws: HistoryError.self) { _ = try HistoryReader(path: store.path, patience: 0) }
+        #expect(throws: HistoryError.self) { _ = try HistoryReader(path: store.path, timeout: .zero) }
         let probe = try WriterProbe(storePath: store.path)
         _ = try? probe.isWriterActive()
         try probe.close()

@@ -15,11 +15,11 @@ extension ControlHandler {
             summary: surroundings.status.line,
             configuration: await engine.loaded.files.first ?? "",
             logLevel: surroundings.level.level.rawValue, reload: lastReload.withLock { $0 },
-            hooks: await engine.roster.hooks.count, plugins: await plugins(), stores: reports)
+            hooks: await engine.catalog.hooks.count, plugins: await plugins(), stores: reports)
     }
 
     private func plugins() async -> [PluginReport] {
-        await engine.roster.needed.filter { $0.mode == .coprocess }.map { plugin in
+        await engine.catalog.needed.filter { $0.mode == .coprocess }.map { plugin in
             let state = surroundings.status.plugin(plugin.name)
             return PluginReport(
                 name: plugin.name, state: state.problem == nil ? .running : .failing, failures: state.failures,
@@ -94,10 +94,10 @@ extension ControlHandler {
     // MARK: Hooks
 
     func hooks() async -> HookList {
-        let roster = await engine.roster
+        let catalog = await engine.catalog
         var places: [Hook.Kind: Int] = [:]
         return HookList(
-            hooks: roster.hooks.map { hook in
+            hooks: catalog.hooks.map { hook in
                 places[hook.kind, default: 0] += 1
                 let isObserver = hook.kind == .observer
                 let figures = surroundings.status.hook(hook.fullName)
@@ -110,7 +110,7 @@ extension ControlHandler {
                         ? ChangeOperation.allCases.filter { hook.operations.contains($0) }.map(\.rawValue)
                         : nil,
                     store: hook.store, consumer: hook.consumer, before: hook.before,
-                    origin: roster.origin(of: hook), calls: figures.calls,
+                    origin: catalog.origin(of: hook), calls: figures.calls,
                     failures: figures.failures + plugin.uncalled, lastCallAt: figures.lastCall?.description,
                     lastError: plugin.problem ?? figures.lastError?.reason,
                     lastErrorAt: figures.lastError?.at.description)

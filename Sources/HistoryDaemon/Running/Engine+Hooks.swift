@@ -4,7 +4,7 @@ import HistoryControl
 import PersistentHistory
 
 extension Engine {
-    private var shelf: HookShelf { HookShelf(stateFolder: surroundings.stateFolder) }
+    private var persistedHooks: PersistedHooks { PersistedHooks(stateFolder: surroundings.stateFolder) }
 
     /// Adds the hooks of a manifest.
     ///
@@ -15,12 +15,12 @@ extension Engine {
         var plugins: [PluginConfiguration]
         do throws(ConfigurationErrors) {
             plugins = try PluginConfiguration.read(
-                manifest: manifest, file: file, for: loaded.configuration, besides: roster.plugins)
+                manifest: manifest, file: file, for: loaded.configuration, besides: catalog.plugins)
         } catch {
             throw Self.refused(error)
         }
         if let before = addition.before { try place(&plugins, before: before) }
-        var next = roster
+        var next = catalog
         next.add(plugins, origin: addition.persist ? .persisted : .added)
         if addition.persist {
             try checkLasting(plugins, file)
@@ -28,11 +28,11 @@ extension Engine {
         }
         await putInForce(next)
         let names = Set(plugins.flatMap(\.hooks).map(\.id))
-        return roster.hooks.filter { names.contains($0.id) }
+        return catalog.hooks.filter { names.contains($0.id) }
     }
 
     private func place(_ plugins: inout [PluginConfiguration], before id: UUID) throws(ControlError) {
-        guard let target = roster.hooks.first(where: { $0.id == id }) else {
+        guard let target = catalog.hooks.first(where: { $0.id == id }) else {
             throw ControlError(.unknownHook, "There is no hook \(id) to put others before.")
         }
         guard target.kind == .merge else {
@@ -50,7 +50,7 @@ extension Engine {
 
     /// What is kept must be readable at the next start, when what was added without being kept is gone.
     private func checkLasting(_ plugins: [PluginConfiguration], _ file: String) throws(ControlError) {
-        var lasting = roster.entries.filter { $0.origin != .added }.map(\.plugin)
+        var lasting = catalog.entries.filter { $0.origin != .added }.map(\.plugin)
         for plugin in plugins {
             do throws(ConfigurationErrors) {
                 _ = try PluginConfiguration.read(
@@ -73,7 +73,7 @@ extension Engine {
     ///
     /// - Returns: Those that were there.
     func removeHooks(_ selection: HookSelection) async throws(ControlError) -> [HookConfiguration] {
-        var next = roster
+        var next = catalog
         let removed = next.remove(selection)
         guard !removed.isEmpty else {
             switch selection.which {
@@ -88,17 +88,18 @@ extension Engine {
         return removed
     }
 
-    private func save(_ roster: HookRoster) throws(ControlError) {
+    private func save(_ catalog: HookCatalog) throws(ControlError) {
         do {
-            try shelf.keep(roster.entries.filter { $0.origin == .persisted }.map(\.plugin))
+            try persistedHooks.keep(catalog.entries.filter { $0.origin == .persisted }.map(\.plugin))
         } catch {
             throw ControlError(
                 .failed,
-                "What is to be kept cannot be written to \"\(shelf.folder)\": \(error). Nothing was changed.")
+                "What is to be kept cannot be written to \"\(persistedHooks.folder)\": \(error). Nothing was changed."
+            )
         }
     }
 
-    private func putInForce(_ next: HookRoster) async {
+    private func putInForce(_ next: HookCatalog) async {
         let difference = await apply(loaded, next)
         await waitUntilUp(difference.plugins.begun + difference.plugins.changed)
         surroundings.notifier.notify(.status(surroundings.status.line))

@@ -25,7 +25,7 @@ extension Engine {
                 surroundings.status.problem(of: store.name).map { "Store \"\(store.name)\" waits. \($0)" }
             }
             return ReloadReport(
-                stores: difference.stores, plugins: difference.plugins, hooks: roster.hooks.count,
+                stores: difference.stores, plugins: difference.plugins, hooks: catalog.hooks.count,
                 warnings: waiting.isEmpty ? nil : waiting)
         } catch {
             let problems = (error as? ConfigurationErrors)?.problems.map(\.description) ?? ["\(error)"]
@@ -42,14 +42,14 @@ extension Engine {
         let new = try LoadedConfiguration.load(file: loaded.files.first ?? "")
         // What was added to the running daemon must fit what is new.
         var all = new.plugins
-        for entry in roster.added {
+        for entry in catalog.added {
             _ = try PluginConfiguration.read(
                 manifest: entry.plugin.manifest, file: "(hooks added to the running daemon)",
                 for: new.configuration, besides: all)
             all.append(entry.plugin)
         }
         let (level, before) = (new.configuration.logLevel, loaded.configuration.logLevel)
-        let difference = await apply(new, HookRoster(manifests: new.plugins, added: roster.added))
+        let difference = await apply(new, HookCatalog(manifests: new.plugins, added: catalog.added))
         if level != before { surroundings.level.level = level.loggerLevel }
         return difference
     }

@@ -11,7 +11,7 @@ import PersistentHistory
 actor Engine {
     /// How long batches under way may take to end before a plugin is taken away from under them:
     /// their calls then come again.
-    static let patience: Duration = .seconds(5)
+    static let timeout: Duration = .seconds(5)
 
     nonisolated let surroundings: Surroundings
     nonisolated let registry = HookRegistry()
@@ -24,7 +24,7 @@ actor Engine {
     nonisolated let observer = SharedObserver()
 
     private(set) var loaded: LoadedConfiguration
-    private(set) var roster: HookRoster
+    private(set) var catalog: HookCatalog
     private(set) var stores: [RunningStore] = []
     private var plugins: [String: RunningPlugin] = [:]
 
@@ -40,13 +40,13 @@ actor Engine {
     init(_ loaded: LoadedConfiguration, persisted: [PluginConfiguration], _ surroundings: Surroundings) {
         self.loaded = loaded
         self.surroundings = surroundings
-        roster = HookRoster(
+        catalog = HookCatalog(
             manifests: loaded.plugins, added: persisted.map { .init(plugin: $0, origin: .persisted) })
         stopTimeout = Locked(loaded.configuration.stopTimeout)
     }
 
     /// Begins everything; the hosts run it.
-    func begin() async { _ = await apply(loaded, roster) }
+    func begin() async { _ = await apply(loaded, catalog) }
 
     /// Waits until stores are open and plugins' processes run, or have failed to.
     ///
@@ -76,10 +76,10 @@ actor Engine {
     }
 
     /// Puts a configuration and hooks in force.
-    func apply(_ loaded: LoadedConfiguration, _ roster: HookRoster) async -> Difference {
+    func apply(_ loaded: LoadedConfiguration, _ catalog: HookCatalog) async -> Difference {
         var difference = Difference()
         var nextPlugins: [String: RunningPlugin] = [:]
-        for plugin in roster.needed {
+        for plugin in catalog.needed {
             let old = plugins[plugin.name]
             if let old, old.making == RunningPlugin.making(plugin) {
                 nextPlugins[plugin.name] = old
@@ -118,9 +118,9 @@ actor Engine {
         let held = (endingPlugins.isEmpty ? endingStores : stores).map(\.control.passes)
         await hold(held)
 
-        registry.replaceAll(roster.hooks(calling: nextPlugins))
+        registry.replaceAll(catalog.hooks(calling: nextPlugins))
         await withTaskGroup(of: Void.self) { group in
-            for store in endingStores { group.addTask { await store.finish(within: Self.patience) } }
+            for store in endingStores { group.addTask { await store.finish(within: Self.timeout) } }
         }
         for plugin in endingPlugins { await plugin.stop() }
         for name in difference.plugins.begun + difference.plugins.changed {
@@ -138,11 +138,11 @@ actor Engine {
         stopTimeout.withLock { $0 = loaded.configuration.stopTimeout }
         for store in stores { store.control.stopTimeout = loaded.configuration.stopTimeout }
         self.loaded = loaded
-        self.roster = roster
+        self.catalog = catalog
         surroundings.status.keepOnly(
             consumers: Dictionary(
                 uniqueKeysWithValues: stores.map { ($0.name, Set($0.served.consumers.map(\.author))) }),
-            hooks: Set(roster.hooks.map(\.fullName)), plugins: Set(difference.plugins.unchanged))
+            hooks: Set(catalog.hooks.map(\.fullName)), plugins: Set(difference.plugins.unchanged))
         for passes in held { passes.release(by: .reload) }
         // What failed may be another now, or gone.
         for store in stores { store.control.passes.tryNow() }
@@ -157,7 +157,7 @@ actor Engine {
     /// Lets batches under way end, for a while.
     private func hold(_ passes: [PassControl]) async {
         for control in passes { control.hold(by: .reload) }
-        await wait(atMost: Self.patience) { for control in passes { await control.quiet() } }
+        await wait(atMost: Self.timeout) { for control in passes { await control.quiet() } }
     }
 
     private func start(_ configuration: StoreConfiguration, _ control: StoreControl) -> RunningStore {

@@ -58,16 +58,16 @@ struct RunningStore: Sendable {
 
     /// Ends the service of it, and waits for that.
     ///
-    /// - Parameter patience: How long what is under way may take to end by itself.
-    func finish(within patience: Duration) async {
+    /// - Parameter timeout: How long what is under way may take to end by itself.
+    func finish(within timeout: Duration) async {
         stop.request()
-        await wait(atMost: patience) { [guest] in await guest.ended() }
+        await wait(atMost: timeout) { [guest] in await guest.ended() }
         guest.cancel()
         await guest.ended()
     }
 }
 
-extension HookRoster {
+extension HookCatalog {
     /// The hooks, ready to be registered with what answers their calls.
     func hooks(calling running: [String: RunningPlugin]) -> [Hook] {
         let byHook = Dictionary(plugins.flatMap { plugin in plugin.hooks.map { ($0.id, plugin) } }) {

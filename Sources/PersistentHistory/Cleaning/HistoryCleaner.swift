@@ -7,7 +7,7 @@ import GRDB
 /// it, so that a cleanup that was interrupted is taken up again.
 public struct HistoryCleaner: Sendable {
     /// For how long a lock is asked for in vain before a turn is given up.
-    static let patience: Duration = .seconds(5)
+    static let timeout: Duration = .seconds(5)
 
     let path: String
     let rule: DeliveryRule
@@ -40,7 +40,7 @@ public struct HistoryCleaner: Sendable {
     public func clean(
         through limit: Int64, shouldStop: @Sendable () -> Bool = { false }
     ) async throws -> Outcome {
-        let queue = try StoreConnection.open(path, .write, patience: 0, work: WorkLimit())
+        let queue = try StoreConnection.open(path, .write, timeout: .zero, work: WorkLimit())
         do {
             let outcome = try await clean(queue, through: limit, shouldStop)
             try HistoryError.translating(path) { try queue.end() }
@@ -145,7 +145,7 @@ public struct HistoryCleaner: Sendable {
                 try await Task.sleep(for: pause, clock: .loop)
             } catch let error as HistoryError where error.code == .storeBusy {
                 if refusals == 0 { refusedSince = .now }
-                guard ContinuousClock.now - refusedSince < Self.patience else { throw error }
+                guard ContinuousClock.now - refusedSince < Self.timeout else { throw error }
                 // Where writers take turns, the moment between two of them is short.
                 let pause = min(Duration.milliseconds(1) * (1 << min(refusals, 6)), .milliseconds(50))
                 try await Task.sleep(for: pause, clock: .loop)

@@ -1,7 +1,7 @@
 /// Tells who really holds back the cleaning: not everybody who is just at work, but those who have
 /// left something undone for long. Each is told of once, until it has caught up.
 struct StandstillWatch: Sendable {
-    static let patience: Duration = .seconds(60)
+    static let reportedAfter: Duration = .seconds(60)
 
     private var told: Set<String> = []
     /// All who stand still as of the last turn.
@@ -16,7 +16,7 @@ struct StandstillWatch: Sendable {
     {
         let standing =
             blockers
-            .filter { .milliseconds(now.milliseconds - $0.since.milliseconds) > Self.patience }
+            .filter { .milliseconds(now.milliseconds - $0.since.milliseconds) > Self.reportedAfter }
             .map(\.name)
         all = standing
         defer { told = Set(standing) }

@@ -21,7 +21,7 @@ struct OpenStore: Sendable {
 
     /// How many seconds an opening waits for a lock: where writers are never still, a store is seldom free for
     /// all that has to be read.
-    private static let patience: Double = 1
+    private static let timeout: Duration = .seconds(1)
 
     /// Opens the store, brings its tracking up to date, and finds each consumer's place.
     ///
@@ -30,10 +30,10 @@ struct OpenStore: Sendable {
         self.store = store
         self.reporter = reporter
         loop = try HistoryLoop.shared()
-        let (problem, version) = try Self.bringTrackingUpToDate(store, reporter, patience: Self.patience)
+        let (problem, version) = try Self.bringTrackingUpToDate(store, reporter, timeout: Self.timeout)
         file = FileID(of: store.path)
         do {
-            reader = try HistoryReader(path: store.path, patience: Self.patience)
+            reader = try HistoryReader(path: store.path, timeout: Self.timeout)
         } catch let error as HistoryError where error.code == .notTracked {
             throw problem ?? error
         }
@@ -82,10 +82,10 @@ struct OpenStore: Sendable {
     /// - Returns: What stands in the way (what is tracked all the same goes on), and for which version of the
     ///   schema the tracking is right.
     static func bringTrackingUpToDate(
-        _ store: ServedStore, _ reporter: any PipelineReporter, patience: Double
+        _ store: ServedStore, _ reporter: any PipelineReporter, timeout: Duration
     ) throws -> (problem: HistoryError?, schemaVersion: Int64?) {
         func track(_ entities: [String: [String]?]) throws -> Int64 {
-            let (outcome, version) = try Tracking.bringUpToDate(store.path, entities, patience: patience)
+            let (outcome, version) = try Tracking.bringUpToDate(store.path, entities, timeout: timeout)
             if !outcome.isEmpty { reporter.report(.trackingUpdated(outcome)) }
             return version
         }

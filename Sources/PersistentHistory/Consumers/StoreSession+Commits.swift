@@ -95,7 +95,7 @@ extension StoreSession {
             await onPool {
                 do {
                     let (problem, tracked) = try OpenStore.bringTrackingUpToDate(
-                        opened.store, opened.reporter, patience: 0)
+                        opened.store, opened.reporter, timeout: .zero)
                     if let problem { opened.reporter.report(.trackingFailed(problem)) }
                     let version = try tracked ?? opened.reader.schemaVersion()
                     for keeper in contexts { await keeper.followSchema() }

@@ -23,14 +23,14 @@ final class FeedSeats: Sendable {
     private let state = Locked(State())
 
     /// A program that reconnects may come before the end of its old connection was seen.
-    static let patience: Duration = .seconds(2)
+    static let timeout: Duration = .seconds(2)
 
     /// Runs something with a bell that rings when there may be something for the feed.
     ///
     /// - Throws: `HistoryError` with `.feedInUse` where somebody has it already, and what the body throws.
     func occupying<T>(_ feed: FeedID, by client: FeedClient, _ body: (Bell) async throws -> T) async throws -> T
     {
-        let deadline = ContinuousClock.now + Self.patience
+        let deadline = ContinuousClock.now + Self.timeout
         let bell = Bell()
         var number: Int?
         while number == nil {

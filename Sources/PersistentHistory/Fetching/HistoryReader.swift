@@ -41,11 +41,11 @@ public final class HistoryReader: Sendable {
 
     /// - Parameters:
     ///   - path: The store's file.
-    ///   - patience: Seconds to wait for a lock that another process holds.
+    ///   - timeout: How long to wait for a lock that another process holds.
     /// - Throws: `HistoryError`.
-    public init(path: String, patience: Double = 5) throws {
+    public init(path: String, timeout: Duration = .seconds(5)) throws {
         self.path = path
-        queue = try StoreConnection.open(path, .read, patience: patience, work: work)
+        queue = try StoreConnection.open(path, .read, timeout: timeout, work: work)
         tables = CheckedTables()
         sideFiles = SideFiles.forLater(path)
         do {
@@ -267,7 +267,7 @@ public final class HistoryReader: Sendable {
 
     /// - Parameter body: Is given the version of the schema, too: its history's tables are checked.
     private func read<T>(_ body: (Database, _ schemaVersion: Int64) throws -> T) throws -> T {
-        let hold = try sideFiles?.prepare(for: .read, patience: 0)
+        let hold = try sideFiles?.prepare(for: .read, timeout: .zero)
         defer { withExtendedLifetime(hold) {} }
         return try HistoryError.translating(path) {
             work.begin()

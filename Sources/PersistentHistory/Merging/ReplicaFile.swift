@@ -32,7 +32,7 @@ struct ReplicaFile {
         try access?.apply(to: path)
         let sideFiles = access == nil ? nil : SideFiles(of: path)
         // It is not held: nobody else may remove what is beside it, and to become a WAL store it must be free.
-        _ = try sideFiles?.prepare(for: .read, patience: 1)
+        _ = try sideFiles?.prepare(for: .read, timeout: .seconds(1))
         queue = try Self.translating(path) {
             var configuration = Configuration()
             configuration.busyMode = .timeout(1)

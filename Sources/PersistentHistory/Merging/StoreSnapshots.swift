@@ -13,7 +13,7 @@ final class StoreSnapshots {
     ///
     /// - Throws: `HistoryError`.
     func read<T>(_ body: (Database) throws -> T) throws -> T {
-        let queue = try self.queue ?? StoreConnection.open(path, .read, patience: 1, work: WorkLimit())
+        let queue = try self.queue ?? StoreConnection.open(path, .read, timeout: .seconds(1), work: WorkLimit())
         self.queue = queue
         return try HistoryError.translating(path) {
             try StoreConnection.rollingBack(path) {

@@ -119,7 +119,7 @@ private final class Lookout {
     private func open() throws -> (reader: HistoryReader, probe: WriterProbe)? {
         if let opened { return opened }
         do {
-            let reader = try HistoryReader(path: path, patience: 1)
+            let reader = try HistoryReader(path: path, timeout: .seconds(1))
             let new = (reader, try WriterProbes.shared.take(path))
             opened = new
             return new

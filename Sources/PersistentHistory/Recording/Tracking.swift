@@ -25,30 +25,30 @@ public enum Tracking {
     ///   - path: The store.
     ///   - entities: Columns to preserve, by entity name. A nil list leaves what is preserved now.
     ///   - all: Whether every ordinary table is meant, with `entities` saying what to preserve.
-    ///   - patience: Seconds to wait for a lock that another process holds.
+    ///   - timeout: How long to wait for a lock that another process holds.
     /// - Throws: `HistoryError`.
     @discardableResult
     public static func track(
-        _ path: String, _ entities: [String: [String]?], all: Bool = false, patience: Double = 5
+        _ path: String, _ entities: [String: [String]?], all: Bool = false, timeout: Duration = .seconds(5)
     ) throws -> Outcome {
-        try bringUpToDate(path, entities, all: all, patience: patience).outcome
+        try bringUpToDate(path, entities, all: all, timeout: timeout).outcome
     }
 
     /// As `track`; with the version of the schema that was looked at, or made, in the same transaction: what
     /// another process changes after it is yet to be seen.
     static func bringUpToDate(
-        _ path: String, _ entities: [String: [String]?], all: Bool = false, patience: Double
+        _ path: String, _ entities: [String: [String]?], all: Bool = false, timeout: Duration
     ) throws -> (outcome: Outcome, schemaVersion: Int64) {
         // Most often nothing is to be done: then no lock is taken, and no file beside the store
         // made and removed, which others would hear of.
-        let seen = try StoreConnection.withConnection(to: path, .read, patience: patience) { queue in
+        let seen = try StoreConnection.withConnection(to: path, .read, timeout: timeout) { queue in
             try queue.read { db in
                 let plan = try Plan(db, entities: entities, all: all)
                 return plan.isEmpty ? (Outcome(doubts: plan.doubts), schemaVersion: try schemaVersion(db)) : nil
             }
         }
         if let seen { return seen }
-        return try StoreConnection.withConnection(to: path, .write, patience: patience) { queue in
+        return try StoreConnection.withConnection(to: path, .write, timeout: timeout) { queue in
             try queue.inTransaction(.immediate) { db in
                 let outcome = try Plan(db, entities: entities, all: all).carryOut(db)
                 return (outcome, schemaVersion: try schemaVersion(db))
@@ -65,8 +65,8 @@ public enum Tracking {
     ///
     /// - Throws: `HistoryError`.
     @discardableResult
-    public static func refresh(_ path: String, patience: Double = 5) throws -> Outcome {
-        try track(path, [:], patience: patience)
+    public static func refresh(_ path: String, timeout: Duration = .seconds(5)) throws -> Outcome {
+        try track(path, [:], timeout: timeout)
     }
 
     /// The ordinary tables of a store, which can be entities, with their columns.

@@ -29,12 +29,12 @@ struct SideFiles {
 
     /// Prepares for a connection to be opened.
     ///
-    /// - Parameter patience: Seconds to wait for another process's lock.
+    /// - Parameter timeout: How long to wait for another process's lock.
     /// - Returns: What has to be held until the connection is open: what was seen here then still holds.
     /// - Throws: `HistoryError` with `.wouldLockOut` or `.storeBusy`.
-    func prepare(for mode: StoreConnection.Mode, patience: Double) throws(HistoryError) -> StoreHold? {
+    func prepare(for mode: StoreConnection.Mode, timeout: Duration) throws(HistoryError) -> StoreHold? {
         if isRightAnyway { return nil }
-        guard let hold = try StoreHold(path, patience: patience) else { return nil }
+        guard let hold = try StoreHold(path, timeout: timeout) else { return nil }
         if hold.isInWALMode {
             for kind in [Kind.wal, .shm] { try follow(rule.decision(for: rights(kind)), kind) }
         } else if mode == .write {
@@ -56,13 +56,15 @@ struct SideFiles {
     /// - Returns: Nil where nothing has to be prepared, whatever happens.
     static func forLater(_ path: String) -> SideFiles? {
         guard let sideFiles = SideFiles(of: path), !sideFiles.isRightAnyway else { return nil }
-        guard let hold = try? StoreHold(path, patience: 0) else { return sideFiles }
+        guard let hold = try? StoreHold(path, timeout: .zero) else { return sideFiles }
         return hold.isInWALMode ? nil : sideFiles
     }
 
     /// What `prepare` would refuse; nothing is changed.
     var problem: HistoryError? {
-        guard !isRightAnyway, let hold = try? StoreHold(path, patience: 0), hold.isInWALMode else { return nil }
+        guard !isRightAnyway, let hold = try? StoreHold(path, timeout: .zero), hold.isInWALMode else {
+            return nil
+        }
         for kind in [Kind.wal, .shm] {
             if case .wait(let obstacle) = rule.decision(for: rights(kind)) {
                 return HistoryError(obstacle, path, kind)

@@ -10,10 +10,10 @@ final class StoreHold {
     private let connection: OpaquePointer
     private let file: UnsafeMutablePointer<sqlite3_file>
 
-    /// - Parameter patience: Seconds to wait for a writer that keeps readers out.
+    /// - Parameter timeout: How long to wait for a writer that keeps readers out.
     /// - Returns: Nil where the store cannot be opened; whoever opens it next is told why.
     /// - Throws: `HistoryError` with `.storeBusy`.
-    init?(_ path: String, patience: Double) throws(HistoryError) {
+    init?(_ path: String, timeout: Duration) throws(HistoryError) {
         var connection: OpaquePointer?
         var file: UnsafeMutablePointer<sqlite3_file>?
         let opened = sqlite3_open_v2(path, &connection, SQLITE_OPEN_READONLY, nil)
@@ -29,7 +29,7 @@ final class StoreHold {
         self.connection = connection
         self.file = file
         // As SQLite's own busy handler does it.
-        let end = ContinuousClock.now + .seconds(patience)
+        let end = ContinuousClock.now + timeout
         var result = lock(file, SQLITE_LOCK_SHARED)
         while result == SQLITE_BUSY, .now < end {
             sqlite3_sleep(5)

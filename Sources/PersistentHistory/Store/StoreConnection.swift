@@ -10,22 +10,22 @@ enum StoreConnection {
     }
 
     /// How long a connection waits for another's lock before `storeBusy`.
-    static let patience: Double = 5
+    static let defaultTimeout: Duration = .seconds(5)
 
     /// Opens an existing store. It never makes one.
     ///
     /// - Throws: `HistoryError`.
     static func open(
-        _ path: String, _ mode: Mode, patience: Double = patience,
+        _ path: String, _ mode: Mode, timeout: Duration = defaultTimeout,
         schemaCode: ConnectionHardening.SchemaCode = .isLeftAlone, work: WorkLimit? = nil
     ) throws -> DatabaseQueue {
         let file = try StorePath.resolve(path)
-        let hold = try SideFiles(of: file)?.prepare(for: mode, patience: patience)
+        let hold = try SideFiles(of: file)?.prepare(for: mode, timeout: timeout)
         defer { withExtendedLifetime(hold) {} }
         let queue = try HistoryError.translating(path) {
             var configuration = Configuration()
             configuration.readonly = mode == .read
-            configuration.busyMode = patience > 0 ? .timeout(patience) : .immediateError
+            configuration.busyMode = timeout > .zero ? .timeout(timeout / .seconds(1)) : .immediateError
             configuration.foreignKeysEnabled = false
             // As SQLite's default has it: a schema may use them, and is read and written again in its own words.
             configuration.acceptsDoubleQuotedStringLiterals = true
@@ -57,10 +57,10 @@ enum StoreConnection {
     ///
     /// - Throws: `HistoryError`, what the body throws.
     static func withConnection<T>(
-        to path: String, _ mode: Mode, patience: Double = patience,
+        to path: String, _ mode: Mode, timeout: Duration = defaultTimeout,
         schemaCode: ConnectionHardening.SchemaCode = .isLeftAlone, _ body: (DatabaseQueue) throws -> T
     ) throws -> T {
-        let queue = try open(path, mode, patience: patience, schemaCode: schemaCode, work: WorkLimit())
+        let queue = try open(path, mode, timeout: timeout, schemaCode: schemaCode, work: WorkLimit())
         return try HistoryError.translating(path) {
             let result = Result { try body(queue) }
             try queue.end()

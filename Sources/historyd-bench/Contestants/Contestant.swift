@@ -5,7 +5,7 @@ protocol Contestant {
 
     /// Commits a row, and waits until the other has it.
     ///
-    /// - Returns: microseconds from COMMIT's return until then; nil where nothing was heard for `patience`, milliseconds.
+    /// - Returns: microseconds from COMMIT's return until then; nil where nothing was heard for `timeout`, milliseconds.
     func latency() throws -> Double?
 
     /// Ends what was started for it.
@@ -29,7 +29,7 @@ enum ContestantRole {
 
 extension Contestant {
     /// For those who may miss a commit: until the next one, nothing would come.
-    static var patience: Int32 { 20 }
+    static var timeout: Int32 { 20 }
 }
 
 /// One who tells by stamps: historyd's plugin, or the bare consumer.
@@ -57,7 +57,7 @@ final class StampContestant: Contestant {
     func latency() throws -> Double? {
         let committed = try writer.commit()
         while true {
-            if mayMiss, !stamps.wait(milliseconds: Self.patience) { return nil }
+            if mayMiss, !stamps.wait(milliseconds: Self.timeout) { return nil }
             let stamp = try stamps.next()
             guard stamp.object < writer.last else { return Double(stamp.time - committed) / 1000 }
         }

@@ -29,7 +29,7 @@ final class LineContestant: Contestant {
     func latency() throws -> Double? {
         let committed = try commit()
         while true {
-            guard let line = try lines.next(within: Self.patience) else { return nil }
+            guard let line = try lines.next(within: Self.timeout) else { return nil }
             if let key = key(line.text), key >= committed.key {
                 return Double(line.time - committed.time) / 1000
             }
@@ -57,10 +57,10 @@ final class LineReader {
 
     /// - Returns: nil where there is none within so many milliseconds.
     /// - Throws: where there will be none any more.
-    func next(within patience: Int32) throws(BenchError) -> Line? {
+    func next(within timeout: Int32) throws(BenchError) -> Line? {
         while waiting.isEmpty {
             var source = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
-            guard poll(&source, 1, patience) > 0 else { return nil }
+            guard poll(&source, 1, timeout) > 0 else { return nil }
             try fill()
         }
         return waiting.popFirst()

@@ -15,7 +15,7 @@ enum ShellConsumer {
             [shell, workplace.script, store], environment: ["PATH=\(Tool.usual.joined(separator: ":"))"],
             output: ends.writing, isGroup: true)
         let lines = LineReader(ends.reading)
-        guard try lines.next(within: StampReader.patience) != nil else {
+        guard try lines.next(within: StampReader.timeout) != nil else {
             child.end()
             throw BenchError("The shell script does not come to listen.")
         }

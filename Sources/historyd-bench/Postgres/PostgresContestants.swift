@@ -83,7 +83,7 @@ final class NotifyContestant: Contestant {
 
     func latency() throws -> Double? {
         let committed = try commit()
-        while let key = try listener.notification(within: Self.patience) {
+        while let key = try listener.notification(within: Self.timeout) {
             if key >= committed.key { return Double(Clock.now - committed.time) / 1000 }
         }
         return nil

@@ -77,7 +77,7 @@ final class PostgresConnection {
     }
 
     /// What a notification says; nil where none comes within so many milliseconds.
-    func notification(within patience: Int32) throws(BenchError) -> Int64? {
+    func notification(within timeout: Int32) throws(BenchError) -> Int64? {
         while true {
             guard library.consumeInput(handle) == 1 else { throw BenchError("PostgreSQL has hung up.") }
             if let notification = library.notifies(handle) {
@@ -85,7 +85,7 @@ final class PostgresConnection {
                 return Self.extra(notification).flatMap { Int64(String(cString: $0)) }
             }
             var source = pollfd(fd: library.socket(handle), events: Int16(POLLIN), revents: 0)
-            guard poll(&source, 1, patience) > 0 else { return nil }
+            guard poll(&source, 1, timeout) > 0 else { return nil }
         }
     }
 

@@ -13,7 +13,7 @@ struct Stamp {
 /// Where stamps arrive: a pipe of this program's, or one with a name.
 final class StampReader {
     /// Far more than anything takes here: whoever is silent for so long is stuck.
-    static let patience: Int32 = 120_000
+    static let timeout: Int32 = 120_000
 
     private let descriptor: Int32
     private var buffer = [UInt8](repeating: 0, count: 65_536)
@@ -66,7 +66,7 @@ final class StampReader {
         end -= start
         start = 0
         var source = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
-        guard poll(&source, 1, Self.patience) > 0 else { throw BenchError("An observer is silent.") }
+        guard poll(&source, 1, Self.timeout) > 0 else { throw BenchError("An observer is silent.") }
         let free = buffer.count - end
         let count = buffer.withUnsafeMutableBytes { read(descriptor, $0.baseAddress.map { $0 + end }, free) }
         guard count > 0 else {

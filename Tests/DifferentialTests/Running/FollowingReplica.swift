@@ -12,7 +12,7 @@ final class FollowingReplica {
         path = store + "-replica"
         replica = Replica(ReplicaContext(name: "copy", path: path, entities: nil), storePath: store)
         snapshots = StoreSnapshots(store)
-        reader = try? HistoryReader(path: store, patience: 0)
+        reader = try? HistoryReader(path: store, timeout: .zero)
     }
 
     /// Takes in what has come.

@@ -115,7 +115,7 @@ struct Run {
         }
         if !specimen.later.isEmpty { try Tracking.refresh(tracked.path) }
         snapshot = try Snapshot(shapes, tracked.observer) ?? Snapshot()
-        reader = try HistoryReader(path: tracked.path, patience: 0)
+        reader = try HistoryReader(path: tracked.path, timeout: .zero)
         replica = FollowingReplica(of: tracked.path)
         try tracked.connect(specimen.settings)
         try twin.connect(specimen.settings)

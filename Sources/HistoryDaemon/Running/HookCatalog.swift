@@ -5,7 +5,7 @@ import PersistentHistory
 
 /// Which plugins and hooks there are, in their order: those of the manifests, then those that were
 /// added to the running daemon, less those that were taken away.
-struct HookRoster: Sendable {
+struct HookCatalog: Sendable {
     struct Entry: Sendable, Equatable {
         var plugin: PluginConfiguration
         var origin: HookReport.Origin

@@ -8,7 +8,7 @@ import Testing
 @testable import HistoryDaemon
 
 /// Which hooks there are after any sequence of additions and removals.
-@Suite struct HookRosterTests {
+@Suite struct HookCatalogTests {
     private static func plugin(_ name: String, _ hooks: HookConfiguration...) -> PluginConfiguration {
         PluginConfiguration(name: name, command: ["/bin/true"], hooks: hooks)
     }
@@ -23,72 +23,72 @@ import Testing
         HookConfiguration(fullName: name, kind: .merge, before: before)
     }
 
-    private static var roster: HookRoster {
-        var roster = HookRoster(manifests: [
+    private static var catalog: HookCatalog {
+        var catalog = HookCatalog(manifests: [
             plugin("p", observer("p/a"), observer("p/b", "person", [.insert, .update]), merge("p/m")),
             plugin("q", observer("q/all", nil, Set(ChangeOperation.allCases)), merge("q/m", before: "p/m")),
         ])
-        roster.add([plugin("r", observer("r/a"), merge("r/m", before: "q/m"))], origin: .added)
-        return roster
+        catalog.add([plugin("r", observer("r/a"), merge("r/m", before: "q/m"))], origin: .added)
+        return catalog
     }
 
-    private static func names(_ roster: HookRoster) -> [String] { roster.hooks.map(\.fullName) }
+    private static func names(_ catalog: HookCatalog) -> [String] { catalog.hooks.map(\.fullName) }
 
     @Test func theOrderIsThatOfRegistrationButForBefore() {
-        #expect(Self.names(Self.roster) == ["p/a", "p/b", "q/all", "r/a", "r/m", "q/m", "p/m"])
+        #expect(Self.names(Self.catalog) == ["p/a", "p/b", "q/all", "r/a", "r/m", "q/m", "p/m"])
     }
 
     @Test func aPairIsTakenFromThoseThatHaveIt() {
-        var roster = Self.roster
-        let removed = roster.remove(HookSelection(.pair(entity: "person", operation: "insert")))
+        var catalog = Self.catalog
+        let removed = catalog.remove(HookSelection(.pair(entity: "person", operation: "insert")))
         #expect(removed.map(\.fullName) == ["p/a", "p/b", "r/a"])
-        #expect(Self.names(roster) == ["p/b", "q/all", "r/m", "q/m", "p/m"])
-        #expect(roster.hooks.first?.operations == [.update])
-        let none = roster.remove(HookSelection(.pair(entity: "person", operation: "insert")))
+        #expect(Self.names(catalog) == ["p/b", "q/all", "r/m", "q/m", "p/m"])
+        #expect(catalog.hooks.first?.operations == [.update])
+        let none = catalog.remove(HookSelection(.pair(entity: "person", operation: "insert")))
         #expect(none.isEmpty)
-        let every = roster.remove(HookSelection(.pair(entity: "*", operation: "delete")))
+        let every = catalog.remove(HookSelection(.pair(entity: "*", operation: "delete")))
         #expect(every.map(\.fullName) == ["q/all"])
     }
 
     @Test func whatStoodBeforeARemovedHookKeepsItsPlace() throws {
-        var roster = Self.roster
-        _ = roster.remove(HookSelection(.id(Self.merge("p/m").id)))
-        #expect(Self.names(roster).suffix(2) == ["r/m", "q/m"])
-        _ = roster.remove(HookSelection(.id(Self.merge("q/m").id)))
-        #expect(Self.names(roster).last == "r/m")
+        var catalog = Self.catalog
+        _ = catalog.remove(HookSelection(.id(Self.merge("p/m").id)))
+        #expect(Self.names(catalog).suffix(2) == ["r/m", "q/m"])
+        _ = catalog.remove(HookSelection(.id(Self.merge("q/m").id)))
+        #expect(Self.names(catalog).last == "r/m")
         // What was added must stand alone, to be kept or to be read again.
-        #expect(roster.added.flatMap { $0.plugin.hooks.compactMap(\.before) }.isEmpty)
+        #expect(catalog.added.flatMap { $0.plugin.hooks.compactMap(\.before) }.isEmpty)
     }
 
     @Test func aPluginWithoutHooksIsNotNeeded() {
-        var roster = Self.roster
-        _ = roster.remove(HookSelection(.all, kind: "observer"))
-        #expect(roster.needed.map(\.name) == ["p", "q", "r"])
-        _ = roster.remove(HookSelection(.all))
-        #expect(roster.needed.isEmpty && roster.hooks.isEmpty && roster.added.isEmpty)
+        var catalog = Self.catalog
+        _ = catalog.remove(HookSelection(.all, kind: "observer"))
+        #expect(catalog.needed.map(\.name) == ["p", "q", "r"])
+        _ = catalog.remove(HookSelection(.all))
+        #expect(catalog.needed.isEmpty && catalog.hooks.isEmpty && catalog.added.isEmpty)
         // It may come back under the same name.
-        roster.add([Self.plugin("r", Self.observer("r/a"))], origin: .persisted)
-        #expect(Self.names(roster) == ["r/a"])
+        catalog.add([Self.plugin("r", Self.observer("r/a"))], origin: .persisted)
+        #expect(Self.names(catalog) == ["r/a"])
     }
 
     /// Removing hooks in any order, one by one, leaves the others in the order they had.
     @Test(arguments: 0..<20) func theOthersKeepTheirOrder(_ round: Int) {
         var generator = SystemRandomNumberGenerator()
-        var roster = Self.roster
-        var expected = Self.names(roster)
+        var catalog = Self.catalog
+        var expected = Self.names(catalog)
         for name in expected.shuffled(using: &generator) {
-            let hook = roster.hooks.first { $0.fullName == name }
-            let removed = roster.remove(HookSelection(.id(hook?.id ?? UUID())))
+            let hook = catalog.hooks.first { $0.fullName == name }
+            let removed = catalog.remove(HookSelection(.id(hook?.id ?? UUID())))
             #expect(removed.map(\.fullName) == [name])
             expected.removeAll { $0 == name }
-            #expect(Self.names(roster).filter { $0.hasSuffix("/a") } == expected.filter { $0.hasSuffix("/a") })
-            #expect(Set(Self.names(roster)) == Set(expected), "\(name)")
+            #expect(Self.names(catalog).filter { $0.hasSuffix("/a") } == expected.filter { $0.hasSuffix("/a") })
+            #expect(Set(Self.names(catalog)) == Set(expected), "\(name)")
         }
     }
 }
 
 /// What is kept reads as what it was.
-@Suite struct HookShelfTests {
+@Suite struct PersistedHooksTests {
     private static let configuration = DaemonConfiguration(stores: [
         StoreConfiguration(name: "s\"t", path: "/s", authors: [AuthorConfiguration(name: "Ä")])
     ])
@@ -119,21 +119,23 @@ import Testing
 
     @Test func filesComeAndGoWithWhatIsKept() throws {
         let folder = try TemporaryFolder()
-        let shelf = HookShelf(stateFolder: folder.path)
-        func load() throws -> [PluginConfiguration] { try shelf.load(for: Self.configuration, besides: []) }
+        let persistedHooks = PersistedHooks(stateFolder: folder.path)
+        func load() throws -> [PluginConfiguration] {
+            try persistedHooks.load(for: Self.configuration, besides: [])
+        }
         #expect(try load() == [])
         let (z, a, dots) = (Self.plugin("z"), Self.plugin("a"), Self.plugin("..-.json"))
-        try shelf.keep([z])
-        try shelf.keep([z, a, dots])
+        try persistedHooks.keep([z])
+        try persistedHooks.keep([z, a, dots])
         #expect(try load() == [z, a, dots], "in the order in which they came")
         var smaller = a
         smaller.hooks.removeLast()
-        try shelf.keep([z, smaller])
+        try persistedHooks.keep([z, smaller])
         #expect(try load() == [z, smaller])
-        try shelf.keep([smaller])
-        try shelf.keep([smaller, z])
+        try persistedHooks.keep([smaller])
+        try persistedHooks.keep([smaller, z])
         #expect(try load() == [smaller, z])
-        try shelf.keep([])
-        #expect(try shelf.files().isEmpty)
+        try persistedHooks.keep([])
+        #expect(try persistedHooks.files().isEmpty)
     }
 }

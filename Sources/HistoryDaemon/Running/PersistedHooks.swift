@@ -4,7 +4,7 @@ import PersistentHistory
 
 /// Manifests of hooks that were added to a running daemon and are kept over a restart: a file for
 /// each plugin in the state folder, in the order in which they came.
-struct HookShelf: Sendable {
+struct PersistedHooks: Sendable {
     let folder: String
 
     init(stateFolder: String) { folder = "\(stateFolder)/hooks.d" }
