@@ -327,6 +327,9 @@ class Fuzz:
         """What is needed to find out."""
         kept = tempfile.mkdtemp(prefix='historyd-fuzz-failed-')
         with open(kept + '/cases', 'w') as file: file.writelines(f'{case}\n' for case in self.recent)
+        if self.daemon.poll() is None and shutil.which('gdb'):
+            with open(kept + '/threads', 'w') as file:
+                subprocess.run(['gdb', '--batch', '-p', str(self.daemon.pid), '-ex', 'thread apply all backtrace 40'], stdin=subprocess.DEVNULL, stdout=file, stderr=file)
         for name in 'log', 'stores', 'replicas', 'state', 'outside':
             subprocess.run(['cp', '-a', self.path(name), kept])
         return kept

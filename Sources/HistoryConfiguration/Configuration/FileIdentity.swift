@@ -16,6 +16,16 @@ enum FileIdentity {
         return normal(path)
     }
 
+    /// The same for a file that is never opened through a link in its own name: where one is laid, it is
+    /// still the file of that name. So nobody who can write its folder makes a configuration invalid.
+    static func ofName(_ path: String) -> String {
+        guard let slash = path.lastIndex(of: "/"), !path.hasSuffix("/."), !path.hasSuffix("/..") else {
+            return of(path)
+        }
+        let folder = of(String(path[...slash]))
+        return normal(folder + path[slash...])
+    }
+
     private static func resolve(_ path: String) -> String? {
         guard let resolved = realpath(path, nil) else { return nil }
         defer { free(resolved) }
