@@ -383,4 +383,7 @@ if __name__ == '__main__':
         fuzz.print_table()
         print(f'fuzz: {failure}\nfuzz: seed {options.seed}, last case {fuzz.recent[-1][0] if fuzz.recent else "-"}; kept: {fuzz.keep()}')
         sys.exit(1)
+    except (SystemExit, KeyboardInterrupt):
+        fuzz.print_table()
+        raise
     finally: fuzz.end()
