@@ -38,6 +38,7 @@ struct Historyd: ParsableCommand {
 
     func run() throws {
         ProcessMemory.keepSmall()
+        MappedFiles.surviveLoss()
         try HistoryLoop.carry { try await serve() }
     }
 

@@ -216,6 +216,6 @@ extension HistoryError {
         }
     }
 
-    /// Whether a consumer may try again what failed, on the same connection.
-    var heals: Bool { !waitsForChange }
+    /// Whether a consumer may try again what failed, on the same connections.
+    var heals: Bool { !waitsForChange && code != .storeInterrupted && code != .stateDamaged }
 }
