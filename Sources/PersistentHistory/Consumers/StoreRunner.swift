@@ -155,10 +155,16 @@ package struct StoreRunner: Sendable {
         try await session.close()
     }
 
-    /// Runs a body while no other state serves the store.
+    /// Runs a body while neither another state nor another path of this process serves the store.
     private func leased(_ body: () async throws -> Void) async throws {
+        let isUsedInProcess = store.isUsedInProcess
+        if isUsedInProcess { return try await leased(isUsedInProcess, body) }
+        try await ServedFiles.shared.serving(store.path) { try await leased(isUsedInProcess, body) }
+    }
+
+    private func leased(_ isUsedInProcess: Bool, _ body: () async throws -> Void) async throws {
         try await WriterProbe.withLease(
-            on: store.path, stateFolder: stateFolder, isUsedInProcess: store.isUsedInProcess, body)
+            on: store.path, stateFolder: stateFolder, isUsedInProcess: isUsedInProcess, body)
     }
 
     /// Works off everything there is, once.
