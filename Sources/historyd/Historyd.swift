@@ -87,7 +87,6 @@ struct Historyd: ParsableCommand {
             let event: Event =
                 switch error.code {
                 case .stateInUse: .stateInUse
-                case .stateDamaged: .stateCorrupt
                 case _ where error.isOfState: .stateUnavailable
                 case .controlSocket: .controlUnavailable
                 default: .storeUnusable
