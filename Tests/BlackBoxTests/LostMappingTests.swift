@@ -42,6 +42,12 @@ struct LostMappingTests {
                     "wait", "--store", "contacts", "--consumer", "MainApp", "--token", token, "--timeout", "10s"
                 )
                 let id = 10_000 + round
+                // With an intact header and an empty rest, every program loses what is in the -wal.
+                if size > 0 {
+                    _ = try await bench.ctl(
+                        "exec", victim, "--author", "Widget", "INSERT INTO t VALUES (\(id))")
+                    continue
+                }
                 let own = try await bench.start(
                     [
                         Products.historyctl, "exec", victim, "--author", "Widget",
@@ -59,13 +65,14 @@ struct LostMappingTests {
                 }
             }
             let told = daemon.log.filter { $0.contains("event=storeLost") }
-            #expect(told.contains { $0.contains("\"\(victim)-shm\" was made shorter") }, "\(daemon.log)")
             #expect(told.allSatisfy { $0.contains("store=victim") })
+            try await daemon.stop()
+            guard size == 0 else { return }
+            #expect(told.contains { $0.contains("\"\(victim)-shm\" was made shorter") }, "\(daemon.log)")
             #expect(
                 try await bench.sql("SELECT count(*) FROM t", of: bench.path("replica.sqlite"))
                     == bench.sql("SELECT count(*) FROM t", of: victim))
             #expect(try await bench.sql("PRAGMA integrity_check", of: victim) == "ok\n")
-            try await daemon.stop()
         }
     }
 
