@@ -18,8 +18,10 @@ VERSION ?= $(shell git describe --tags --match 'v*' --dirty 2>/dev/null | sed 's
 ifeq ($(VERSION),)
 VERSION := $(shell commit=$$(git describe --always --dirty --exclude '*' 2>/dev/null) && echo "0.1.0+$$commit")
 endif
+# Exclusive access is proved by the compiler and the debug build's checks; a program for use does not check again.
+RELEASEFLAGS = -Xswiftc -enforce-exclusivity=unchecked
 # Only the programs that are built for use say it: else each commit would link everything again.
-build-product = HISTORYD_VERSION='$(VERSION)' $(SWIFT) build -c release --static-swift-stdlib --product $(1)
+build-product = HISTORYD_VERSION='$(VERSION)' $(SWIFT) build -c release --static-swift-stdlib $(RELEASEFLAGS) --product $(1)
 
 PACKAGES  = libsqlite3-dev libsystemd-dev sqlite3 python3 python3-venv systemd-container jq curl acl
 EXTENSION = Sources/CSQLiteHistory/history.c

@@ -168,7 +168,9 @@ extension CoprocessPlugin {
     func flush(_ session: CoprocessSession) {
         if outbox.count > 0, !session.refusesInput {
             do throws(SystemError) {
-                let count = try session.child.input.writeNow(outbox.bytes)
+                let count = try outbox.bytes.withBytes { bytes throws(SystemError) in
+                    try session.child.input.writeNow(bytes)
+                }
                 if count == outbox.count { outbox.removeAll() } else { outbox.removeFirst(count) }
             } catch {
                 logger.debug("The plugin has closed its standard input.", metadata: ["error": "\(error)"])

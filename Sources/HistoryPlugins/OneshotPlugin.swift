@@ -71,7 +71,7 @@ package final class OneshotPlugin: HookEndpoint {
         var logger = logger
         logger[metadataKey: "hook"] = "\(header.hook)"
         let (result, status) = try await ChildProcess.run(plugin, adding: environment) {
-            [logger, bytes = json.bytes] child in
+            [logger, bytes = json.bytes.array] child in
             await attend(child, request: bytes, keeping: limit, logger: logger)
         }
         if Task.isCancelled { throw cancelled(header) }

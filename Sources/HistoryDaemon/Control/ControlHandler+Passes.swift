@@ -185,7 +185,7 @@ extension ControlHandler {
                     HistoryJSON.write(transaction, to: &json)
                     json.endLine()
                 }
-                try await response.write(json.bytes)
+                try await response.write(json.bytes.array)
             })
     }
 }

@@ -104,7 +104,7 @@ extension PluginConfiguration {
             json.array { write(to: &$0) }
         }
         json.endLine()
-        return json.bytes
+        return json.bytes.array
     }
 
     private func write(to json: inout JSONBytes) {

@@ -99,7 +99,7 @@ extension ConsumerMachine {
 
     /// Keeps a call that is made no more.
     mutating func giveUp(
-        _ hook: Hook, _ failure: HookFailure, _ header: HookCallHeader, _ call: JSONBytes,
+        _ hook: Hook, _ failure: HookFailure, _ header: HookCallHeader, _ call: [UInt8],
         at token: HistoryToken, _ around: Surroundings
     ) {
         let attempts = failing?.attempts ?? 1
@@ -108,7 +108,7 @@ extension ConsumerMachine {
                 DeadLetter(
                     consumer: consumer.author, hook: hook.name, delivery: header.delivery,
                     reason: failure.message, attempts: attempts,
-                    call: String(decoding: call.bytes, as: UTF8.self), keptAt: around.now)))
+                    call: String(decoding: call, as: UTF8.self), keptAt: around.now)))
         report(
             .deadLetterKept(
                 consumer: consumer.author, hook: hook.name, failure, token: token, attempts: attempts))

@@ -121,7 +121,7 @@ struct FeedStream {
         } else {
             FeedLine.begins(after: HistoryToken(store: store, number: place.position), to: &json)
         }
-        return json.bytes
+        return json.bytes.array
     }
 
     /// As many transactions as there are and fit; of one that is too large for a line, a part.
@@ -129,7 +129,7 @@ struct FeedStream {
         var json = JSONBytes()
         if partial != nil {
             writePart(to: &json)
-            return json.bytes
+            return json.bytes.array
         }
         while window.hasRoom, json.count < Self.pieceSize, let transaction = portion.popFirst() {
             let objects = ObjectIDNotification(transaction, entities: entities).objects
@@ -142,7 +142,7 @@ struct FeedStream {
             FeedLine.transaction(transaction, objects, to: &json)
             sent = transaction.token
         }
-        return json.bytes
+        return json.bytes.array
     }
 
     private mutating func writePart(to json: inout JSONBytes) {

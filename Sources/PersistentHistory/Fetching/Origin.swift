@@ -1,4 +1,5 @@
 import GRDB
+import Glibc
 
 /// Who made a transaction, when: what stands in `historyd_change.origin`.
 struct Origin: Equatable, Sendable {
@@ -23,7 +24,10 @@ struct Origin: Equatable, Sendable {
         // As bytes: each transaction is read so, and characters take ten times as long to tell apart.
         var rest = text[...]
         func field() -> Slice<UnsafeBufferPointer<UInt8>>? {
-            guard let tab = rest.firstIndex(of: UInt8(ascii: "\t")) else { return nil }
+            guard let start = rest.base.baseAddress,
+                let found = memchr(start + rest.startIndex, 0x09, rest.count)
+            else { return nil }
+            let tab = UnsafeRawPointer(found) - UnsafeRawPointer(start)
             defer { rest = rest[(tab + 1)...] }
             return rest[..<tab]
         }

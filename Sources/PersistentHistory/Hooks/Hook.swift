@@ -1,7 +1,9 @@
 package import FoundationEssentials
 
 /// A registered hook: when it is called, and by what.
-package struct Hook: Sendable, Identifiable {
+///
+/// It never changes, and is handed from part to part with each call: so it is one object.
+package final class Hook: Sendable, Identifiable {
     package enum Kind: String, Sendable, Hashable {
         /// Told of changes; cannot alter what follows.
         case observer
@@ -27,6 +29,8 @@ package struct Hook: Sendable, Identifiable {
     package let policy: FailurePolicy
     /// The endpoint, where it lives on the loop: asked once, for it is asked with each call.
     let loopEndpoint: (any LoopEndpoint)?
+    /// The operations, by their places among all.
+    private let operationBits: Int
 
     package init(
         id: UUID, name: String, kind: Kind, entity: String? = nil,
@@ -45,15 +49,26 @@ package struct Hook: Sendable, Identifiable {
         self.endpoint = endpoint
         self.policy = policy
         loopEndpoint = endpoint as? any LoopEndpoint
+        operationBits = operations.reduce(0) { $0 | $1.bit }
     }
 
     /// Whether an observer is called for changes of this kind.
     package func matches(entity name: String, operation: ChangeOperation) -> Bool {
-        (entity == nil || entity == name) && operations.contains(operation)
+        (entity == nil || entity == name) && operationBits & operation.bit != 0
     }
 
     /// Whether the hook serves this consumer of this store.
     package func serves(store: String, consumer: String) -> Bool {
         (self.store == nil || self.store == store) && (self.consumer == nil || self.consumer == consumer)
+    }
+}
+
+extension ChangeOperation {
+    fileprivate var bit: Int {
+        switch self {
+        case .insert: 1
+        case .update: 2
+        case .delete: 4
+        }
     }
 }

@@ -55,10 +55,11 @@ package struct HookCallHeader: Sendable, Hashable {
         switch name {
         case .name(let name): json.string(name)
         case .of(let token, let group, let part):
-            json.string(token.store.text) { bytes in
+            json.plainString { bytes in
+                bytes.append(token.store.text)
                 bytes.append(UInt8(ascii: ":"))
                 bytes.append(decimal: token.number)
-                bytes.append(contentsOf: route.deliveryEnd)
+                bytes.append(route.deliveryEnd)
                 bytes.append(decimal: Int64(group))
                 if let part {
                     bytes.append(UInt8(ascii: "."))
@@ -95,7 +96,7 @@ final class HookRoute: Sendable {
         json.name("hookID")
         json.uuid(hookID)
         json.name("delivery")
-        self.json = json.bytes
+        self.json = json.bytes.array
         deliveryEnd = JSONBytes.escaped("/\(consumer)/\(hook)/")
     }
 }

@@ -164,8 +164,8 @@ package final class Descriptor: Sendable {
     /// Writes as much as there is room for, without waiting.
     ///
     /// - Returns: how many bytes.
-    package func writeNow(_ bytes: [UInt8]) throws(SystemError) -> Int {
-        switch try attemptWrite(bytes[...]) {
+    package func writeNow(_ bytes: UnsafeBufferPointer<UInt8>) throws(SystemError) -> Int {
+        switch try attempt("write", { Glibc.write(number, bytes.baseAddress, bytes.count) }) {
         case .closed, .wouldBlock: 0
         case .done(let count): count
         }

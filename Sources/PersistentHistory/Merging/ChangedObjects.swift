@@ -91,9 +91,9 @@ extension ObjectID {
     /// As in the object's URL: what tells it apart within its entity.
     var keyText: String {
         if isRowID, case .integer(let rowid)? = values.first { return "rowid\(rowid)" }
-        var text: [UInt8] = []
+        var text = ByteBuffer()
         ObjectURL.appendKey(values, to: &text)
-        return String(decoding: text, as: UTF8.self)
+        return text.text
     }
 
     /// Reads the text back; nil where the entity has another kind of key by now.

@@ -23,11 +23,11 @@ struct EntityJSON: Sendable {
             json.name("operation")
             json.string(operation.rawValue)
             json.name("objectID")
-            return json.bytes
+            return json.bytes.array
         }
         var json = JSONBytes()
         json.name(keyColumns.first ?? "")
-        keyBeginning = [UInt8(ascii: "{")] + json.bytes
+        keyBeginning = [UInt8(ascii: "{")] + json.bytes.array
         urlName = ObjectURL.percentEncoded(name)
     }
 

@@ -68,6 +68,6 @@ struct Describe: ParsableCommand {
             }
         }
         json.endLine()
-        return json.bytes
+        return json.bytes.array
     }
 }
