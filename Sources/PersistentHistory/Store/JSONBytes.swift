@@ -288,7 +288,7 @@ enum Hexadecimal {
 }
 
 enum Base64 {
-    private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
+    static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
 
     static func append(_ blob: [UInt8], to bytes: inout [UInt8]) {
         for start in stride(from: 0, to: blob.count, by: 3) {
