@@ -107,7 +107,8 @@ let package = Package(
         .executableTarget(
             name: "historyd-nats",
             dependencies: [
-                "CNats", "HistoryNATS", "HistoryDaemon", "HistoryConfiguration", "HistoryControl", "HistoryFeed",
+                "CNats", "HistoryNATS", "HistoryDaemon", "HistoryConfiguration", "HistoryControl",
+                "HistoryFeed",
                 "PersistentHistory", arguments, logging, lifecycle,
             ],
             swiftSettings: strict),

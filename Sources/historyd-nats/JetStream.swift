@@ -38,7 +38,9 @@ struct JetStream {
 
     /// - Throws: `NATSError`, `JetStreamError`.
     private func ask<Value: Decodable>(_ subject: String, _ body: some Encodable) throws -> Value {
-        let bytes = try connection.request("$JS.API.\(subject)", Array(JSONEncoder().encode(body)))
+        let encoder = JSONEncoder()
+        encoder.keyEncodingStrategy = .convertToSnakeCase
+        let bytes = try connection.request("$JS.API.\(subject)", Array(encoder.encode(body)))
         return try Self.answer(bytes, to: subject)
     }
 
@@ -84,11 +86,11 @@ struct JetStream {
         var retention = "limits"
         var storage = "file"
         var discard = "old"
-        let max_age: Int64
-        let max_bytes: Int64
-        let num_replicas: Int
-        var deny_delete = true
-        let deny_purge: Bool
+        let maxAge: Int64
+        let maxBytes: Int64
+        let numReplicas: Int
+        var denyDelete = true
+        let denyPurge: Bool
     }
 
     /// Makes a stream where it is missing.
@@ -100,9 +102,9 @@ struct JetStream {
         } catch let error as JetStreamError where error.isMissing {
             let configuration = StreamConfiguration(
                 name: stream, subjects: [subject],
-                max_age: isPurged ? 0 : (limits.maxAge?.milliseconds ?? 0) * 1_000_000,
-                max_bytes: isPurged ? -1 : limits.maxBytes ?? -1, num_replicas: limits.replicas,
-                deny_purge: !isPurged)
+                maxAge: isPurged ? 0 : (limits.maxAge?.milliseconds ?? 0) * 1_000_000,
+                maxBytes: isPurged ? -1 : limits.maxBytes ?? -1, numReplicas: limits.replicas,
+                denyPurge: !isPurged)
             let _: StreamInfo = try ask("STREAM.CREATE.\(stream)", configuration)
         }
     }
@@ -127,7 +129,7 @@ struct JetStream {
 
     private struct Asked: Encodable {
         var seq: UInt64?
-        var last_by_subj: String?
+        var lastBySubj: String?
     }
 
     private struct Got: Decodable {
@@ -144,7 +146,7 @@ struct JetStream {
         try message(Asked(seq: sequence), of: stream)
     }
 
-    private struct SubjectFilter: Encodable { let subjects_filter: String }
+    private struct SubjectFilter: Encodable { let subjectsFilter: String }
     private struct SubjectCounts: Decodable {
         struct State: Decodable { let subjects: [String: Int]? }
         let state: State
@@ -153,9 +155,9 @@ struct JetStream {
     /// The last message of a subject; nil where there is none.
     func last(_ subject: String, of stream: String) throws -> Stored? {
         // nats-server 2.9.10 ends with a panic where it is asked for the last message of a subject that has none.
-        let info: SubjectCounts = try ask("STREAM.INFO.\(stream)", SubjectFilter(subjects_filter: subject))
+        let info: SubjectCounts = try ask("STREAM.INFO.\(stream)", SubjectFilter(subjectsFilter: subject))
         guard info.state.subjects?[subject] ?? 0 > 0 else { return nil }
-        return try message(Asked(last_by_subj: subject), of: stream)
+        return try message(Asked(lastBySubj: subject), of: stream)
     }
 
     private func message(_ asked: Asked, of stream: String) throws -> Stored? {
@@ -185,15 +187,15 @@ struct JetStream {
 
     struct ConsumerRequest: Encodable {
         struct Configuration: Encodable {
-            var deliver_policy = "by_start_sequence"
-            let opt_start_seq: UInt64
-            var ack_policy = "none"
-            var replay_policy = "instant"
-            var filter_subject: String?
+            var deliverPolicy = "by_start_sequence"
+            let optStartSeq: UInt64
+            var ackPolicy = "none"
+            var replayPolicy = "instant"
+            var filterSubject: String?
             /// Nanoseconds. A group may take longer to be applied; then another consumer is made.
-            var inactive_threshold: Int64 = 300_000_000_000
+            var inactiveThreshold: Int64 = 300_000_000_000
         }
-        let stream_name: String
+        let streamName: String
         let config: Configuration
     }
 
@@ -202,8 +204,8 @@ struct JetStream {
     /// Makes a pull consumer, which goes by itself when nobody asks it any more.
     func makeConsumer(of stream: String, from sequence: UInt64, subject: String? = nil) throws -> String {
         let request = ConsumerRequest(
-            stream_name: stream,
-            config: .init(opt_start_seq: max(1, sequence), filter_subject: subject))
+            streamName: stream,
+            config: .init(optStartSeq: max(1, sequence), filterSubject: subject))
         let info: ConsumerInfo = try ask("CONSUMER.CREATE.\(stream)", request)
         return info.name
     }

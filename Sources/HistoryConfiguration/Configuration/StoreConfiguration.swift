@@ -22,7 +22,8 @@ package struct StoreConfiguration: Sendable, Hashable {
     package init(
         name: String, path: String, entities: [TrackedEntity]? = nil, authors: [AuthorConfiguration] = [],
         unlistedAuthors: UnlistedAuthors = .deliver, includingMirroring: Bool = false,
-        mirroringAuthors: [String] = [], clean: CleanConfiguration = CleanConfiguration(), poll: Duration? = nil,
+        mirroringAuthors: [String] = [], clean: CleanConfiguration = CleanConfiguration(),
+        poll: Duration? = nil,
         isMirror: Bool = false
     ) {
         self.name = name
