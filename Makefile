@@ -41,7 +41,7 @@ DOCUMENTED = PersistentHistory HistoryFeed
 # One process for each group: tests of one process share its few threads, and those that compute
 # would keep those waiting that listen to a daemon.
 TESTGROUPS = PersistentHistoryTests DifferentialTests \
-	HistoryConfigurationTests|HistoryControlTests|HistoryPluginsTests|HistoryDaemonTests|BenchTests \
+	HistoryConfigurationTests|HistoryControlTests|HistoryPluginsTests|HistoryDaemonTests|HistoryNATSTests|BenchTests \
 	BlackBoxTests|SystemdTests
 test-command = $(SWIFT) test --skip-build --disable-xctest
 # What failed is said once more at the end: much is printed after it.
@@ -53,7 +53,7 @@ run-tests = $(if $(TESTFLAGS),$(test-command) $(1) $(TESTFLAGS),@failed=; log=$$
 	[ -z "$$failed" ] || { echo "Failed, in:$$failed"; cat "$$all"; exit 1; })
 
 .DEFAULT_GOAL := help
-.PHONY: help toolchain dependencies build debug test test-docs docs test-differential torture fuzz run bench install uninstall \
+.PHONY: help toolchain dependencies build debug test test-docs docs test-differential torture torture-nats fuzz run run-nats bench install uninstall \
 	tsan asan lint format security clean
 
 help: ## List what can be made.
@@ -82,8 +82,9 @@ dependencies: toolchain ## Install the Debian packages that are missing.
 	export DEBIAN_FRONTEND=noninteractive; \
 	$$as apt-get install -qq -y$$missing || { $$as apt-get update -qq && $$as apt-get install -qq -y$$missing; }
 
-build: dependencies ## Build for use: historyd, historyctl and libhistory.so in .build/release.
+build: dependencies ## Build for use: historyd, historyd-nats, historyctl and libhistory.so in .build/release.
 	$(call build-product,historyd)
+	$(call build-product,historyd-nats)
 	$(call build-product,historyctl)
 	$(call build-extension,.build/release)
 	@python3 config/man/make-man .build/release '$(VERSION)' .build/release/man >/dev/null
@@ -129,12 +130,19 @@ MINUTES ?= 10
 torture: debug ## Torment the daemon for MINUTES (10), and print what became of it. As root also with a full disk.
 	/usr/bin/python3 Tests/Torture/torture.py .build/debug/historyd .build/debug/libhistory.so $$(( $(MINUTES) * 60 ))
 
+torture-nats: debug ## Kill publisher, follower and server, and set the server back, for MINUTES (10).
+	/usr/bin/python3 Tests/NATS/nats.py .build/debug faults $$(( $(MINUTES) * 60 ))
+
 run: toolchain ## Run the daemon on a small store of its own in .run, ready to be tried.
 	@config/sample/run --check $(CURDIR)/.run
 	@echo "Building historyd, historyctl and libhistory.so in $(CURDIR)/.build/release: ten minutes at most the first"
 	@echo "time, seconds after that. Then historyd runs on a small store in $(CURDIR)/.run until Ctrl-C."
 	@$(MAKE) --no-print-directory build
 	@config/sample/run $(CURDIR)/.build/release $(CURDIR)/.run
+
+run-nats: toolchain ## Run a server, a publisher, a follower and two daemons on small stores in .run-nats.
+	@$(MAKE) --no-print-directory build
+	@config/sample/run-nats $(CURDIR)/.build/release $(CURDIR)/.run-nats
 
 BENCHPARTS = latency backlog replica scale idle writer recording cleaning instructions
 

@@ -17,8 +17,8 @@ final class WakeUp: Sendable {
     private let semaphore = DispatchSemaphore(value: 0)
 
     func signal(_ reason: Reasons) {
-        reasons.withLock { $0.formUnion(reason) }
-        semaphore.signal()
+        // Where it is there already, it has been signalled.
+        if reasons.withLock({ $0.insert(reason).inserted }) { semaphore.signal() }
     }
 
     var isStopped: Bool { reasons.withLock { $0.contains(.stop) } }
