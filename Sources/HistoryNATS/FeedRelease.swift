@@ -9,6 +9,8 @@ package struct FeedRelease: Sendable {
 
     /// Takes in how far the server has acknowledged.
     package mutating func acknowledged(through number: Int64, at now: ContinuousClock.Instant) {
+        // A server that was set back has lost what was held.
+        waiting.removeAll { $0.number > number }
         // A hundred steps are fine enough for a pause of minutes.
         if waiting.count > 1, let last = waiting.last, now - last.first < hold / 100 {
             waiting[waiting.count - 1] = (number, last.first, now)
@@ -16,9 +18,6 @@ package struct FeedRelease: Sendable {
             waiting.append((number, now, now))
         }
     }
-
-    /// Forgets what was not released: the server was set back.
-    package mutating func startOver() { waiting = [] }
 
     /// How far may be released by now.
     package mutating func through(at now: ContinuousClock.Instant) -> Int64? {

@@ -65,7 +65,8 @@ struct DecisionTests {
             #expect(through ?? -1 <= Int64(second - 100))
             if second > 110 { #expect(try #require(through) >= Int64(second - 103)) }
         }
-        #expect(release.through(at: start + .seconds(1100)) == 999)
+        release.acknowledged(through: 950, at: start + .seconds(1000))
+        #expect(release.through(at: start + .seconds(1150)) == 950)
         #expect(release.next == nil)
     }
 

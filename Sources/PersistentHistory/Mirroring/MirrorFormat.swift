@@ -21,15 +21,18 @@ package enum MirrorFormat {
             ?? false
     }
 
-    /// The statements that keep other writers away from a table.
+    /// The statements that keep other writers away from a table, and its rowids as they are when somebody runs VACUUM
+    /// (see `RowidKeeper`).
     static func guards(of table: MirrorSchema.Table) -> [String] {
-        ["insert", "update", "delete"].map { operation in
+        let name = SQLText.name(table.name)
+        let triggers = ["insert", "update", "delete"].map { operation in
             """
             CREATE TRIGGER historyd_mirror_\(operation)_\(table.shape) BEFORE \(operation.uppercased())
-            ON \(SQLText.name(table.name)) BEGIN SELECT RAISE(ABORT, \
+            ON \(name) BEGIN SELECT RAISE(ABORT, \
             'this is a mirror: only historyd-nats writes to it; write to the source'); END
             """
         }
+        return triggers + ["CREATE INDEX historyd_mirror_rowids_\(table.shape) ON \(name) ((0)) WHERE 0"]
     }
 }
 
