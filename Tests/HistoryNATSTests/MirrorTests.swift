@@ -171,12 +171,13 @@ struct MirrorTests {
         try pair.snapshot()
         let other = try DatabaseQueue(path: pair.folder.file("mirror.sqlite"))
         for sql in ["INSERT INTO person (name) VALUES (1)", "UPDATE item SET v = 1", "DELETE FROM loose"] {
-            #expect(performing: { try other.write { try $0.execute(sql: sql) } }) { error in
+            #expect { try other.write { try $0.execute(sql: sql) } } throws: { error in
                 (error as? DatabaseError)?.message?.contains("mirror") == true
             }
         }
-        #expect(performing: { try Tracking.track(pair.folder.file("mirror.sqlite"), ["person": nil]) }) {
-            error in
+        #expect {
+            try Tracking.track(pair.folder.file("mirror.sqlite"), ["person": nil])
+        } throws: { error in
             (error as? HistoryError)?.code == .isMirror
         }
         try pair.expectEqual()

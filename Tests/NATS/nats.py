@@ -189,25 +189,25 @@ class Bench:
         kind = r.randint(0, 15)
         n = r.randint(1, 40)
         if kind <= 3:
-            db.execute("INSERT OR REPLACE INTO person VALUES (?,?,?,?)", [n, self.value(), r.randint(0, 30), self.value()])
+            db.execute("INSERT OR REPLACE INTO person (id, name, email, data) VALUES (?,?,?,?)", [n, self.value(), r.randint(0, 30), self.value()])
         elif kind == 4:
             db.execute("UPDATE OR IGNORE person SET id = id + ?, name = CAST(x'ff80' AS TEXT) WHERE id = ?", [r.randint(1, 9), n])
         elif kind == 5:
             db.execute("DELETE FROM person WHERE id BETWEEN ? AND ?", [n, n + 5])
         elif kind <= 7:
-            db.execute("INSERT OR REPLACE INTO item VALUES (?,?,?)", [r.choice(["a", "b", "x\0y", "É"]), n, self.value()])
+            db.execute("INSERT OR REPLACE INTO item (code, number, price) VALUES (?,?,?)", [r.choice(["a", "b", "x\0y", "É"]), n, self.value()])
         elif kind == 8:
             db.execute("DELETE FROM item WHERE number > ?", [n])
         elif kind == 9:
-            db.execute("INSERT INTO loose VALUES (?,?,?)", [self.value(), self.value(), self.value()])
+            db.execute("INSERT INTO loose (a, b, c) VALUES (?,?,?)", [self.value(), self.value(), self.value()])
         elif kind == 10:
             db.execute("DELETE FROM loose WHERE rowid % 7 = ?", [n % 7])
         elif kind == 11:
             db.execute("INSERT OR REPLACE INTO word (w, n) VALUES (?,?)", [r.choice(["one", "ONE", "One", "two", "Two"]), self.value()])
         elif kind == 12:
-            db.execute("INSERT OR REPLACE INTO real_key VALUES (?,?)", [r.choice([None, 1.5, 2, float("inf"), -0.0, 0.0]), self.value()])
+            db.execute("INSERT OR REPLACE INTO real_key (k, v) VALUES (?,?)", [r.choice([None, 1.5, 2, float("inf"), -0.0, 0.0]), self.value()])
         elif kind == 13:
-            db.execute("INSERT OR REPLACE INTO blob_key VALUES (?,?)", [r.randbytes(1), self.value()])
+            db.execute("INSERT OR REPLACE INTO blob_key (k, v) VALUES (?,?)", [r.randbytes(1), self.value()])
         elif kind == 14:
             db.execute("UPDATE loose SET b = ? WHERE rowid % 3 = 0", [self.value()])
         else:
@@ -280,8 +280,8 @@ class Bench:
                     + self.log("follow"))
             time.sleep(0.05)
 
-    def tokens(self):
-        lines = self.ctl("history", self.source, "--format", "json").splitlines()
+    def tokens(self, *options):
+        lines = self.ctl("history", self.source, "--format", "json", *options).splitlines()
         return [json.loads(line)["token"] for line in lines]
 
     def calls(self):
@@ -345,6 +345,7 @@ def faults(bench, seconds):
     bench.start_daemon("source")
     for name in ["publish", "follow"]:
         bench.start_nats(name)
+    bench.start_daemon("mirror")
     db, other = bench.open("App"), bench.open()
     r = bench.random
     events = {}
@@ -392,13 +393,20 @@ def faults(bench, seconds):
             db.execute(f"ALTER TABLE {r.choice(['person', 'loose', 'item'])} ADD COLUMN c{columns} DEFAULT {columns}")
             bench.ctl("track", bench.source)
         elif event == "large":
-            db.execute("INSERT INTO person (id, data) VALUES (?, randomblob(?))", [1000 + r.randint(0, 5), r.randint(1, 4_000_000)])
+            db.execute("INSERT OR REPLACE INTO person (id, data) VALUES (?, randomblob(?))", [1000 + r.randint(0, 5), r.randint(1, 4_000_000)])
         for name in ["publish", "follow"]:
             if bench.running[name].poll() is not None:
                 raise Failure(f"{name} ended by itself:\n{bench.log(name)}")
     bench.kill("publish2")
     bench.wait_level(120)
     bench.compare()
+    # What nobody declared is one transaction or several, as it is read.
+    wanted = bench.tokens("--author", "App")
+    bench.ctl_at("mirror", "wait", "--consumer", "Elsewhere", "--token", wanted[-1], "--timeout", "60")
+    known = set(wanted)
+    calls = [call for call in bench.calls() if call in known or call.startswith("expired")]
+    if calls != wanted:
+        raise Failure(f"the hook behind the mirror had {len(calls)} calls, not {len(wanted)}: {set(calls) ^ known}")
     print(f"events: {events}; changes: {bench.newest(bench.source)}; starts: {bench.count}")
 
 
