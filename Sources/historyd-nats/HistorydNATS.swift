@@ -55,6 +55,7 @@ struct Run: ParsableCommand {
     var once = false
 
     func run() throws {
+        MappedFiles.surviveLoss()
         ProcessMemory.keepSmall()
         try HistoryLoop.carry { try await serve() }
     }
