@@ -246,7 +246,10 @@ struct ByteTests {
         case 0: return .null
         case 1: return .integer(.random(in: .min ... .max, using: &random))
         case 2: return .real(Double.random(in: -1e300...1e300, using: &random))
-        case 3: return .real([0.5, 3, .infinity, -.infinity, .leastNonzeroMagnitude, -0.0].randomElement(using: &random) ?? 0)
+        case 3:
+            return .real(
+                [0.5, 3, .infinity, -.infinity, .leastNonzeroMagnitude, -0.0].randomElement(using: &random) ?? 0
+            )
         case 4: return .text(String(decoding: bytes, as: UTF8.self))
         case 5: return .text("\u{0}\"\\\n😀" + String(repeating: "x", count: 5))
         case 6: return HistoryValue(textOf: bytes)
