@@ -23,7 +23,7 @@ RELEASEFLAGS = -Xswiftc -enforce-exclusivity=unchecked
 # Only the programs that are built for use say it: else each commit would link everything again.
 build-product = HISTORYD_VERSION='$(VERSION)' $(SWIFT) build -c release --static-swift-stdlib $(RELEASEFLAGS) --product $(1)
 
-PACKAGES  = libsqlite3-dev libsystemd-dev sqlite3 python3 python3-venv systemd-container jq curl acl
+PACKAGES  = libsqlite3-dev libsystemd-dev libnats-dev nats-server sqlite3 python3 python3-venv systemd-container jq curl acl
 EXTENSION = Sources/CSQLiteHistory/history.c
 # SwiftPM would link the extension against the Swift runtime, and it could not be loaded without one.
 build-extension = $(CC) -std=gnu11 -O2 -Wall -Wextra -Werror -fPIC -shared \
@@ -43,7 +43,7 @@ DOCUMENTED = PersistentHistory HistoryFeed
 # One process for each group: tests of one process share its few threads, and those that compute
 # would keep those waiting that listen to a daemon.
 TESTGROUPS = PersistentHistoryTests DifferentialTests \
-	HistoryConfigurationTests|HistoryControlTests|HistoryPluginsTests|HistoryDaemonTests|BenchTests \
+	HistoryConfigurationTests|HistoryControlTests|HistoryPluginsTests|HistoryDaemonTests|HistoryNATSTests|BenchTests \
 	BlackBoxTests|SystemdTests
 test-command = $(SWIFT) test --skip-build --disable-xctest
 # What failed is said once more at the end: much is printed after it.
@@ -55,7 +55,7 @@ run-tests = $(if $(TESTFLAGS),$(test-command) $(1) $(TESTFLAGS),@failed=; log=$$
 	[ -z "$$failed" ] || { echo "Failed, in:$$failed"; cat "$$all"; exit 1; })
 
 .DEFAULT_GOAL := help
-.PHONY: help toolchain dependencies build debug test test-docs docs test-differential torture fuzz run bench install uninstall \
+.PHONY: help toolchain dependencies build debug test test-docs docs test-differential torture torture-nats fuzz run run-nats bench install uninstall \
 	tsan asan lint format security clean
 
 help: ## List what can be made.
@@ -84,8 +84,9 @@ dependencies: toolchain ## Install the Debian packages that are missing.
 	export DEBIAN_FRONTEND=noninteractive; \
 	$$as apt-get install -qq -y$$missing || { $$as apt-get update -qq && $$as apt-get install -qq -y$$missing; }
 
-build: dependencies ## Build for use: historyd, historyctl and libhistory.so in .build/release.
+build: dependencies ## Build for use: historyd, historyd-nats, historyctl and libhistory.so in .build/release.
 	$(call build-product,historyd)
+	$(call build-product,historyd-nats)
 	$(call build-product,historyctl)
 	$(call build-extension,.build/release)
 	@python3 config/man/make-man .build/release '$(VERSION)' .build/release/man >/dev/null
@@ -131,12 +132,19 @@ MINUTES ?= 10
 torture: debug ## Torment the daemon for MINUTES (10), and print what became of it. As root also with a full disk.
 	/usr/bin/python3 Tests/Torture/torture.py .build/debug/historyd .build/debug/libhistory.so $$(( $(MINUTES) * 60 ))
 
+torture-nats: debug ## Kill publisher, follower and server, and set the server back, for MINUTES (10).
+	/usr/bin/python3 Tests/NATS/nats.py .build/debug faults $$(( $(MINUTES) * 60 ))
+
 run: toolchain ## Run the daemon on a small store of its own in .run, ready to be tried.
 	@config/sample/run --check $(CURDIR)/.run
 	@echo "Building historyd, historyctl and libhistory.so in $(CURDIR)/.build/release: ten minutes at most the first"
 	@echo "time, seconds after that. Then historyd runs on a small store in $(CURDIR)/.run until Ctrl-C."
 	@$(MAKE) --no-print-directory build
 	@config/sample/run $(CURDIR)/.build/release $(CURDIR)/.run
+
+run-nats: toolchain ## Run a server, a publisher, a follower and two daemons on small stores in .run-nats.
+	@$(MAKE) --no-print-directory build
+	@config/sample/run-nats $(CURDIR)/.build/release $(CURDIR)/.run-nats
 
 BENCHPARTS = latency backlog replica scale idle writer recording cleaning instructions
 

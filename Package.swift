@@ -36,6 +36,7 @@ let package = Package(
         .library(name: "HistoryFeed", targets: ["HistoryFeed"]),
         .executable(name: "historyd", targets: ["historyd"]),
         .executable(name: "historyctl", targets: ["historyctl"]),
+        .executable(name: "historyd-nats", targets: ["historyd-nats"]),
         .executable(name: "historyd-bench", targets: ["historyd-bench"]),
     ],
     dependencies: [
@@ -53,6 +54,8 @@ let package = Package(
         // posix_spawn and pidfd, which Swift does not see.
         .target(name: "CSpawn"),
         .systemLibrary(name: "CSystemd", pkgConfig: "libsystemd", providers: [.apt(["libsystemd-dev"])]),
+        // For historyd-nats alone: it has threads of its own.
+        .systemLibrary(name: "CNats", pkgConfig: "libnats", providers: [.apt(["libnats-dev"])]),
 
         // epoll and its kin, which Swift does not see either.
         .systemLibrary(name: "CLinux"),
@@ -99,6 +102,16 @@ let package = Package(
                 logging,
             ],
             swiftSettings: strict),
+        // What publishing to a stream and following it decide, without a network.
+        .target(name: "HistoryNATS", dependencies: ["PersistentHistory"], swiftSettings: strict),
+        .executableTarget(
+            name: "historyd-nats",
+            dependencies: [
+                "CNats", "HistoryNATS", "HistoryDaemon", "HistoryConfiguration", "HistoryControl",
+                "HistoryFeed",
+                "PersistentHistory", arguments, logging, lifecycle,
+            ],
+            swiftSettings: strict),
         .executableTarget(
             name: "historyctl",
             dependencies: ["PersistentHistory", "HistoryConfiguration", "HistoryControl", arguments, nio[0]],
@@ -135,6 +148,10 @@ let package = Package(
             dependencies: [
                 "HistoryDaemon", "HistoryConfiguration", "HistoryControl", "TestSupport", logging, lifecycle,
             ],
+            swiftSettings: strict),
+        .testTarget(
+            name: "HistoryNATSTests",
+            dependencies: ["HistoryNATS", "PersistentHistory", "TestSupport", grdb, sqlite],
             swiftSettings: strict),
         .testTarget(
             name: "BenchTests", dependencies: ["historyd-bench", "TestSupport"], swiftSettings: strict),

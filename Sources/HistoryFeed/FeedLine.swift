@@ -13,7 +13,7 @@ enum FeedLine {
     /// - Throws: `ControlError` where the stream breaks off with one, `DecodingError`.
     init(_ line: ArraySlice<UInt8>) throws {
         if let error = try StreamLines.failure(in: line) { throw error }
-        let message = try ControlJSON.read(Message.self, from: Array(line))
+        let message = try ControlJSON.read(Message.self, from: Infinities.replaced(in: line))
         if let begins = message.begins {
             self = .begins(after: begins.after.token)
         } else if let expired = message.expired {
@@ -85,10 +85,14 @@ private struct Object: Decodable {
 private struct Value: Decodable {
     let value: HistoryValue
 
-    private enum CodingKeys: CodingKey { case base64, base64Text }
+    private enum CodingKeys: CodingKey { case base64, base64Text, infinite }
 
     init(from decoder: any Decoder) throws {
         if let keyed = try? decoder.container(keyedBy: CodingKeys.self) {
+            if let sign = try keyed.decodeIfPresent(Int.self, forKey: .infinite) {
+                value = .real(sign < 0 ? -.infinity : .infinity)
+                return
+            }
             let isText = keyed.contains(.base64Text)
             let text = try keyed.decode(String.self, forKey: isText ? .base64Text : .base64)
             guard let data = Data(base64Encoded: text) else {

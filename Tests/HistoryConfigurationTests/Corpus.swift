@@ -50,7 +50,7 @@ private func top(_ keys: String) -> String {
 
 private let duration = "a duration: seconds, or text such as \"500ms\", \"5s\", \"3m\", \"2h\" or \"7d\""
 private let storeKeys =
-    "Allowed: name, path, entities, authors, unlistedAuthors, includingMirroring, mirroringAuthors, clean, poll"
+    "Allowed: name, path, entities, authors, unlistedAuthors, includingMirroring, mirroringAuthors, clean, poll, mirror"
 private let in0 = "stores[0]"
 private let context0 = "stores[0].authors[0].contexts[0]"
 private let long = String(repeating: "é", count: 128)
@@ -70,6 +70,8 @@ let configurationCorpus: [CorpusCase] = [
             "entities": {"person": {"preserve": ["name"]}, "item": {}}, "unlistedAuthors": "ignore", "includingMirroring": true,\
             "mirroringAuthors": ["M"], "clean": {"strategy": "byNotification", "times": 1}, "poll": 0.5, "authors": []
             """)),
+    .good("mirror", store("\"mirror\": true, \"clean\": {\"strategy\": \"byDuration\", \"seconds\": 5}")),
+    .good("no mirror", store("\"mirror\": false, \"entities\": {\"item\": {}}")),
     .good(
         "replica and feed",
         contexts(
@@ -131,6 +133,10 @@ let configurationCorpus: [CorpusCase] = [
         "2:16: key \"plugins\" is given twice, first at 2:1"),
 
     // Stores.
+    .bad("mirror no bool", store("\"mirror\": 1"), "2:11: \(in0).mirror: expected true or false, found 1"),
+    .bad(
+        "entities of a mirror", store("\"mirror\": true, \"entities\": {\"item\": {}}"),
+        "2:17: \(in0).entities: a mirror has the entities of its source"),
     .bad(
         "store without anything", "{\"version\": 1, \"stores\": [\n{}]}",
         "2:1: stores[0].name: missing, expected a name", "2:1: stores[0].path: missing, expected a path"),

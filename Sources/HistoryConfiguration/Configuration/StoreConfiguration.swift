@@ -16,11 +16,15 @@ package struct StoreConfiguration: Sendable, Hashable {
     package var clean: CleanConfiguration
     /// How often to look at a store on a file system without inotify; nil to rely on inotify.
     package var poll: Duration?
+    /// Whether historyd-nats alone writes to it: it is recorded at its source.
+    package var isMirror: Bool
 
     package init(
         name: String, path: String, entities: [TrackedEntity]? = nil, authors: [AuthorConfiguration] = [],
         unlistedAuthors: UnlistedAuthors = .deliver, includingMirroring: Bool = false,
-        mirroringAuthors: [String] = [], clean: CleanConfiguration = CleanConfiguration(), poll: Duration? = nil
+        mirroringAuthors: [String] = [], clean: CleanConfiguration = CleanConfiguration(),
+        poll: Duration? = nil,
+        isMirror: Bool = false
     ) {
         self.name = name
         self.path = path
@@ -31,6 +35,7 @@ package struct StoreConfiguration: Sendable, Hashable {
         self.mirroringAuthors = mirroringAuthors
         self.clean = clean
         self.poll = poll
+        self.isMirror = isMirror
     }
 
     /// The authors that have a cursor: all but the batch ones.

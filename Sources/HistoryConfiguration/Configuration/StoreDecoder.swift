@@ -7,7 +7,7 @@ struct StoreDecoder {
 
     private static let keys = [
         "name", "path", "entities", "authors", "unlistedAuthors", "includingMirroring", "mirroringAuthors",
-        "clean", "poll",
+        "clean", "poll", "mirror",
     ]
 
     /// Nil where the store or one of its authors cannot be told by name.
@@ -23,6 +23,8 @@ struct StoreDecoder {
             }
         }
         let entities = fields["entities"].flatMap(Self.entities)
+        let isMirror = fields["mirror"]?.bool() ?? false
+        if isMirror { fields.refuse("entities", "a mirror has the entities of its source") }
         let authors = fields["authors"].map { self.authors($0, tracked: entities?.map(\.name)) } ?? []
         let store = StoreConfiguration(
             name: name ?? "", path: path ?? "", entities: entities, authors: authors ?? [],
@@ -30,7 +32,7 @@ struct StoreDecoder {
             includingMirroring: fields["includingMirroring"]?.bool() ?? false,
             mirroringAuthors: fields["mirroringAuthors"]?.names("a list of author names") ?? [],
             clean: fields["clean"].flatMap(CleanDecoder.decode) ?? CleanConfiguration(),
-            poll: fields["poll"]?.duration())
+            poll: fields["poll"]?.duration(), isMirror: isMirror)
         return name == nil || path == nil || authors == nil ? nil : store
     }
 

@@ -84,6 +84,7 @@ struct OpenStore: Sendable {
     static func bringTrackingUpToDate(
         _ store: ServedStore, _ reporter: any PipelineReporter, timeout: Duration
     ) throws -> (problem: HistoryError?, schemaVersion: Int64?) {
+        if store.isMirror { return (nil, try Tracking.checkMirror(store.path, timeout: timeout)) }
         func track(_ entities: [String: [String]?]) throws -> Int64 {
             let (outcome, version) = try Tracking.bringUpToDate(store.path, entities, timeout: timeout)
             if !outcome.isEmpty { reporter.report(.trackingUpdated(outcome)) }

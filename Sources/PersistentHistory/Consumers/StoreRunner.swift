@@ -15,6 +15,8 @@ package struct ServedStore: Sendable {
     package var consumersElsewhere: Set<String> = []
     /// Whether this process may have other connections to the store.
     package var isUsedInProcess = false
+    /// Whether it is a mirror: it is recorded at its source, and nothing of that is changed here.
+    package var isMirror = false
     package let clock: HistoryClock
 
     package init(

@@ -73,7 +73,7 @@ struct ChangeDecoder {
         return names
     }
 
-    private func objectID(_ statement: OpaquePointer, _ entity: Entity) throws -> ObjectID {
+    func objectID(_ statement: OpaquePointer, _ entity: Entity) throws -> ObjectID {
         let columns = entity.json.keyColumns
         switch entity.key {
         case .rowid: return ObjectID(columns: columns, value: value(statement, 3), isRowID: true)
@@ -102,20 +102,7 @@ struct ChangeDecoder {
     }
 
     /// A column of the current row, with its storage class.
-    func value(_ statement: OpaquePointer, _ column: Int32) -> HistoryValue {
-        switch sqlite3_column_type(statement, column) {
-        case SQLITE_INTEGER: return .integer(sqlite3_column_int64(statement, column))
-        case SQLITE_FLOAT: return .real(sqlite3_column_double(statement, column))
-        case SQLITE_TEXT:
-            return ChangeDecoder.bytes(statement, column).map { HistoryValue(textOf: $0) } ?? .text("")
-        case SQLITE_BLOB:
-            guard let bytes = sqlite3_column_blob(statement, column) else { return .blob([]) }
-            return .blob(
-                Array(UnsafeRawBufferPointer(start: bytes, count: Int(sqlite3_column_bytes(statement, column))))
-            )
-        default: return .null
-        }
-    }
+    func value(_ statement: OpaquePointer, _ column: Int32) -> HistoryValue { HistoryValue(statement, column) }
 
     /// A text's bytes, until the statement's next step; nil where it is something else.
     static func bytes(_ statement: OpaquePointer, _ column: Int32) -> UnsafeBufferPointer<UInt8>? {
@@ -130,5 +117,24 @@ struct ChangeDecoder {
         return String(
             decoding: UnsafeBufferPointer(start: bytes, count: Int(sqlite3_column_bytes(statement, column))),
             as: UTF8.self)
+    }
+}
+
+extension HistoryValue {
+    /// A column of a statement's row, with its storage class.
+    init(_ statement: OpaquePointer, _ column: Int32) {
+        switch sqlite3_column_type(statement, column) {
+        case SQLITE_INTEGER: self = .integer(sqlite3_column_int64(statement, column))
+        case SQLITE_FLOAT: self = .real(sqlite3_column_double(statement, column))
+        case SQLITE_TEXT:
+            self = ChangeDecoder.bytes(statement, column).map { HistoryValue(textOf: $0) } ?? .text("")
+        case SQLITE_BLOB:
+            let count = Int(sqlite3_column_bytes(statement, column))
+            self = .blob(
+                sqlite3_column_blob(statement, column).map {
+                    Array(UnsafeRawBufferPointer(start: $0, count: count))
+                } ?? [])
+        default: self = .null
+        }
     }
 }

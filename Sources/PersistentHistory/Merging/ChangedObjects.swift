@@ -81,7 +81,7 @@ extension ChangedObjects.Keys {
 
 extension ObjectID {
     /// The key, where it is one integer and nothing else can be meant by that.
-    fileprivate func integer(in entity: Entity) -> Int64? {
+    func integer(in entity: Entity) -> Int64? {
         switch entity.key {
         case .rowid, .column: if case .integer(let integer)? = onlyValue { integer } else { nil }
         case .columns: nil

@@ -56,6 +56,23 @@ public enum Tracking {
         }
     }
 
+    /// Checks that a store is a mirror.
+    ///
+    /// - Returns: The version of its schema.
+    /// - Throws: `HistoryError`.
+    static func checkMirror(_ path: String, timeout: Duration) throws -> Int64 {
+        try StoreConnection.withConnection(to: path, .read, timeout: timeout) { queue in
+            try queue.read { db in
+                guard try MirrorFormat.isThere(db) else {
+                    throw HistoryError(
+                        .notTracked, "The store \"\(path)\" is no mirror.",
+                        hint: "historyd-nats makes mirrors; without \"mirror\" the store is recorded here.")
+                }
+                return try schemaVersion(db)
+            }
+        }
+    }
+
     private static func schemaVersion(_ db: Database) throws -> Int64 {
         try Int64.fetchOne(db, sql: "PRAGMA schema_version") ?? 0
     }

@@ -21,6 +21,7 @@ struct Plan {
     var isEmpty: Bool { steps.isEmpty && dropped.isEmpty && format == RecordingFormat.version }
 
     init(_ db: Database, entities: [String: [String]?], all: Bool) throws {
+        if try MirrorFormat.isThere(db) { throw HistoryError.isMirror }
         format = try Self.format(db)
         isNew = format == nil
         if isNew, entities.isEmpty, !all {

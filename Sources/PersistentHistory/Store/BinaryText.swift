@@ -7,7 +7,7 @@ enum Hexadecimal {
 }
 
 enum Base64 {
-    private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
+    static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
 
     static func append(_ blob: [UInt8], to bytes: inout ByteBuffer) {
         for start in stride(from: 0, to: blob.count, by: 3) {

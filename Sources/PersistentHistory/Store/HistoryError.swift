@@ -32,6 +32,8 @@ public struct HistoryError: Error, Sendable, CustomStringConvertible {
         public static let formatTooNew = Code("formatTooNew")
         /// A name that cannot be tracked: a view, a virtual table, SQLite's own, one of ours, or nothing at all.
         public static let notAnEntity = Code("notAnEntity")
+        /// The store is a mirror of another machine's: only what follows that writes to it.
+        public static let isMirror = Code("isMirror")
         /// A copy of a store that is still there, and has the cursors.
         public static let storeCopied = Code("storeCopied")
         /// The text is no token.
