@@ -55,11 +55,11 @@ package struct ControlClient: Sendable {
         } catch let error as IOError where error.errnoCode == EACCES || error.errnoCode == EPERM {
             throw Unreachable(
                 description:
-                    "The control socket \"\(socketPath)\" may not be used by this user: its mode and group say who may.",
+                    "The control socket \"\(socketPath)\" may not be used by this user. Its mode and group say which users may.",
                 isForbidden: true)
         } catch is IOError {
             throw Unreachable(
-                description: "historyd is not running: nobody listens at \"\(socketPath)\".", isForbidden: false
+                description: "historyd is not running: no process listens at \"\(socketPath)\".", isForbidden: false
             )
         } catch is SocketAddressError {
             throw Unreachable(

@@ -93,7 +93,7 @@ package struct Daemon: Sendable {
         }
         try await ServiceGroup(configuration: configuration).run(until: stop, within: limit) { hurry in
             let why = hurry == .secondSignal ? "A second signal" : "The stop takes longer than \(limit().text)"
-            logger.notice("\(why): what is under way is broken off, and made again after the next start.")
+            logger.notice("\(why): calls in flight are cancelled, and repeated after the next start.")
         }
     }
 

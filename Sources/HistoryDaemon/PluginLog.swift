@@ -72,7 +72,7 @@ struct PluginLog: Sendable {
     private func tellFailing(_ failure: HookFailure, _ count: Int, _ restart: Duration) {
         log(
             .pluginFailing,
-            "\(failure) That is the \(count)th time in a row. It is started again every \(restart.text); what it writes is logged at level debug."
+            "\(failure) This is the \(count)th time in a row. It is started again every \(restart.text); what it writes is logged at level debug."
         )
     }
 

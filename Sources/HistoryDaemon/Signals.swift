@@ -26,7 +26,7 @@ enum StopHurry: Sendable {
 
 extension ServiceGroup {
     /// Runs the services until a signal tells them to come to an end, and they have. A second signal shortens
-    /// that: what is under way is broken off, and made again after the next start.
+    /// that: calls in flight are cancelled, and repeated after the next start.
     ///
     /// - Parameters:
     ///   - limit: How long the end may take; then, too, the services are cancelled.

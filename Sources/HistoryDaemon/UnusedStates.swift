@@ -86,7 +86,7 @@ extension Engine {
                     "Removed the state of store \(state.id)\(path), which was not used for \(days, "day").")
             }
         } catch {
-            logger.debug("The state folder could not be looked through: \(error)")
+            logger.debug("The state folder could not be listed: \(error)")
         }
     }
 }

@@ -63,7 +63,7 @@ private struct Token: Decodable {
     init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         guard let token = HistoryToken(try container.decode(String.self)) else {
-            throw DecodingError.dataCorruptedError(in: container, debugDescription: "This is no token.")
+            throw DecodingError.dataCorruptedError(in: container, debugDescription: "This is not a token.")
         }
         self.token = token
     }
@@ -93,7 +93,7 @@ private struct Value: Decodable {
             let text = try keyed.decode(String.self, forKey: isText ? .base64Text : .base64)
             guard let data = Data(base64Encoded: text) else {
                 throw DecodingError.dataCorruptedError(
-                    forKey: isText ? .base64Text : .base64, in: keyed, debugDescription: "This is no base64.")
+                    forKey: isText ? .base64Text : .base64, in: keyed, debugDescription: "This is not base64.")
             }
             value = isText ? .invalidText(Array(data)) : .blob(Array(data))
             return

@@ -79,9 +79,9 @@ struct CoprocessProtocol: Sendable {
 
     /// An answer came; nil is a line that is none.
     mutating func receive(_ answer: PluginAnswer?, at now: Instant) -> Reception {
-        guard let answer else { return .nonsense("wrote a line that is no JSON-RPC response") }
+        guard let answer else { return .nonsense("wrote a line that is not a JSON-RPC response") }
         guard let oldest = underWay.first else {
-            return .nonsense("wrote an answer though it was not asked")
+            return .nonsense("wrote an answer without a request")
         }
         guard answer.id == oldest.id else {
             let given = answer.id.map { "with the id \($0)" } ?? "without an id"

@@ -202,7 +202,7 @@ extension CoprocessPlugin {
                 // Where all was read there is an edge to come, unless it is the end.
             } while output.isExpired
         } catch {
-            killProcess(because: HookFailure(.badAnswer, "\(title) could not be read from: \(error)."))
+            killProcess(because: HookFailure(.badAnswer, "The output of \(title) could not be read: \(error)."))
             session.outputEnd.request()
         }
     }
@@ -218,7 +218,7 @@ extension CoprocessPlugin {
             guard line.contains(where: { $0 > 0x20 }) else {
                 session.blankLines += 1
                 if session.blankLines > Self.maximumBlankLines {
-                    nonsense = "wrote one blank line after another"
+                    nonsense = "wrote only blank lines"
                 }
                 return
             }

@@ -7,7 +7,7 @@ import Glibc
 /// use; and it is over when the process has ended and all it wrote has been read.
 struct Teardown: Sendable {
     enum Cause: String, Sendable {
-        case stop = "was told to stop"
+        case stop = "was asked to stop"
         case closedInput = "closed its standard input"
         case closedOutput = "closed its standard output"
     }

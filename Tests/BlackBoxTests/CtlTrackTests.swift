@@ -34,7 +34,7 @@ import Testing
         let outcome = try await store.ctl("history")
         #expect(outcome.status == .exited(69))
         #expect(
-            outcome.errors == "historyctl: The store is not tracked. `historyctl track STORE ENTITY…` begins.\n"
+            outcome.errors == "historyctl: The store is not tracked. Track it with `historyctl track STORE ENTITY…`.\n"
         )
     }
 
@@ -109,7 +109,7 @@ import Testing
         ),
         (
             "nothing",
-            "There is no table \"nothing\" in the store. Names are those of ordinary tables; `sqlite3 STORE .tables` lists them."
+            "There is no table \"nothing\" in the store. `sqlite3 STORE .tables` lists the tables."
         ),
     ])
     func whatIsNoEntityIsRefused(name: String, message: String) async throws {

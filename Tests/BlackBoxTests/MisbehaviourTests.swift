@@ -58,7 +58,7 @@ struct MisbehaviourTests {
             coprocess: "wrote a line of more than 16777216 bytes", oneshot: "did not end within"),
         Deed(
             name: "floods standard output with nothing", call: "while True: sys.stdout.write('\\n' * 65536)",
-            coprocess: "wrote one blank line after another", oneshot: "did not end within"),
+            coprocess: "wrote only blank lines", oneshot: "did not end within"),
         Deed(
             name: "floods standard error", call: "while True: sys.stderr.write('oh no\\n' * 10000)",
             coprocess: "did not answer within", oneshot: "did not end within", floodsTheLog: true),

@@ -16,7 +16,7 @@ struct StateTroubleTests {
             try String(repeating: "no database ", count: 1000).write(
                 toFile: state, atomically: true, encoding: .utf8)
             let message =
-                "The state database \"\(state)\" cannot be used: file is not a database. Restore it from a backup, or rescue it with sqlite3's \".recover\". Without it, its consumers start over."
+                "The state database \"\(state)\" cannot be used: file is not a database. Restore it from a backup, or rescue it with sqlite3's \".recover\". Without it, the store's consumers start over."
             let once = try await bench.runDaemon("--once")
             #expect(once.status == .exited(74))
             #expect(once.log.filter { $0.hasPrefix("error") } == ["error: \(message) event=stateCorrupt"])
@@ -48,7 +48,7 @@ struct StateTroubleTests {
                 #expect(try await other.end() == .exited(74))
                 #expect(
                     other.errors.wholeLines == [
-                        "error: The state folder \"\(bench.path("file/state"))\" cannot be made: Not a directory. Set STATE_DIRECTORY to a folder that may be written. event=stateUnavailable"
+                        "error: The state folder \"\(bench.path("file/state"))\" cannot be made: Not a directory. Set STATE_DIRECTORY to a writable folder. event=stateUnavailable"
                     ])
             }
         }

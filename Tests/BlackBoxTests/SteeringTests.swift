@@ -115,7 +115,7 @@ struct SteeringTests {
             let timedOut = try await bench.ctl(
                 "wait", "--consumer", "MainApp", "--token", late, "--timeout", "200ms")
             #expect(timedOut.status == .exited(75))
-            #expect(timedOut.errors.contains("did not get to \(late) in time: it is at \(own)"))
+            #expect(timedOut.errors.contains("did not reach \(late) in time: it is at \(own)"))
             // One that waits already is told.
             let waiting = try bench.startCtl(["wait", "--consumer", "MainApp", "--token", late])
             try await bench.steer("resume")

@@ -309,7 +309,7 @@ func isGone(_ process: pid_t) -> Bool {
             ("answer(r); answer(r); time.sleep(1000)", .badAnswer, "answered with the id 1 where 2 was due"),
             (
                 "while True: sys.stdout.write('\\n' * 4096)", .badAnswer,
-                "wrote one blank line after another"
+                "wrote only blank lines"
             ),
             (
                 #"print('{"id":null,"error":{"message":"' + 'y' * 9999 + '"}}', flush=True); time.sleep(1000)"#,
@@ -322,7 +322,7 @@ func isGone(_ process: pid_t) -> Bool {
             ),
             (
                 "sys.stdout.buffer.write(b'\\xff\\0\\n'); sys.stdout.flush(); time.sleep(1000)", .badAnswer,
-                "no JSON-RPC response"
+                "not a JSON-RPC response"
             ),
             ("os.fork() or time.sleep(1000); os._exit(5)", .died, "ended with status 5"),
             (

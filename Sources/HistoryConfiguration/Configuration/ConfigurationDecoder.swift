@@ -66,7 +66,7 @@ struct ConfigurationDecoder {
         for (file, replica) in storeDecoder.replicas.all {
             if let store = storePaths[file] {
                 replica.report(
-                    "a replica cannot be kept in a store's file, which is given at \(store.location)")
+                    "a replica cannot use a store's file; the store is at \(store.location)")
             }
         }
         return DaemonConfiguration(

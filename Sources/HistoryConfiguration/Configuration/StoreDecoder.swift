@@ -72,7 +72,7 @@ struct StoreDecoder {
         var contexts: [ContextConfiguration] = []
         if let node = fields["contexts"], let nodes = node.list(expected: "a list of contexts") {
             if isBatch, !nodes.isEmpty {
-                fields.refuse("contexts", "a batch author only writes, it has no contexts")
+                fields.refuse("contexts", "a batch author only writes and has no contexts")
             }
             var names = Claims()
             contexts = nodes.compactMap { context($0, names: &names, tracked: tracked) }

@@ -74,7 +74,7 @@ struct DocumentNode {
         return nil
     }
 
-    func string(expected: String = "a text") -> String? {
+    func string(expected: String = "a string") -> String? {
         if case .string(let text) = value.content { return text }
         report(expected: expected)
         return nil

@@ -127,7 +127,7 @@ struct JSONInput {
         guard let scalar = text.unicodeScalars.first else { return "the end of the file" }
         switch scalar {
         case "/", "#": return "\"\(scalar)\" (JSON has no comments)"
-        case "'": return "\"'\" (a text needs double quotes)"
+        case "'": return "\"'\" (a string needs double quotes)"
         default: return String(scalar).quoted
         }
     }

@@ -52,7 +52,7 @@ extension ControlHandler {
         guard feeds.contains(request.context) else {
             throw ControlError(
                 .unknownContext,
-                "\"\(request.consumer)\" of store \"\(store.name)\" has no feed \"\(request.context)\": there are \(feeds.quotedList)."
+                "\"\(request.consumer)\" of store \"\(store.name)\" has no feed \"\(request.context)\". Feeds: \(feeds.quotedList)."
             )
         }
         return (store, FeedID(consumer: request.consumer, context: request.context))

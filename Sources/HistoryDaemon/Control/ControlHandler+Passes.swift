@@ -55,7 +55,7 @@ extension ControlHandler {
         let paused = stores.filter { $0.control.passes.isHeld(by: .operatorOrder) }
         guard paused.isEmpty else {
             throw ControlError(
-                .paused, "Paused: \(paused.map(\.name).quotedList). Resume before you run a pass.")
+                .paused, "Paused: \(paused.map(\.name).quotedList). Resume them before you run a pass.")
         }
         let isDone = try await within(limit) { try await pass(stores) }
         guard isDone ?? false else {
@@ -95,13 +95,13 @@ extension ControlHandler {
             let why = consumer.problem.map { ", \($0)" } ?? ""
             return "\"\(consumer.consumer)\" of store \"\(consumer.store)\" is behind\(changes)\(why)"
         }
-        return reasons.isEmpty ? "it is level now" : reasons.joined(separator: "; ")
+        return reasons.isEmpty ? "it has caught up now" : reasons.joined(separator: "; ")
     }
 
     private static func duration(_ text: String) throws(ControlError) -> Duration {
         guard let duration = Duration(configured: text) else {
             throw ControlError(
-                .badRequest, "\"\(text)\" is no duration: write seconds, or \"500ms\", \"5s\", \"3m\".")
+                .badRequest, "\"\(text)\" is not a duration: write seconds, or \"500ms\", \"5s\", \"3m\".")
         }
         return duration
     }
@@ -126,17 +126,17 @@ extension ControlHandler {
             // It may be gone meanwhile.
             _ = try await self.store(request.store, with: request.consumer)
             let state = surroundings.status.consumer(place)
-            let place = state.cursor.map { "it is at \($0)" } ?? "it has not begun"
-            let reason = state.problem.map { ", and is kept by a failure: \($0)" } ?? ""
+            let place = state.cursor.map { "it is at \($0)" } ?? "it has no position yet"
+            let reason = state.problem.map { ", and is held by a failure: \($0)" } ?? ""
             throw ControlError(
-                .timedOut, "\"\(request.consumer)\" did not get to \(token) in time: \(place)\(reason).")
+                .timedOut, "\"\(request.consumer)\" did not reach \(token) in time: \(place)\(reason).")
         }
         return WaitReport(store: store.name, consumer: request.consumer, cursor: reached.description)
     }
 
     static func token(_ text: String) throws(ControlError) -> HistoryToken {
         guard let token = HistoryToken(text) else {
-            throw ControlError(.tokenInvalid, "\"\(text)\" is no token: one is \"<store id>:<number>\".")
+            throw ControlError(.tokenInvalid, "\"\(text)\" is not a token; a token has the form \"<store id>:<number>\".")
         }
         return token
     }
@@ -171,7 +171,7 @@ extension ControlHandler {
             guard let only = stores.first, stores.count == 1 else {
                 throw ControlError(
                     .ambiguous,
-                    "There are several stores, \(stores.map(\.name).quotedList): say which one is meant.")
+                    "There are several stores: \(stores.map(\.name).quotedList). Name one of them.")
             }
             store = only
         }

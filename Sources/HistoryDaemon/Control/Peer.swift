@@ -15,7 +15,7 @@ struct Peer: Sendable, Hashable, CustomStringConvertible {
         guard command.steers, !maySteer(daemon: daemon) else { return }
         throw ControlError(
             .notPermitted,
-            "Only root and the daemon's user (uid \(daemon)) may do that; this is \(user). Asking for the status, the hooks or the history is open to all who can connect."
+            "Only root and the daemon's user (uid \(daemon)) may do that; this is \(user). Every user that can connect may query the status, the hooks and the history."
         )
     }
 

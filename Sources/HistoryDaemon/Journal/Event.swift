@@ -11,7 +11,7 @@ package enum Event: String, CaseIterable, Sendable {
     case starting = "d6a08b13659e492abb9b394aa2894025"
     /// Stores are open, watches placed, hooks started, the control socket listens.
     case ready = "bc9df8867f26451dbcd48729f42d29b3"
-    /// The daemon was told to stop and ends what runs.
+    /// The daemon was asked to stop and ends what runs.
     case stopping = "bcd4790553d0436591df8c438c06df99"
     /// The configuration or a manifest is wrong, and the daemon does not start.
     case configurationInvalid = "947aab39ea604e88b6567359b9ec38a8"

@@ -18,7 +18,7 @@ extension Engine {
             await waitUntilUp(difference.plugins.begun + difference.plugins.changed)
             removeUnusedStates()
             let line = surroundings.status.replace { $0.refusal = nil }
-            logger.report(.reloaded, "The configuration was read again, and is in force.")
+            logger.report(.reloaded, "The configuration was read again and is in force.")
             notifier.notify(.ready, .status(line))
             logger.report(.ready, "\(line).")
             let waiting = stores.compactMap { store in

@@ -43,12 +43,12 @@ package final class ServiceNotifier: ServiceNotifying, Service {
         }
         if let problem {
             logger.warning(
-                "The service manager cannot be notified: \(problem). The daemon goes on; what it has to know is sent again."
+                "The service manager cannot be notified: \(problem). The daemon continues, and sends important notifications again."
             )
             wakeUp.continuation.yield()
         }
         if let isOver {
-            logger.notice("The service manager is notified again; \(isOver, "notification") were dropped.")
+            logger.notice("The service manager can be notified again; \(isOver, "notification") were dropped.")
         }
     }
 

@@ -110,7 +110,7 @@ extension StoreControl {
         }
     }
 
-    static var isOver: HistoryError { HistoryError(.storeNotOpen, "The store is served no more.") }
+    static var isOver: HistoryError { HistoryError(.storeNotOpen, "The store is no longer served.") }
 
     /// Nil while the store is not open: the bell rings when it is.
     private func next(after place: HistoryToken) throws -> HistoryBatch? {

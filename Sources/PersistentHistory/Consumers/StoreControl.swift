@@ -78,7 +78,7 @@ package final class StoreControl: Sendable {
         }
         guard let session else {
             throw HistoryError(
-                .storeNotOpen, "The store is not open.", hint: "Its status says why; it is tried again.")
+                .storeNotOpen, "The store is not open.", hint: "Its status says why. The daemon tries again.")
         }
         return session
     }

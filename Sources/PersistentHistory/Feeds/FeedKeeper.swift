@@ -56,7 +56,7 @@ struct FeedKeeper: Sendable {
     func place(of feed: FeedID) throws -> FeedState {
         _ = try context(of: feed)
         guard let place = try state.feeds.state(of: feed) else {
-            throw HistoryError(.stateUnusable, "The feed \"\(feed)\" has no place in \"\(state.path)\".")
+            throw HistoryError(.stateUnusable, "The feed \"\(feed)\" has no position in \"\(state.path)\".")
         }
         return place
     }
@@ -87,7 +87,7 @@ struct FeedKeeper: Sendable {
             .tokenNotSent,
             "The feed \"\(feed)\" has sent this user nothing after \(HistoryToken(store: reader.storeID, number: last)): \(token) cannot be acknowledged.",
             hint:
-                "Connect to the feed, and acknowledge what it sends. After a restart of the daemon it sends again what was not acknowledged."
+                "Connect to the feed and acknowledge what it sends. After a restart, the daemon sends again what was not acknowledged."
         )
     }
 
@@ -104,8 +104,8 @@ struct FeedKeeper: Sendable {
         guard token.number <= last else {
             throw HistoryError(
                 .tokenAhead,
-                "The token \(token) is newer than \(HistoryToken(store: reader.storeID, number: last)), which is all that the feed \"\(feed)\" can have been given.",
-                hint: "Acknowledge what came by the feed.")
+                "The token \(token) is newer than \(HistoryToken(store: reader.storeID, number: last)), which is the last that the feed \"\(feed)\" can have sent.",
+                hint: "Acknowledge a token that the feed has sent.")
         }
         try state.feeds.acknowledge(feed, through: token.number)
         let moved = HistoryToken(store: reader.storeID, number: max(token.number, place.position))

@@ -47,7 +47,7 @@ final class FeedSeats: Sendable {
             guard rest > .zero else {
                 throw HistoryError(
                     .feedInUse, "The feed \"\(feed)\" is in use by process \(other.client.processID).",
-                    hint: "A feed is for one program: give each a context of its own.")
+                    hint: "A feed serves one program at a time. Configure a feed for each program.")
             }
             await other.left.sleep(for: rest)
         }

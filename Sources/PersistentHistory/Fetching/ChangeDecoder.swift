@@ -30,7 +30,7 @@ struct ChangeDecoder {
         guard let entity = try shape(kind >> 2) else {
             throw HistoryError(
                 .storeCorrupt,
-                "Change \(sqlite3_column_int64(statement, 0)) is of the shape \(kind >> 2), which the history does not describe.",
+                "Change \(sqlite3_column_int64(statement, 0)) has the shape \(kind >> 2), which the history does not describe.",
                 hint: "The history is damaged: restore the store, or untrack and track it.")
         }
         last = (kind, (entity, operation))

@@ -214,7 +214,7 @@ public final class HistoryReader: Sendable {
         through last: Int64 = .max, changes limit: Int = batchSize, filter: HistoryFilter = HistoryFilter()
     ) throws -> HistoryBatch {
         guard header.storeID == storeID else {
-            throw HistoryError(.notTracked, "The history that was read is gone: the store is tracked again.")
+            throw HistoryError(.notTracked, "The history that was read is gone: the store was untracked and tracked again.")
         }
         try Self.check(number, header, isPlace: isPlace)
         // As mostly when a look comes too early, or once more to be sure.
@@ -283,7 +283,7 @@ public final class HistoryReader: Sendable {
     func ahead(_ number: Int64) -> HistoryError {
         HistoryError(
             .tokenAhead,
-            "The transaction \(HistoryToken(store: storeID, number: number)) is not the one that it was.",
+            "The transaction \(HistoryToken(store: storeID, number: number)) is no longer the same transaction.",
             hint: "The store was replaced or restored from a backup: start over from a copy of the data.")
     }
 }

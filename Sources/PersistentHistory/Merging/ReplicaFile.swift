@@ -26,8 +26,8 @@ struct ReplicaFile {
         self.path = path
         if let problem = PlainFile.problem(at: path) {
             throw HistoryError(
-                .replicaUnwritable, "The replica cannot be made at \"\(path)\": \(problem).",
-                hint: "Remove what is there, or name a path of its own in the configuration.")
+                .replicaUnwritable, "The replica cannot be created at \"\(path)\": \(problem).",
+                hint: "Remove what is there, or configure another path.")
         }
         try access?.apply(to: path)
         let sideFiles = access == nil ? nil : SideFiles(of: path)
@@ -87,8 +87,8 @@ struct ReplicaFile {
         guard !names.isEmpty, !names.contains("historyd_replica") else { return }
         throw HistoryError(
             .replicaUnwritable,
-            "The replica cannot be made at \"\(path)\": that is a database of something else.",
-            hint: "Name a path of its own in the configuration.")
+            "The replica cannot be created at \"\(path)\": that is a database, but not a replica.",
+            hint: "Configure another path.")
     }
 
     /// What is kept in a replica beside the rows, and may have been replaced by whoever can write to its folder.
@@ -106,7 +106,7 @@ struct ReplicaFile {
             let found = try String.fetchAll(
                 db, sql: "SELECT name FROM pragma_table_xinfo(?) WHERE hidden = 0", arguments: [table])
             guard type == "table", found == columns else {
-                throw UnexpectedValue("\"\(table)\" in it is not the table that was made")
+                throw UnexpectedValue("\"\(table)\" in it is not the table that historyd created")
             }
         }
     }
@@ -160,7 +160,7 @@ struct ReplicaFile {
                 hint: "Delete it; it is created again.", cause: error)
         } catch let error as RowDecodingError {
             throw HistoryError(
-                .replicaDamaged, "The replica \"\(path)\" is damaged: a value has a type that it cannot have.",
+                .replicaDamaged, "The replica \"\(path)\" is damaged: a value has a wrong type.",
                 hint: "Delete it; it is created again.", cause: error)
         } catch let error as DatabaseError {
             let said = error.message ?? "SQLite result \(error.resultCode.rawValue)"
@@ -172,7 +172,7 @@ struct ReplicaFile {
             case .SQLITE_BUSY, .SQLITE_LOCKED:
                 throw HistoryError(
                     .replicaUnwritable, "The replica \"\(path)\" is locked by another process.",
-                    hint: "A replica is for reading.", cause: error)
+                    hint: "Programs should only read a replica.", cause: error)
             default:
                 throw HistoryError(
                     .replicaUnwritable, "The replica \"\(path)\" cannot be written: \(said).",

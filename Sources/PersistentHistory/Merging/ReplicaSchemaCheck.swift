@@ -165,7 +165,7 @@ private final class Permission {
 
     static func describe(_ action: Int32, _ first: String, _ second: String) -> String {
         action == SQLITE_FUNCTION
-            ? "it uses the function \"\(second)\"" : "its definition does more than to define it"
+            ? "it uses the function \"\(second)\"" : "its definition does more than define it"
     }
 }
 

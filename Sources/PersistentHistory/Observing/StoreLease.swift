@@ -74,8 +74,8 @@ extension WriterProbe {
         guard let other else { return }
         throw HistoryError(
             .storeServedElsewhere,
-            "The store \"\(path)\" is served by process \(other.process) already, with another state.",
-            hint: "Stop that daemon or tracker, or let both use the same state.")
+            "The store \"\(path)\" is already served by process \(other.process), with another state folder.",
+            hint: "Stop that daemon or tracker, or let both use the same state folder.")
     }
 
     func end(_ lease: StoreLease) {

@@ -83,7 +83,7 @@ package final class WriterProbe: Sendable {
                 throw ObserverError(
                     .locksHeld,
                     "Cannot close the writer probe of '\(path)': this process has locks on the store.",
-                    hint: "Close the connections to it before.")
+                    hint: "Close the connections to it first.")
             }
             for descriptor in descriptors.all { Glibc.close(descriptor) }
             descriptors = Descriptors(store: -1, isClosed: true)

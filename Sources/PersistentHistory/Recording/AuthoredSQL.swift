@@ -65,7 +65,7 @@ public enum AuthoredSQL {
 
         mutating func run(_ row: ([[UInt8]?]) throws -> Void) throws {
             guard !sql.utf8.contains(0) else {
-                throw HistoryError(.statementFailed, "The SQL has a NUL character in it, at which SQLite ends.")
+                throw HistoryError(.statementFailed, "The SQL contains a NUL character, at which SQLite stops reading.")
             }
             // GRDB asks after each column that a statement or one of its triggers reads, to know what
             // changed; nobody here wants to know, and it takes longer than all the rest.
@@ -79,7 +79,7 @@ public enum AuthoredSQL {
             if hasBegun, isInTransaction { try execute("COMMIT") }
             guard !isInTransaction else {
                 throw HistoryError(
-                    .statementFailed, "The SQL leaves a transaction open, which was rolled back.",
+                    .statementFailed, "The SQL leaves a transaction open; it was rolled back.",
                     hint: "End it with COMMIT.")
             }
         }
@@ -136,7 +136,7 @@ public enum AuthoredSQL {
                 throw HistoryError(
                     .statementFailed, "The SQL fails: \(error.message ?? "SQLite result \(result)").",
                     hint: hasBegun && isInTransaction
-                        ? "Nothing was changed: all of it is one transaction." : nil, cause: error)
+                        ? "Nothing was changed, because all the SQL is one transaction." : nil, cause: error)
             }
             throw error
         }

@@ -51,7 +51,7 @@ struct TableSchema: Sendable {
         guard let table = schema.table(name) else {
             throw HistoryError(
                 .notAnEntity, "There is no table \"\(name)\" in the store.",
-                hint: "Names are those of ordinary tables; `sqlite3 STORE .tables` lists them.")
+                hint: "`sqlite3 STORE .tables` lists the tables.")
         }
         try Self.refuse(table.name, type: table.type)
         self.name = table.name
@@ -92,7 +92,7 @@ struct TableSchema: Sendable {
         if rowid == nil, !table.isWithoutRowid, primaryKey.isEmpty || keyMayBeNull {
             throw HistoryError(
                 .notAnEntity,
-                "The table \"\(table.name)\" has columns named rowid, _rowid_ and oid, and no primary key that is never null: its rows have no identity.",
+                "The table \"\(table.name)\" has columns named rowid, _rowid_ and oid, and no primary key that is never null, so its rows have no identity.",
                 hint: "Give it a primary key that is NOT NULL.")
         }
         let automatic = keyIsRowid ? primaryKey[0] : nil
@@ -130,7 +130,7 @@ struct TableSchema: Sendable {
                 guard let missing = uniqueness.missing, !uniqueness.isForeseeable || needsKnownRows else {
                     return nil
                 }
-                return "\(missing) is the application's own"
+                return "only the application has \(missing)"
             }
     }
 
@@ -153,7 +153,7 @@ struct TableSchema: Sendable {
         default: return
         }
         throw HistoryError(
-            .notAnEntity, "\"\(name)\" \(reason) and cannot be tracked.", hint: "Only ordinary tables can.")
+            .notAnEntity, "\"\(name)\" \(reason) and cannot be tracked.", hint: "Only ordinary tables can be tracked.")
     }
 
     private static func rowidName(hiddenBy columns: [String]) -> String? {

@@ -101,5 +101,5 @@ extension DatabaseQueue {
 
 extension HistoryError {
     static let notTracked = HistoryError(
-        .notTracked, "The store is not tracked.", hint: "`historyctl track STORE ENTITY…` begins.")
+        .notTracked, "The store is not tracked.", hint: "Track it with `historyctl track STORE ENTITY…`.")
 }

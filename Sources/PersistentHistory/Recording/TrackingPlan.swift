@@ -86,7 +86,7 @@ struct Plan {
         for name in RecordingFormat.tables where schema.table(name) != nil {
             throw HistoryError(
                 .notAnEntity,
-                "The store has a table \"\(name)\" of its own; names that begin with \"\(RecordingFormat.prefix)\" belong to the history.",
+                "The application has a table \"\(name)\", but names that begin with \"\(RecordingFormat.prefix)\" are reserved for the history.",
                 hint: "Rename it.")
         }
     }

@@ -60,7 +60,7 @@ extension Tracking {
                 throw HistoryError(
                     .notAnEntity, "The entity \"\(name)\" is not tracked.",
                     hint:
-                        "Tracked are \(catalog.tracked.keys.sorted().map { "\"\($0)\"" }.joined(separator: ", "))."
+                        "Tracked entities: \(catalog.tracked.keys.sorted().map { "\"\($0)\"" }.joined(separator: ", "))."
                 )
             }
             return entity

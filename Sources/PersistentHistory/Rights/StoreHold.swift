@@ -38,7 +38,7 @@ final class StoreHold {
         guard result == SQLITE_OK else {
             throw HistoryError(
                 .storeBusy, "The store \"\(path)\" is locked by another process.",
-                hint: "It can be tried again.")
+                hint: "Try again.")
         }
     }
 

@@ -27,7 +27,7 @@ final class StateConnection: Sendable {
         if let problem = PlainFile.problem(at: path) {
             throw HistoryError(
                 .stateUnusable, "The state database \"\(path)\" cannot be used: \(problem).",
-                hint: "Move away what is there: its consumers then start over.")
+                hint: "Move away what is there; the store's consumers then start over.")
         }
         do {
             let queue = try Self.open(path)
@@ -90,7 +90,7 @@ final class StateConnection: Sendable {
         guard FileID(of: path) == file else {
             throw HistoryError(
                 .stateUnusable, "The state database \"\(path)\" was removed or replaced while it was in use.",
-                hint: "Put it back, or restart the daemon: without it consumers start over.")
+                hint: "Put it back, or restart the daemon; without it, the store's consumers start over.")
         }
         return try Self.open(path)
     }

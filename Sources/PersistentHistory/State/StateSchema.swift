@@ -75,8 +75,8 @@ enum StateSchema {
             case let newer:
                 throw HistoryError(
                     .stateUnusable,
-                    "The state database \"\(path)\" has the schema version \(newer), which a newer program wrote; this one knows versions up to \(version).",
-                    hint: "Use the newer program, or move the file away: its consumers then start over.")
+                    "The state database \"\(path)\" has the schema version \(newer), which a newer program wrote; this program knows versions up to \(version).",
+                    hint: "Use the newer program, or move the file away; the store's consumers then start over.")
             }
             try db.execute(sql: "PRAGMA user_version = \(version)")
             return .commit

@@ -54,12 +54,12 @@ package enum StateTrouble: Sendable, Equatable {
 
     package var hint: String {
         switch self {
-        case .full: "Its file system is full: make room. The daemon goes on by itself."
-        case .readOnly: "Its file system is read-only: make it writable. The daemon goes on by itself."
+        case .full: "Its file system is full: free space. The daemon then continues."
+        case .readOnly: "Its file system is read-only: make it writable. The daemon then continues."
         case .damaged:
-            "Restore it from a backup, or rescue it with sqlite3's \".recover\". Without it, its consumers start over."
-        case .notPermitted: "Give this user the right to write there."
-        case .unusable: "Look at the kernel's log for errors of the disk."
+            "Restore it from a backup, or rescue it with sqlite3's \".recover\". Without it, the store's consumers start over."
+        case .notPermitted: "Give this user write permission there."
+        case .unusable: "Check the kernel's log for disk errors."
         }
     }
 }

@@ -58,7 +58,7 @@ final class WorkLimit: Sendable {
         do {
             return try body()
         } catch let error as DatabaseError where error.resultCode == .SQLITE_INTERRUPT && isExceeded {
-            throw UnexpectedValue("to read it takes more work than any history does")
+            throw UnexpectedValue("reading it takes more work than any valid history needs")
         }
     }
 

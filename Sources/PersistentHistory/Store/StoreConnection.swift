@@ -48,7 +48,7 @@ enum StoreConnection {
             try queue.end()
             throw HistoryError(
                 .storeBusy, "The path \"\(path)\" led to another file while the store was opened.",
-                hint: "It can be tried again.")
+                hint: "Try again.")
         }
         return queue
     }
@@ -147,7 +147,7 @@ extension HistoryError {
         } catch let error as UnexpectedValue {
             throw HistoryError(unexpected: error.message, path: path, error)
         } catch let error as RowDecodingError {
-            throw HistoryError(unexpected: "a value is of a type that it cannot have", path: path, error)
+            throw HistoryError(unexpected: "a value has a wrong type", path: path, error)
         }
     }
 
@@ -162,7 +162,7 @@ extension HistoryError {
         switch error.resultCode {
         case .SQLITE_NOTADB:
             self.init(
-                .storeCorrupt, "\"\(path)\" is no SQLite database.", hint: "Check the path.", cause: error)
+                .storeCorrupt, "\"\(path)\" is not an SQLite database.", hint: "Check the path.", cause: error)
         case .SQLITE_CORRUPT:
             self.init(
                 .storeCorrupt, "The store \"\(path)\" is damaged: \(said).",
@@ -174,14 +174,14 @@ extension HistoryError {
         case .SQLITE_BUSY, .SQLITE_LOCKED:
             self.init(
                 .storeBusy, "The store \"\(path)\" is locked by another process.",
-                hint: "It can be tried again.", cause: error)
+                hint: "Try again.", cause: error)
         case .SQLITE_CANTOPEN, .SQLITE_PERM, .SQLITE_READONLY, .SQLITE_AUTH:
             self.init(
                 .storeUnreadable, "The store \"\(path)\" cannot be used: \(said).",
                 hint: AccessAdvice(path)?.text()
                     ?? "Check the permissions of the file, its -wal and -shm, and its folder.", cause: error)
         default:
-            self.init(.sqlite, "SQLite reports on \"\(path)\": \(said).", cause: error)
+            self.init(.sqlite, "SQLite reports for \"\(path)\": \(said).", cause: error)
         }
     }
 }
