@@ -1,5 +1,5 @@
 /*
- * Makes a SQLite connection known to the history of the stores it writes to.
+ * Makes an SQLite connection known to the history of the stores it writes to.
  *
  *   SELECT history_author('WidgetExtension');          declares the connection's author
  *   SELECT history_author('WidgetExtension', 'sync');  and a context name

@@ -59,7 +59,8 @@ package struct ControlClient: Sendable {
                 isForbidden: true)
         } catch is IOError {
             throw Unreachable(
-                description: "historyd is not running: no process listens at \"\(socketPath)\".", isForbidden: false
+                description: "historyd is not running: no process listens at \"\(socketPath)\".",
+                isForbidden: false
             )
         } catch is SocketAddressError {
             throw Unreachable(

@@ -49,7 +49,8 @@ struct PipelineLog: PipelineReporter {
             // It concerns all stores, and is told once.
             if isRepeated { return }
             logger.report(
-                .watchOverflowed, "The kernel dropped notifications of file changes; the daemon checked all stores.")
+                .watchOverflowed,
+                "The kernel dropped notifications of file changes; the daemon checked all stores.")
         case .trackingUpdated(let outcome):
             logger.report(
                 .trackingUpdated, "Tracking of store \"\(store)\" was brought up to date: \(outcome.sentence).",
@@ -190,7 +191,8 @@ struct PipelineLog: PipelineReporter {
                 "Consumer \"\(consumer)\" of store \"\(store)\" has not moved for \(standing.text); history after \(token) is deleted without waiting for it.",
                 metadata: fields(consumer, token: token))
         case .cleaned(let outcome):
-            var space = outcome.givenBack > 0 ? " \(outcome.givenBack >> 10) KB were returned to the file system." : ""
+            var space =
+                outcome.givenBack > 0 ? " \(outcome.givenBack >> 10) KB were returned to the file system." : ""
             if outcome.free > 0 { space += " \(outcome.free >> 10) KB of its file are free for reuse." }
             logger.report(
                 .cleaned,
@@ -199,7 +201,8 @@ struct PipelineLog: PipelineReporter {
         case .cleaningBlocked(let consumers):
             let names = consumers.map { "\"\($0)\"" }.joined(separator: ", ")
             logger.report(
-                .consumerBlocksCleanup, "History of store \"\(store)\" is kept for \(names), which have not processed it.",
+                .consumerBlocksCleanup,
+                "History of store \"\(store)\" is kept for \(names), which have not processed it.",
                 metadata: fields(consumers.first))
         case .cleaningHeldBack: break  // For the status.
         case .cleaningFailed(let error):

@@ -34,7 +34,8 @@ import Testing
         let outcome = try await store.ctl("history")
         #expect(outcome.status == .exited(69))
         #expect(
-            outcome.errors == "historyctl: The store is not tracked. Track it with `historyctl track STORE ENTITY…`.\n"
+            outcome.errors
+                == "historyctl: The store is not tracked. Track it with `historyctl track STORE ENTITY…`.\n"
         )
     }
 

@@ -124,7 +124,8 @@ let configurationCorpus: [CorpusCase] = [
     ),
     .bad("plugins text", top("\"plugins\": \"/p\""), "2:12: plugins: expected a list of paths, found \"/p\""),
     .bad(
-        "plugin empty", top("\"plugins\": [\"\", 1]"), "2:13: plugins[0]: expected a path, found an empty string",
+        "plugin empty", top("\"plugins\": [\"\", 1]"),
+        "2:13: plugins[0]: expected a path, found an empty string",
         "2:17: plugins[1]: expected a path, found 1"),
     .badBeyondSchema(
         "key twice", top("\"plugins\": [], \"plugins\": []"),

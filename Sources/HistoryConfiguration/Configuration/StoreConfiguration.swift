@@ -72,7 +72,7 @@ package struct AuthorConfiguration: Sendable, Hashable {
 /// What a consumer's changes are merged into.
 package struct ContextConfiguration: Sendable, Hashable {
     package enum Kind: Sendable, Hashable {
-        /// A SQLite file with copies of the rows.
+        /// An SQLite file with copies of the rows.
         ///
         /// - access: Who may use it beside the daemon.
         case replica(path: String, access: ReplicaAccess? = nil)

@@ -136,7 +136,8 @@ extension ControlHandler {
 
     static func token(_ text: String) throws(ControlError) -> HistoryToken {
         guard let token = HistoryToken(text) else {
-            throw ControlError(.tokenInvalid, "\"\(text)\" is not a token; a token has the form \"<store id>:<number>\".")
+            throw ControlError(
+                .tokenInvalid, "\"\(text)\" is not a token; a token has the form \"<store id>:<number>\".")
         }
         return token
     }

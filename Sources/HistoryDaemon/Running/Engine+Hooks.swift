@@ -37,7 +37,8 @@ extension Engine {
         }
         guard target.kind == .merge else {
             throw ControlError(
-                .badRequest, "\"\(target.fullName)\" is an observer: \"before\" is possible only for merge hooks.")
+                .badRequest,
+                "\"\(target.fullName)\" is an observer: \"before\" is possible only for merge hooks.")
         }
         for plugin in plugins.indices {
             for hook in plugins[plugin].hooks.indices where plugins[plugin].hooks[hook].kind == .merge {

@@ -48,7 +48,8 @@ package struct WatchdogService<C: Clock & Sendable>: Service where C.Duration ==
                 // Told once: the restart that follows is told by the service manager.
                 if !isStuck, !Task.isCancelled {
                     logger.report(
-                        .pipelineStuck, "The pipeline did not answer; the daemon stops notifying the watchdog.", error: error)
+                        .pipelineStuck, "The pipeline did not answer; the daemon stops notifying the watchdog.",
+                        error: error)
                 }
                 isStuck = true
             }

@@ -22,7 +22,8 @@ struct HistoryHeader: Sendable, Equatable {
         ) { row in
             guard sqlite3_column_type(row, 0) != SQLITE_NULL else { throw HistoryError.notTracked }
             return (
-                try Self.storeID(row), try Self.position(row, 1, "the position up to which the history was deleted"),
+                try Self.storeID(row),
+                try Self.position(row, 1, "the position up to which the history was deleted"),
                 try Self.position(row, 2, "the number of the newest change"),
                 ChangeDecoder.bytes(row, 3).map { HistoryBatch.fingerprint($0) }
             )

@@ -214,7 +214,8 @@ public final class HistoryReader: Sendable {
         through last: Int64 = .max, changes limit: Int = batchSize, filter: HistoryFilter = HistoryFilter()
     ) throws -> HistoryBatch {
         guard header.storeID == storeID else {
-            throw HistoryError(.notTracked, "The history that was read is gone: the store was untracked and tracked again.")
+            throw HistoryError(
+                .notTracked, "The history that was read is gone: the store was untracked and tracked again.")
         }
         try Self.check(number, header, isPlace: isPlace)
         // As mostly when a look comes too early, or once more to be sure.

@@ -1,4 +1,4 @@
-/// A replica as it is configured: a SQLite file with copies of a consumer's entities, kept by the
+/// A replica as it is configured: an SQLite file with copies of a consumer's entities, kept by the
 /// default merge.
 public struct ReplicaContext: Sendable, Hashable {
     /// The name, unique among the consumer's contexts.

@@ -65,7 +65,8 @@ public enum AuthoredSQL {
 
         mutating func run(_ row: ([[UInt8]?]) throws -> Void) throws {
             guard !sql.utf8.contains(0) else {
-                throw HistoryError(.statementFailed, "The SQL contains a NUL character, at which SQLite stops reading.")
+                throw HistoryError(
+                    .statementFailed, "The SQL contains a NUL character, at which SQLite stops reading.")
             }
             // GRDB asks after each column that a statement or one of its triggers reads, to know what
             // changed; nobody here wants to know, and it takes longer than all the rest.

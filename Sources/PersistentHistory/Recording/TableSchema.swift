@@ -153,7 +153,8 @@ struct TableSchema: Sendable {
         default: return
         }
         throw HistoryError(
-            .notAnEntity, "\"\(name)\" \(reason) and cannot be tracked.", hint: "Only ordinary tables can be tracked.")
+            .notAnEntity, "\"\(name)\" \(reason) and cannot be tracked.",
+            hint: "Only ordinary tables can be tracked.")
     }
 
     private static func rowidName(hiddenBy columns: [String]) -> String? {

@@ -76,7 +76,8 @@ enum StateSchema {
                 throw HistoryError(
                     .stateUnusable,
                     "The state database \"\(path)\" has the schema version \(newer), which a newer program wrote; this program knows versions up to \(version).",
-                    hint: "Use the newer program, or move the file away; the store's consumers then start over.")
+                    hint: "Use the newer program, or move the file away; the store's consumers then start over."
+                )
             }
             try db.execute(sql: "PRAGMA user_version = \(version)")
             return .commit
