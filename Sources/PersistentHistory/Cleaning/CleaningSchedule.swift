@@ -2,9 +2,9 @@
 public enum CleaningStrategy: Sendable, Hashable {
     /// Only by hand.
     case none
-    /// At most once in this time, remembered over restarts.
+    /// At most once in this time, which restarts do not reset.
     case byDuration(Duration)
-    /// After so many passes that brought something.
+    /// After this number of passes that delivered something.
     case byNotification(times: Int)
 }
 

@@ -5,9 +5,9 @@ import GRDBSQLite
 public struct HistoryBatch: Sendable {
     /// In the order of their commits.
     public let transactions: [HistoryTransaction]
-    /// How far was read: the next batch begins after it, whatever was filtered out.
+    /// The position up to which was read, including what the filter left out. The next batch begins after it.
     public let end: Int64
-    /// Whether it is known that there was nothing more when the batch was read.
+    /// Whether it is known that the history had no more transactions when the batch was read.
     public let isLast: Bool
     /// Who made the change at the end, when: what tells it from a change of the same number in a
     /// store that was restored and went on from there. Nil where nothing was read.
@@ -19,12 +19,12 @@ public struct HistoryBatch: Sendable {
     }
 }
 
-/// Reads a store's history after a token: exactly, in bounded memory, without disturbing writers.
+/// Reads a store's history after a token, in bounded memory and without delaying writers.
 ///
-/// Each batch is read in a SQL transaction of its own, which ends with it: a long history holds up
-/// neither checkpoints nor, in a rollback-journal store, writers.
+/// Each batch is read in its own SQL transaction. So reading a long history delays neither checkpoints nor, in a
+/// rollback-journal store, writers.
 public final class HistoryReader: Sendable {
-    /// Changes after which a batch ends, as soon as a transaction does.
+    /// The number of changes after which a batch ends, at the end of a transaction.
     public static let batchSize = 5000
 
     /// The store's file.
@@ -85,15 +85,15 @@ public final class HistoryReader: Sendable {
         }
     }
 
-    /// Ends the connection.
+    /// Closes the connection.
     public func close() throws { try HistoryError.translating(path) { try queue.end() } }
 
-    /// The token of the newest transaction; number 0 where nothing was ever recorded.
+    /// The token of the newest transaction; number 0 if nothing was ever recorded.
     ///
     /// - Throws: `HistoryError`.
     public func newestToken() throws -> HistoryToken { try token { $0.newest } }
 
-    /// The oldest token after which can be read.
+    /// The oldest token after which the history can be read.
     ///
     /// - Throws: `HistoryError`.
     public func oldestToken() throws -> HistoryToken { try token { $0.floor } }
@@ -190,13 +190,13 @@ public final class HistoryReader: Sendable {
     /// Reads the next transactions.
     ///
     /// - Parameters:
-    ///   - number: Where to begin: the number of a token that was read before, 0 for the start.
-    ///   - isPlace: Whether the number is how far somebody got: then 0 is not the start of whatever
-    ///     there is, but a place that expires like any other.
-    ///   - last: Nothing after this is read.
-    ///   - limit: After how many changes to end. A declared writer's transaction is never split;
-    ///     an undeclared writer's changes may be.
-    ///   - filter: What is left out. The batch's `end` moves over it.
+    ///   - number: The position to begin after: the number of a token that was read before, or 0 for the start.
+    ///   - isPlace: Whether the number is the position of a consumer. Then 0 is not the start of the existing
+    ///     history, but a position that expires like any other.
+    ///   - last: The last position to read.
+    ///   - limit: The number of changes after which the batch ends. A transaction with an author is never split;
+    ///     the changes of a writer without an author may be.
+    ///   - filter: Selects transactions and changes. The batch's `end` also moves past what the filter leaves out.
     /// - Throws: `HistoryError` with `.tokenExpired`, `.tokenAhead`, `.notTracked`, or what SQLite says.
     public func batch(
         after number: Int64, isPlace: Bool = false, through last: Int64 = .max, changes limit: Int = batchSize,
@@ -242,8 +242,8 @@ public final class HistoryReader: Sendable {
     ///
     /// - Parameters:
     ///   - number: Read what is older than this; nil for everything.
-    ///   - limit: After how many changes to end.
-    ///   - filter: What is left out.
+    ///   - limit: The number of changes after which the batch ends.
+    ///   - filter: Selects transactions and changes.
     /// - Throws: `HistoryError`.
     public func reversedBatch(
         before number: Int64?, changes limit: Int = batchSize, filter: HistoryFilter = HistoryFilter()

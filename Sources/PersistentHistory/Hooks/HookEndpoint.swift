@@ -96,11 +96,11 @@ public struct HookFailure: Error, Sendable, Hashable, CustomStringConvertible {
         case cannotStart
         /// The plugin answered with an error, or ended with a status other than 0.
         case refused
-        /// No answer within the time allowed; the process group was killed.
+        /// The hook did not answer within its timeout; its process group was killed.
         case timedOut
         /// The process ended without an answer.
         case died
-        /// The answer was none that the protocol knows.
+        /// The answer does not follow the protocol.
         case badAnswer
         /// The daemon is stopping.
         case cancelled
@@ -108,10 +108,10 @@ public struct HookFailure: Error, Sendable, Hashable, CustomStringConvertible {
 
     /// How the call failed.
     public let reason: Reason
-    /// What failed, for people.
+    /// What failed, as human-readable text.
     public let message: String
 
-    /// A failure with its reason and a message for people.
+    /// A failure with its reason and a human-readable message.
     public init(_ reason: Reason, _ message: String) {
         self.reason = reason
         self.message = message

@@ -2,24 +2,24 @@ internal import Glibc
 import GRDB
 import GRDBSQLite
 
-/// SQL run as an author, for those who keep no connection of their own.
+/// Runs SQL as an author, for programs without their own connection.
 public enum AuthoredSQL {
-    /// Runs statements one after the other: all in one transaction, unless they begin one themselves.
+    /// Runs statements one after the other: all in one transaction, unless they contain BEGIN.
     ///
-    /// What SQLite refuses or ignores within a transaction (VACUUM, `PRAGMA foreign_keys`) works as
-    /// well: a single statement runs by itself, and so does each PRAGMA and ATTACH that comes
-    /// before all other statements.
+    /// Statements that SQLite refuses or ignores within a transaction (VACUUM, `PRAGMA foreign_keys`) work as
+    /// well: a single statement runs in autocommit mode, and so does each PRAGMA and ATTACH before all other
+    /// statements.
     ///
     /// - Parameters:
     ///   - sql: One or more statements.
     ///   - path: The store.
-    ///   - author: The author of what the statements change.
-    ///   - context: What in the author makes the change.
-    ///   - row: Given each row that a statement returns: its values as SQLite converts them to
+    ///   - author: The author of the changes.
+    ///   - context: The part of the author that makes the changes.
+    ///   - row: Called with each row that a statement returns: its values as SQLite converts them to
     ///     text, nil for null. It is called before the transaction is committed.
     /// - Returns: The token of the last transaction that recorded something.
     /// - Throws: `HistoryError` with `.statementFailed`, `.authorInvalid` and others, and what `row`
-    ///   throws. A transaction that is open then is rolled back.
+    ///   throws. An open transaction is then rolled back.
     @discardableResult
     public static func run(
         _ sql: String, on path: String, author: String, context: String? = nil,

@@ -8,7 +8,7 @@ public enum HistoryValue: Hashable, Sendable {
     case real(Double)
     /// Text, whatever the store's encoding.
     case text(String)
-    /// Text whose bytes are not valid UTF-8, as a file name in Latin-1: SQLite stores what it is given.
+    /// Text whose bytes are not valid UTF-8, such as a file name in Latin-1. SQLite stores any bytes as text.
     case invalidText([UInt8])
     /// Bytes.
     case blob([UInt8])

@@ -117,7 +117,7 @@ extension Database {
         }
     }
 
-    /// Makes `history_author` and `history_token` known on this connection, without loading a file.
+    /// Registers `history_author` and `history_token` on this connection, without loading a file.
     ///
     /// - Throws: `HistoryError` with `.sqlite`.
     public func installHistory() throws {
@@ -128,10 +128,10 @@ extension Database {
         }
     }
 
-    /// Declares the author of this connection's transactions from here on; nil for none.
+    /// Declares the author of this connection's transactions from now on; nil for none.
     ///
-    /// - Throws: `DatabaseError` where the name is empty, longer than 255 bytes or has control
-    ///   characters, or where the transaction under way has recorded changes of another author.
+    /// - Throws: `DatabaseError` if the name is empty, longer than 255 bytes or has control characters, or if
+    ///   the current transaction has recorded changes of another author.
     public func declareAuthor(_ author: String?, context: String? = nil) throws {
         _ = try Row.fetchOne(self, sql: "SELECT history_author(?, ?)", arguments: [author, context])
     }
