@@ -36,7 +36,7 @@ package struct Daemon: Sendable {
             for: loaded.configuration, besides: loaded.plugins)
         // A plugin that closes its standard input is a failed write, not the end of the daemon.
         signal(SIGPIPE, SIG_IGN)
-        // Who started it may ignore the ends of children: the kernel would then keep no exit status (wait(2)),
+        // The parent process may ignore the ends of children: the kernel would then keep no exit status (wait(2)),
         // and a hook that failed would pass for one that succeeded.
         signal(SIGCHLD, SIG_DFL)
         // Before the daemon listens for it, it would end it.
@@ -46,7 +46,7 @@ package struct Daemon: Sendable {
     /// Serves all stores until SIGTERM or SIGINT; SIGHUP, or a request on the control socket, reads
     /// the configuration again.
     ///
-    /// - Throws: `HistoryError` where the daemon cannot go on.
+    /// - Throws: `HistoryError` if the daemon cannot continue.
     package func run(control: ControlListener) async throws {
         // Before there are other threads.
         let (stop, reload) = (try SignalLine([SIGTERM, SIGINT]), try SignalLine([SIGHUP]))
@@ -77,7 +77,7 @@ package struct Daemon: Sendable {
         let watchdog = WatchdogService(
             interval: ServiceNotifier.watchdogInterval(), notifier: notifier, logger: logger
         ) {
-            // While the loop turns, passes can go on.
+            // While the loop runs, passes can continue.
             await LoopActor.turn()
         }
         // The last is stopped first.

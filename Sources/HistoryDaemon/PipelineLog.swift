@@ -34,7 +34,7 @@ struct PipelineLog: PipelineReporter {
                 metadata: fields())
         case .storeLost(let error) where error.isOfState: report(error, isRepeated: false)
         case .stateFailed(let error): report(error, isRepeated: isRepeated)
-        case .stateRecovered: break  // Told with the change of the status.
+        case .stateRecovered: break  // Reported with the change of the status.
         case .storeLost(let error):
             logger.report(.storeLost, "Store \"\(store)\" cannot be used. \(error)", metadata: fields())
         case .watchFailed(let error):
@@ -46,7 +46,7 @@ struct PipelineLog: PipelineReporter {
                 .storeReplaced, "Store \"\(store)\" was replaced or removed; it is opened again.",
                 metadata: fields())
         case .watchOverflowed:
-            // It concerns all stores, and is told once.
+            // It concerns all stores, and is reported once.
             if isRepeated { return }
             logger.report(
                 .watchOverflowed,

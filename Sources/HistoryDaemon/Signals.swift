@@ -12,20 +12,20 @@ struct ReloadService: Service {
                 do {
                     _ = try await handler.reload()
                 } catch {
-                    // Told already, with all that is wrong: the old one stays in force.
+                    // Reported already, with all errors: the old one stays in force.
                 }
             }
         }
     }
 }
 
-/// Why a stop cancels what is under way.
+/// Why a stop cancels calls in flight.
 enum StopHurry: Sendable {
     case secondSignal, limit
 }
 
 extension ServiceGroup {
-    /// Runs the services until a signal tells them to come to an end, and they have. A second signal shortens
+    /// Runs the services until a signal stops them and they have ended. A second signal shortens
     /// that: calls in flight are cancelled, and repeated after the next start.
     ///
     /// - Parameters:

@@ -28,7 +28,7 @@ package final class StateFolder: Sendable {
         }
         let file = "\(path)/historyd.lock"
         var descriptor = open(file, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
-        // Also where nothing can be written at present: that stores wait for, one by one.
+        // Also if nothing can be written now: each store waits for that.
         let number = errno
         if descriptor < 0, number == EROFS { descriptor = open(file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) }
         guard descriptor >= 0 else { throw Self.trouble("The lock \"\(file)\" cannot be opened", number) }

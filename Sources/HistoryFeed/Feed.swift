@@ -30,7 +30,7 @@ public struct Feed: AsyncSequence, Sendable {
 
     let client: ControlClient
     let request: FeedRequest
-    /// The last that the program acknowledged, since it was last told of a loss: see `FeedConnection`.
+    /// The last token that the program acknowledged since it was last notified of a loss: see `FeedConnection`.
     let acknowledged = Locked<HistoryToken?>(nil)
 
     /// - Parameters:
@@ -88,7 +88,7 @@ public struct Feed: AsyncSequence, Sendable {
         fileprivate init(_ feed: Feed) {
             self.feed = feed
             let stream = AsyncThrowingStream<FeedItem, any Error> { continuation in
-                // Not a child of anybody: it ends with the stream, which ends with its iterator.
+                // Not a child task: it ends with the stream, which ends with its iterator.
                 let connecting = Task {
                     do {
                         var connection = FeedConnection(feed)

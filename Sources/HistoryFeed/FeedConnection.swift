@@ -48,7 +48,7 @@ struct FeedOrder {
     private var last: HistoryToken?
     private var expiry: FeedExpiry?
 
-    /// - Parameter acknowledged: The last that the program acknowledged, since it was last told of a loss.
+    /// - Parameter acknowledged: The last token that the program acknowledged since it was last notified of a loss.
     mutating func take(_ line: FeedLine, acknowledged: HistoryToken? = nil) -> FeedItem? {
         switch line {
         case .begins(let token):

@@ -33,7 +33,7 @@ struct SessionEnd: Sendable {
 extension CoprocessPlugin {
     /// After so many ends in a row, what the process writes to standard error is logged for debugging alone.
     private static let loggedEnds = 3
-    /// A process that has run for so long works, though nobody has called it.
+    /// A process that has run for this time works, even without a call.
     private static let timeToWork: Duration = .seconds(10)
 
     /// The parts of a session, as they end.
@@ -56,7 +56,7 @@ extension CoprocessPlugin {
         }
         let end: SessionEnd
         if let lastKill {
-            // Whoever waited has been told already.
+            // The waiting calls have failed already.
             end = SessionEnd(
                 failure: lastKill.failure, hasAnswered: exchange.hasAnswered, isTold: lastKill.isTold)
         } else {
@@ -229,7 +229,7 @@ extension CoprocessPlugin {
                 noteWork()
                 do throws(HookFailure) { try conversations.first?.accept(outcome) } catch {
                     failure = error
-                    // Those behind it have been made in vain.
+                    // The requests behind it were in vain.
                     exchange.abandon()
                 }
             case .drop: answered = true

@@ -112,7 +112,7 @@ package final class OneshotPlugin: HookEndpoint {
             }
             group.addTask {
                 let output = await Self.read(child.output, keeping: limit)
-                // Who is to say something may not say everything.
+                // The plugin may not read everything.
                 if output.isOverLimit && limit > 0 { child.signalGroup(SIGKILL) }
                 return .output(output)
             }

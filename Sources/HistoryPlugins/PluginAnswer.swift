@@ -3,7 +3,7 @@ import FoundationEssentials
 /// What a plugin answered to one call.
 struct PluginAnswer: Sendable, Hashable {
     enum Outcome: Sendable, Hashable {
-        /// An observer's, mostly.
+        /// Usually an observer's.
         case null
         case text(String)
         case verdict(MergeVerdict)

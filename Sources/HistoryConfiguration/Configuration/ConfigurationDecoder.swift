@@ -51,7 +51,7 @@ struct ConfigurationDecoder {
         }
     }
 
-    /// Checks what only the whole can tell, and gives what there is.
+    /// Checks what concerns the whole configuration, and returns what is valid.
     func finish() -> DaemonConfiguration {
         if storeCount == 0, knowsAllNames, let main {
             let expected = "at least one store, here or in a file of conf.d"

@@ -1,6 +1,6 @@
 import Glibc
 
-/// Tells whether two paths name one file, whether or not it is there yet.
+/// Whether two paths name one file, even if the file does not exist yet.
 enum FileIdentity {
     /// The path with links, `.` and `..` resolved as far as it exists, and lexically from there.
     static func of(_ path: String) -> String {

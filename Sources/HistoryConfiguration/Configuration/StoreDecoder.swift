@@ -10,7 +10,7 @@ struct StoreDecoder {
         "clean", "poll",
     ]
 
-    /// Nil where the store or one of its authors cannot be told by name.
+    /// Nil if the store or one of its authors has no valid name.
     mutating func decode(_ node: DocumentNode, names: inout Claims, paths: inout Claims) -> StoreConfiguration?
     {
         guard let fields = node.fields(Self.keys) else { return nil }

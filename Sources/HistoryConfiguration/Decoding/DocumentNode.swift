@@ -1,4 +1,4 @@
-/// A value of a document that is being decoded: it knows where it stands, and where to complain.
+/// A value of a document that is being decoded, with its position and the list for its errors.
 ///
 /// Every reading method gives nil after reporting what was wrong, so that a decoder can go on with
 /// the rest and give up only at the end.

@@ -21,7 +21,7 @@ struct JSONReader {
         self.input = input
     }
 
-    /// Why reading cannot go on. The problem itself has been noted.
+    /// Why reading cannot continue. The problem itself has been reported.
     private struct Stop: Error {}
 
     private mutating func document() -> JSONValue? {
@@ -188,7 +188,7 @@ struct JSONReader {
         throw stop("a string does not end; the closing quote is missing", at: start)
     }
 
-    /// One escape, from its backslash on. A wrong one is noted and stands for U+FFFD.
+    /// One escape, from its backslash on. A wrong one is reported and becomes U+FFFD.
     private mutating func escape() -> Unicode.Scalar {
         let replacement: Unicode.Scalar = "\u{FFFD}"
         let position = input.position

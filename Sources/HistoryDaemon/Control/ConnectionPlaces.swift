@@ -3,7 +3,7 @@ import PersistentHistory
 /// How many connections to the control socket there may be at once, each of which costs a descriptor and
 /// memory. No user can take the places of all others.
 ///
-/// Root and the daemon's user have places besides: whoever may steer must be let in when it matters.
+/// Root and the daemon's user are not limited: operators must always be able to connect.
 final class ConnectionPlaces: Sendable {
     /// For all users together, besides one for each feed: programs at feeds stay.
     static let most = 64

@@ -34,7 +34,7 @@ struct ControlConnection {
     /// - Throws: What a client that goes away leads to.
     func serve() async throws {
         let connection = try await channel.eventLoop.submit {
-            // Who has gone already leaves a channel that cannot be made one.
+            // A client that has gone already leaves a channel that cannot become one.
             guard channel.isActive else { throw ChannelError.ioOnClosedChannel }
             return try Wrapped(wrappingChannelSynchronously: channel)
         }.get()

@@ -3,9 +3,9 @@ import HistoryControl
 import Logging
 import PersistentHistory
 
-/// Passes: held, let go, begun, waited for, followed.
+/// Passes: to hold, release, start, wait for and follow them.
 extension ControlHandler {
-    /// Returns when the batches under way have ended.
+    /// Returns when the current batches have ended.
     func pause(_ name: String?, _ peer: Peer) async throws -> PauseReport {
         let stores = try await stores(name)
         for store in stores {

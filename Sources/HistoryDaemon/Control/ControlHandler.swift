@@ -139,7 +139,7 @@ extension [String] {
 }
 
 extension ControlError {
-    /// What an error of the library means to whoever asked.
+    /// The control error for an error of the library.
     init(_ error: any Error) {
         switch error {
         case let error as ControlError: self = error

@@ -8,12 +8,12 @@ package struct ControlListener: Sendable {
     /// Of our own making, to be removed at the end.
     let isOurs: Bool
 
-    /// The group's members may connect; who may change something, the peer's uid tells.
+    /// The group's members may connect; the peer's uid decides whether it may change something.
     static let mode: mode_t = 0o660
 
     /// Takes the socket that the service manager hands over (sd_listen_fds(3)), or else binds one.
     ///
-    /// A socket that nobody listens on, left by a daemon that was killed, is replaced; anything else
+    /// A socket without a listener, left by a daemon that was killed, is replaced; anything else
     /// at the path is left alone.
     ///
     /// - Throws: `HistoryError` with `.controlSocket`.
@@ -46,7 +46,7 @@ package struct ControlListener: Sendable {
 
         let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { throw failed("made", path) }
-        // Nobody can connect before listen(2), by when the mode is right.
+        // No client can connect before listen(2), and the mode is set before that.
         guard call(Glibc.bind, descriptor, &address) == 0, chmod(path, mode) == 0, listen(descriptor, 64) == 0
         else {
             let error = failed("bound", path)

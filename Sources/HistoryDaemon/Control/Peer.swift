@@ -1,6 +1,6 @@
 import HistoryControl
 
-/// Who asks: the process at the other end of the control socket.
+/// The process at the other end of the control socket.
 ///
 /// Source: unix(7), SO_PEERCRED: the credentials as of the peer's connect(2).
 struct Peer: Sendable, Hashable, CustomStringConvertible {
@@ -21,7 +21,7 @@ struct Peer: Sendable, Hashable, CustomStringConvertible {
 
     func maySteer(daemon: UInt32) -> Bool { userID == 0 || userID == daemon }
 
-    /// In a sandbox with users of its own, all but root and the daemon's user look like one.
+    /// In a sandbox with its own user namespace, all users except root and the daemon's look the same.
     private var user: String {
         userID == UserNamespace.unknownUser && !UserNamespace.knowsEverybody
             ? "a user that the daemon's sandbox does not know (PrivateUsers=yes)" : "uid \(userID)"

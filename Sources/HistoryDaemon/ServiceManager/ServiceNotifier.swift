@@ -5,7 +5,7 @@ package import Logging
 import PersistentHistory
 import ServiceLifecycle
 
-/// Tells a service manager how the daemon is.
+/// Notifies a service manager of the daemon's state.
 package protocol ServiceNotifying: Sendable {
     /// Sends all of them as one datagram, in this order.
     func notify(_ notifications: [ServiceNotification])
@@ -17,7 +17,7 @@ extension ServiceNotifying {
     }
 }
 
-/// Tells systemd, through `$NOTIFY_SOCKET`. Does nothing where there is none.
+/// Notifies systemd through `$NOTIFY_SOCKET`. Does nothing if that is not set.
 ///
 /// Nothing waits for a service manager that does not read: what it has to know is kept and sent with the
 /// next notification or, where this runs as a service, as soon as it reads again.
@@ -113,7 +113,7 @@ package final class ServiceNotifier: ServiceNotifying, Service {
         }
     }
 
-    /// How often the service manager wants to hear that the service works, if it does.
+    /// How often the service manager expects a keep-alive notification; nil if it expects none.
     ///
     /// Source: sd_watchdog_enabled(3), which also looks whether it is this process that is meant.
     package static func watchdogInterval() -> Duration? {

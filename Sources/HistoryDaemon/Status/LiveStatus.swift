@@ -85,7 +85,7 @@ final class LiveStatus: Sendable {
         }
     }
 
-    /// Forgets what is no longer in force; nobody waits for those consumers any longer.
+    /// Removes what is no longer in force; no task waits for those consumers any more.
     func keepOnly(consumers: [String: Set<String>], hooks: Set<String>, plugins: Set<String>) {
         let woken = state.withLock { state in
             state.status.keepOnly(consumers: consumers, hooks: hooks, plugins: plugins)

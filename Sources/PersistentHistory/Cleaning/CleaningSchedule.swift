@@ -8,7 +8,7 @@ public enum CleaningStrategy: Sendable, Hashable {
     case byNotification(times: Int)
 }
 
-/// Decides when a cleanup is due, and how far it may go: pure values, no clock of its own.
+/// Decides when a cleanup is due: pure values, without a clock.
 struct CleaningSchedule: Sendable {
     let strategy: CleaningStrategy
     var lastCleaned: HistoryTimestamp?

@@ -106,7 +106,7 @@ public struct HistoryCleaner: Sendable {
         var newest: Int64?
     }
 
-    /// Takes steps, each in a transaction of its own, until the last one, a stop, or too many refusals.
+    /// Takes steps, each in its own transaction, until the last one, a stop, or too many refusals.
     ///
     /// - Returns: What they did in all.
     private func inSteps(

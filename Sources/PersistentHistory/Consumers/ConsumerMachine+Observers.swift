@@ -144,7 +144,7 @@ struct ObserverProgress: Sendable {
     }
 
     private mutating func count(_ calls: ArraySlice<ObserverCall>) {
-        // Calls of one hook mostly come together: they are counted in place, and only the last is reported.
+        // Calls of one hook usually come together: they are counted in place, and only the last is reported.
         var start = calls.startIndex
         while start < calls.endIndex {
             let route = calls[start].header.route

@@ -1,9 +1,9 @@
-/// Keeps one consumer's replicas: opens, fills, merges, and lets one that fails heal by itself.
+/// Keeps one consumer's replicas: opens, fills and merges them, and recovers those that fail.
 ///
 /// A replica that cannot be written (locked, on a full disk, deleted under our hands) is left
 /// behind, tried again at growing intervals, and then catches up from the history or is filled again:
-/// the consumer, its hooks and its other replicas go on. Only where merge hooks decide what is
-/// merged does the consumer wait for it: what they decided is known to nobody else.
+/// the consumer, its hooks and its other replicas continue. Only if merge hooks decide what is
+/// merged does the consumer wait for it, because their decisions are not saved.
 actor ContextKeeper {
     private let consumer: Consumer
     private let storeID: StoreID

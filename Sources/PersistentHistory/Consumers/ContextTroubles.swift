@@ -1,4 +1,4 @@
-/// The contexts of a consumer that fail at present: how often, why, and when each is tried again.
+/// The contexts of a consumer that fail now: how often, why, and when each is tried again.
 ///
 /// A replica on a full disk opens well and fails only when it is written. An attempt therefore ends a
 /// trouble only where it got as far as the attempt that failed.

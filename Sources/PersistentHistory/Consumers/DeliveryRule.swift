@@ -12,7 +12,7 @@ public struct DeliveryRule: Sendable, Equatable {
     public let deliversUnlisted: Bool
     /// Authors whose transactions are neither delivered nor cleaned.
     public let mirroring: Set<String>
-    /// Mirroring authors whose transactions are like anybody's.
+    /// Mirroring authors whose transactions are treated like any other.
     private let included: Set<String>
 
     /// Which authors there are, and whose transactions are delivered.
@@ -39,7 +39,7 @@ public struct DeliveryRule: Sendable, Equatable {
         author != consumer && covers(author)
     }
 
-    /// Those of some transactions that a consumer is told of, after a place.
+    /// Those of some transactions, after a position, that are delivered to a consumer.
     func relevant(_ transactions: [HistoryTransaction], after place: Int64, to consumer: String)
         -> [HistoryTransaction]
     {

@@ -8,7 +8,7 @@
     let errands = Errands()
     var runners: [String: ConsumerRunner] = [:]
     var running = 0
-    /// Consumers that have not begun yet.
+    /// Consumers that have not started yet.
     var unprepared = 0
 
     /// When to look for what a signal spoke of; nil while there is nothing to look for.
@@ -129,7 +129,7 @@
 
     func stopped() { if running > 0 { end(atOnce: !stop.isRequested) } }
 
-    /// Asks everybody to come to an end.
+    /// Asks all parts to end.
     func end(_ error: (any Error)? = nil, atOnce: Bool = false) {
         failure = failure ?? error
         if isEnding, !atOnce { return }
@@ -180,7 +180,7 @@
         }
     }
 
-    /// A full disk holds up nobody here: what is not saved is looked at once more after a crash.
+    /// A full disk delays no consumer here: what is not saved is only fetched again after a crash.
     func saveAllUntilItWorks() async throws {
         var failures = 0
         while true {

@@ -10,7 +10,7 @@ struct FeedKeeper: Sendable {
 
     /// Gives those that are new a place, and forgets those that are gone.
     ///
-    /// A feed that is new begins where the history does, and is told if that is not its start.
+    /// A new feed begins where the history begins, and is notified if that is not the start of the history.
     ///
     /// - Throws: `HistoryError`.
     func begin() throws {
@@ -39,7 +39,7 @@ struct FeedKeeper: Sendable {
         try state.cursors.checkpoint(of: consumer)?.position ?? 0
     }
 
-    /// Who has lost history reads the store as it is, and goes on here.
+    /// After a loss of history, the program reads the store and continues here.
     private func newStart(of consumer: String) throws -> Int64 {
         max(try cursor(of: consumer), try reader.oldestToken().number)
     }
@@ -176,7 +176,7 @@ struct FeedKeeper: Sendable {
             try !hasExpired(place)
         else { return }
         var number = place.position
-        // Mostly the first that it has not had is for it.
+        // The first transaction that it has not received is usually for it.
         var size = 100
         while number < last {
             let batch = try reader.batch(after: number, isPlace: true, through: last, changes: size)

@@ -5,7 +5,7 @@ import GRDBSQLite
 struct ChangeDecoder {
     private let encoding: StoreEncoding
     private let shape: (Int64) throws -> Entity?
-    /// Rows that follow each other are mostly of one kind, and change the same columns.
+    /// Consecutive rows are usually of one kind, and change the same columns.
     private var last: (kind: Int64, meaning: (Entity, ChangeOperation))?
     private var lastChanged: (entity: Entity, bits: Int64, names: [String])?
 

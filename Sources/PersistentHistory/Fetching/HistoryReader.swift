@@ -148,7 +148,7 @@ public final class HistoryReader: Sendable {
     /// - Parameter fingerprint: Of the place, where it is known; see `HistoryBatch.fingerprint`.
     /// - Returns: A batch of nothing, and not the last, where the history after the place was deleted meanwhile:
     ///   whoever has not had it finds out by himself.
-    /// - Throws: `HistoryError`; with `.tokenAhead` where another change stands there.
+    /// - Throws: `HistoryError`; with `.tokenAhead` if there is another change.
     func look(after number: Int64, fingerprint: String?) throws -> Look {
         try read { db, schemaVersion in
             let header = try HistoryHeader(db, fingerprintAt: number)
@@ -218,7 +218,7 @@ public final class HistoryReader: Sendable {
                 .notTracked, "The history that was read is gone: the store was untracked and tracked again.")
         }
         try Self.check(number, header, isPlace: isPlace)
-        // As mostly when a look comes too early, or once more to be sure.
+        // The usual case when a look comes too early, or is a repeated one.
         if header.newest <= number {
             return HistoryBatch(transactions: [], end: number, isLast: last == .max, fingerprint: nil)
         }
@@ -280,7 +280,7 @@ public final class HistoryReader: Sendable {
         }
     }
 
-    /// Another transaction stands where a token's stood.
+    /// There is now another transaction at a token's position.
     func ahead(_ number: Int64) -> HistoryError {
         HistoryError(
             .tokenAhead,

@@ -25,7 +25,7 @@ public struct Expiry: Sendable, Hashable {
     }
 }
 
-/// Tells a hook, once, that its consumer has lost history: what the plugin has made of it so far
+/// Notifies a hook, once, that its consumer has lost history: what the plugin has made of it so far
 /// has to be created again from the store as it is.
 package struct ExpiredCall: Sendable {
     package let header: HookCallHeader

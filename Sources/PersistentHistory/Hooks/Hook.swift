@@ -3,7 +3,7 @@ package import FoundationEssentials
 /// A registered hook: when it is called, and by what.
 package struct Hook: Sendable, Identifiable {
     package enum Kind: String, Sendable, Hashable {
-        /// Told of changes; cannot alter what follows.
+        /// Notified of changes; cannot alter what follows.
         case observer
         /// A stage of the merge pipeline.
         case merge
@@ -21,7 +21,7 @@ package struct Hook: Sendable, Identifiable {
     package let store: String?
     /// Nil is every consumer.
     package let consumer: String?
-    /// For a merge hook: the full name of the one it stands in front of.
+    /// For a merge hook: the full name of the one before which it is called.
     package let before: String?
     package let endpoint: any HookEndpoint
     package let policy: FailurePolicy

@@ -60,7 +60,7 @@ package struct ObserverCall: Sendable {
     }
 }
 
-/// What changes are merged into, as a merge hook is told of it.
+/// A context of the consumer, as a merge hook receives it.
 package struct ContextDescription: Sendable, Hashable {
     package let name: String
     /// `replica` or `feed`.

@@ -5,7 +5,7 @@
 package protocol HookEndpoint: AnyObject, Sendable {
     /// Makes the calls in order.
     ///
-    /// An endpoint may have several calls under way (a pipe holds more than one request), but it
+    /// An endpoint may have several calls in flight (a pipe holds more than one request), but it
     /// reports them in order: after the first that failed, those behind it count as not made and
     /// are made again, even where the plugin has already seen them.
     ///
@@ -17,7 +17,7 @@ package protocol HookEndpoint: AnyObject, Sendable {
     /// - Throws: `HookFailure`.
     func merge(_ call: MergeCall) async throws(HookFailure) -> MergeResult
 
-    /// Tells that a consumer has lost history. Whoever does not know of such calls counts as told.
+    /// Notifies the hook that a consumer has lost history. A hook that does not know such calls counts as notified.
     ///
     /// - Throws: `HookFailure`.
     func expired(_ call: ExpiredCall) async throws(HookFailure)
@@ -53,7 +53,7 @@ package enum HookAnswer: Sendable {
         -> any HookConversation
 }
 
-/// A request that was begun.
+/// A request that was started.
 @LoopActor package protocol HookConversation: AnyObject {
     /// It is answered soon, with what has succeeded until then.
     func cancel()

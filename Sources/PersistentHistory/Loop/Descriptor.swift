@@ -5,7 +5,7 @@ internal import Glibc
 /// One task at a time waits for it.
 package final class Descriptor: Sendable {
     private struct State {
-        /// An edge came while nobody waited.
+        /// An edge came while no task waited.
         var isReady = false
         /// Nothing is waited for any more; what is there may still be read.
         var isExpired = false
@@ -47,12 +47,12 @@ package final class Descriptor: Sendable {
             return (isFirst, state.waiter.take(), state.registration.take())
         }
         if let registration { loop.unregister(registration) }
-        // Nobody uses the number any more: who does looks under the lock whether it is closed.
+        // The number is no longer used: every use first checks, under the lock, whether it is closed.
         if isFirst { Glibc.close(number) }
         waiter?.resume()
     }
 
-    /// Ends all waiting: who reads gets what is in the pipe by now, and then the end.
+    /// Ends all waiting: a reader gets what is in the pipe now, and then the end.
     ///
     /// For a pipe of a process that has ended, whose other end some descendant may hold open.
     package func expire() {
@@ -130,7 +130,7 @@ package final class Descriptor: Sendable {
             case .closed: return 0
             case .done(let count):
                 if isLast { close() }
-                // Who writes as fast as one reads would keep the thread from all others. `Task.yield` would
+                // A process that writes as fast as this one reads would keep the thread from all others. `Task.yield` would
                 // go to the runtime's own threads.
                 if count == buffer.count { try? await loop.sleep(for: .zero) }
                 return count

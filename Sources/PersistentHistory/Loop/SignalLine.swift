@@ -1,7 +1,7 @@
 internal import CLinux
 internal import Glibc
 
-/// Hears of signals to the process, one by one, as of anything else that the loop waits for.
+/// Receives signals to the process, one by one, on the loop.
 ///
 /// Source: signalfd(2).
 package final class SignalLine: Sendable {

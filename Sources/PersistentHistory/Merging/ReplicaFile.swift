@@ -2,7 +2,7 @@ import GRDB
 import GRDBSQLite
 internal import Glibc
 
-/// A replica's file: its connection, and what stands in it beside the rows.
+/// A replica's file: its connection, and what it contains besides the rows.
 ///
 /// - `historyd_replica`: the place in the history that the rows show (`number`), and how far changes
 ///   have been taken in (`taken`), which is further while the consumer catches up.
@@ -39,7 +39,7 @@ struct ReplicaFile {
             configuration.foreignKeysEnabled = false
             // As SQLite's default has it: a schema may use them, and is read and written again in its own words.
             configuration.acceptsDoubleQuotedStringLiterals = true
-            // A large store takes minutes to be copied, which is too long for who is told to stop.
+            // Copying a large store takes minutes, which is too long for a stop.
             configuration.prepareDatabase { db in
                 try ConnectionHardening.apply(db, .isLeftAlone)
                 sqlite3_progress_handler(db.sqliteConnection, 10_000, { _ in Task.isCancelled ? 1 : 0 }, nil)
@@ -81,7 +81,7 @@ struct ReplicaFile {
         _ = try Int.fetchOne(db, sql: "SELECT count(*) FROM historyd_replica")
     }
 
-    /// A path that was mistyped must not cost anybody a table.
+    /// A mistyped path must not delete another program's table.
     private static func refuseOthers(_ db: Database, _ path: String) throws {
         let names = Set(try String.fetchAll(db, sql: "SELECT name FROM sqlite_schema WHERE type = 'table'"))
         guard !names.isEmpty, !names.contains("historyd_replica") else { return }
@@ -91,7 +91,7 @@ struct ReplicaFile {
             hint: "Configure another path.")
     }
 
-    /// What is kept in a replica beside the rows, and may have been replaced by whoever can write to its folder.
+    /// What a replica contains besides the rows. Any user that can write to its folder may have replaced it.
     private static func checkTables(_ db: Database) throws {
         let tables = [
             "historyd_replica": ["store", "number", "taken"],

@@ -109,7 +109,7 @@ extension Database {
     }
 }
 
-/// What the statement under way may make.
+/// What the current statement may create.
 private final class Permission {
     struct Object {
         let table: String

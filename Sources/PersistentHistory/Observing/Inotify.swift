@@ -16,7 +16,7 @@ struct InotifyEvent: Sendable, Equatable {
 enum InotifyMask {
     /// The folder itself moves or goes.
     ///
-    /// IN_DELETE_SELF comes late for a folder that is somebody's working directory. But a folder with
+    /// IN_DELETE_SELF comes late for a folder that is the working directory of a process. But a folder with
     /// something in it cannot be removed, so this is enough for those on the way to a file that exists.
     static let folder = UInt32(IN_ONLYDIR | IN_DONT_FOLLOW | IN_MOVE_SELF | IN_DELETE_SELF)
     /// And names come and go in it.

@@ -6,7 +6,7 @@
 ///
 /// **A look after the answer "no" is final.** Let a commit's events all be in the signal taken at time *s* (an
 /// event after *s* makes another signal). Its writer had the lock before its first event, so before *s*.
-/// We ask later than *s*, and nobody has the lock: the writer has unlocked, so it has published. The look comes
+/// The question is later than *s*, and the lock is free: the writer has unlocked, so it has published. The look comes
 /// later still and sees it.
 ///
 /// **The other order loses commits**: look (nothing there), publish, unlock, ask ("no"), rest.

@@ -52,7 +52,7 @@ public final class StoreObserver: Sendable {
     }
 
     deinit {
-        // Of an observer that was never run: nobody else would end them.
+        // If the observer was never run, nothing else ends them.
         for mailbox in state.withLock({ $0.watches.mailboxes }) { mailbox.finish() }
     }
 
@@ -122,7 +122,7 @@ extension StoreObserver {
     /// Paths that could not be followed to the end are tried again after this time.
     private static let retryInterval: Duration = .milliseconds(10)
 
-    /// Has the loop call it whenever the kernel has something to tell, until it is told to stop.
+    /// Lets the loop call it whenever the kernel reports events, until it is stopped.
     @LoopActor private func deliver() async -> ObserverError? {
         let failure = Locked<ObserverError?>(nil)
         let fail: @Sendable (ObserverError) -> Void = { error in
@@ -134,7 +134,7 @@ extension StoreObserver {
         let mounts = heedsMounts ? Self.openMounts() : nil
         if let mounts {
             mounts.onReady { self.followMounts(fail) }
-            // It tells of what comes after it was opened: what came before is looked for.
+            // It reports what happens after it was opened; check for what happened before.
             followMounts(fail)
         }
         await stopSignal.wait()
@@ -178,7 +178,7 @@ extension StoreObserver {
         state.withLock { $0.retry = retry }
     }
 
-    /// The kernel tells of mounts by this file (proc_pid_mountinfo(5)). Where there is no /proc, they go unnoticed.
+    /// The kernel reports mounts by this file (proc_pid_mountinfo(5)). Without /proc, mounts are not noticed.
     private static func openMounts() -> Descriptor? {
         let number = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC)
         return number < 0 ? nil : try? Descriptor(adopting: number, for: .exceptions)

@@ -1,6 +1,6 @@
 internal import Glibc
 
-/// Tells whether anybody is writing to a store right now, without disturbing it: locks are asked for, none is taken.
+/// Finds out whether a process is writing to a store now, without delaying it: it queries locks and takes none.
 ///
 /// Both kinds of locks are asked for at each time, so that it does not matter in which journal mode the store is,
 /// nor that the mode may just be changing:
@@ -126,7 +126,7 @@ package final class WriterProbe: Sendable {
     }
 
     /// Of a deleted `-shm`, a connection that still uses it holds a read lock on DMS, byte 128, and a new
-    /// connection cannot come to it: where nobody holds a lock, none is lost.
+    /// connection cannot come to it: if no connection holds a lock, none is lost.
     private func closeRetired(_ descriptors: inout Descriptors) throws(ObserverError) {
         var kept: [Int32] = []
         for descriptor in descriptors.retired {

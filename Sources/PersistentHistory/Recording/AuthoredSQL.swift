@@ -49,7 +49,7 @@ public enum AuthoredSQL {
         }
     }
 
-    /// The statements under way.
+    /// The current statements.
     private struct Script {
         private let sql: String
         private let connection: OpaquePointer?
@@ -69,7 +69,7 @@ public enum AuthoredSQL {
                     .statementFailed, "The SQL contains a NUL character, at which SQLite stops reading.")
             }
             // GRDB asks after each column that a statement or one of its triggers reads, to know what
-            // changed; nobody here wants to know, and it takes longer than all the rest.
+            // changed; it is not needed here, and takes longer than all the rest.
             sqlite3_set_authorizer(connection, nil, nil)
             // With a NUL at its end: SQLite copies what has none, for each statement the whole rest.
             try sql.withCString { start in

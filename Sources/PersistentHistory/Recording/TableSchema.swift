@@ -26,7 +26,7 @@ struct TableSchema: Sendable {
     let key: Entity.Key
     /// Whether a column of the primary key may be null.
     let keyMayBeNull: Bool
-    /// What reaches the rowid, as it stands in SQL; nil for a WITHOUT ROWID table, or where columns hide it.
+    /// The name of the rowid in SQL; nil for a WITHOUT ROWID table, or if columns hide it.
     let rowid: String?
     /// Whether the primary key is the rowid itself.
     let keyIsRowid: Bool

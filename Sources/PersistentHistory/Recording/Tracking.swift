@@ -40,7 +40,7 @@ public enum Tracking {
         _ path: String, _ entities: [String: [String]?], all: Bool = false, timeout: Duration
     ) throws -> (outcome: Outcome, schemaVersion: Int64) {
         // Most often nothing is to be done: then no lock is taken, and no file beside the store
-        // made and removed, which others would hear of.
+        // created and removed, which would be an event for other observers.
         let seen = try StoreConnection.withConnection(to: path, .read, timeout: timeout) { queue in
             try queue.read { db in
                 let plan = try Plan(db, entities: entities, all: all)

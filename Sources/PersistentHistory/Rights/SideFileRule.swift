@@ -32,7 +32,7 @@ struct SideFileRule: Sendable {
         case make(FileRights)
         /// It is there and this process's own: it has to be given these rights.
         case mend(FileRights)
-        /// It would be, or is, out of reach of somebody who needs it.
+        /// A user that needs it cannot, or could not, access it.
         case wait(Obstacle)
     }
 
@@ -78,7 +78,7 @@ struct SideFileRule: Sendable {
     }
 
     private func decisionWithoutRemedy(for file: FileRights?, _ mayPrepare: Bool) -> Decision {
-        // What is not there and cannot be made locks nobody out.
+        // A file that does not exist and cannot be created locks no user out.
         if file == nil, !folder.isWritable { return .open }
         let found = file ?? madeBySQLite
         guard let lockedOut = lockedOut(of: found) else { return .open }

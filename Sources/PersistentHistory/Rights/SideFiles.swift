@@ -1,6 +1,6 @@
 internal import Glibc
 
-/// Makes sure that SQLite makes no file beside a store that locks somebody out of it.
+/// Makes sure that SQLite creates no file beside a store that locks another user out of it.
 struct SideFiles {
     enum Kind: String, CaseIterable {
         case wal = "-wal"
@@ -113,7 +113,7 @@ struct SideFiles {
             unlink(temporary)
         }
         try rights.give(to: descriptor)
-        // Somebody else may have made it meanwhile.
+        // Another process may have created it meanwhile.
         guard link(temporary, path + kind.rawValue) == 0 || errno == EEXIST else {
             throw SystemError(call: "link", number: errno)
         }

@@ -1,4 +1,4 @@
-/// What stands in the way of a store that is to be served, as this process's user sees it.
+/// What prevents this process's user from serving a store.
 package enum StoreAccess {
     /// Looks, and changes nothing.
     ///

@@ -9,7 +9,7 @@ final class StateConnection: Sendable {
     /// Whether the file was created now.
     let isNew: Bool
     let clock: HistoryClock
-    /// Nil while it is closed. Nobody else has the lock while it is used, so that it is not closed meanwhile.
+    /// Nil while it is closed. It is used under the lock, so that it is not closed meanwhile.
     private let queue: Locked<DatabaseQueue?>
     private let file: FileID?
     /// How long the store was served before this was opened, and when that was.
@@ -59,7 +59,7 @@ final class StateConnection: Sendable {
         return try DatabaseQueue(path: PlainFile.uri(path, mayMake: true), configuration: configuration)
     }
 
-    /// How long the store has been served in all, by a clock that nobody sets.
+    /// How long the store has been served in all, by a monotonic clock.
     var served: Duration { servedBefore + max(.zero, clock.elapsed() - openedAt) }
 
     /// Runs a body outside a transaction.

@@ -13,7 +13,7 @@ package final class StateDatabase: Sendable {
     /// Whether the file was created now.
     var isNew: Bool { connection.isNew }
     var clock: HistoryClock { connection.clock }
-    /// How long the store has been served in all, by a clock that nobody sets.
+    /// How long the store has been served in all, by a monotonic clock.
     var served: Duration { connection.served }
 
     /// The path of a store's state.

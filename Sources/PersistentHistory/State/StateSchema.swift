@@ -1,11 +1,11 @@
 import GRDB
 
-/// The tables of a state database. `PRAGMA user_version` tells which version of them a file has.
+/// The tables of a state database. `PRAGMA user_version` is the version of the tables.
 enum StateSchema {
     static let version = 1
 
     /// - `cursor`: a consumer's checkpoint; where the batch ended that it has begun (`batch_end`); the history that
-    ///   it has lost, until its hooks have been told (`expiry`, `lost`, `begins_after`).
+    ///   it has lost, until its hooks have been notified (`expiry`, `lost`, `begins_after`).
     /// - `feed`: a feed's checkpoint, and the history that it has lost, until that was acknowledged.
     /// - `unmerged`: what a consumer's merge hooks have kept from its feeds.
     /// - `replica`: where a replica is, the checkpoint at which it was filled last, whether it is to be filled again.

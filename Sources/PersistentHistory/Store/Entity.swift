@@ -27,7 +27,7 @@ public final class Entity: Sendable, Hashable {
         case columns([String])
     }
 
-    /// The number under which the shape stands in the store.
+    /// The number of the shape in the store.
     package let shape: Int64
     /// The table's name.
     public let name: String

@@ -10,7 +10,7 @@ public enum ChangeOperation: String, Sendable, Hashable, CaseIterable {
 
 /// The identity of a changed row: its primary key, or its rowid if it has none.
 public struct ObjectID: Hashable, Sendable {
-    /// Most keys are one value, which needs no memory of its own.
+    /// Most keys are one value, which needs no separate allocation.
     private enum Key: Hashable, Sendable {
         case one(HistoryValue)
         case some([HistoryValue])

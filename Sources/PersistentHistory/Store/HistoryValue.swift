@@ -18,6 +18,6 @@ public enum HistoryValue: Hashable, Sendable {
         self = String(validating: bytes, as: UTF8.self).map { .text($0) } ?? .invalidText(Array(bytes))
     }
 
-    /// The same value for all values that SQLite takes for the same key: it does not tell -0.0 from 0.0.
+    /// The same value for all values that SQLite regards as the same key: -0.0 and 0.0 are one.
     var asKey: HistoryValue { self == .real(0) ? .real(0) : self }
 }

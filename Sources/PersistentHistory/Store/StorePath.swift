@@ -76,7 +76,7 @@ enum PlainFile {
         return "file:\(String(decoding: escaped, as: UTF8.self))?vfs=\(String(cString: vfs))&mode=\(mode)"
     }
 
-    /// Checks what lies at a path where the daemon keeps a file of its own: nothing, or a file that it may replace.
+    /// Checks what is at the path of a file of the daemon: nothing, or a file that it may replace.
     ///
     /// - Returns: What is wrong; nil where nothing is.
     static func problem(at path: String) -> String? {

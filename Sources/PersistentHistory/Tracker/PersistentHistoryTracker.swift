@@ -86,7 +86,7 @@ public actor PersistentHistoryTracker {
     /// Tracks whenever it is switched on, until the task is cancelled.
     ///
     /// What came while it was off, or while no tracker ran, is worked off first. Errors that heal
-    /// are told to the reporter and tried again.
+    /// are reported and tried again.
     ///
     /// - Throws: `HistoryError` with `.storeMissing` or `.notTracked` unless `waitsForStore`, and with
     ///   `.stateUnusable`; `ObserverError` if the store cannot be watched.
@@ -121,7 +121,7 @@ public actor PersistentHistoryTracker {
     /// in progress is cancelled and called again after the next `start()`; a merge hook and the merge are finished.
     public nonisolated func stop() { power.turnOff() }
 
-    /// Only what does not heal by itself is an error: a store that is locked now is served later.
+    /// Only what does not pass by itself is an error: a store that is locked now is served later.
     private nonisolated func requireStore() throws {
         do {
             try HistoryReader(path: store.path).close()
