@@ -17,7 +17,7 @@ package struct ControlClient: Sendable {
 
     /// Sends a command, and hands on its answer's body piece by piece as it comes.
     ///
-    /// - Throws: `ControlError` where the daemon refuses, `Unreachable` where there is none, and what
+    /// - Throws: `ControlError` if the daemon refuses, `Unreachable` if there is none, and what
     ///   `take` throws.
     package func send(
         _ command: ControlCommand, body: [UInt8] = [], take: (ByteBuffer) async throws -> Void

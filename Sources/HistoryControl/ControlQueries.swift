@@ -12,7 +12,7 @@ struct QueryReader {
         }
     }
 
-    /// Nil where it is not there, or empty.
+    /// Nil if it is not there, or empty.
     mutating func take(_ name: String) -> String? {
         guard let value = values.removeValue(forKey: name), !value.isEmpty else { return nil }
         return value

@@ -6,7 +6,7 @@ package struct ReloadReport: Codable, Sendable, Hashable {
     /// Plugins' processes, likewise.
     package var plugins: Changes
     package var hooks: Int
-    /// Stores that wait, and what for; nil where none does.
+    /// Stores that wait, and what for; nil if none does.
     package var warnings: [String]?
 
     package struct Changes: Codable, Sendable, Hashable {

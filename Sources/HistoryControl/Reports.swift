@@ -57,7 +57,7 @@ package struct PluginReport: Codable, Sendable, Hashable {
 
 package struct ReloadAttempt: Codable, Sendable, Hashable {
     package var at: String
-    /// Empty where the configuration was taken.
+    /// Empty if the configuration was taken.
     package var problems: [String]
 
     package init(at: String, problems: [String]) {

@@ -21,7 +21,7 @@ package struct Daemon: Sendable {
 
     /// Reads which hooks were added to an earlier daemon to be kept.
     ///
-    /// - Throws: `HistoryError` where these cannot be read, `ConfigurationErrors` where they do not fit the
+    /// - Throws: `HistoryError` if these cannot be read, `ConfigurationErrors` if they do not fit the
     ///   configuration.
     package init(
         _ loaded: LoadedConfiguration, stateFolder: StateFolder, logger: Logger, level: LiveLogLevel,
@@ -118,7 +118,7 @@ package struct Daemon: Sendable {
 
     /// Works off everything there is, and returns: whether all consumers are level.
     ///
-    /// - Throws: `HistoryError` where a store cannot be opened or read.
+    /// - Throws: `HistoryError` if a store cannot be opened or read.
     package func runOnce() async throws -> Bool {
         level.level = loaded.configuration.logLevel.loggerLevel
         let assembly = Assembly(loaded, persisted: persisted, logger: logger)

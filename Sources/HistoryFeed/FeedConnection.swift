@@ -44,7 +44,7 @@ struct FeedConnection {
 /// Which of the lines are news: after a new connection the daemon sends again all that was not
 /// acknowledged.
 struct FeedOrder {
-    /// The last whole transaction that was handed over, or where the feed started over.
+    /// The last whole transaction that was handed over, or the position at which the feed started over.
     private var last: HistoryToken?
     private var expiry: FeedExpiry?
 

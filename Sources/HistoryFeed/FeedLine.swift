@@ -10,7 +10,7 @@ enum FeedLine {
     /// Of a kind that this version does not know.
     case other
 
-    /// - Throws: `ControlError` where the stream breaks off with one, `DecodingError`.
+    /// - Throws: `ControlError` if the stream breaks off with one, `DecodingError`.
     init(_ line: ArraySlice<UInt8>) throws {
         if let error = try StreamLines.failure(in: line) { throw error }
         let message = try ControlJSON.read(Message.self, from: Array(line))

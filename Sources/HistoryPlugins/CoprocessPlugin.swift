@@ -84,8 +84,8 @@ import ServiceLifecycle
 
     /// Waits until the plugin's process runs for the first time.
     ///
-    /// - Throws: `HookFailure`: `cannotStart` where the first start failed (`run` goes on trying),
-    ///   `cancelled` where the task or the plugin was.
+    /// - Throws: `HookFailure`: `cannotStart` if the first start failed (`run` goes on trying),
+    ///   `cancelled` if the task or the plugin was.
     package func waitUntilStarted() async throws(HookFailure) {
         while true {
             switch stage {

@@ -207,7 +207,7 @@ extension CoprocessPlugin {
         }
     }
 
-    /// - Returns: False where the process has lost step, and was killed.
+    /// - Returns: False if the process has lost step, and was killed.
     private func take(_ bytes: ArraySlice<UInt8>, _ session: CoprocessSession) -> Bool {
         var nonsense: String?
         var failure: HookFailure?

@@ -16,7 +16,7 @@ struct DocumentNode {
     let path: DocumentPath
     let source: Source
 
-    /// Reads a document; nil where it is no JSON, or is JSON with mistakes that reading survived
+    /// Reads a document; nil if it is no JSON, or is JSON with mistakes that reading survived
     /// and no value came of it. Either way the mistakes are reported.
     static func root(of bytes: [UInt8], source: Source) -> DocumentNode? {
         source.problems.begin(source.file)

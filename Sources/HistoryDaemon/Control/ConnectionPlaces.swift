@@ -17,7 +17,7 @@ final class ConnectionPlaces: Sendable {
 
     private let state = Locked(State())
 
-    /// - Returns: Nil where no place is left for the user.
+    /// - Returns: Nil if no place is left for the user.
     func take(for userID: UInt32, feeds: Int) -> Place? {
         state.withLock { state in
             guard state.count < Self.most + feeds, state.users[userID, default: 0] < Self.mostOfOne + feeds

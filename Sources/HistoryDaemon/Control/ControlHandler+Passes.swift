@@ -48,7 +48,7 @@ extension ControlHandler {
 
     /// A pass now, what failed included: returns when each consumer is level or has failed again.
     ///
-    /// - Throws: `ControlError` with `.timedOut` where that takes longer than the timeout.
+    /// - Throws: `ControlError` with `.timedOut` if that takes longer than the timeout.
     func run(_ name: String?, _ timeout: String?) async throws -> ConsumerList {
         let limit = try timeout.map { text throws(ControlError) in try Self.duration(text) } ?? Self.runTimeout
         let stores = try await stores(name)

@@ -78,7 +78,7 @@ package final class ServiceNotifier: ServiceNotifying, Service {
         var address = sockaddr_un()
         address.sun_family = sa_family_t(AF_UNIX)
         var name = Array(path.utf8)
-        // Another address is one of a virtual machine's host, which is not where a daemon's manager is.
+        // Another address is one of a virtual machine's host, which does not manage this daemon.
         guard name.first == UInt8(ascii: "/") || name.first == UInt8(ascii: "@"),
             name.count < MemoryLayout.size(ofValue: address.sun_path)
         else { return EAFNOSUPPORT }

@@ -31,7 +31,7 @@ final class LiveStatus: Sendable {
 
     /// Waits until `look` gives something of a consumer's state: it is called now, and whenever that changes.
     ///
-    /// - Returns: Nil where the task was cancelled, or there is no such consumer any more.
+    /// - Returns: Nil if the task was cancelled, or there is no such consumer any more.
     func wait<T: Sendable>(for id: RuntimeStatus.ConsumerID, _ look: (RuntimeStatus.Consumer) -> T?)
         async -> T?
     {
@@ -97,7 +97,7 @@ final class LiveStatus: Sendable {
 }
 
 extension LiveStatus.State {
-    /// Nil where it is the same as before.
+    /// Nil if it is the same as before.
     fileprivate mutating func takeLine() -> String? {
         let line = status.line
         guard line != self.line else { return nil }

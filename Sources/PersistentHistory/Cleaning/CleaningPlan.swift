@@ -6,7 +6,7 @@ package struct CleaningPlan: Sendable, Equatable {
         package let consumer: String
         /// For one context of the consumer that has its own position.
         package let context: String?
-        /// The last transaction that it is done with; nil where it has had nothing yet.
+        /// The last transaction that it is done with; nil if it has had nothing yet.
         package let number: Int64?
         /// How long it has left something undone.
         package let standing: Duration

@@ -29,7 +29,7 @@
     ) -> Bool {
         run(
             { [cancellation] in
-                // It throws only where it was broken off before it began.
+                // It throws only if it was broken off before it began.
                 try? await cancellation.cancelling { await endpoint.answer(request) }
             }, then: then)
     }

@@ -61,7 +61,7 @@ extension StoreControl {
 
     package func deadLetters() throws -> [NumberedDeadLetter] { try withSession { try $0.deadLetters() } }
 
-    /// - Returns: False where there is none of that number.
+    /// - Returns: False if there is none of that number.
     package func dropDeadLetter(_ number: Int64) throws -> Bool {
         try withSession { try $0.dropDeadLetter(number) }
     }
@@ -81,8 +81,8 @@ extension StoreControl {
     ///   - wanted: Which authors' transactions are wanted.
     ///   - begun: Called when no commit from now on can be missed.
     ///   - deliver: Is waited for: a slow reader is not read ahead for.
-    /// - Throws: `HistoryError` where the token has expired or is none of this store, perhaps because that
-    ///   was replaced, or where it is not open to begin with; and what `begun` and `deliver` throw.
+    /// - Throws: `HistoryError` if the token has expired or is none of this store, perhaps because that
+    ///   was replaced, or if it is not open to begin with; and what `begun` and `deliver` throw.
     package func follow(
         after: HistoryToken?, wanted: (String?) -> Bool, begun: () async throws -> Void,
         deliver: ([HistoryTransaction]) async throws -> Void

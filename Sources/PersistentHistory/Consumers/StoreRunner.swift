@@ -63,7 +63,7 @@ package struct StoreRunner: Sendable {
     ///
     /// - Parameter isUp: Called when the store is open and its consumers wait for commits, or when
     ///   it is certain that there is no store to open yet.
-    /// - Throws: `ObserverError` where the store cannot be watched, `HistoryError`.
+    /// - Throws: `ObserverError` if the store cannot be watched, `HistoryError`.
     package func run(watching signals: StoreSignals, isUp: @escaping @Sendable () -> Void = {}) async throws {
         // Everything is on the loop: here it is found out that there is none.
         _ = try HistoryLoop.shared()
@@ -163,7 +163,7 @@ package struct StoreRunner: Sendable {
 
     /// Works off everything there is, once.
     ///
-    /// - Throws: `HistoryError` where the store cannot be opened or read.
+    /// - Throws: `HistoryError` if the store cannot be opened or read.
     package func runOnce() async throws {
         _ = try HistoryLoop.shared()
         try await serveOnce()

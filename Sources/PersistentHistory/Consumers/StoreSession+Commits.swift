@@ -56,7 +56,7 @@ extension StoreSession {
         return true
     }
 
-    /// - Returns: Whether there was something new; nil where a lock stood in the way.
+    /// - Returns: Whether there was something new; nil if a lock stood in the way.
     func look() throws -> Bool? {
         do {
             guard let look = try opened.fetcher.look() else { return false }

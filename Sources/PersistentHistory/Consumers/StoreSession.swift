@@ -59,7 +59,7 @@
     /// made again with the same delivery id.
     var grace: Duration { stop.isRequested ? control.stopTimeout : .seconds(1) }
 
-    /// - Throws: `HistoryError` where the store is lost.
+    /// - Throws: `HistoryError` if the store is lost.
     func run(watching inbox: SignalInbox, isUp: @Sendable () -> Void) async throws {
         control.opened(self)
         self.inbox = inbox

@@ -76,7 +76,7 @@ struct FeedKeeper: Sendable {
 
     /// Checks that a program acknowledges nothing that it was not sent.
     ///
-    /// - Parameter sent: The last token that was sent; nil where there was none.
+    /// - Parameter sent: The last token that was sent; nil if there was none.
     /// - Throws: `HistoryError` with `.tokenNotSent`.
     func check(_ token: HistoryToken, of feed: FeedID, sent: HistoryToken?) throws {
         // The store may have been replaced since.
@@ -94,7 +94,7 @@ struct FeedKeeper: Sendable {
     /// Notes what a feed's program is done with.
     ///
     /// - Returns: Where the feed is.
-    /// - Throws: `HistoryError`, with `.tokenForeign` or `.tokenAhead` where the token cannot be one that it
+    /// - Throws: `HistoryError`, with `.tokenForeign` or `.tokenAhead` if the token cannot be one that it
     ///   was given.
     func acknowledge(_ token: HistoryToken, of feed: FeedID) throws -> HistoryToken {
         let place = try place(of: feed)
@@ -138,7 +138,7 @@ struct FeedKeeper: Sendable {
 
     /// Reads on from a place.
     ///
-    /// - Returns: Nil where there is nothing yet.
+    /// - Returns: Nil if there is nothing yet.
     func next(
         for context: FeedContext, of consumer: Consumer, after number: Int64, by fetcher: SharedFetcher
     ) async throws -> Portion? {

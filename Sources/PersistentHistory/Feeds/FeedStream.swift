@@ -43,8 +43,8 @@ struct FeedStream {
         case rest
     }
 
-    /// - Returns: Whole lines; nil where there are none for now.
-    /// - Throws: `HistoryError`, also where the store is not open to begin with.
+    /// - Returns: Whole lines; nil if there are none for now.
+    /// - Throws: `HistoryError`, also if the store is not open to begin with.
     mutating func next(_ control: StoreControl) async throws -> [UInt8]? {
         var failures = 0
         while !Task.isCancelled {

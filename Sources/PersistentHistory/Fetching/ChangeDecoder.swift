@@ -117,7 +117,7 @@ struct ChangeDecoder {
         }
     }
 
-    /// A text's bytes, until the statement's next step; nil where it is something else.
+    /// A text's bytes, until the statement's next step; nil if it is something else.
     static func bytes(_ statement: OpaquePointer, _ column: Int32) -> UnsafeBufferPointer<UInt8>? {
         guard sqlite3_column_type(statement, column) == SQLITE_TEXT,
             let start = sqlite3_column_text(statement, column)

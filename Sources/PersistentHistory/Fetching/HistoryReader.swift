@@ -10,7 +10,7 @@ public struct HistoryBatch: Sendable {
     /// Whether it is known that the history had no more transactions when the batch was read.
     public let isLast: Bool
     /// Who made the change at the end, when: what tells it from a change of the same number in a
-    /// store that was restored and went on from there. Nil where nothing was read.
+    /// store that was restored and went on from there. Nil if nothing was read.
     let fingerprint: String?
 
     /// The fingerprint of a change whose origin is this text. What the extension writes is far shorter.
@@ -98,7 +98,7 @@ public final class HistoryReader: Sendable {
     /// - Throws: `HistoryError`.
     public func oldestToken() throws -> HistoryToken { try token { $0.floor } }
 
-    /// When the first transaction after a place was made; nil where there is none.
+    /// When the first transaction after a place was made; nil if there is none.
     ///
     /// - Throws: `HistoryError`.
     func time(after number: Int64) throws -> HistoryTimestamp? {
@@ -122,7 +122,7 @@ public final class HistoryReader: Sendable {
     /// What tells a place in a batch that was read from one of its number in a store that was restored; see
     /// `HistoryBatch.fingerprint`.
     ///
-    /// - Throws: `HistoryError`; with `.tokenAhead` where the store was restored since.
+    /// - Throws: `HistoryError`; with `.tokenAhead` if the store was restored since.
     func fingerprint(at number: Int64, in batch: HistoryBatch?) throws -> String? {
         if let batch, batch.end == number { return batch.fingerprint }
         return try read { db in
@@ -228,7 +228,7 @@ public final class HistoryReader: Sendable {
     /// Reads a batch once more on another connection to the same store, within its transaction, with what has
     /// come since.
     ///
-    /// - Throws: `HistoryError`; with `.tokenAhead` where it is not what was read before.
+    /// - Throws: `HistoryError`; with `.tokenAhead` if it is not what was read before.
     func batch(_ db: Database, after number: Int64, beginningAs batch: HistoryBatch) throws -> HistoryBatch {
         let header = try HistoryHeader(db, fingerprintAt: batch.end)
         if header.isReplaced(batch.fingerprint) { throw ahead(batch.end) }

@@ -5,7 +5,7 @@ package struct HookCallHeader: Sendable, Hashable {
     /// What names a delivery.
     private enum Delivery: Sendable {
         case name(String)
-        /// Put together only where it is read: each call has one.
+        /// Put together only if it is read: each call has one.
         case of(HistoryToken, group: Int, part: Int?)
     }
 

@@ -7,7 +7,7 @@ package protocol HookEndpoint: AnyObject, Sendable {
     ///
     /// An endpoint may have several calls in flight (a pipe holds more than one request), but it
     /// reports them in order: after the first that failed, those behind it count as not made and
-    /// are made again, even where the plugin has already seen them.
+    /// are made again, even if the plugin has already seen them.
     ///
     /// Returns early, with what succeeded until then and no failure, when the task is cancelled.
     func observe(_ calls: [ObserverCall]) async -> ObserverOutcome
@@ -42,7 +42,7 @@ package enum HookRequest: Sendable {
 package enum HookAnswer: Sendable {
     case observed(ObserverOutcome)
     case merged(Result<MergeResult, HookFailure>)
-    /// Why it failed; nil where it did not.
+    /// Why it failed; nil if it did not.
     case expired(HookFailure?)
 }
 
@@ -79,7 +79,7 @@ extension HookEndpoint {
 package struct ObserverOutcome: Sendable {
     /// How many calls, from the first, succeeded.
     package let succeeded: Int
-    /// Why the next one failed; nil where all succeeded or the task was cancelled.
+    /// Why the next one failed; nil if all succeeded or the task was cancelled.
     package let failure: HookFailure?
 
     package init(succeeded: Int, failure: HookFailure? = nil) {

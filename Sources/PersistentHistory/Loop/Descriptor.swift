@@ -19,7 +19,7 @@ package final class Descriptor: Sendable {
     private let loop: HistoryLoop
     private let state = Locked(State())
 
-    /// Takes the descriptor over, also where it throws.
+    /// Takes the descriptor over, also if it throws.
     package init(adopting number: Int32, for interest: HistoryLoop.Interest) throws(SystemError) {
         self.number = number
         do throws(SystemError) { loop = try HistoryLoop.shared() } catch {
@@ -92,7 +92,7 @@ package final class Descriptor: Sendable {
 
     /// Waits for the next edge; returns at once where one came, and where the task is cancelled.
     ///
-    /// - Returns: false where there is nothing to wait for any more.
+    /// - Returns: false if there is nothing to wait for any more.
     package func wait() async -> Bool {
         await withTaskCancellationHandler {
             await waitUncancelled() && !Task.isCancelled
@@ -143,7 +143,7 @@ package final class Descriptor: Sendable {
 
     /// Reads what is there, without waiting.
     ///
-    /// - Returns: 0 at the end of the file and after `expire`; nil where there is nothing yet.
+    /// - Returns: 0 at the end of the file and after `expire`; nil if there is nothing yet.
     package func readNow(into buffer: inout [UInt8]) throws(SystemError) -> Int? {
         let isLast = state.withLock { $0.isExpired }
         switch try attempt(
@@ -173,7 +173,7 @@ package final class Descriptor: Sendable {
 
     /// Writes everything, waiting where the pipe is full.
     ///
-    /// - Returns: false where it was not all written, because the waiting was ended.
+    /// - Returns: false if it was not all written, because the waiting was ended.
     package func write(_ bytes: [UInt8]) async throws(SystemError) -> Bool {
         var rest = bytes[...]
         while !rest.isEmpty {

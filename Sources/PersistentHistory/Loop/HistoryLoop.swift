@@ -11,7 +11,7 @@ internal import Glibc
 package final class HistoryLoop: Sendable {
     /// The process's only one. It lives as long as the process.
     ///
-    /// - Throws: `SystemError` where the kernel has no descriptors left for it.
+    /// - Throws: `SystemError` if the kernel has no descriptors left for it.
     package static func shared() throws(SystemError) -> HistoryLoop { try made.get() }
 
     /// In a program that does not call `carry`, it has its own thread.
@@ -29,7 +29,7 @@ package final class HistoryLoop: Sendable {
     ///
     /// Call it once, before anything else is started.
     ///
-    /// - Throws: what the program throws; `SystemError` where the kernel has no descriptors left.
+    /// - Throws: what the program throws; `SystemError` if the kernel has no descriptors left.
     package static func carry(_ program: @escaping @Sendable () async throws -> Void) throws {
         carries.withLock { $0 = true }
         let loop = try shared()
@@ -132,7 +132,7 @@ package final class HistoryLoop: Sendable {
 
     private func wake() {
         var one: UInt64 = 1
-        // Can fail only where it has not been read for 2^64 times.
+        // Can fail only if it has not been read for 2^64 times.
         _ = write(wakeUp, &one, 8)
     }
 
@@ -249,7 +249,7 @@ package final class HistoryLoop: Sendable {
                 case .handler(let handler): call(handler)
                 }
             }
-            // Less than nothing where a signal disturbed the wait.
+            // Less than nothing if a signal disturbed the wait.
             for event in events.prefix(max(0, Int(count))) {
                 switch event.data.u64 {
                 case Key.wakeUp: break

@@ -96,7 +96,7 @@ extension ObjectID {
         return String(decoding: text, as: UTF8.self)
     }
 
-    /// Reads the text back; nil where the entity has another kind of key by now.
+    /// Reads the text back; nil if the entity has another kind of key by now.
     init?(keyText: String, keyedBy key: Entity.Key) {
         if key == .rowid, keyText.hasPrefix("rowid"), let rowid = Int64(keyText.dropFirst(5)) {
             self.init(columns: ["rowid"], values: [.integer(rowid)], isRowID: true)

@@ -4,7 +4,7 @@ internal import Glibc
 struct InotifyEvent: Sendable, Equatable {
     let watch: Int32
     let mask: UInt32
-    /// The name in the watched folder that it is about; empty where it is about the watched thing itself.
+    /// The name in the watched folder that it is about; empty if it is about the watched thing itself.
     let name: String
 
     func has(_ bits: Int32) -> Bool {
@@ -68,7 +68,7 @@ final class Inotify: Sendable {
 
     /// Watches what is under `path`, or changes what is asked of a watch on it.
     ///
-    /// - Returns: the watch, the same for the same inode; nil where nothing of that kind is there.
+    /// - Returns: the watch, the same for the same inode; nil if nothing of that kind is there.
     func add(_ path: String, _ mask: UInt32) throws(ObserverError) -> Int32? {
         let watch = addWatch(descriptor.number, path, mask)
         if watch >= 0 { return watch }

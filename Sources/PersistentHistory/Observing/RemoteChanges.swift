@@ -86,7 +86,7 @@ private final class Lookout {
         self.last = last
     }
 
-    /// Nil where there is no history.
+    /// Nil if there is no history.
     static func newest(of path: String) throws -> HistoryToken? {
         do {
             let reader = try HistoryReader(path: path)

@@ -53,7 +53,7 @@ package struct SettleRule: Sendable, Hashable {
         return .look
     }
 
-    /// - Parameter foundNew: Nil where a lock stood in the way. Whoever holds it came after the question, and may
+    /// - Parameter foundNew: Nil if a lock stood in the way. Whoever holds it came after the question, and may
     /// leave without a sign; what the signal spoke of is still to be seen.
     package mutating func looked(foundNew: Bool?) -> Step {
         guard writerWasActive || foundNew == nil else { return .rest }

@@ -34,7 +34,7 @@ struct StoreLease: Sendable, Equatable {
         self.process = process
     }
 
-    /// - Returns: Nil where the byte is no lease's.
+    /// - Returns: Nil if the byte is no lease's.
     init?(offset: Int64) {
         guard offset >= Self.start else { return nil }
         let number = offset - Self.start

@@ -84,7 +84,7 @@ struct WatchTable: Sendable {
 
     /// Watches `path` for a store; what the store wanted of the same inode before no longer counts.
     ///
-    /// - Returns: nil where nothing of that kind is there.
+    /// - Returns: nil if nothing of that kind is there.
     mutating func place(_ path: String, for store: StoreKey, _ use: Use) throws(ObserverError) -> Int32? {
         guard let id = try inotify.add(path, use.mask | UInt32(IN_MASK_ADD)) else { return nil }
         var watch = watches.removeValue(forKey: id) ?? Watch(path: path, mask: 0)

@@ -73,7 +73,7 @@ package final class WriterProbe: Sendable {
 
     /// Ends the probe. All connections of this process to the store must be closed before.
     ///
-    /// - Throws: `ObserverError` with `locksHeld` where this process is seen to hold a lock on the store; nothing is
+    /// - Throws: `ObserverError` with `locksHeld` if this process is seen to hold a lock on the store; nothing is
     ///   closed then, and it may be called again. The absence of this error proves nothing: a lock hides behind
     ///   another process's lock of the same bytes, and an idle connection to a rollback-journal store holds none.
     package func close() throws(ObserverError) {
@@ -185,7 +185,7 @@ extension WriterProbe {
         return lock.l_type == Int16(F_UNLCK) ? nil : lock.l_pid
     }
 
-    /// nil where the file is not there.
+    /// nil if the file is not there.
     private static func open(_ path: String) throws(ObserverError) -> Int32? {
         let descriptor = Glibc.open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW | O_NONBLOCK)
         if descriptor >= 0 { return descriptor }

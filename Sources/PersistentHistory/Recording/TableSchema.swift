@@ -42,7 +42,7 @@ struct TableSchema: Sendable {
     let storeHasUnseenIntegers: Bool
     /// The triggers on the table.
     let triggers: [StoreSchema.Trigger]
-    /// Why recording may miss that a row was replaced; empty where it cannot.
+    /// Why recording may miss that a row was replaced; empty if it cannot.
     private(set) var doubts: [String] = []
 
     /// - Parameter name: In any case, as SQLite takes it.
@@ -114,7 +114,7 @@ struct TableSchema: Sendable {
             || columns.contains(where: \.isConverted)
     }
 
-    /// Why recording may miss that a row was replaced; empty where it cannot.
+    /// Why recording may miss that a row was replaced; empty if it cannot.
     private func findDoubts() -> [String] {
         let replacesByMistake =
             keyIsRowid && hasConflictClause("REPLACE")

@@ -66,7 +66,7 @@ struct Plan {
         if !table.doubts.isEmpty { doubts[table.name] = table.doubts }
     }
 
-    /// Nil where the store is not tracked.
+    /// Nil if the store is not tracked.
     private static func format(_ db: Database) throws -> Int64? {
         guard try RecordingFormat.isThere(db) else { return nil }
         let row = try Row.fetchOne(

@@ -25,7 +25,7 @@ struct FileRights: Sendable, Equatable {
     var group: UInt32
     /// The nine permission bits. Where there is a list, the group's digit is its mask.
     var mode: UInt32
-    /// Nil where the file has nothing but its mode.
+    /// Nil if the file has nothing but its mode.
     var list: AccessList?
 
     /// A user with all groups that it is in, everyone in a group, or everyone.

@@ -41,7 +41,7 @@ struct SideFileRule: Sendable {
         /// What the file is or would be like.
         let rights: FileRights
         let isThere: Bool
-        /// What removes the obstacle, all steps together; empty where nothing that is known of does.
+        /// What removes the obstacle, all steps together; empty if nothing that is known of does.
         let remedy: [Remedy]
     }
 
@@ -65,7 +65,7 @@ struct SideFileRule: Sendable {
     var ownerGroups: Set<UInt32>
 
     /// - Parameters:
-    ///   - file: The rights of the file as it is there; nil where it is not.
+    ///   - file: The rights of the file as it is there; nil if it is not.
     ///   - mayPrepare: Whether it can be made before SQLite makes it, which does not hold for a file that comes
     ///     and goes with each transaction.
     func decision(for file: FileRights?, mayPrepare: Bool = true) -> Decision {

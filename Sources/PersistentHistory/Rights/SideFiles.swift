@@ -12,7 +12,7 @@ struct SideFiles {
     private let path: String
     private let rule: SideFileRule
 
-    /// - Returns: Nil where there is no store that can be looked at: opening it says why.
+    /// - Returns: Nil if there is no store that can be looked at: opening it says why.
     init?(of path: String) {
         guard let resolved = realpath(path, nil) else { return nil }
         defer { free(resolved) }
@@ -53,7 +53,7 @@ struct SideFiles {
     /// For a connection that stays open: a store in a rollback mode may become one in WAL mode, and the next to
     /// read it would make the files. The other way is not possible while a connection is open.
     ///
-    /// - Returns: Nil where nothing has to be prepared, whatever happens.
+    /// - Returns: Nil if nothing has to be prepared, whatever happens.
     static func forLater(_ path: String) -> SideFiles? {
         guard let sideFiles = SideFiles(of: path), !sideFiles.isRightAnyway else { return nil }
         guard let hold = try? StoreHold(path, timeout: .zero) else { return sideFiles }

@@ -46,7 +46,7 @@ package final class StateDatabase: Sendable {
 
     /// Moves a consumer to another position, with its replicas to be filled again.
     ///
-    /// - Parameter expiry: The history that it loses, kept until its hooks have been told; nil where none is lost.
+    /// - Parameter expiry: The history that it loses, kept until its hooks have been told; nil if none is lost.
     func startOver(_ consumer: String, _ expiry: Expiry?, at position: Int64, fingerprint: String? = nil) throws
     {
         try connection.transaction { db in

@@ -60,7 +60,7 @@ enum StateSchema {
 
     /// Brings a file up to the present version, in one transaction.
     ///
-    /// - Throws: `HistoryError` with `.stateUnusable` where a newer program wrote it; `DatabaseError`.
+    /// - Throws: `HistoryError` with `.stateUnusable` if a newer program wrote it; `DatabaseError`.
     static func migrate(_ db: Database, path: String) throws {
         if try version(of: db) == version { return }
         try db.inTransaction(.immediate) {

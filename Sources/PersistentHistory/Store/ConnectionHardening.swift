@@ -53,7 +53,7 @@ final class WorkLimit: Sendable {
     /// Whether the last piece of work was ended for what it cost.
     var isExceeded: Bool { state.withLock(\.isExceeded) }
 
-    /// - Throws: `UnexpectedValue` where the work was too much; what the body throws.
+    /// - Throws: `UnexpectedValue` if the work was too much; what the body throws.
     func explaining<T>(_ body: () throws -> T) throws -> T {
         do {
             return try body()

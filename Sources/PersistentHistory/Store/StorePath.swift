@@ -78,7 +78,7 @@ enum PlainFile {
 
     /// Checks what is at the path of a file of the daemon: nothing, or a file that it may replace.
     ///
-    /// - Returns: What is wrong; nil where nothing is.
+    /// - Returns: What is wrong; nil if nothing is.
     static func problem(at path: String) -> String? {
         var status = stat()
         guard lstat(path, &status) == 0 else { return nil }

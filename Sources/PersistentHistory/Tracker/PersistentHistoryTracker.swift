@@ -109,7 +109,7 @@ public actor PersistentHistoryTracker {
 
     /// Works off everything there is, and returns.
     ///
-    /// - Throws: `HistoryError` where the store cannot be opened or read.
+    /// - Throws: `HistoryError` if the store cannot be opened or read.
     @concurrent public nonisolated func runOnce() async throws {
         try await runner(StopSignal()).runOnce()
     }

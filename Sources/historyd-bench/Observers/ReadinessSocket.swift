@@ -25,7 +25,7 @@ struct ReadinessSocket: ~Copyable {
 
     deinit { close(descriptor) }
 
-    /// False where the daemon is silent for half a minute.
+    /// False if the daemon is silent for half a minute.
     func wait() -> Bool {
         var message = [UInt8](repeating: 0, count: 4096)
         var source = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
