@@ -70,7 +70,7 @@ final class LineReader {
         var buffer = [UInt8](repeating: 0, count: 65_536)
         let count = read(descriptor, &buffer, buffer.count)
         let time = Clock.now
-        guard count > 0 else { throw BenchError("A program that was to print lines has ended.") }
+        guard count > 0 else { throw BenchError("A program that should print lines has ended.") }
         rest += buffer[..<count]
         guard let end = rest.lastIndex(of: UInt8(ascii: "\n")) else { return }
         let text = String(decoding: rest[..<end], as: UTF8.self)

@@ -13,7 +13,7 @@ struct ReadinessSocket: ~Copyable {
             place.copyBytes(from: path.utf8)
             return true
         }
-        guard fits else { throw BenchError("The folder for the stores has too long a name for a socket.") }
+        guard fits else { throw BenchError("The path of the stores' folder is too long for a socket.") }
         let result = withUnsafePointer(to: &address) {
             $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
                 bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
