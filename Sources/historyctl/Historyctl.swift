@@ -35,6 +35,7 @@ struct Historyctl: AsyncParsableCommand {
     static func main() async {
         // If the reader ends early, as `head` does, this program ends silently.
         signal(SIGPIPE, SIG_DFL)
+        MappedFiles.surviveLoss()
         do {
             var command = try parseAsRoot()
             if var command = command as? any AsyncParsableCommand {

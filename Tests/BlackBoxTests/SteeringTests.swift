@@ -129,7 +129,7 @@ struct SteeringTests {
             let nobody = try await bench.ctl("wait", "--consumer", "Nobody", "--token", late)
             #expect(nobody.status == .exited(66))
             #expect(
-                nobody.errors == "historyctl: There is no consumer \"Nobody\": there are \"MainApp\".\n")
+                nobody.errors == "historyctl: There is no consumer \"Nobody\". Consumers: \"MainApp\".\n")
             try await daemon.stop()
         }
     }
@@ -193,7 +193,7 @@ struct SteeringTests {
             try FileManager.default.removeItem(atPath: bench.store + "-shm")
             _ = rename(bench.path("another.sqlite"), bench.store)
             #expect(try await follower.end() == .exited(65), "\(follower.errors)")
-            #expect(follower.errors.contains("is another store's"))
+            #expect(follower.errors.contains("belongs to another store"))
             try await daemon.stop()
         }
     }

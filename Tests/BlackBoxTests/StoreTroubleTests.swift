@@ -38,7 +38,7 @@ struct StoreTroubleTests {
             try await daemon.sparing()
             #expect(
                 daemon.problems(bench) == [
-                    #"error: Store "contacts" cannot be used. "other.sqlite" is no SQLite database. Check the path. event=storeLost"#
+                    #"error: Store "contacts" cannot be used. "other.sqlite" is not an SQLite database. Check the path. event=storeLost"#
                 ])
             bench.replace(bench.path("other.sqlite"), by: bench.store)
             try await daemon.logged("event=trackingUpdated", within: .seconds(20))

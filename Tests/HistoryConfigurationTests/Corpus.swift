@@ -318,7 +318,7 @@ let configurationCorpus: [CorpusCase] = [
         ), "2:90: stores[0].authors[0].contexts[1].path: a replica's file \"/r\" is already given at FILE:2:42"),
     .badBeyondSchema(
         "replica in the store", contexts("{\"name\": \"v\", \"kind\": \"replica\", \"path\": \"/s.db\"}"),
-        "2:42: \(context0).path: a replica cannot be kept in a store's file, which is given at FILE:1:49"),
+        "2:42: \(context0).path: a replica cannot use a store's file; the store is at FILE:1:49"),
     .badBeyondSchema(
         "entity not tracked",
         contexts("{\"name\": \"v\", \"kind\": \"feed\", \"entities\": [\"persons\", \"item\", \"zebra\"]}"),
@@ -572,7 +572,8 @@ let manifestCorpus: [CorpusCase] = [
         hooks(
             """
             {"name": "in", "kind": "merge", "before": "p/a"}, {"name": "a", "kind": "merge", "before": "p/b"}, {"name": "b", "kind": "merge", "before": "p/a"}
-            """), "2:92: plugins[0].hooks[1].before: hooks stand before one another: p/a before p/b before p/a"),
+            """),
+        "2:92: plugins[0].hooks[1].before: hooks are before each other in a circle: p/a before p/b before p/a"),
     .badBeyondSchema(
         "two circles",
         hooks(
@@ -580,5 +581,5 @@ let manifestCorpus: [CorpusCase] = [
             {"name": "a", "kind": "merge", "before": "p/a"},
             {"name": "b", "kind": "merge", "before": "p/c"}, {"name": "c", "kind": "merge", "before": "p/b"}
             """), "2:42: \(hook0).before: a hook cannot be before itself",
-        "3:42: plugins[0].hooks[1].before: hooks stand before one another: p/b before p/c before p/b"),
+        "3:42: plugins[0].hooks[1].before: hooks are before each other in a circle: p/b before p/c before p/b"),
 ]

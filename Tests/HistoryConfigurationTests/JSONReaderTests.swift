@@ -138,7 +138,7 @@ private func problems(_ bytes: [UInt8]) -> [String] {
         }
         #expect(problems(nested(128)) == [])
         let path = String(repeating: "[0]", count: 128)
-        #expect(problems(nested(129)) == ["1:129: \(path): more than 128 lists and objects in one another"])
+        #expect(problems(nested(129)) == ["1:129: \(path): lists and objects are nested more than 128 deep"])
         #expect(problems([UInt8](repeating: 0x5B, count: 1 << 20)).count == 1)
     }
 

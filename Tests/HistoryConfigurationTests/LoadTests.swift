@@ -166,7 +166,7 @@ private let oneStore = #"{"version": 1, "stores": [{"name": "s", "path": "s.db",
                 "conf.d/10.json:1:1: version: missing, expected 1, the version of the format",
                 "conf.d/10.json:2:10: stores[0].name: store \"s\" is already given at historyd.json:1:36",
                 "conf.d/10.json:2:23: stores[0].path: the store's file \"s.db\" is already given at historyd.json:1:49",
-                "conf.d/10.json:3:109: stores[1].authors[0].contexts[0].path: a replica cannot be kept in a store's file, which is given at historyd.json:1:49",
+                "conf.d/10.json:3:109: stores[1].authors[0].contexts[0].path: a replica cannot use a store's file; the store is at historyd.json:1:49",
                 "conf.d/10.json:4:41: plugins[2]: \"conf.d/none\" cannot be read: No such file or directory. Create it, or configure another path",
                 "conf.d/q.manifest:1:37: plugins[0].name: plugin \"p\" is already given at conf.d/p.manifest:1:37",
             ])
@@ -226,6 +226,19 @@ private let oneStore = #"{"version": 1, "stores": [{"name": "s", "path": "s.db",
         #expect(symlink("real", folder.file("link")) == 0)
         let paths = ["real/s.db", "link/s.db", "./real/../link//s.db"].map(folder.file)
         #expect(Set(paths.map(FileIdentity.of)).count == 1)
+        // Who may write a replica's folder makes it no other's by a link in its place.
+        #expect(symlink(folder.file("elsewhere"), folder.file("real/a.db")) == 0)
+        #expect(symlink(folder.file("elsewhere"), folder.file("real/b.db")) == 0)
+        #expect(FileIdentity.ofName(folder.file("real/a.db")) != FileIdentity.ofName(folder.file("real/b.db")))
+        #expect(
+            FileIdentity.ofName(folder.file("real/a.db")) == FileIdentity.ofName(folder.file("link/./a.db")))
+        // Links of others are not followed: what they lead to is another matter.
+        if geteuid() == 0 {
+            #expect(symlink("s.db", folder.file("real/theirs.db")) == 0)
+            #expect(FileIdentity.of(folder.file("real/theirs.db")) == FileIdentity.of(folder.file("real/s.db")))
+            #expect(lchown(folder.file("real/theirs.db"), 65534, 65534) == 0)
+            #expect(FileIdentity.of(folder.file("real/theirs.db")) != FileIdentity.of(folder.file("real/s.db")))
+        }
         let missing = ["real/new/t.db", "link/new/t.db", "link/./new/x/../t.db"].map(folder.file)
         #expect(Set(missing.map(FileIdentity.of)).count == 1)
         #expect(FileIdentity.of(folder.file("real/t.db")) != FileIdentity.of(folder.file("t.db")))

@@ -16,6 +16,8 @@ public enum PipelineEvent: Sendable {
     case trackingFailed(HistoryError)
     /// A store whose history has been cleaned had no state: the state was lost, or is in another folder.
     case stateBegan(path: String, oldest: HistoryToken)
+    /// The state was damaged: its file was moved to another name, and it is made again.
+    case stateMovedAside(HistoryError, to: String)
     /// The state could not be written, several times in a row; it is tried again.
     case stateFailed(HistoryError)
     /// The state could be written again.

@@ -57,7 +57,7 @@ package enum StateTrouble: Sendable, Equatable {
         case .full: "Its file system is full: free space. The daemon then continues."
         case .readOnly: "Its file system is read-only: make it writable. The daemon then continues."
         case .damaged:
-            "Restore it from a backup, or rescue it with sqlite3's \".recover\". Without it, the store's consumers start over."
+            "Without it, the store's consumers start over. Its content can be rescued with sqlite3's \".recover\"."
         case .notPermitted: "Give this user write permission there."
         case .unusable: "Check the kernel's log for disk errors."
         }
@@ -81,6 +81,6 @@ extension HistoryError {
         let said = error.message ?? "SQLite result \(error.extendedResultCode.rawValue)"
         return HistoryError(
             trouble.code, "The state database \"\(path)\" cannot be used: \(said).", hint: trouble.hint,
-            cause: error)
+            cause: trouble == .damaged ? DamagedFile(path: path, cause: error) : error)
     }
 }

@@ -22,6 +22,8 @@ public struct HistoryError: Error, Sendable, CustomStringConvertible {
         public static let wouldLockOut = Code("wouldLockOut")
         /// Another process serves the store with another state folder.
         public static let storeServedElsewhere = Code("storeServedElsewhere")
+        /// Another process made the store's `-shm` shorter while it was in use.
+        public static let storeInterrupted = Code("storeInterrupted")
         /// Another process held a lock for longer than the timeout.
         public static let storeBusy = Code("storeBusy")
         /// The store has no history: it was never tracked, or was untracked.
