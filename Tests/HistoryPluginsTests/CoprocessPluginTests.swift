@@ -301,7 +301,7 @@ func isGone(_ process: pid_t) -> Bool {
             ("os.close(1); os.close(0); os.close(2); os._exit(4)", .died, "ended with status 4"),
             ("time.sleep(1000)", .timedOut, "did not answer within 15.0 seconds"),
             ("signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(1000)", .timedOut, "did not answer"),
-            ("print('hello', flush=True); time.sleep(1000)", .badAnswer, "is no JSON-RPC response: hello"),
+            ("print('hello', flush=True); time.sleep(1000)", .badAnswer, "is not a JSON-RPC response: hello"),
             (
                 #"print('{"id":77,"result":null}', flush=True)"#, .badAnswer,
                 "answered with the id 77 where 1 was due"
@@ -315,7 +315,7 @@ func isGone(_ process: pid_t) -> Bool {
                 #"print('{"id":null,"error":{"message":"' + 'y' * 9999 + '"}}', flush=True); time.sleep(1000)"#,
                 .badAnswer, "without an id where 1 was due (\"" + String(repeating: "y", count: 200) + "…"
             ),
-            ("while True: print('x' * 1000)", .badAnswer, "no JSON-RPC response: xxx"),
+            ("while True: print('x' * 1000)", .badAnswer, "not a JSON-RPC response: xxx"),
             (
                 "while True: sys.stdout.write('x' * 65536)", .badAnswer,
                 "wrote a line of more than 16777216 bytes"
@@ -398,7 +398,7 @@ func isGone(_ process: pid_t) -> Bool {
         let journal = Journal()
         try await withCoprocess(command, grace: .milliseconds(50), journal: journal) { plugin in
             for await entry in journal.stream where entry.level == .warning {
-                #expect("\(entry.metadata["error"] ?? "")".contains("no JSON-RPC response: welcome"))
+                #expect("\(entry.metadata["error"] ?? "")".contains("not a JSON-RPC response: welcome"))
                 break
             }
         }
