@@ -58,7 +58,7 @@ run-tests = $(if $(TESTFLAGS),$(test-command) $(1) $(TESTFLAGS),@failed=; log=$$
 .PHONY: help toolchain dependencies build debug test test-docs docs test-differential torture torture-nats fuzz run run-nats bench install uninstall \
 	tsan asan lint format security clean
 
-help: ## List what can be made.
+help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-zA-Z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@echo "  NAME of a part:    $(BENCHPARTS)"
 
@@ -103,7 +103,7 @@ test: debug ## Run every test. TESTFLAGS="--filter NAME" runs some, here and bel
 SEED  ?= $(shell date +%s)
 CASES ?= 20000
 
-test-differential: debug ## Compare histories with what the tables say, for CASES= random cases from SEED= on; with SQLITE=current on a current SQLite.
+test-differential: debug ## Compare histories with the tables, for CASES= random cases from SEED= on; SQLITE=current uses a current SQLite.
 	$(if $(filter current,$(SQLITE)),/usr/bin/python3 Tests/CurrentSQLite/make-library.py .build/current-sqlite)
 	HISTORYD_DIFFERENTIAL_SEED=$(SEED) HISTORYD_DIFFERENTIAL_CASES=$(CASES) \
 		$(if $(filter current,$(SQLITE)),LD_LIBRARY_PATH=.build/current-sqlite) \
@@ -129,13 +129,13 @@ fuzz: debug ## Attack a daemon with CASES= mutated files and messages from SEED=
 	Tests/Fuzz/parsers .build/debug $(PARSERSECONDS) $(SEED)
 
 MINUTES ?= 10
-torture: debug ## Torment the daemon for MINUTES (10), and print what became of it. As root also with a full disk.
+torture: debug ## Stress the daemon for MINUTES (10), and print the result. As root, also with a full disk.
 	/usr/bin/python3 Tests/Torture/torture.py .build/debug/historyd .build/debug/libhistory.so $$(( $(MINUTES) * 60 ))
 
 torture-nats: debug ## Kill publisher, follower and server, and set the server back, for MINUTES (10).
 	/usr/bin/python3 Tests/NATS/nats.py .build/debug faults $$(( $(MINUTES) * 60 ))
 
-run: toolchain ## Run the daemon on a small store of its own in .run, ready to be tried.
+run: toolchain ## Run the daemon on a small sample store in .run, to try it.
 	@config/sample/run --check $(CURDIR)/.run
 	@echo "Building historyd, historyctl and libhistory.so in $(CURDIR)/.build/release: ten minutes at most the first"
 	@echo "time, seconds after that. Then historyd runs on a small store in $(CURDIR)/.run until Ctrl-C."
@@ -149,7 +149,7 @@ run-nats: toolchain ## Run a server, a publisher, a follower and two daemons on 
 BENCHPARTS = latency backlog replica scale idle writer recording cleaning instructions
 
 .PHONY: bench-build bench-plots bench-compare bench-aims bench-NAME $(BENCHPARTS:%=bench-%)
-bench: bench-build ## Measure everything. BENCHFLAGS="--rounds 3 --name before"; --help tells of all.
+bench: bench-build ## Measure everything. BENCHFLAGS="--rounds 3 --name before"; BENCHFLAGS=--help lists all flags.
 	.build/release/historyd-bench $(BENCHFLAGS)
 
 bench-NAME: ## Measure one part: NAME is one of those listed below.
@@ -165,7 +165,7 @@ bench-cleaning: PARTFLAGS = --cleaned 5000000
 bench-compare: ## Compare the last two runs, or those of the names A= and B=.
 	.build/release/historyd-bench compare $(A) $(B)
 
-bench-aims: ## Print what the last run, or that of the name A=, found of what is aimed at, in Markdown.
+bench-aims: ## Print which aims the last run, or that of the name A=, meets, in Markdown.
 	.build/release/historyd-bench aims $(A)
 
 bench-plots: ## Draw the last run, or that of the name A=, as SVG beside the page Performance.
@@ -178,7 +178,7 @@ bench-build: dependencies
 	$(call build-product,historyd-bench)
 	$(call bench-programs,.build/release)
 
-install: ## Install what was built. DESTDIR=, PREFIX=, UNITDIR=, BINDIR= (where the programs are).
+install: ## Install the build. DESTDIR=, PREFIX=, UNITDIR=, BINDIR= (where the built programs are).
 	@for file in historyd historyctl libhistory.so; do [ -e $(BINDIR)/$$file ] || \
 		{ echo "$(BINDIR)/$$file is missing: run make build first." >&2; exit 1; }; done
 	install -D -m 755 -s --strip-program=$(STRIP) -t $(DESTDIR)$(PREFIX)/bin $(BINDIR)/historyd $(BINDIR)/historyctl
@@ -203,7 +203,7 @@ install: ## Install what was built. DESTDIR=, PREFIX=, UNITDIR=, BINDIR= (where 
 	@[ -n "$(DESTDIR)" ] || [ ! -d /run/systemd/system ] || \
 		{ systemd-sysusers && journalctl --update-catalog && systemctl daemon-reload; }
 
-uninstall: ## Remove what `install` put there, but for configuration and state.
+uninstall: ## Remove what `install` installed, except configuration and state.
 	rm -f $(DESTDIR)$(PREFIX)/bin/historyd $(DESTDIR)$(PREFIX)/bin/historyctl
 	rm -rf $(DESTDIR)$(PREFIX)/lib/historyd $(DESTDIR)$(PREFIX)/share/historyd
 	rm -f $(foreach page,historyd.8 historyctl.1 historyd.json.5 historyd-plugins.7 historyd-feed.7,\
@@ -228,10 +228,10 @@ asan: dependencies ## Run the tests under the address sanitizer.
 lint: ## Check the style of the sources.
 	$(SWIFT) format lint --strict --recursive Sources Tests Package.swift
 
-format: ## Bring the sources into that style.
+format: ## Format the sources in that style.
 	$(SWIFT) format --in-place --recursive Sources Tests Package.swift
 
-security: ## Check that the unit's sandbox is as tight as promised: an exposure of 1.0 at most.
+security: ## Check that the unit's sandbox has an exposure of at most 1.0.
 	systemd-analyze security --offline=yes --threshold=10 --no-pager systemd/historyd.service
 
 clean: ## Remove everything that was built.

@@ -18,7 +18,7 @@ struct ErrorLines: Sendable {
     private var allowance = Double(burst)
     private var isDropping = false
     private var last: SuspendingClock.Instant?
-    /// Not told of yet.
+    /// Not reported yet.
     private(set) var dropped = 0
     /// The last line that was let through: often it says why the plugin failed.
     private(set) var lastText: String?

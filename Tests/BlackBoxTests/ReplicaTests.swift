@@ -170,7 +170,7 @@ struct ReplicaTests {
                 "\(last)")
             #expect(
                 restarted.log.filter { $0.hasPrefix("error") } == [
-                    #"error: Store "contacts" is not tracked as configured. There is no table "item" in the store. Names are those of ordinary tables; `sqlite3 STORE .tables` lists them. event=trackingFailed store=contacts"#
+                    #"error: Store "contacts" is not tracked as configured. There is no table "item" in the store. `sqlite3 STORE .tables` lists the tables. event=trackingFailed store=contacts"#
                 ])
         }
     }

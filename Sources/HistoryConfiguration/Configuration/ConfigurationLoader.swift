@@ -6,7 +6,8 @@ struct ConfigurationLoader {
     private var manifests = ManifestDecoder()
 
     mutating func load(file: String) throws(ConfigurationErrors) -> LoadedConfiguration {
-        configurations.add(document(file, hint: "; historyd.json(5) describes it, --config names another"))
+        configurations.add(
+            document(file, hint: "; historyd.json(5) describes the file, --config selects another"))
         addDropIns(besides: file)
         let configuration = configurations.finish()
         for plugin in configurations.plugins { addManifests(plugin) }

@@ -46,7 +46,7 @@ struct ManifestDecoder {
         let nameNode = fields.required("name", PluginName.expected)
         let name = nameNode.flatMap(PluginName.read)
         if let name, let nameNode {
-            if existing.contains(name) { nameNode.report("plugin \(name.quoted) is there already") }
+            if existing.contains(name) { nameNode.report("plugin \(name.quoted) already exists") }
             _ = pluginNames.claim(name, at: nameNode, as: "plugin")
         }
         if name == nil { knowsAllNames = false }
@@ -78,7 +78,7 @@ struct ManifestDecoder {
 
     // MARK: The parts of a plugin
 
-    private static let commandExpected = "a list: a program's path, then its arguments"
+    private static let commandExpected = "a list of a program's path and its arguments"
 
     private static func command(_ node: DocumentNode) -> [String]? {
         guard let nodes = node.list(expected: commandExpected) else { return nil }
@@ -86,7 +86,7 @@ struct ManifestDecoder {
             node.report("expected \(commandExpected), found an empty list")
             return nil
         }
-        let expected = "an absolute path, or one with a slash, from the manifest's folder"
+        let expected = "an absolute path, or a path with a slash, relative to the manifest's folder"
         let program = first.filePath(expected: expected)
         if program != nil, case .string(let text) = first.value.content, !text.utf8.contains(UInt8(ascii: "/"))
         {
@@ -100,7 +100,7 @@ struct ManifestDecoder {
     }
 
     private static func environment(_ node: DocumentNode) -> [String: String]? {
-        guard let members = node.members(expected: "an object of texts by name") else { return nil }
+        guard let members = node.members(expected: "an object of strings by name") else { return nil }
         var environment: [String: String] = [:]
         for member in members {
             if member.name.isEmpty || member.name.contains("=") || member.name.utf8.contains(0) {
@@ -108,7 +108,7 @@ struct ManifestDecoder {
             }
             // A value may be a secret: it is not repeated in a message.
             guard case .string(let value) = member.node.value.content else {
-                member.node.report("expected a text (a number in quotes, too)")
+                member.node.report("expected a string (write a number in quotes)")
                 continue
             }
             environment[member.name] = noNull(value, member.node, "a variable")

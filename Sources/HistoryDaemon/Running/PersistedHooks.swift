@@ -52,7 +52,8 @@ struct PersistedHooks: Sendable {
             } catch {
                 let trouble = StateTrouble(errno: error.number)
                 throw HistoryError(
-                    trouble.code, "The kept hooks in \"\(file)\" cannot be read: \(error).", hint: trouble.hint
+                    trouble.code, "The persisted hooks in \"\(file)\" cannot be read: \(error).",
+                    hint: trouble.hint
                 )
             }
             plugins += try PluginConfiguration.read(

@@ -44,7 +44,7 @@ extension RuntimeStatus {
             stores[store]?.isStateFailing = false
             effects.mayChangeLine = true
         case .watchOverflowed:
-            // Each store hears of it.
+            // Each store reports it.
             effects.isRepeated =
                 lastOverflow.map { abs(now.milliseconds - $0.milliseconds) < 10_000 } ?? false
             lastOverflow = now
@@ -117,7 +117,7 @@ extension RuntimeStatus {
         }
     }
 
-    /// Whether something is over that the line tells of.
+    /// Whether a problem that the status line names is over.
     private func open(_ store: inout Store) -> Bool {
         defer {
             (store.problem, store.isStateFailing, store.holdingBack, store.movedTogether) = (

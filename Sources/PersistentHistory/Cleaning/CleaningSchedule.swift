@@ -2,13 +2,13 @@
 public enum CleaningStrategy: Sendable, Hashable {
     /// Only by hand.
     case none
-    /// At most once in this time, remembered over restarts.
+    /// At most once in this time, which restarts do not reset.
     case byDuration(Duration)
-    /// After so many passes that brought something.
+    /// After this number of passes that delivered something.
     case byNotification(times: Int)
 }
 
-/// Decides when a cleanup is due, and how far it may go: pure values, no clock of its own.
+/// Decides when a cleanup is due: pure values, without a clock.
 struct CleaningSchedule: Sendable {
     let strategy: CleaningStrategy
     var lastCleaned: HistoryTimestamp?

@@ -1,4 +1,4 @@
-/// Who is served: an author that takes part in a store, with its contexts.
+/// A consumer: an author of a store that receives changes, with its contexts.
 package struct Consumer: Sendable {
     /// The store's configured name.
     package let store: String

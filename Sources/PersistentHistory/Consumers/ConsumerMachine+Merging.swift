@@ -67,7 +67,7 @@ extension ConsumerMachine {
 
     // MARK: Failures
 
-    /// Counts a failure, and reports it. One hook fails at a time, for nothing goes on behind it.
+    /// Counts a failure, and reports it. Only one hook fails at a time, because no other is called meanwhile.
     mutating func decide(_ hook: Hook, _ failure: HookFailure, at token: HistoryToken)
         -> FailurePolicy.Decision
     {
@@ -125,7 +125,7 @@ extension ConsumerMachine {
 
     // MARK: Expiry
 
-    /// Tells all hooks that the consumer has lost history.
+    /// Notifies all hooks that the consumer has lost history.
     mutating func tell(_ expiry: Expiry, _ around: Surroundings) -> Next {
         let hooks = around.hooks.observers + around.hooks.mergers
         guard let hook = hooks.first(where: { !toldOfExpiry.contains($0.name) }) else {

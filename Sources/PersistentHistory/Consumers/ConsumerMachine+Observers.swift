@@ -106,7 +106,7 @@ struct ObserverProgress: Sendable {
     private(set) var delivered: [(hook: String, deliveries: Deliveries)] = []
     /// The call that comes next where not all were made.
     private(set) var next: ObserverCall?
-    /// Why it failed; nil where it was not made.
+    /// Why it failed; nil if it was not made.
     private(set) var failure: HookFailure?
     /// Deliveries made of the next call's transaction.
     private(set) var done: Set<String> = []
@@ -144,7 +144,7 @@ struct ObserverProgress: Sendable {
     }
 
     private mutating func count(_ calls: ArraySlice<ObserverCall>) {
-        // Calls of one hook mostly come together: they are counted in place, and only the last is reported.
+        // Calls of one hook usually come together: they are counted in place, and only the last is reported.
         var start = calls.startIndex
         while start < calls.endIndex {
             let route = calls[start].header.route

@@ -31,7 +31,7 @@ struct ConsumerMachine: Sendable {
         case saveLater(Checkpoint)
         /// What the feeds must not be given.
         case saveUnmerged([ClosedRange<Int64>])
-        /// It had everything until now, and cannot go on.
+        /// It had caught up until now, and cannot continue.
         case saveCaughtUpUntilNow
         case keep(DeadLetter)
         case removeExpiry
@@ -64,17 +64,17 @@ struct ConsumerMachine: Sendable {
     struct Surroundings {
         let hooks: HookSet
         let now: HistoryTimestamp
-        /// Nothing new is begun.
+        /// Nothing new is started.
         let isEnding: Bool
     }
 
     let consumer: Consumer
     let storeID: StoreID
     var cursor: Int64
-    /// What the hooks have yet to be told before anything else.
+    /// The loss of which the hooks must be notified before anything else.
     var expiry: Expiry?
     var toldOfExpiry: Set<String> = []
-    /// The batch under way. It stays the same until it is done, also over a new start (see
+    /// The current batch. It stays the same until it is done, also over a restart (see
     /// `batchEnd`): an undeclared writer's changes are grouped by time, and more of the same
     /// millisecond may come. A call that is repeated must not have grown.
     var batch: HistoryBatch?
@@ -189,7 +189,7 @@ struct ConsumerMachine: Sendable {
         return .idle
     }
 
-    /// What follows the merge does not: the step is begun again.
+    /// What follows the merge does not: the step is started again.
     mutating func retry(after delay: Duration) -> Next {
         afterMerge = .proceed
         return .retry(after: delay)

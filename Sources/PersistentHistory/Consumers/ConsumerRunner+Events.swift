@@ -143,7 +143,7 @@ extension ConsumerRunner {
         store.reporter.report(.stateRecovered)
     }
 
-    /// What heals is tried again; a place that no longer exists is given up; anything else ends the session.
+    /// A passing error is tried again; a position that no longer exists is given up; any other error ends the session.
     func fail(_ error: any Error, _ again: @escaping Resumption) {
         leaveStep()
         if isEnding { return ended() }

@@ -1,9 +1,9 @@
-/// Keeps one consumer's replicas: opens, fills, merges, and lets one that fails heal by itself.
+/// Keeps one consumer's replicas: opens, fills and merges them, and recovers those that fail.
 ///
 /// A replica that cannot be written (locked, on a full disk, deleted under our hands) is left
 /// behind, tried again at growing intervals, and then catches up from the history or is filled again:
-/// the consumer, its hooks and its other replicas go on. Only where merge hooks decide what is
-/// merged does the consumer wait for it: what they decided is known to nobody else.
+/// the consumer, its hooks and its other replicas continue. Only if merge hooks decide what is
+/// merged does the consumer wait for it, because their decisions are not saved.
 actor ContextKeeper {
     private let consumer: Consumer
     private let storeID: StoreID
@@ -42,7 +42,7 @@ actor ContextKeeper {
         consumer.contexts.map(\.description) + consumer.feeds.map(\.description)
     }
 
-    /// How long until a context that failed is to be tried again; nil where none is in trouble.
+    /// How long until a context that failed is to be tried again; nil if none is in trouble.
     var retryDelay: Duration? { troubles.delay(at: .now) }
 
     /// What is wrong with a context that has failed several times.
@@ -66,7 +66,7 @@ actor ContextKeeper {
 
     /// Fills a context again from the store, now; where that fails, it is tried again as ever.
     ///
-    /// - Returns: What it shows; nil where there is no such context.
+    /// - Returns: What it shows; nil if there is no such context.
     /// - Throws: `HistoryError`.
     func resync(_ name: String, cursor: Int64) throws -> HistoryToken? {
         guard let replica = replicas.first(where: { $0.context.name == name }) else { return nil }
@@ -184,7 +184,7 @@ actor ContextKeeper {
     /// Reads the rows of a batch, before the hooks have their say.
     ///
     /// All is read in one snapshot of the store. What writers have committed since the batch was
-    /// fetched becomes part of it: rows may be read only where nothing newer is there.
+    /// fetched becomes part of it: rows may be read only if nothing newer is there.
     ///
     /// - Returns: The batch as it is to be delivered.
     /// - Throws: `HistoryError`.

@@ -1,10 +1,10 @@
-/// Which transactions, and which of their changes, a reader wants. Everything, unless said otherwise.
+/// Selects transactions, and changes in them. By default it selects everything.
 public struct HistoryFilter: Sendable, Equatable {
-    /// Only these authors; nil for any, undeclared writers included.
+    /// Only these authors; nil for all, including writers that declared no author.
     public var authors: Set<String>?
     /// Authors whose transactions are left out.
     public var excludedAuthors: Set<String> = []
-    /// Whether undeclared writers are wanted where `authors` names some.
+    /// Whether transactions without an author are selected in addition to those of `authors`.
     public var includesUndeclared = false
     /// The earliest time, inclusive.
     public var since: HistoryTimestamp?
@@ -14,11 +14,11 @@ public struct HistoryFilter: Sendable, Equatable {
     public var entities: Set<String>?
     /// Only these operations; nil for all.
     public var operations: Set<ChangeOperation>?
-    /// Only changes of one of these objects, of one of `entities`. An object has another id for
-    /// each name that its key's columns have had.
+    /// Only changes of one of these objects, in one of `entities`. If the columns of a key were renamed, the object
+    /// has one id for each name.
     public var objects: Set<ObjectID>?
 
-    /// A filter that lets everything pass.
+    /// A filter that selects everything.
     public init() {}
 
     func accepts(_ origin: Origin) -> Bool {

@@ -1,7 +1,7 @@
 import GRDB
 import Glibc
 
-/// Who made a transaction, when: what stands in `historyd_change.origin`.
+/// The author, process and time of a transaction: the value of `historyd_change.origin`.
 struct Origin: Equatable, Sendable {
     var author: String?
     var context: String?
@@ -50,7 +50,7 @@ struct Origin: Equatable, Sendable {
     }
 
     private static func decimal(_ digits: Slice<UnsafeBufferPointer<UInt8>>) -> Int64? {
-        // More would not fit, and nobody means them.
+        // Larger numbers would not fit, and no process has them.
         guard !digits.isEmpty, digits.count < 19 else { return nil }
         var value: Int64 = 0
         for digit in digits {
@@ -62,7 +62,7 @@ struct Origin: Equatable, Sendable {
 }
 
 extension Origin {
-    /// What stands in the column.
+    /// The value of the column.
     init(_ value: DatabaseValue) {
         switch value.storage {
         case .string(let text): self = .declared(text)

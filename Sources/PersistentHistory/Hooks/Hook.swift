@@ -5,7 +5,7 @@ package import FoundationEssentials
 /// It never changes, and is handed from part to part with each call: so it is one object.
 package final class Hook: Sendable, Identifiable {
     package enum Kind: String, Sendable, Hashable {
-        /// Told of changes; cannot alter what follows.
+        /// Notified of changes; cannot alter what follows.
         case observer
         /// A stage of the merge pipeline.
         case merge
@@ -23,7 +23,7 @@ package final class Hook: Sendable, Identifiable {
     package let store: String?
     /// Nil is every consumer.
     package let consumer: String?
-    /// For a merge hook: the full name of the one it stands in front of.
+    /// For a merge hook: the full name of the one before which it is called.
     package let before: String?
     package let endpoint: any HookEndpoint
     package let policy: FailurePolicy

@@ -25,8 +25,8 @@ struct PendingMerge: Sendable {
     /// What the default merge has to do.
     var toMerge: [HistoryTransaction] { isFinished ? [] : remaining }
 
-    /// What the hooks have kept from the contexts: from after the transaction before to the token's number, for
-    /// whoever reads again may find what nobody declared in smaller pieces.
+    /// What the hooks have kept from the contexts: from after the transaction before to the token's number,
+    /// because changes without an author may be grouped differently when they are read again.
     var unmerged: [ClosedRange<Int64>] {
         if isFinished { return transactions.isEmpty ? [] : [start + 1...end] }
         if rejected.isEmpty { return [] }
@@ -58,7 +58,7 @@ struct PendingMerge: Sendable {
         isFinished = result.verdict == .finish
     }
 
-    /// Goes on without a hook's answer.
+    /// Continues without a hook's answer.
     mutating func skip(_ hook: Hook) { called.insert(hook.name) }
 
     func call(_ hook: Hook, store: String, consumer: String, contexts: [ContextDescription]) -> MergeCall {

@@ -1,8 +1,8 @@
-/// The default merge as a part of its own: keeps one replica of one store.
+/// The default merge of one replica, as a separate part.
 ///
-/// A merge hook may merge with it in its own way, beside the daemon's or the tracker's own merging.
+/// A merge hook may use it to merge in its own way, in addition to the merge of the daemon or the tracker.
 public actor ReplicaMerger {
-    /// The replica that is merged into.
+    /// The replica into which it merges.
     public nonisolated let context: ReplicaContext
     /// The replica's name.
     public nonisolated var name: String { context.name }
@@ -13,17 +13,17 @@ public actor ReplicaMerger {
     ///
     /// - Parameters:
     ///   - context: The replica.
-    ///   - storePath: The store, which the rows are read from.
+    ///   - storePath: The store from which the rows are read.
     public init(_ context: ReplicaContext, storePath: String) {
         self.context = context
         replica = Replica(context, storePath: storePath)
         snapshots = StoreSnapshots(storePath)
     }
 
-    /// Opens the replica, and fills it from a snapshot of the store where it is new, another store's, or
-    /// its place has expired.
+    /// Opens the replica, and fills it from a snapshot of the store if it is new, belongs to another store, or has
+    /// an expired position.
     ///
-    /// - Returns: How far in the history it has taken in changes, and whether it was just filled.
+    /// - Returns: The replica's position in the history, and whether it was just filled.
     /// - Throws: `HistoryError`.
     @discardableResult
     public func prepare() throws -> (number: Int64, isFilled: Bool) {
@@ -31,13 +31,13 @@ public actor ReplicaMerger {
         return (preparation.number, preparation.isFilled)
     }
 
-    /// Brings the rows of changed objects to the replica, in one transaction with its place.
+    /// Copies the rows of changed objects to the replica, in one transaction with its position.
     ///
-    /// It shows them as soon as there is nothing newer in the store than `end`: before that its rows
-    /// might be half of a later transaction's.
+    /// The replica shows the rows when the store has nothing newer than `end`. Before that, some of them might
+    /// already belong to a later transaction.
     ///
     /// - Parameters:
-    ///   - transactions: What was fetched, in order.
+    ///   - transactions: The fetched transactions, in order.
     ///   - end: The replica's position afterwards.
     /// - Returns: How many of the transactions it had not merged before.
     /// - Throws: `HistoryError`.
@@ -51,7 +51,7 @@ public actor ReplicaMerger {
         return try replica.merge(transactions, through: end).transactions
     }
 
-    /// Ends the connections; the next use opens them again.
+    /// Closes the connections; the next use opens them again.
     public func close() {
         replica.close()
         snapshots.close()

@@ -16,7 +16,7 @@ struct FollowedTables {
         }
     }
 
-    /// The table that an entity's triggers are on; nil where they are gone.
+    /// The table that an entity's triggers are on; nil if they are gone.
     func table(of entity: Entity) throws -> TableSchema? {
         try names[entity.shape].map { try TableSchema($0, in: schema) }
     }

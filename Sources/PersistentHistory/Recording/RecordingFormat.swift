@@ -24,7 +24,7 @@ enum RecordingFormat {
         case insert = 0
         case update = 1
         case delete = 2
-        /// Stands where the newest change was taken away, so that its number is not given again.
+        /// A placeholder for the newest change after its deletion, so that its number is not used again.
         case void = 3
     }
 

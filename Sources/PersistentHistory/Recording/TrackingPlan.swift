@@ -67,7 +67,7 @@ struct Plan {
         if !table.doubts.isEmpty { doubts[table.name] = table.doubts }
     }
 
-    /// Nil where the store is not tracked.
+    /// Nil if the store is not tracked.
     private static func format(_ db: Database) throws -> Int64? {
         guard try RecordingFormat.isThere(db) else { return nil }
         let row = try Row.fetchOne(
@@ -87,7 +87,7 @@ struct Plan {
         for name in RecordingFormat.tables where schema.table(name) != nil {
             throw HistoryError(
                 .notAnEntity,
-                "The store has a table \"\(name)\" of its own; names that begin with \"\(RecordingFormat.prefix)\" belong to the history.",
+                "The application has a table \"\(name)\", but names that begin with \"\(RecordingFormat.prefix)\" are reserved for the history.",
                 hint: "Rename it.")
         }
     }

@@ -1,11 +1,11 @@
-/// What stands in the way of a store that is to be served, as this process's user sees it.
+/// What prevents this process's user from serving a store.
 package enum StoreAccess {
     /// Looks, and changes nothing.
     ///
     /// - Parameters:
     ///   - path: The store, which need not exist.
     ///   - isPolled: Whether it is served without inotify.
-    /// - Returns: Sentences for an operator; none where it can be served, or is not there.
+    /// - Returns: Sentences for an operator; none if it can be served, or is not there.
     package static func problems(of path: String, isPolled: Bool) -> [String] {
         var problems: [String] = []
         if !isPolled {

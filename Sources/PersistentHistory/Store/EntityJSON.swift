@@ -6,7 +6,7 @@ struct EntityJSON: Sendable {
     private let beginnings: [[UInt8]]
     /// `{"id":`, where the key is one column.
     let keyBeginning: [UInt8]
-    /// As it stands in an object id's URL.
+    /// As it is in an object id's URL.
     let urlName: [UInt8]
 
     init(name: String, key: Entity.Key) {

@@ -1,7 +1,7 @@
-/// A place in one store's history, written `<store id>:<number>`.
+/// A position in the history of one store, written `<store id>:<number>`.
 ///
-/// The number is that of the last change of a transaction. Numbers only grow, in the order of
-/// commits, and are never given twice; a token is therefore a cursor that no clock can disturb.
+/// The number is that of the last change of a transaction. Numbers grow in the order of commits, and none is used
+/// twice. So a token is a cursor that does not depend on a clock.
 public struct HistoryToken: Hashable, Sendable, CustomStringConvertible {
     /// The store that the position is in.
     public let store: StoreID
@@ -14,7 +14,7 @@ public struct HistoryToken: Hashable, Sendable, CustomStringConvertible {
         self.number = number
     }
 
-    /// Reads `<store id>:<number>`; nil where the text is something else.
+    /// Parses `<store id>:<number>`; nil if the text has another form.
     public init?(_ text: String) {
         guard let colon = text.lastIndex(of: ":"), colon != text.startIndex,
             let number = Int64(text[text.index(after: colon)...]), HistoryPosition.range.contains(number),

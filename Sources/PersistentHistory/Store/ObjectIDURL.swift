@@ -1,4 +1,4 @@
-/// A row's address, read back from the text that `HistoryJSON.objectIDURL` writes.
+/// The URL of a row, parsed from the text that `HistoryJSON.objectIDURL` writes.
 public struct ObjectIDURL: Hashable, Sendable {
     /// The store that the row is in.
     public let store: StoreID
@@ -11,7 +11,7 @@ public struct ObjectIDURL: Hashable, Sendable {
         case rowid(Int64)
     }
 
-    /// Reads `x-history://<store id>/<entity>/<key>`; nil where the text is something else.
+    /// Parses `x-history://<store id>/<entity>/<key>`; nil if the text has another form.
     public init?(_ text: String) {
         let prefix = "x-history://"
         guard text.hasPrefix(prefix) else { return nil }
@@ -26,7 +26,7 @@ public struct ObjectIDURL: Hashable, Sendable {
         self.key = key
     }
 
-    /// The row's id in one shape of its entity; nil where that has another kind of key.
+    /// The row's id in one shape of its entity; nil if that shape has another kind of key.
     public func objectID(in entity: Entity) -> ObjectID? { objectID(keyedBy: entity.key) }
 
     func objectID(keyedBy entityKey: Entity.Key) -> ObjectID? {

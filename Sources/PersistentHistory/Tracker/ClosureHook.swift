@@ -33,7 +33,7 @@ final class ClosureHook: HookEndpoint {
         }
     }
 
-    /// What a closure throws while the tracker stops is no failure of its own.
+    /// An error that a closure throws while the tracker stops is not a failure of the closure.
     private static func failure(_ error: any Error, _ header: HookCallHeader) -> HookFailure {
         HookFailure(
             Task.isCancelled ? .cancelled : .refused, "Hook \"\(header.hook)\" threw an error: \(error)")

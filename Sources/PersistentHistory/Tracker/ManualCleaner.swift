@@ -1,5 +1,4 @@
-/// Cleans a store's history when it is told to, and only as far as every author that must have had
-/// it has got.
+/// Cleans a store's history when called, up to the position that all consumers have processed.
 public actor ManualCleaner {
     private let cleaning: ManualCleaning
 
@@ -10,9 +9,9 @@ public actor ManualCleaner {
         cleaning = ManualCleaning(store, stateFolder: stateFolder)
     }
 
-    /// Deletes what every author has had that does more than write.
+    /// Deletes the history that every author except batch authors has processed.
     ///
-    /// - Returns: How much was deleted; nil where an author has not begun yet, which holds back everything.
+    /// - Returns: What was deleted; nil if an author has no position yet, so that nothing may be deleted.
     /// - Throws: `HistoryError`.
     @discardableResult
     public func clean() async throws -> HistoryCleaner.Outcome? {

@@ -1,7 +1,7 @@
 public import FoundationEssentials
 
-/// Persistent history tracking inside a program: hears of what other authors commit to a store,
-/// tells hooks, merges into contexts, and cleans up.
+/// Persistent history tracking inside a program: detects what other authors commit to a store,
+/// calls hooks, merges into contexts, and cleans up.
 ///
 /// ```swift
 /// let tracker = PersistentHistoryTracker(
@@ -14,12 +14,12 @@ public import FoundationEssentials
 /// try await tracker.run()
 /// ```
 ///
-/// `run()` is where everything happens, in its caller's task: put it into a task group or a service
-/// group, and cancel it to end it. Within it `start()` and `stop()` switch the tracking on and off,
-/// and may be called at any time, from anywhere, also before `run()`.
+/// `run()` does all the work, in its caller's task: put it into a task group or a service group, and cancel it to
+/// end it. While it runs, `start()` and `stop()` switch the tracking on and off. They may be called at any time,
+/// from any task, and also before `run()`.
 ///
-/// Each program has a tracker of its own, for its author; those of one store share the state
-/// folder, where each finds its place again, and by which none cleans ahead of the others.
+/// Each program has its own tracker, for its author. The trackers of one store share the state folder. There each
+/// saves its position, so that no tracker deletes history that another one needs.
 public actor PersistentHistoryTracker {
     private let store: ServedStore
     private let waitsForStore: Bool
@@ -38,22 +38,21 @@ public actor PersistentHistoryTracker {
     ///
     /// - Parameters:
     ///   - path: The store. It must exist and be tracked, unless `waitsForStore` or `entities` say otherwise.
-    ///   - name: What reports call the store.
-    ///   - contexts: What the changes are merged into.
-    ///   - currentAuthor: Under which this program writes: its own changes are not delivered.
-    ///   - allAuthors: All who write to the store, this one and those in `batchAuthors` included.
+    ///   - name: The name of the store in reports.
+    ///   - contexts: The replicas into which the changes are merged.
+    ///   - currentAuthor: The author under which this program writes. Its changes are not delivered.
+    ///   - allAuthors: All authors of the store, including this one and those in `batchAuthors`.
     ///   - includingMirroring: Whether transactions of mirroring authors
     ///     (`DeliveryRule.cloudKitMirroring` and `mirroringAuthors`) are delivered, and cleaned.
     ///   - mirroringAuthors: Mirroring authors besides `DeliveryRule.cloudKitMirroring`.
-    ///   - batchAuthors: Those of `allAuthors` that only write: nobody waits for them with the cleaning.
-    ///   - deliversUnlisted: Whether transactions by others, or by nobody, are delivered.
-    ///   - stateFolder: An existing folder for what must outlive the process: each author's place.
-    ///   - entities: What to track, with the columns to preserve; nil leaves the tracking to others.
-    ///   - cleanStrategy: When history is cleaned that every author has had.
-    ///   - maximumDuration: How long an author may stand still before the cleaning no longer waits
-    ///     for it; nil for ever.
-    ///   - reporter: Hears of everything that happens, for a log or for counting.
-    ///   - autoStart: Whether `run()` begins to track at once, or waits for `start()`.
+    ///   - batchAuthors: Those of `allAuthors` that only write: cleaning does not wait for them.
+    ///   - deliversUnlisted: Whether transactions by other authors, or without an author, are delivered.
+    ///   - stateFolder: An existing folder for what must outlive the process, such as each author's position.
+    ///   - entities: The entities to track, with the columns to preserve; nil does not change the tracking.
+    ///   - cleanStrategy: When to delete history that every author has processed.
+    ///   - maximumDuration: How long cleaning waits for an author that does not move; nil for no limit.
+    ///   - reporter: Receives all events, for a log or for metrics.
+    ///   - autoStart: Whether `run()` starts to track at once, or waits for `start()`.
     ///   - waitsForStore: Whether `run()` waits for a store that does not exist or is not tracked yet.
     ///     Otherwise it throws, so that a wrong path or a forgotten `Tracking.track` does not go unnoticed.
     public init(
@@ -87,7 +86,7 @@ public actor PersistentHistoryTracker {
     /// Tracks whenever it is switched on, until the task is cancelled.
     ///
     /// What came while it was off, or while no tracker ran, is worked off first. Errors that heal
-    /// are told to the reporter and tried again.
+    /// are reported and tried again.
     ///
     /// - Throws: `HistoryError` with `.storeMissing` or `.notTracked` unless `waitsForStore`, and with
     ///   `.stateUnusable`; `ObserverError` if the store cannot be watched.
@@ -110,20 +109,19 @@ public actor PersistentHistoryTracker {
 
     /// Works off everything there is, and returns.
     ///
-    /// - Throws: `HistoryError` where the store cannot be opened or read.
+    /// - Throws: `HistoryError` if the store cannot be opened or read.
     @concurrent public nonisolated func runOnce() async throws {
         try await runner(StopSignal()).runOnce()
     }
 
-    /// Switches the tracking on: `run()` takes it up where it was.
+    /// Switches the tracking on: `run()` continues where it stopped.
     public nonisolated func start() { power.turnOn() }
 
-    /// Switches the tracking off. It returns at once; the pass that is under way comes to an end
-    /// before anything starts over: an observer is cancelled, and called again after the next
-    /// `start()`, a merge hook and the merge are waited for.
+    /// Switches the tracking off, and returns at once. The current pass ends before another one starts: an observer
+    /// in progress is cancelled and called again after the next `start()`; a merge hook and the merge are finished.
     public nonisolated func stop() { power.turnOff() }
 
-    /// Only what does not heal by itself is an error: a store that is locked now is served later.
+    /// Only what does not pass by itself is an error: a store that is locked now is served later.
     private nonisolated func requireStore() throws {
         do {
             try HistoryReader(path: store.path).close()
@@ -141,7 +139,7 @@ public actor PersistentHistoryTracker {
         StoreRunner(store, hooks: registry, stateFolder: stateFolder, reporter: reporter, stop: stop)
     }
 
-    /// A cleaner for whoever cleans by hand, mostly with `cleanStrategy: .none`.
+    /// A cleaner to clean by hand, usually with `cleanStrategy: .none`.
     public nonisolated func cleanerBuilder() -> ManualCleaner {
         ManualCleaner(
             path: store.path, stateFolder: stateFolder, consumers: store.mustHaveHad, rule: store.rule)
@@ -149,13 +147,13 @@ public actor PersistentHistoryTracker {
 
     // MARK: Observers
 
-    /// Registers a closure that is told of changes. Those for the same changes are called one after
+    /// Registers a closure that is notified of changes. Closures for the same changes are called one after
     /// the other, in the order of their registration.
     ///
     /// - Parameters:
-    ///   - entityName: `*` for every entity.
-    ///   - operation: What must have happened to the rows.
-    ///   - policy: How often it is tried again when it throws, and what then.
+    ///   - entityName: The entity; `*` for every entity.
+    ///   - operation: The operation on the rows.
+    ///   - policy: How often the call is repeated if the closure throws, and what follows.
     ///   - callback: Called with the changes of one transaction.
     /// - Returns: The hook's id.
     @discardableResult
@@ -172,14 +170,14 @@ public actor PersistentHistoryTracker {
         return hook.id
     }
 
-    /// Removes one observer: whether there was one with that id.
+    /// Removes one observer. Returns whether there was one with that id.
     @discardableResult
     public func removeObserver(id: UUID) async -> Bool {
         guard observers.removeValue(forKey: id) != nil else { return false }
         return registry.remove(id: id)
     }
 
-    /// Removes all observers that were registered for an entity and operation: how many there were.
+    /// Removes all observers that were registered for an entity and operation. Returns their number.
     @discardableResult
     public func removeObserver(entityName: String, operation: HookOperation) async -> Int {
         let going = observers.filter { $0.value == (entityName, operation) }.map(\.key)
@@ -187,7 +185,7 @@ public actor PersistentHistoryTracker {
         return going.count
     }
 
-    /// Removes all observers: how many there were.
+    /// Removes all observers. Returns their number.
     @discardableResult
     public func removeAllObservers() async -> Int {
         let going = Array(observers.keys)
@@ -197,12 +195,13 @@ public actor PersistentHistoryTracker {
 
     // MARK: Merge hooks
 
-    /// Registers a stage of the merge pipeline: at its end, or in front of another.
+    /// Registers a stage of the merge pipeline: at its end, or before another merge hook.
     ///
     /// - Parameters:
-    ///   - hookID: A merge hook; where there is none with that id, the new one goes to the end.
-    ///   - policy: How often it is tried again when it throws, and what then.
-    ///   - callback: Called with a fetched batch; it decides what becomes of it.
+    ///   - hookID: The merge hook before which the new one is called; if there is none with that id, the new one is
+    ///     called last.
+    ///   - policy: How often the call is repeated if the closure throws, and what follows.
+    ///   - callback: Called with a fetched batch; it decides whether and what to merge.
     /// - Returns: The hook's id.
     @discardableResult
     public func registerMergeHook(
@@ -217,14 +216,14 @@ public actor PersistentHistoryTracker {
         return hook.id
     }
 
-    /// Removes one merge hook: whether there was one with that id.
+    /// Removes one merge hook. Returns whether there was one with that id.
     @discardableResult
     public func removeMergeHook(id: UUID) async -> Bool {
         guard mergeHooks.removeValue(forKey: id) != nil else { return false }
         return registry.remove(id: id)
     }
 
-    /// Removes all merge hooks: how many there were.
+    /// Removes all merge hooks. Returns their number.
     @discardableResult
     public func removeAllMergeHooks() async -> Int {
         let going = Array(mergeHooks.keys)
@@ -239,7 +238,7 @@ public actor PersistentHistoryTracker {
 }
 
 extension CleaningStrategy {
-    /// At most once in so many seconds, remembered over restarts.
+    /// At most once in this number of seconds, which restarts do not reset.
     public static func byDuration(seconds: Double) -> CleaningStrategy { .byDuration(.seconds(seconds)) }
 }
 

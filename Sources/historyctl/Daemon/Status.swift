@@ -39,11 +39,11 @@ struct Status: AsyncParsableCommand {
 
 struct Consumers: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Show the consumers: how far each got, and what it waits for.")
+        abstract: "Show the consumers: how far each is, and what it waits for.")
 
     @OptionGroup var daemon: DaemonOptions
 
-    @Option(help: "Only this store's.")
+    @Option(help: "Only the consumers of this store.")
     var store: String?
 
     func run() async throws {

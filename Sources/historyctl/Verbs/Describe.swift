@@ -9,7 +9,7 @@ struct Describe: ParsableCommand {
     @Argument(help: "The SQLite file.", completion: .file())
     var store: String
 
-    @Option(help: "A table for people, or JSON for programs.")
+    @Option(help: "A table to read, or JSON for programs.")
     var format = OutputFormat.table
 
     func run() throws {
