@@ -23,6 +23,27 @@ struct CleanupTests {
         }
     }
 
+    @Test("By duration, the first turn comes with the first pass after which something may go")
+    func firstTurn() async throws {
+        try await withWorkbench { bench in
+            try bench.configure(
+                StoreSetup(
+                    authors: StoreSetup.named("MainApp"),
+                    more: #""clean": {"strategy": "byDuration", "seconds": "7d"}"#))
+            let daemon = try await bench.startDaemon()
+            try await bench.write("INSERT INTO person (id) VALUES (1), (2), (3)", as: "Widget")
+            try await bench.calls(1, of: daemon)
+            try await eventually("the cleanup", state: { daemon.log.joined(separator: "\n") }) {
+                try await self.history(bench) == ["3"]
+            }
+            // That was the turn.
+            try await bench.write("INSERT INTO person (id) VALUES (4)", as: "Widget")
+            try await bench.calls(2, of: daemon)
+            try await daemon.stop()
+            #expect(try await history(bench).last == "4 Widget")
+        }
+    }
+
     @Test(
         "What everybody has had goes, but not mirroring authors' history; no number comes again",
         arguments: strategies)

@@ -252,7 +252,7 @@ import Testing
         schedule.lastCleaned = nil
         #expect(schedule.isDue(now: Self.now))
         #expect(!CleaningSchedule(strategy: .none).isDue(now: Self.now))
-        #expect(!CleaningSchedule(strategy: .byNotification(times: 3), passes: 2).isDue(now: Self.now))
-        #expect(CleaningSchedule(strategy: .byNotification(times: 3), passes: 3).isDue(now: Self.now))
+        #expect(!CleaningSchedule(strategy: .byNotification(times: 3), notifications: 2).isDue(now: Self.now))
+        #expect(CleaningSchedule(strategy: .byNotification(times: 3), notifications: 3).isDue(now: Self.now))
     }
 }

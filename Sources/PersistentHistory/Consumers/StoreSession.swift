@@ -20,6 +20,7 @@
     var failure: (any Error)?
     var isEnding = false
     var graceTimer: LoopTimer?
+    var cleaningTimer: LoopTimer?
     /// Waits for the last consumer's end.
     var waiter: CheckedContinuation<Void, Never>?
     /// Called when a consumer has everything: in a single run.
@@ -98,13 +99,14 @@
                 if running == 0 { resumeWaiter() }
             }
             graceTimer?.cancel()
+            cleaningTimer?.cancel()
             lookTimer?.cancel()
             errands.end()
-            opened.cleaning.bell.end()
             opened.state.cursors.hasUnsaved.end()
             opened.state.damaged.end()
             // A single run cleans afterwards.
             if !isSingleRun { opened.ending.request() }
+            opened.cleaning.wakeUp.ring()
             group.cancelAll()
             await group.waitForAll()
         }
@@ -169,7 +171,9 @@
 
     func caughtUp(_ runner: ConsumerRunner, _ brought: Bool) {
         if brought {
-            do { try opened.cleaning.countPass() } catch { end(error) }
+            // What came while nobody looked counts as one, too.
+            do { try opened.cleaning.countNotification(through: runner.cursor) } catch { end(error) }
+            opened.cleaning.wakeUp.ring()
         }
         onCaughtUp?(runner)
     }
