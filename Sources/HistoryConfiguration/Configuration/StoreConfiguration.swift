@@ -9,6 +9,8 @@ package struct StoreConfiguration: Sendable, Hashable {
     package var entities: [TrackedEntity]?
     package var authors: [AuthorConfiguration]
     package var unlistedAuthors: UnlistedAuthors
+    /// Whether history by unlisted authors is cleaned although it is ignored.
+    package var cleansUnlisted: Bool
     /// Whether the transactions of mirroring authors are delivered, and their history is cleaned.
     package var includingMirroring: Bool
     /// Besides the well-known ones.
@@ -16,21 +18,26 @@ package struct StoreConfiguration: Sendable, Hashable {
     package var clean: CleanConfiguration
     /// How often to look at a store on a file system without inotify; nil to rely on inotify.
     package var poll: Duration?
+    /// Whether delivery begins with the daemon, or with `historyctl resume`.
+    package var autoStart: Bool
 
     package init(
         name: String, path: String, entities: [TrackedEntity]? = nil, authors: [AuthorConfiguration] = [],
-        unlistedAuthors: UnlistedAuthors = .deliver, includingMirroring: Bool = false,
-        mirroringAuthors: [String] = [], clean: CleanConfiguration = CleanConfiguration(), poll: Duration? = nil
+        unlistedAuthors: UnlistedAuthors = .deliver, cleansUnlisted: Bool = false,
+        includingMirroring: Bool = false, mirroringAuthors: [String] = [],
+        clean: CleanConfiguration = CleanConfiguration(), poll: Duration? = nil, autoStart: Bool = true
     ) {
         self.name = name
         self.path = path
         self.entities = entities
         self.authors = authors
         self.unlistedAuthors = unlistedAuthors
+        self.cleansUnlisted = cleansUnlisted
         self.includingMirroring = includingMirroring
         self.mirroringAuthors = mirroringAuthors
         self.clean = clean
         self.poll = poll
+        self.autoStart = autoStart
     }
 
     /// The authors that have a cursor: all but the batch ones.

@@ -6,8 +6,8 @@ struct StoreDecoder {
     var replicas = Claims()
 
     private static let keys = [
-        "name", "path", "entities", "authors", "unlistedAuthors", "includingMirroring", "mirroringAuthors",
-        "clean", "poll",
+        "name", "path", "entities", "authors", "unlistedAuthors", "cleanUnlisted", "includingMirroring",
+        "mirroringAuthors", "clean", "poll", "autoStart",
     ]
 
     /// Nil where the store or one of its authors cannot be told by name.
@@ -24,13 +24,21 @@ struct StoreDecoder {
         }
         let entities = fields["entities"].flatMap(Self.entities)
         let authors = fields["authors"].map { self.authors($0, tracked: entities?.map(\.name)) } ?? []
+        let unlisted =
+            if let node = fields["unlistedAuthors"] {
+                node.choice(UnlistedAuthors.allCases)
+            } else { UnlistedAuthors.deliver }
+        // What could not be read does not make another key wrong too.
+        if unlisted == .deliver {
+            fields.refuse("cleanUnlisted", "only with unlistedAuthors \"ignore\"; what is delivered is cleaned")
+        }
         let store = StoreConfiguration(
             name: name ?? "", path: path ?? "", entities: entities, authors: authors ?? [],
-            unlistedAuthors: fields["unlistedAuthors"]?.choice(UnlistedAuthors.allCases) ?? .deliver,
+            unlistedAuthors: unlisted ?? .deliver, cleansUnlisted: fields["cleanUnlisted"]?.bool() ?? false,
             includingMirroring: fields["includingMirroring"]?.bool() ?? false,
             mirroringAuthors: fields["mirroringAuthors"]?.names("a list of author names") ?? [],
             clean: fields["clean"].flatMap(CleanDecoder.decode) ?? CleanConfiguration(),
-            poll: fields["poll"]?.duration())
+            poll: fields["poll"]?.duration(), autoStart: fields["autoStart"]?.bool() ?? true)
         return name == nil || path == nil || authors == nil ? nil : store
     }
 
