@@ -6,7 +6,7 @@ import Testing
 @Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(15)))
 struct CleanupTests {
     private static let strategies = [
-        #""clean": {"strategy": "byNotification", "times": 2}"#,
+        #""clean": {"strategy": "byNotification", "times": 1}"#,
         #""clean": {"strategy": "byDuration", "seconds": "100ms"}"#,
     ]
 

@@ -15,6 +15,12 @@ struct CleaningSchedule: Sendable {
     var lastCleaned: HistoryTimestamp?
     var notifications = 0
 
+    /// The notifications that a turn takes: what came beyond, while it was held up, counts for the next one.
+    var taken: Int {
+        guard case .byNotification(let times) = strategy, times > 0 else { return notifications }
+        return notifications - notifications % times
+    }
+
     /// How long to wait until a cleanup is due; nil where only a notification can make it due.
     ///
     /// A clock that was set back does not put it off for longer than the strategy's time.

@@ -92,7 +92,7 @@ struct CleaningTurns: Sendable {
             // A stop may have left a part, for the next start.
             if stop.isRequested { return .failed }
             guard outcome.deleted > 0 else { return .vain }
-            try state.saveCleaning(at: store.clock.wall(), after: schedule.notifications)
+            try state.saveCleaning(at: store.clock.wall(), after: schedule.taken)
             return .taken
         } catch {
             report(error)

@@ -78,8 +78,8 @@ extension StoreSession {
         let version = control.passes.isHeld ? nil : hooks.version
         let (woken, moved) = state.cursors.resting.pass(look.batch, to: place, hooks: version)
         try opened.cleaning.countNotification(through: look.end)
-        // Those who are woken wake the cleaning when they have everything.
-        if woken.isEmpty { opened.cleaning.wakeUp.ring() } else { watchCleaning() }
+        unfinished.formUnion(woken)
+        if unfinished.isEmpty { opened.cleaning.wakeUp.ring() } else { watchCleaning() }
         for consumer in woken { runners[consumer]?.wakeUp() }
         guard moved > 0 else { return }
         state.cursors.hasUnsaved.ring()

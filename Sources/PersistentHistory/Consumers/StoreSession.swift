@@ -10,6 +10,8 @@
     var running = 0
     /// Consumers that have not begun yet.
     var unprepared = 0
+    /// Consumers that were woken, and have not come to the end of the history since.
+    var unfinished: Set<String> = []
 
     /// When to look for what a signal spoke of; nil while there is nothing to look for.
     var rule: SettleRule?
@@ -173,8 +175,10 @@
         if brought {
             // What came while nobody looked counts as one, too.
             do { try opened.cleaning.countNotification(through: runner.cursor) } catch { end(error) }
-            opened.cleaning.wakeUp.ring()
         }
+        // A turn that comes before the slowest of those at work would only take a part.
+        unfinished.remove(runner.consumer.author)
+        if unfinished.isEmpty { opened.cleaning.wakeUp.ring() }
         onCaughtUp?(runner)
     }
 
@@ -209,5 +213,8 @@
         }
     }
 
-    func wakeAll() { for runner in runners.values { runner.wakeUp() } }
+    func wakeAll() {
+        unfinished.formUnion(runners.keys)
+        for runner in runners.values { runner.wakeUp() }
+    }
 }
