@@ -30,7 +30,8 @@ extension PipelineEvent {
     /// How loud an event is: an error needs somebody to act, a warning heals by itself, a notice is a rare change.
     var level: Logger.Level {
         switch self {
-        case .storeLost, .watchFailed, .trackingFailed, .stateFailed, .hookHeld, .deadLetterKept, .lossUnheard:
+        case .storeLost, .watchFailed, .trackingFailed, .stateFailed, .hookHeld, .deadLetterKept, .lossUnheard,
+            .stateMovedAside:
             .error
         case .storeReplaced, .stateBegan, .hookFailed, .replicaMovedAside, .replicaTableLeftOut,
             .replicaLogGrows, .contextFailed, .feedExpired, .consumerFailed, .historyLost, .consumerPassedBy,
@@ -39,8 +40,8 @@ extension PipelineEvent {
         case .watchOverflowed, .trackingUpdated, .stateRecovered, .consumerForgotten, .hookRecovered,
             .replicaFilled, .replicaIndexLeftOut, .contextRecovered, .feedBegan, .feedForgotten:
             .notice
-        case .storeOpened, .remoteChange, .consumerBegan, .delivered, .merged, .cleaned: .info
         case .consumerStands, .cursorMoved, .cursorsMoved, .feedMoved, .cleaningHeldBack, .tokenExpired: .debug
+        default: .info
         }
     }
 }

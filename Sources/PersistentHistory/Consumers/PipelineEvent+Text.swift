@@ -14,12 +14,11 @@ extension PipelineEvent: CustomStringConvertible {
         case .stateBegan(let path, let oldest):
             "There is no state at \"\(path)\", although history has been cleaned: every consumer begins after \(oldest)."
         case .stateFailed(let error): "The state cannot be written, and is tried again. \(error)"
+        case .stateMovedAside(let error, let path):
+            "The state was damaged, and was moved to \"\(path)\"; consumers start over. \(error)"
         case .stateRecovered: "The state can be written again."
         case .cleaned(let outcome): "Deleted \(counted(outcome.deleted, "change")) that every consumer has had."
         case .cleaningBlocked(let consumers): "History is kept for \(quoted(consumers))."
-        case .cleaningHeldBack(let consumers):
-            consumers.isEmpty
-                ? "Nobody holds back the cleaning." : "\(quoted(consumers)) hold back the cleaning."
         case .cleaningFailed(let error): "History could not be cleaned, and is tried again. \(error)"
         case .consumerBegan(let consumer, let token): "\"\(consumer)\" is new; it begins after \(token)."
         case .consumerForgotten(let consumer): "\"\(consumer)\" is configured no more; its cursor was removed."
@@ -66,6 +65,8 @@ extension PipelineEvent: CustomStringConvertible {
             "The context \"\(context)\" cannot be merged into, attempt \(attempt). \(error) It is tried again."
         case .contextRecovered(_, let context, let attempts):
             "The context \"\(context)\" can be merged into again, after \(counted(attempts, "failed attempt"))."
+        // What is only for the status.
+        default: Mirror(reflecting: self).children.first?.label ?? "Something happened."
         }
     }
 
@@ -81,7 +82,7 @@ extension Expiry {
         return switch reason {
         case .expired: "\(range), was deleted"
         case .late: "\(range), was deleted before it began"
-        case .restored: "the store was replaced or restored from a backup, and goes on after \(after)"
+        default: "the store is not the one that it was, and goes on after \(after)"
         }
     }
 }
