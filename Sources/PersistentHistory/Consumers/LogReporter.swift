@@ -22,7 +22,7 @@ public struct LogReporter: PipelineReporter {
         guard logLevel > 0 else { return }
         let level = event.level
         guard logLevel > 1 || level >= .notice else { return }
-        logger.log(level: level, "\(event)")
+        logger.log(level: level, "\(event.text)")
     }
 }
 

@@ -1,7 +1,7 @@
 /// What happened, in a sentence: for a log that is read by people.
-extension PipelineEvent: CustomStringConvertible {
+extension PipelineEvent {
     /// The event as a sentence.
-    public var description: String {
+    public var text: String {
         switch self {
         case .storeOpened(let newest): "The store is open at \(newest)."
         case .storeLost(let error): "The store cannot be used, and is waited for. \(error)"
@@ -66,7 +66,7 @@ extension PipelineEvent: CustomStringConvertible {
         case .contextRecovered(_, let context, let attempts):
             "The context \"\(context)\" can be merged into again, after \(counted(attempts, "failed attempt"))."
         // What is only for the status.
-        default: Mirror(reflecting: self).children.first?.label ?? "Something happened."
+        default: "\(self)"
         }
     }
 
