@@ -84,6 +84,9 @@ package struct StoreReport: Codable, Sendable, Hashable {
     package var newest: String?
     /// The oldest token that still works.
     package var oldest: String?
+    /// How many changes by unlisted authors are kept for ever: those are neither delivered nor cleaned. Not there
+    /// where they are.
+    package var unlistedChanges: Int?
     package var consumers: [ConsumerReport]
 
     package init(

@@ -52,7 +52,7 @@ package struct Daemon: Sendable {
         // Before there are other threads.
         let (stop, reload) = (try SignalLine([SIGTERM, SIGINT]), try SignalLine([SIGHUP]))
         logger.report(.starting, "historyd \(HistoryVersion.current) starts, state \"\(folder.path)\".")
-        level.level = loaded.configuration.logLevel.loggerLevel
+        level.level = loaded.configuration.logLevel
         let status = LiveStatus(notifier: notifier)
         let engine = Engine(
             loaded, persisted: persisted,
@@ -121,7 +121,7 @@ package struct Daemon: Sendable {
     ///
     /// - Throws: `HistoryError` if a store cannot be opened or read.
     package func runOnce() async throws -> Bool {
-        level.level = loaded.configuration.logLevel.loggerLevel
+        level.level = loaded.configuration.logLevel
         let assembly = Assembly(loaded, persisted: persisted, logger: logger)
         let status = LiveStatus(
             RuntimeStatus(stores: assembly.stores.count, hooks: assembly.hooks.count), notifier: notifier)

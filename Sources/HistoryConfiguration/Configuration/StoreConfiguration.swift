@@ -9,6 +9,8 @@ package struct StoreConfiguration: Sendable, Hashable {
     package var entities: [TrackedEntity]?
     package var authors: [AuthorConfiguration]
     package var unlistedAuthors: UnlistedAuthors
+    /// Whether history by unlisted authors is cleaned although it is ignored.
+    package var cleansUnlisted: Bool
     /// Whether the transactions of mirroring authors are delivered, and their history is cleaned.
     package var includingMirroring: Bool
     /// Besides the well-known ones.
@@ -18,12 +20,14 @@ package struct StoreConfiguration: Sendable, Hashable {
     package var poll: Duration?
     /// Whether historyd-nats alone writes to it: it is recorded at its source.
     package var isMirror: Bool
+    /// Whether delivery begins with the daemon, or with `historyctl resume`.
+    package var autoStart: Bool
 
     package init(
         name: String, path: String, entities: [TrackedEntity]? = nil, authors: [AuthorConfiguration] = [],
-        unlistedAuthors: UnlistedAuthors = .deliver, includingMirroring: Bool = false,
-        mirroringAuthors: [String] = [], clean: CleanConfiguration = CleanConfiguration(),
-        poll: Duration? = nil,
+        unlistedAuthors: UnlistedAuthors = .deliver, cleansUnlisted: Bool = false,
+        includingMirroring: Bool = false, mirroringAuthors: [String] = [],
+        clean: CleanConfiguration = CleanConfiguration(), poll: Duration? = nil, autoStart: Bool = true,
         isMirror: Bool = false
     ) {
         self.name = name
@@ -31,11 +35,13 @@ package struct StoreConfiguration: Sendable, Hashable {
         self.entities = entities
         self.authors = authors
         self.unlistedAuthors = unlistedAuthors
+        self.cleansUnlisted = cleansUnlisted
         self.includingMirroring = includingMirroring
         self.mirroringAuthors = mirroringAuthors
         self.clean = clean
         self.poll = poll
         self.isMirror = isMirror
+        self.autoStart = autoStart
     }
 
     /// The authors that have a cursor: all but the batch ones.

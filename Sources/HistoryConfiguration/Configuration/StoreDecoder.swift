@@ -6,8 +6,8 @@ struct StoreDecoder {
     var replicas = Claims()
 
     private static let keys = [
-        "name", "path", "entities", "authors", "unlistedAuthors", "includingMirroring", "mirroringAuthors",
-        "clean", "poll", "mirror",
+        "name", "path", "entities", "authors", "unlistedAuthors", "cleanUnlisted", "includingMirroring",
+        "mirroringAuthors", "clean", "poll", "autoStart", "mirror",
     ]
 
     /// Nil if the store or one of its authors has no valid name.
@@ -26,13 +26,21 @@ struct StoreDecoder {
         let isMirror = fields["mirror"]?.bool() ?? false
         if isMirror { fields.refuse("entities", "a mirror has the entities of its source") }
         let authors = fields["authors"].map { self.authors($0, tracked: entities?.map(\.name)) } ?? []
+        let unlisted =
+            if let node = fields["unlistedAuthors"] {
+                node.choice(UnlistedAuthors.allCases)
+            } else { UnlistedAuthors.deliver }
+        // What could not be read does not make another key wrong too.
+        if unlisted == .deliver {
+            fields.refuse("cleanUnlisted", "only with unlistedAuthors \"ignore\"; what is delivered is cleaned")
+        }
         let store = StoreConfiguration(
             name: name ?? "", path: path ?? "", entities: entities, authors: authors ?? [],
-            unlistedAuthors: fields["unlistedAuthors"]?.choice(UnlistedAuthors.allCases) ?? .deliver,
+            unlistedAuthors: unlisted ?? .deliver, cleansUnlisted: fields["cleanUnlisted"]?.bool() ?? false,
             includingMirroring: fields["includingMirroring"]?.bool() ?? false,
             mirroringAuthors: fields["mirroringAuthors"]?.names("a list of author names") ?? [],
             clean: fields["clean"].flatMap(CleanDecoder.decode) ?? CleanConfiguration(),
-            poll: fields["poll"]?.duration(), isMirror: isMirror)
+            poll: fields["poll"]?.duration(), autoStart: fields["autoStart"]?.bool() ?? true, isMirror: isMirror)
         return name == nil || path == nil || authors == nil ? nil : store
     }
 

@@ -9,7 +9,12 @@ import PersistentHistory
 extension ControlHandler {
     func status() async -> DaemonReport {
         var reports: [StoreReport] = []
-        for store in await engine.stores { reports.append(report(store)) }
+        for store in await engine.stores {
+            var report = report(store)
+            // A store that is not open at the moment has said so.
+            report.unlistedChanges = try? await store.control.unlistedChanges()
+            reports.append(report)
+        }
         return DaemonReport(
             version: HistoryVersion.current, processID: getpid(), startedAt: startedAt.description,
             summary: surroundings.status.line,

@@ -96,8 +96,10 @@ struct ControlHandler: Sendable {
             let known = LogLevel.allCases.map(\.rawValue).joined(separator: ", ")
             throw ControlError(.badRequest, "\"\(name)\" is not a log level. Log levels: \(known).")
         }
-        surroundings.level.level = level.loggerLevel
-        logger.notice("\(peer) set the log level to \(name).")
+        // Said at whichever of the two levels lets it through.
+        if level == .off { logger.notice("The log is off now, by \(peer).") }
+        surroundings.level.level = level
+        if level != .off { logger.notice("The log level is \(name) now, by \(peer).") }
         return LogLevelReport(logLevel: name)
     }
 

@@ -127,6 +127,10 @@ extension ConsumerMachine {
 
     /// Notifies all hooks that the consumer has lost history.
     mutating func tell(_ expiry: Expiry, _ around: Surroundings) -> Next {
+        if !isLossReported {
+            isLossReported = true
+            report(.historyLost(consumer: consumer.author, expiry))
+        }
         let hooks = around.hooks.observers + around.hooks.mergers
         guard let hook = hooks.first(where: { !toldOfExpiry.contains($0.name) }) else {
             effects.append(.removeExpiry)

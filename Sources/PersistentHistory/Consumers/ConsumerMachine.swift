@@ -74,7 +74,8 @@ struct ConsumerMachine: Sendable {
     /// The loss of which the hooks must be notified before anything else.
     var expiry: Expiry?
     var toldOfExpiry: Set<String> = []
-    /// The current batch. It stays the same until it is done, also over a restart (see
+    var isLossReported = false
+    /// The batch under way. It stays the same until it is done, also over a new start (see
     /// `batchEnd`): an undeclared writer's changes are grouped by time, and more of the same
     /// millisecond may come. A call that is repeated must not have grown.
     var batch: HistoryBatch?

@@ -10,7 +10,10 @@ public enum PipelineEvent: Sendable {
     case storeReplaced
     /// The kernel dropped notifications of file changes; the store was checked for new history.
     case watchOverflowed
-    /// The triggers were updated to the schema or the configured entities.
+    /// Somebody has committed changes: the kit's notification of a remote change. Several commits that are seen
+    /// at one look are one.
+    case remoteChange(newest: HistoryToken)
+    /// The triggers were brought up to date with the schema or the configured entities.
     case trackingUpdated(Tracking.Outcome)
     /// Not all entities are tracked as configured; tracked entities are still recorded.
     case trackingFailed(HistoryError)
@@ -72,7 +75,11 @@ public enum PipelineEvent: Sendable {
     case consumerFailed(consumer: String, HistoryError, retryAfter: Duration)
     /// History was deleted that a consumer has not processed.
     case tokenExpired(consumer: String, HistoryError)
-    /// A consumer has not moved for so long that history was deleted before the consumer processed it.
+    /// A consumer has lost history, and its hooks are about to be told.
+    case historyLost(consumer: String, Expiry)
+    /// A closure that has no `onExpired` was not told of lost history.
+    case lossUnheard(consumer: String, hook: String, Expiry)
+    /// A consumer has stood still for so long that history was deleted which it has not had.
     case consumerPassedBy(consumer: String, at: HistoryToken, standing: Duration)
     /// History was deleted.
     case cleaned(HistoryCleaner.Outcome)

@@ -1,6 +1,6 @@
-/// Selects transactions, and changes in them. By default it selects everything.
-public struct HistoryFilter: Sendable, Equatable {
-    /// Only these authors; nil for all, including writers that declared no author.
+/// Which transactions, and which of their changes, a reader wants. Everything, unless said otherwise.
+public struct HistoryFilter: Sendable, Equatable, Codable {
+    /// Only these authors; nil for any, undeclared writers included.
     public var authors: Set<String>?
     /// Authors whose transactions are left out.
     public var excludedAuthors: Set<String> = []

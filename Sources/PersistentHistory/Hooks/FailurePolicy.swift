@@ -1,8 +1,8 @@
-/// What happens when a hook fails: how often and how soon it is tried again, and what follows the last attempt.
-public struct FailurePolicy: Sendable, Hashable {
+/// What happens when a hook fails: how often it is tried again, how soon, and what then.
+public struct FailurePolicy: Sendable, Hashable, Codable {
     /// What follows when every attempt has failed.
-    public enum AfterLastAttempt: String, Sendable {
-        /// The consumer waits, and the call is tried again at the longest delay.
+    public enum AfterLastAttempt: String, Sendable, Codable {
+        /// The consumer waits and goes on trying, at the longest delay.
         case hold
         /// The call is kept as a dead letter, and the consumer continues.
         case skip

@@ -100,10 +100,10 @@ package struct MergeCall: Sendable {
 }
 
 /// A merge hook's answer.
-public struct MergeResult: Sendable, Hashable {
+public struct MergeResult: Sendable, Hashable, Codable {
     /// What follows after the hook.
-    public enum Verdict: String, Sendable {
-        /// Continue with the next hook, and after the last one with the default merge.
+    public enum Verdict: String, Sendable, Codable {
+        /// On to the next hook, and after the last to the default merge.
         case goOn
         /// Call no further hook and skip the default merge; the cursor moves past the batch.
         case finish

@@ -1,8 +1,8 @@
 internal import Glibc
 
-/// The permissions of a replica's file and of the files beside it.
-public struct ReplicaAccess: Sendable, Hashable {
-    /// The permission bits, such as 0o640. Only read and write permissions apply.
+/// Who may use a replica's file, and the files beside it.
+public struct ReplicaAccess: Sendable, Hashable, Codable {
+    /// The permission bits, such as 0o640. Nothing but reading and writing is given.
     public let mode: UInt32
     /// A group's name or number; nil for the group that new files get.
     public let group: String?

@@ -4,7 +4,7 @@
 /// meaning when the table is altered.
 public final class Entity: Sendable, Hashable {
     /// A column of the table.
-    public struct Column: Hashable, Sendable {
+    public struct Column: Hashable, Codable, Sendable {
         /// The column's name.
         public let name: String
         /// The declared type; empty if there is none.
@@ -16,9 +16,9 @@ public final class Entity: Sendable, Hashable {
         }
     }
 
-    /// How the history stores a row's identity.
-    public enum Key: Hashable, Sendable {
-        /// No primary key: the rowid identifies the row.
+    /// How a row's identity is written in the history.
+    public enum Key: Hashable, Codable, Sendable {
+        /// No primary key: the row is known by its rowid.
         case rowid
         /// One column that is never null, stored as it is.
         case column(String)

@@ -3,8 +3,8 @@ public import FoundationEssentials
 /// What happened to a row; the kit's name for it.
 public typealias HookOperation = ChangeOperation
 
-/// One change, as an observer's closure receives it. It does not depend on a connection.
-public struct HookContext: Sendable, Hashable {
+/// One change, as an observer's closure is told of it: nothing in it is bound to a connection.
+public struct HookContext: Sendable, Hashable, Codable {
     private let change: HistoryChange
     /// The transaction's position in the history.
     public let token: HistoryToken
@@ -75,3 +75,7 @@ public typealias HookCallback = @Sendable ([HookContext]) async throws -> Void
 
 /// Called once for each fetched batch. If it throws, the call has failed and is repeated.
 public typealias MergeHookCallback = @Sendable (MergeHookInput) async throws -> MergeHookResult
+
+/// Called once where a consumer has lost history, before any other call. One that throws has failed, and is
+/// called again.
+public typealias ExpiryCallback = @Sendable (Expiry) async throws -> Void
