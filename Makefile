@@ -194,6 +194,11 @@ install: ## Install what was built. DESTDIR=, PREFIX=, UNITDIR=, BINDIR= (where 
 	install -D -m 644 systemd/historyd.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/historyd.conf
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/systemd/catalog systemd/historyd.catalog
 	$(call install-text,systemd/historyd.service,$(DESTDIR)$(UNITDIR)/historyd.service)
+	@# Of its own package, perhaps: it needs libnats.
+	if [ -e $(BINDIR)/historyd-nats ]; then \
+		install -D -m 755 -s --strip-program=$(STRIP) -t $(DESTDIR)$(PREFIX)/bin $(BINDIR)/historyd-nats; \
+		$(call install-text,systemd/historyd-nats.service,$(DESTDIR)$(UNITDIR)/historyd-nats.service); \
+		$(call install-text,config/nats.json,$(DESTDIR)$(PREFIX)/share/historyd/examples/nats.json); fi
 	@# An administrator's configuration is kept, and samples that were removed do not come back.
 	[ -e $(DESTDIR)$(SYSCONFDIR)/historyd/historyd.json ] || { \
 		$(foreach file,historyd.json $(patsubst config/%,%,$(wildcard config/plugins.d/*.json)), \
@@ -202,11 +207,11 @@ install: ## Install what was built. DESTDIR=, PREFIX=, UNITDIR=, BINDIR= (where 
 		{ systemd-sysusers && journalctl --update-catalog && systemctl daemon-reload; }
 
 uninstall: ## Remove what `install` put there, but for configuration and state.
-	rm -f $(DESTDIR)$(PREFIX)/bin/historyd $(DESTDIR)$(PREFIX)/bin/historyctl
+	rm -f $(DESTDIR)$(PREFIX)/bin/historyd $(DESTDIR)$(PREFIX)/bin/historyctl $(DESTDIR)$(PREFIX)/bin/historyd-nats
 	rm -rf $(DESTDIR)$(PREFIX)/lib/historyd $(DESTDIR)$(PREFIX)/share/historyd
 	rm -f $(foreach page,historyd.8 historyctl.1 historyd.json.5 historyd-plugins.7 historyd-feed.7,\
 		$(DESTDIR)$(PREFIX)/share/man/man$(subst .,,$(suffix $(page)))/$(page))
-	rm -f $(DESTDIR)$(UNITDIR)/historyd.service $(DESTDIR)$(PREFIX)/lib/sysusers.d/historyd.conf
+	rm -f $(DESTDIR)$(UNITDIR)/historyd.service $(DESTDIR)$(UNITDIR)/historyd-nats.service $(DESTDIR)$(PREFIX)/lib/sysusers.d/historyd.conf
 	rm -f $(DESTDIR)$(PREFIX)/lib/systemd/catalog/historyd.catalog
 	@[ -n "$(DESTDIR)" ] || [ ! -d /run/systemd/system ] || systemctl daemon-reload
 
