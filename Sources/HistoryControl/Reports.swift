@@ -84,11 +84,13 @@ package struct StoreReport: Codable, Sendable, Hashable {
     package var newest: String?
     /// The oldest token that still works.
     package var oldest: String?
+    /// Configured entities that are not tracked as configured; not there where all are.
+    package var untracked: [UntrackedEntity]?
     package var consumers: [ConsumerReport]
 
     package init(
         name: String, path: String, state: State, problem: String?, newest: String?, oldest: String?,
-        consumers: [ConsumerReport]
+        untracked: [UntrackedEntity]? = nil, consumers: [ConsumerReport]
     ) {
         self.name = name
         self.path = path
@@ -96,7 +98,19 @@ package struct StoreReport: Codable, Sendable, Hashable {
         self.problem = problem
         self.newest = newest
         self.oldest = oldest
+        self.untracked = untracked
         self.consumers = consumers
+    }
+}
+
+/// A configured entity whose changes are not recorded, or not as configured.
+package struct UntrackedEntity: Codable, Sendable, Hashable {
+    package var entity: String
+    package var reason: String
+
+    package init(entity: String, reason: String) {
+        self.entity = entity
+        self.reason = reason
     }
 }
 

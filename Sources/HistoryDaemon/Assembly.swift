@@ -48,6 +48,7 @@ extension ServedStore {
             },
             rule: rule, consumers: consumers, cleaning: store.clean.strategy,
             maximumDuration: store.clean.maximumDuration)
+        tracksEveryTable = store.tracksEveryTable
     }
 }
 

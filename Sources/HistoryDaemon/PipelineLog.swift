@@ -51,6 +51,12 @@ struct PipelineLog: PipelineReporter {
             logger.report(
                 .watchOverflowed, "The kernel dropped notices of file changes; all stores were looked at.")
         case .trackingUpdated(let outcome):
+            if outcome.beganAgain {
+                logger.report(
+                    .historyBeganAgain,
+                    "Tables of the history of store \"\(store)\" were missing. A new history begins, with a new store id.",
+                    metadata: fields())
+            }
             logger.report(
                 .trackingUpdated, "Tracking of store \"\(store)\" was brought up to date: \(outcome.sentence).",
                 metadata: fields())
@@ -58,6 +64,32 @@ struct PipelineLog: PipelineReporter {
             logger.report(
                 .trackingFailed, "Store \"\(store)\" is not tracked as configured. \(error)", metadata: fields()
             )
+        case .entitiesUntracked, .recordingDoubtful where isRepeated: break
+        case .entitiesUntracked(let untracked):
+            for (entity, reason) in untracked.sorted(by: { $0.key < $1.key }) {
+                var fields = fields()
+                fields["entity"] = "\(entity)"
+                logger.report(
+                    .trackingFailed, "Store \"\(store)\" is not tracked as configured. \(reason)", metadata: fields)
+            }
+        case .recordingDoubtful(let doubts):
+            for (entity, reasons) in doubts.sorted(by: { $0.key < $1.key }) {
+                var fields = fields()
+                fields["entity"] = "\(entity)"
+                logger.report(
+                    .recordingDoubtful,
+                    "Rows of \"\(entity)\" that REPLACE removes may go unrecorded in store \"\(store)\": \(reasons.joined(separator: ", and ")).",
+                    metadata: fields)
+            }
+        case .migrationUnderWay:
+            logger.info(
+                "A migration of store \"\(store)\" is under way; its tracking is left alone until it has ended.",
+                metadata: fields())
+        case .recreated(let consumer, let entities, let token):
+            logger.report(
+                .changesUnrecorded,
+                "Changes of \(entities.map { "\"\($0)\"" }.joined(separator: ", ")) may have gone unrecorded before \(token); \"\(consumer)\" was told to read them again.",
+                metadata: fields(consumer, token: token))
         case .stateBegan(let path, let oldest):
             logger.report(
                 .stateLost,

@@ -20,7 +20,7 @@ struct Historyctl: AsyncParsableCommand {
         groupedSubcommands: [
             CommandGroup(
                 name: "Stores (no daemon needed)",
-                subcommands: [Track.self, Untrack.self, Describe.self, Exec.self, History.self]),
+                subcommands: [Track.self, Untrack.self, Migrate.self, Describe.self, Exec.self, History.self]),
             CommandGroup(
                 name: "Daemon",
                 subcommands: [

@@ -7,6 +7,8 @@ package struct StoreConfiguration: Sendable, Hashable {
     package var path: String
     /// The entities that the daemon tracks itself; nil where `historyctl track` has done it.
     package var entities: [TrackedEntity]?
+    /// Whether every table is tracked, new ones as they come; `entities` then says what to preserve.
+    package var tracksEveryTable = false
     package var authors: [AuthorConfiguration]
     package var unlistedAuthors: UnlistedAuthors
     /// Whether the transactions of mirroring authors are delivered, and their history is cleaned.

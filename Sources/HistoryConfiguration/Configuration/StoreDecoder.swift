@@ -23,19 +23,30 @@ struct StoreDecoder {
             }
         }
         let entities = fields["entities"].flatMap(Self.entities)
-        let authors = fields["authors"].map { self.authors($0, tracked: entities?.map(\.name)) } ?? []
-        let store = StoreConfiguration(
-            name: name ?? "", path: path ?? "", entities: entities, authors: authors ?? [],
+        let isAll = entities?.contains { $0.name == Self.everyTable } ?? false
+        let named = entities?.filter { $0.name != Self.everyTable }
+        // Which tables come is not known.
+        let tracked = isAll ? nil : named?.map(\.name)
+        let authors = fields["authors"].map { self.authors($0, tracked: tracked) } ?? []
+        var store = StoreConfiguration(
+            name: name ?? "", path: path ?? "", entities: named, authors: authors ?? [],
             unlistedAuthors: fields["unlistedAuthors"]?.choice(UnlistedAuthors.allCases) ?? .deliver,
             includingMirroring: fields["includingMirroring"]?.bool() ?? false,
             mirroringAuthors: fields["mirroringAuthors"]?.names("a list of author names") ?? [],
             clean: fields["clean"].flatMap(CleanDecoder.decode) ?? CleanConfiguration(),
             poll: fields["poll"]?.duration())
+        store.tracksEveryTable = isAll
         return name == nil || path == nil || authors == nil ? nil : store
     }
 
+    /// Stands for every table.
+    private static let everyTable = "*"
+
     private static func entities(_ node: DocumentNode) -> [TrackedEntity]? {
-        guard let members = node.members(expected: "an object of entities by name") else { return nil }
+        if case .string(everyTable) = node.value.content { return [TrackedEntity(name: everyTable)] }
+        guard let members = node.members(expected: "an object of entities by name, or \"*\" for every table") else {
+            return nil
+        }
         if members.isEmpty {
             node.report(
                 "expected at least one entity; leave the key out where \"historyctl track\" has named them")
@@ -44,7 +55,11 @@ struct StoreDecoder {
             if member.name.isEmpty || member.name.hasControlCharacters {
                 member.report("expected an entity's name, found \(member.name.excerpt)")
             }
-            let columns = member.node.fields(["preserve"])?["preserve"]?.names("a list of column names")
+            let fields = member.node.fields(["preserve"])
+            if member.name == everyTable {
+                fields?.refuse("preserve", "columns are preserved of an entity that is named")
+            }
+            let columns = fields?["preserve"]?.names("a list of column names")
             return TrackedEntity(name: member.name, preserve: columns ?? [])
         }
     }

@@ -49,10 +49,16 @@ extension ControlHandler {
             name: store.name, path: store.configuration.path,
             state: isPaused ? .paused : isOpen ? .open : .waiting,
             problem: problem, newest: places?.newest.description,
-            oldest: places?.oldest.description,
+            oldest: places?.oldest.description, untracked: untracked(store.name),
             consumers: store.served.consumers.map {
                 report($0, store, places, isPaused: isPaused, isOpen: isOpen)
             })
+    }
+
+    private func untracked(_ store: String) -> [UntrackedEntity]? {
+        let untracked = surroundings.status.read { $0.stores[store]?.untracked ?? [:] }
+        if untracked.isEmpty { return nil }
+        return untracked.sorted { $0.key < $1.key }.map { UntrackedEntity(entity: $0.key, reason: $0.value) }
     }
 
     private func report(

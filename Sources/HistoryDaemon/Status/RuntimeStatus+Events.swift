@@ -43,6 +43,13 @@ extension RuntimeStatus {
             effects.isStateBack = stores[store]?.isStateFailing ?? false
             stores[store]?.isStateFailing = false
             effects.mayChangeLine = true
+        case .entitiesUntracked(let untracked):
+            effects.isRepeated = stores[store, default: Store()].untracked == untracked
+            stores[store, default: Store()].untracked = untracked
+            effects.mayChangeLine = !effects.isRepeated
+        case .recordingDoubtful(let doubts):
+            effects.isRepeated = stores[store, default: Store()].doubts == doubts
+            stores[store, default: Store()].doubts = doubts
         case .watchOverflowed:
             // Each store hears of it.
             effects.isRepeated =

@@ -63,6 +63,10 @@ struct RuntimeStatus: Sendable {
         var isPaused = false
         /// Consumers and feeds that hold back the cleanup and have not moved for long.
         var holdingBack: Set<String> = []
+        /// Configured entities that are not tracked as configured, and why.
+        var untracked: [String: String] = [:]
+        /// Entities whose recording may miss something, and why.
+        var doubts: [String: [String]] = [:]
         var consumers: [String: Consumer] = [:]
         /// Consumers whose cursors were moved together, and where to.
         var movedTogether: (consumers: MovedConsumers, cursor: HistoryToken)?
@@ -105,7 +109,7 @@ struct RuntimeStatus: Sendable {
         let consumers = stores.values.flatMap(\.consumers.values)
         let contexts = consumers.flatMap(\.contexts.values).count { $0.attempt >= Self.lastingFailure }
         let names = Set(stores.values.flatMap(\.holdingBack)).sorted()
-        let rest = names.count > 3 ? " and \(names.count - 3) more" : ""
+        let untracked = stores.values.flatMap(\.untracked.keys).sorted()
         let parts: [(Int, String)] = [
             (count { $0.problem != nil }, "waiting for \(count { $0.problem != nil }, "store")"),
             (count(\.isStateFailing), "state of \(count(\.isStateFailing), "store") not writable"),
@@ -113,11 +117,12 @@ struct RuntimeStatus: Sendable {
                 plugins.values.count(where: \.isFailing),
                 "\(plugins.values.count(where: \.isFailing), "plugin") failing"
             ),
+            (untracked.count, "not tracked as configured: \(untracked.named)"),
             (held, "\(held, "hook") held"),
             (contexts, "\(contexts, "context") failing"),
             (
                 names.count,
-                "history kept for \(names.prefix(3).map { "\"\($0)\"" }.joined(separator: ", "))\(rest)"
+                "history kept for \(names.named)"
             ),
             (count(\.isPaused), "\(count(\.isPaused), "store") paused"),
             (refusal == nil ? 0 : 1, "reload refused: \(refusal ?? "")"),
@@ -169,5 +174,12 @@ struct RuntimeStatus: Sendable {
     mutating func pluginWorks(_ name: String) {
         plugins[name]?.problem = nil
         plugins[name]?.isFailing = false
+    }
+}
+
+extension [String] {
+    /// The first three, in quotes.
+    fileprivate var named: String {
+        prefix(3).map { "\"\($0)\"" }.joined(separator: ", ") + (count > 3 ? " and \(count - 3) more" : "")
     }
 }

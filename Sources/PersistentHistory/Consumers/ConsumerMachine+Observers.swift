@@ -4,6 +4,10 @@ extension ConsumerMachine {
         waitsFor = nil
         self.batch = batch
         guard batch.end > cursor else { return caughtUp() }
+        if let recreation = batch.transactions.first.flatMap({ Expiry($0) }) {
+            expiry = recreation
+            return tell(recreation, around)
+        }
         let relevant = consumer.rule.relevant(batch.transactions, after: cursor, to: consumer.author)
         let unseen = relevant.drop { $0.number <= observed }
         let plan = DeliveryPlan(

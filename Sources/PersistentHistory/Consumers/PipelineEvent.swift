@@ -14,6 +14,13 @@ public enum PipelineEvent: Sendable {
     case trackingUpdated(Tracking.Outcome)
     /// Not all is tracked as configured; what is tracked goes on.
     case trackingFailed(HistoryError)
+    /// Which of the configured entities are not tracked as configured, and why: after each look at the schema, and
+    /// mostly none.
+    case entitiesUntracked([String: String])
+    /// Entities whose recording may miss something, and why: after each look at the schema, and mostly none.
+    case recordingDoubtful([String: [String]])
+    /// A migration runs: the tracking is left alone until it has ended.
+    case migrationUnderWay
     /// There was no state for a store whose history has been cleaned: it was lost, or left behind.
     case stateBegan(path: String, oldest: HistoryToken)
     /// The state could not be written, several times in a row; it is tried again.
@@ -70,6 +77,8 @@ public enum PipelineEvent: Sendable {
     case consumerFailed(consumer: String, HistoryError, retryAfter: Duration)
     /// History was deleted that a consumer has not had.
     case tokenExpired(consumer: String, HistoryError)
+    /// Changes of some entities may have gone unrecorded before a position; the consumer's hooks have been told.
+    case recreated(consumer: String, entities: [String], at: HistoryToken)
     /// A consumer has stood still for so long that history was deleted which it has not had.
     case consumerPassedBy(consumer: String, at: HistoryToken, standing: Duration)
     /// History was deleted.

@@ -43,7 +43,9 @@ extension StoreSession {
 
     /// Everything has been seen. Where the schema has changed, the tracking follows it before the next signal.
     func settled() {
-        if opened.fetcher.schemaVersion != schemaVersion { return refreshTracking() }
+        if opened.fetcher.schemaVersion != schemaVersion {
+            if opened.probe.isMigrating { awaitMigration() } else { return refreshTracking() }
+        }
         rule = nil
         receive()
     }
@@ -86,6 +88,25 @@ extension StoreSession {
                 to: HistoryToken(store: opened.storeID, number: look.end)))
     }
 
+    /// How often to look whether a migration has ended, where no change of the file shows it.
+    private static let migrationInterval: Duration = .milliseconds(500)
+
+    /// A migration has the triggers taken out, and puts them back. Where it was killed, that is done here.
+    func awaitMigration() {
+        if !isMigrating { opened.reporter.report(.migrationUnderWay) }
+        isMigrating = true
+        migrationTimer?.cancel()
+        migrationTimer = opened.loop.schedule(after: Self.migrationInterval) {
+            guard self.rule == nil, !self.isEnding else { return }
+            self.rule = SettleRule()
+            self.settled()
+        }
+    }
+
+    /// How long the triggers wait for their turn. A writer that is never still leaves the lock for some
+    /// microseconds at a time.
+    private static let triggerTimeout: Duration = .seconds(2)
+
     /// Brings the tracking up to date where the schema has changed. A writer that holds the lock
     /// is waited for: nobody else can commit meanwhile.
     func refreshTracking(failures: Int = 0) {
@@ -95,7 +116,7 @@ extension StoreSession {
             await onPool {
                 do {
                     let (problem, tracked) = try OpenStore.bringTrackingUpToDate(
-                        opened.store, opened.reporter, timeout: .zero)
+                        opened.store, opened.reporter, timeout: Self.triggerTimeout)
                     if let problem { opened.reporter.report(.trackingFailed(problem)) }
                     let version = try tracked ?? opened.reader.schemaVersion()
                     for keeper in contexts { await keeper.followSchema() }
@@ -115,6 +136,7 @@ extension StoreSession {
         switch tracked {
         case .success(let version):
             schemaVersion = version
+            isMigrating = false
             wakeAll()
             rule = nil
             receive()

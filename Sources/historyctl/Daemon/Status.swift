@@ -66,6 +66,10 @@ extension StoreReport {
     /// What is wrong with the store, or else with the first of its consumers that has a problem.
     fileprivate var worst: String? {
         if let problem { return problem }
+        if let first = untracked?.first {
+            let more = (untracked?.count ?? 1) - 1
+            return "not tracked as configured: \(first.reason)" + (more > 0 ? " (and \(more) more)" : "")
+        }
         let failing = consumers.filter { $0.problem != nil }
         guard let first = failing.first, let problem = first.problem else { return nil }
         return "\(first.consumer): \(problem)" + (failing.count > 1 ? " (and \(failing.count - 1) more)" : "")
