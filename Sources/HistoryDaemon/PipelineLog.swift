@@ -64,13 +64,14 @@ struct PipelineLog: PipelineReporter {
             logger.report(
                 .trackingFailed, "Store \"\(store)\" is not tracked as configured. \(error)", metadata: fields()
             )
-        case .entitiesUntracked, .recordingDoubtful where isRepeated: break
+        case .entitiesUntracked where isRepeated, .recordingDoubtful where isRepeated: break
         case .entitiesUntracked(let untracked):
             for (entity, reason) in untracked.sorted(by: { $0.key < $1.key }) {
                 var fields = fields()
                 fields["entity"] = "\(entity)"
                 logger.report(
-                    .trackingFailed, "Store \"\(store)\" is not tracked as configured. \(reason)", metadata: fields)
+                    .trackingFailed, "Store \"\(store)\" is not tracked as configured. \(reason)",
+                    metadata: fields)
             }
         case .recordingDoubtful(let doubts):
             for (entity, reasons) in doubts.sorted(by: { $0.key < $1.key }) {

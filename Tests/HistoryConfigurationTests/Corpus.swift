@@ -80,6 +80,15 @@ let configurationCorpus: [CorpusCase] = [
         contexts(
             "{\"name\": \"a\", \"kind\": \"replica\", \"path\": \"/r\", \"mode\": \"0640\", \"group\": \"app\"}, {\"name\": \"b\", \"kind\": \"replica\", \"path\": \"/t\", \"mode\": \"664\"}"
         )),
+    .good("every table", store("\"entities\": \"*\"")),
+    .good(
+        "every table, and columns of some",
+        store("\"entities\": {\"*\": {}, \"person\": {\"preserve\": [\"name\"]}}")),
+    .good(
+        "every table, some in a context",
+        store(
+            "\"entities\": \"*\", \"authors\": [{\"name\": \"A\", \"contexts\": [{\"name\": \"a\", \"kind\": \"feed\", \"entities\": [\"later\"]}]}]"
+        )),
     .good("clean by hand only", store("\"clean\": {\"maximumDuration\": \"30d\"}")),
     .good(
         "clean by duration",
@@ -160,7 +169,14 @@ let configurationCorpus: [CorpusCase] = [
         "2:1: \(in0).author: unknown key; did you mean \"authors\"? \(storeKeys)"),
     .bad(
         "entities as a list", store("\"entities\": [\"person\"]"),
-        "2:13: \(in0).entities: expected an object of entities by name, found a list"),
+        "2:13: \(in0).entities: expected an object of entities by name, or \"*\" for every table, found a list"),
+    .bad(
+        "entities as another text", store("\"entities\": \"all\""),
+        "2:13: \(in0).entities: expected an object of entities by name, or \"*\" for every table, found \"all\""
+    ),
+    .bad(
+        "columns of every table", store("\"entities\": {\"*\": {\"preserve\": [\"name\"]}}"),
+        "2:20: \(in0).entities[\"*\"].preserve: columns are preserved of an entity that is named"),
     .bad(
         "no entities", store("\"entities\": {}"),
         "2:13: \(in0).entities: expected at least one entity; leave the key out where \"historyctl track\" has named them"

@@ -44,7 +44,8 @@ struct StoreDecoder {
 
     private static func entities(_ node: DocumentNode) -> [TrackedEntity]? {
         if case .string(everyTable) = node.value.content { return [TrackedEntity(name: everyTable)] }
-        guard let members = node.members(expected: "an object of entities by name, or \"*\" for every table") else {
+        guard let members = node.members(expected: "an object of entities by name, or \"*\" for every table")
+        else {
             return nil
         }
         if members.isEmpty {

@@ -105,7 +105,7 @@ extension StoreSession {
 
     /// How long the triggers wait for their turn. A writer that is never still leaves the lock for some
     /// microseconds at a time.
-    private static let triggerTimeout: Duration = .seconds(2)
+    private nonisolated static let triggerTimeout: Duration = .seconds(2)
 
     /// Brings the tracking up to date where the schema has changed. A writer that holds the lock
     /// is waited for: nobody else can commit meanwhile.

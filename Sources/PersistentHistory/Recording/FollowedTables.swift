@@ -12,7 +12,9 @@ struct FollowedTables {
             for trigger in table.triggers where trigger.isOurs {
                 guard let shape = StoreSchema.shape(ofObject: trigger.name) else { continue }
                 names[shape] = table.name
-                if StoreSchema.role(ofObject: trigger.name) != Migration.followingRole { recorded.insert(shape) }
+                if StoreSchema.role(ofObject: trigger.name) != Migration.followingRole {
+                    recorded.insert(shape)
+                }
             }
         }
     }

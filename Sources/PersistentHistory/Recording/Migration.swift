@@ -63,12 +63,15 @@ package final class Migration {
     private static func takeOut(_ entities: [String]?, _ db: Database) throws {
         let catalog = try EntityCatalog(db)
         let schema = try StoreSchema(db)
-        let chosen = try entities.map { try Tracking.choose($0, from: catalog) } ?? Array(catalog.tracked.values)
+        let chosen =
+            try entities.map { try Tracking.choose($0, from: catalog) } ?? Array(catalog.tracked.values)
         for entity in chosen {
             try Plan.removeObjects(of: entity, schema, db)
             let name = "\(RecordingFormat.prefix)\(entity.shape)_\(followingRole)"
             try db.execute(
-                sql: "CREATE TRIGGER \(name) AFTER DELETE ON \(SQLText.name(entity.name)) WHEN 0 BEGIN SELECT 1; END")
+                sql:
+                    "CREATE TRIGGER \(name) AFTER DELETE ON \(SQLText.name(entity.name)) WHEN 0 BEGIN SELECT 1; END"
+            )
         }
     }
 
@@ -90,6 +93,12 @@ package final class Migration {
         }
         try HistoryError.translating(path) { try queue.end() }
         return try result.get() ?? Tracking.refresh(path, timeout: Self.timeout)
+    }
+
+    /// Ends it as the end of its process would: the triggers are missing.
+    func abandon() {
+        try? queue.end()
+        lock.end()
     }
 
     private func putBack(_ db: Database) throws -> Tracking.Outcome {

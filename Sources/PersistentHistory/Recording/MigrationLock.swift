@@ -18,7 +18,8 @@ struct MigrationLock: Sendable {
         descriptor = Glibc.open(path, O_RDWR | O_NOCTTY | O_NONBLOCK)
         guard descriptor >= 0 else {
             throw HistoryError(
-                .storeUnreadable, "\"\(path)\" cannot be opened for a migration: \(String(cString: strerror(errno))).",
+                .storeUnreadable,
+                "\"\(path)\" cannot be opened for a migration: \(String(cString: strerror(errno))).",
                 hint: "Run the migration as a user that may write to the store.")
         }
         var lock = Self.lock

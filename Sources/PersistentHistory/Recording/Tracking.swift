@@ -45,8 +45,8 @@ public enum Tracking {
         try bringUpToDate(path, entities, all: all, timeout: timeout).outcome
     }
 
-    /// As `track`, which may leave out what is not there; with the version of the schema that was looked at, or made, in the same transaction: what
-    /// another process changes after it is yet to be seen.
+    /// As `track`, which may leave out what is not there; with the version of the schema that was looked at, or
+    /// made, in the same transaction: what another process changes after it is yet to be seen.
     static func bringUpToDate(
         _ path: String, _ entities: [String: [String]?], all: Bool = false, leavesOutUnfit: Bool = false,
         timeout: Duration
@@ -54,7 +54,7 @@ public enum Tracking {
         // Most often nothing is to be done: then no lock is taken, and no file beside the store
         // made and removed, which others would hear of.
         let seen = try StoreConnection.withConnection(to: path, .read, timeout: timeout) { queue in
-            try queue.read { db in
+            try queue.read { db -> (outcome: Outcome, schemaVersion: Int64)? in
                 let plan = try Plan(db, entities: entities, all: all, leavesOutUnfit: leavesOutUnfit)
                 guard plan.isEmpty else { return nil }
                 let outcome = Outcome(doubts: plan.doubts, unfit: plan.unfit.mapValues { "\($0)" })

@@ -13,7 +13,9 @@ extension Plan {
             outcome.beganAgain = true
         case .whole(let format, let lacksConflicts):
             // What is noted in the conflicts lasts no longer than a statement.
-            if format < 2, !lacksConflicts { try db.execute(sql: "DROP TABLE \(RecordingFormat.conflictTable)") }
+            if format < 2, !lacksConflicts {
+                try db.execute(sql: "DROP TABLE \(RecordingFormat.conflictTable)")
+            }
             if format < 2 || lacksConflicts { try db.execute(sql: RecordingFormat.conflicts) }
             if format < RecordingFormat.version {
                 try db.execute(

@@ -53,8 +53,9 @@ struct Plan {
             try plan(wanted, nil, db)
         case .whole: try plan(wanted, EntityCatalog(db), db)
         case .broken(let tracked):
-            unrecorded = Set(tracked.keys)
             for (name, preserved) in tracked { wanted[name] = (wanted[name] ?? nil) ?? preserved }
+            if wanted.isEmpty { throw HistoryError.notTracked }
+            unrecorded = Set(wanted.keys)
             try plan(wanted, nil, db)
         }
     }
@@ -75,7 +76,8 @@ struct Plan {
         }
     }
 
-    private mutating func plan(_ wanted: [String: [String]?], _ catalog: EntityCatalog?, _ db: Database) throws {
+    private mutating func plan(_ wanted: [String: [String]?], _ catalog: EntityCatalog?, _ db: Database) throws
+    {
         var wanted = wanted
         let followed = FollowedTables(schema)
         let currents = currents(catalog, followed)

@@ -24,11 +24,14 @@ struct Migrate: ParsableCommand {
     var entity: [String] = []
 
     @Argument(
-        parsing: .postTerminator, help: ArgumentHelp("The command and its arguments, after --.", valueName: "command"))
+        parsing: .postTerminator,
+        help: ArgumentHelp("The command and its arguments, after --.", valueName: "command"))
     var command: [String] = []
 
     func validate() throws {
-        if command.isEmpty { throw ValidationError("A command is missing: historyctl migrate STORE -- COMMAND…") }
+        if command.isEmpty {
+            throw ValidationError("A command is missing: historyctl migrate STORE -- COMMAND…")
+        }
     }
 
     func run() throws {
@@ -49,7 +52,9 @@ struct Migrate: ParsableCommand {
     private func begin() throws -> Migration? {
         do {
             return try Migration(store, entities: entity.isEmpty ? nil : entity)
-        } catch let error as HistoryError where entity.isEmpty && [.notTracked, .storeMissing].contains(error.code) {
+        } catch let error as HistoryError
+            where entity.isEmpty && [.notTracked, .storeMissing].contains(error.code)
+        {
             return nil
         }
     }

@@ -63,7 +63,8 @@ extension Tracking.Outcome {
         }
         if !recreated.isEmpty {
             let names = recreated.joined(separator: ", ")
-            try output.writeLine("changes of \(names) may have gone unrecorded until now; every consumer is told")
+            try output.writeLine(
+                "changes of \(names) may have gone unrecorded until now; every consumer is told")
         }
     }
 }
