@@ -136,7 +136,7 @@ run: toolchain ## Run the daemon on a small store of its own in .run, ready to b
 	@$(MAKE) --no-print-directory build
 	@config/sample/run $(CURDIR)/.build/release $(CURDIR)/.run
 
-BENCHPARTS = latency backlog replica scale idle writer recording cleaning instructions
+BENCHPARTS = latency backlog replica scale idle writer recording cleaning migration instructions
 
 .PHONY: bench-build bench-plots bench-compare bench-aims bench-NAME $(BENCHPARTS:%=bench-%)
 bench: bench-build ## Measure everything. BENCHFLAGS="--rounds 3 --name before"; --help tells of all.

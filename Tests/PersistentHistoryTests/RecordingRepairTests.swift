@@ -39,7 +39,8 @@ import Testing
         guard knowsEntities else {
             #expect(throws: HistoryError.self) { try Tracking.refresh(store.path) }
             try Tracking.track(store.path, ["t": ["n"], "u": []])
-            return try await expectRecording(store)
+            // Where nothing is left, nothing is known to have been recorded before.
+            return try await expectRecording(store, isNew: tables == 15)
         }
         let outcome = try Tracking.refresh(store.path)
         let isGone = !missing.subtracting(["historyd_conflict"]).isEmpty
@@ -56,11 +57,11 @@ import Testing
     }
 
     /// Consumers of the new history are told of everything, and then of what is recorded.
-    private func expectRecording(_ store: GatekeeperStore) async throws {
+    private func expectRecording(_ store: GatekeeperStore, isNew: Bool = false) async throws {
         try store.write("A", "INSERT OR REPLACE INTO t VALUES (1, 2)")
         let listener = Listener()
         try await store.serve(store.served(["Main"]), [listener.observer()])
-        #expect(listener.all() == ["recreated 0 > 1 t u", "delete t 1", "insert t 1"])
+        #expect(listener.all() == (isNew ? [] : ["recreated 0 > 1 t u"]) + ["delete t 1", "insert t 1"])
     }
 
     @Test("Whatever is missing, untracking leaves nothing", arguments: 0..<16, [true, false])

@@ -17,6 +17,7 @@ package final class Migration {
     private let queue: DatabaseQueue
     /// What SQLite says while nobody else commits (https://www.sqlite.org/pragma.html#pragma_data_version).
     private let dataVersion: Int64
+    private let replaced: ReplacedTables
 
     /// How long it waits for the triggers' turn: as long as a large transaction may take.
     private static let timeout: Duration = .seconds(60)
@@ -48,9 +49,9 @@ package final class Migration {
             throw error
         }
         do {
-            dataVersion = try HistoryError.translating(path) { [queue] in
-                try queue.inTransaction(.immediate) { db in try Self.takeOut(entities, db) }
-                return try queue.read { db in try Self.dataVersion(db) }
+            (replaced, dataVersion) = try HistoryError.translating(path) { [queue] in
+                let replaced = try queue.inTransaction(.immediate) { db in try Self.takeOut(entities, db) }
+                return (replaced, try queue.read { db in try Self.dataVersion(db) })
             }
         } catch {
             // What failed first is what is told.
@@ -60,7 +61,7 @@ package final class Migration {
         }
     }
 
-    private static func takeOut(_ entities: [String]?, _ db: Database) throws {
+    private static func takeOut(_ entities: [String]?, _ db: Database) throws -> ReplacedTables {
         let catalog = try EntityCatalog(db)
         let schema = try StoreSchema(db)
         let chosen =
@@ -73,6 +74,7 @@ package final class Migration {
                     "CREATE TRIGGER \(name) AFTER DELETE ON \(SQLText.name(entity.name)) WHEN 0 BEGIN SELECT 1; END"
             )
         }
+        return ReplacedTables(before: schema)
     }
 
     private static func dataVersion(_ db: Database) throws -> Int64 {
@@ -103,6 +105,9 @@ package final class Migration {
 
     private func putBack(_ db: Database) throws -> Tracking.Outcome {
         let isComplete = try Self.dataVersion(db) == dataVersion
-        return try Plan(db, entities: [:], all: false).carryOut(db, isComplete: isComplete)
+        let plan = try Plan(db, entities: [:], all: false)
+        let replacements = replaced.replacements(of: plan.dropped, in: plan.schema)
+        if replacements.isEmpty { return try plan.carryOut(db, isComplete: isComplete) }
+        return try Plan(db, entities: replacements, all: false).carryOut(db, isComplete: isComplete)
     }
 }

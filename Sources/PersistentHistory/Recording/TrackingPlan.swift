@@ -94,7 +94,11 @@ struct Plan {
             if !table.doubts.isEmpty { doubts[table.name] = table.doubts }
             let current = currents[name]
             let kept = current.map { followed.preserved($0, in: table) } ?? []
-            let step = Step(table: table, current: current, preserved: preserved ?? kept)
+            // A column that is not there may have been renamed: what is preserved of it stays.
+            let isRenamed = unfit[name] != nil
+            let step = Step(
+                table: table, current: current,
+                preserved: preserved.map { isRenamed ? $0 + kept : $0 } ?? kept)
             if try isUpToDate(step) { continue }
             steps.append(step)
             if let catalog, try mayHaveMissedChanges(step, catalog, db) {

@@ -1,7 +1,8 @@
-"""A project of Alembic's that removes a column and changes another one's type: FOLDER STORE make | plain | upgrade
+"""A project of Alembic's: FOLDER STORE make | plain | upgrade
 
-make writes the project, and has Alembic write the migration by itself; plain does so without the filter that keeps
-historyd's tables, and prints what Alembic then proposes; upgrade runs the migration.
+make writes the project, and has Alembic write a migration that removes a column and changes another one's type. plain
+does so without the filter that keeps historyd's tables, where no model has changed. Both print what Alembic proposes;
+upgrade runs it.
 """
 import pathlib
 import subprocess
@@ -15,8 +16,8 @@ from sqlalchemy import Column, Float, Integer, MetaData, String, Table, Text
 metadata = MetaData()
 person = Table(
     "person", metadata, Column("id", Integer, primary_key=True), Column("name", Text),
-    Column("email", Text, unique=True), sqlite_autoincrement=False)
-item = Table("item", metadata, Column("code", Text, primary_key=True), Column("price", Integer))
+    Column("email", Text, unique=True)AGE)
+item = Table("item", metadata, Column("code", Text, primary_key=True), Column("price", PRICE))
 """
 
 ENV = """
@@ -40,10 +41,10 @@ def alembic(*arguments):
     subprocess.run([sys.executable, "-m", "alembic", *arguments], cwd=folder, check=True, stdout=subprocess.PIPE)
 
 
-def make(option):
+def make(option, age, price):
     folder.mkdir()
     alembic("init", "migrations")
-    (folder / "models.py").write_text(MODELS)
+    (folder / "models.py").write_text(MODELS.replace("AGE", age).replace("PRICE", price))
     (folder / "migrations" / "env.py").write_text(ENV.format(option))
     ini = (folder / "alembic.ini").read_text()
     lines = [f"sqlalchemy.url = sqlite:///{store}" if line.startswith("sqlalchemy.url") else line
@@ -54,8 +55,8 @@ def make(option):
 
 
 if task == "make":
-    make("include_name=include_name")
+    make("include_name=include_name", "", "Integer")
 elif task == "plain":
-    make("")
+    make("", ', Column("age", Integer)', "Float")
 else:
     alembic("upgrade", "head")

@@ -39,14 +39,6 @@ struct Case {
     var later: [SQL]
     var steps: [Step]
 
-    /// Whether a table has a foreign key to itself, or comes to have one.
-    var refersToItself: Bool {
-        let created = steps.compactMap { step -> SQL? in
-            if case .alter(.makeAnew(_, let create)) = step { SQL(create) } else { nil }
-        }
-        return (schema + later + created).contains(where: \.refersToItself)
-    }
-
     var isAltered: Bool {
         steps.contains { if case .alter = $0 { true } else { false } }
     }
