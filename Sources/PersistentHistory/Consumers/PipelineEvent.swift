@@ -23,6 +23,8 @@ public enum PipelineEvent: Sendable {
     case migrationUnderWay
     /// There was no state for a store whose history has been cleaned: it was lost, or left behind.
     case stateBegan(path: String, oldest: HistoryToken)
+    /// The state was damaged: its file was moved to another name, and it is made again.
+    case stateMovedAside(HistoryError, to: String)
     /// The state could not be written, several times in a row; it is tried again.
     case stateFailed(HistoryError)
     /// The state could be written again.
