@@ -81,6 +81,9 @@ package final class Migration {
         try Int64.fetchOne(db, sql: "PRAGMA data_version") ?? 0
     }
 
+    /// Lets the command that is started next keep the daemon from the store, also when this process is killed.
+    package func inherit() { lock.inherit() }
+
     /// Puts the triggers back, on what tables there are now, and ends the migration.
     ///
     /// - Returns: What was done. Its `recreated` are the entities that every consumer is told of.

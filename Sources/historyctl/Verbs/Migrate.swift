@@ -40,6 +40,7 @@ struct Migrate: ParsableCommand {
         guard let migration = try begin() else {
             throw ExitCode(try ForegroundCommand(command, signals).run())
         }
+        migration.inherit()
         let status: Result<Int32, any Error> = Result { try ForegroundCommand(command, signals).run() }
         let outcome = try migration.end()
         var output = StandardOutput(descriptor: STDERR_FILENO)

@@ -1,10 +1,11 @@
 """A project of Alembic's: FOLDER STORE make | plain | upgrade
 
 make writes the project, and has Alembic write a migration that removes a column and changes another one's type. plain
-does so without the filter that keeps historyd's tables, where no model has changed. Both print what Alembic proposes;
-upgrade runs it.
+does so without the filter that keeps historyd's tables, and leaves only what it proposes for these in the migration.
+Both print the migration; upgrade runs it.
 """
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -16,8 +17,8 @@ from sqlalchemy import Column, Float, Integer, MetaData, String, Table, Text
 metadata = MetaData()
 person = Table(
     "person", metadata, Column("id", Integer, primary_key=True), Column("name", Text),
-    Column("email", Text, unique=True)AGE)
-item = Table("item", metadata, Column("code", Text, primary_key=True), Column("price", PRICE))
+    Column("email", Text, unique=True))
+item = Table("item", metadata, Column("code", Text, primary_key=True), Column("price", Integer))
 """
 
 ENV = """
@@ -41,22 +42,26 @@ def alembic(*arguments):
     subprocess.run([sys.executable, "-m", "alembic", *arguments], cwd=folder, check=True, stdout=subprocess.PIPE)
 
 
-def make(option, age, price):
+def make(option):
     folder.mkdir()
     alembic("init", "migrations")
-    (folder / "models.py").write_text(MODELS.replace("AGE", age).replace("PRICE", price))
+    (folder / "models.py").write_text(MODELS)
     (folder / "migrations" / "env.py").write_text(ENV.format(option))
     ini = (folder / "alembic.ini").read_text()
     lines = [f"sqlalchemy.url = sqlite:///{store}" if line.startswith("sqlalchemy.url") else line
              for line in ini.split("\n")]
     (folder / "alembic.ini").write_text("\n".join(lines))
     alembic("revision", "--autogenerate", "-m", "change")
-    print(next((folder / "migrations" / "versions").glob("*.py")).read_text())
+    migration = next((folder / "migrations" / "versions").glob("*.py"))
+    if not option:
+        others = r"    with op.batch_alter_table.*?(?=    # ### end)"
+        migration.write_text(re.sub(others, "", migration.read_text(), count=1, flags=re.DOTALL))
+    print(migration.read_text())
 
 
 if task == "make":
-    make("include_name=include_name", "", "Integer")
+    make("include_name=include_name")
 elif task == "plain":
-    make("", ', Column("age", Integer)', "Float")
+    make("")
 else:
     alembic("upgrade", "head")
