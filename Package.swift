@@ -144,7 +144,8 @@ let package = Package(
             swiftSettings: strict),
         .testTarget(
             name: "SystemdTests", dependencies: ["TestSupport", "HistoryDaemon", "ServiceProbe", subprocess],
-            exclude: ["boot-container", "operator-path"], swiftSettings: strict),
+            exclude: ["boot-container", "operator-path", "monitoring-path", "package-path"],
+            swiftSettings: strict),
         // Stands in for the daemon where it is systemd that is tested.
         .executableTarget(
             name: "ServiceProbe", dependencies: ["HistoryDaemon", logging, lifecycle],

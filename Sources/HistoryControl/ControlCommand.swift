@@ -3,6 +3,9 @@ package import FoundationEssentials
 /// Everything that can be asked of a running daemon.
 package enum ControlCommand: Sendable, Hashable {
     case status
+    case health
+    /// Answered by text, not JSON.
+    case metrics
     case consumers(store: String?)
     case hooks
     /// The manifest is the request's body.

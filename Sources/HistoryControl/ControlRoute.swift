@@ -32,6 +32,8 @@ struct ControlRoute: Sendable {
 
     static let all: [ControlRoute] = [
         .init(.get, "status", .status),
+        .init(.get, "health", .health),
+        .init(.get, "metrics", .metrics),
         .init(.get, "consumers", { .consumers(store: $0.take("store")) }) {
             if case .consumers(let store) = $0 { [("store", store)] } else { nil }
         },

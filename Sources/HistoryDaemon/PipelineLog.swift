@@ -7,6 +7,7 @@ struct PipelineLog: PipelineReporter {
     let store: String
     let logger: Logger
     let status: LiveStatus
+    let deliveries: DeliveryLog
     /// Called when a hook is held: a single run (`--once`) then gives up.
     var onHold: @Sendable () -> Void = {}
 
@@ -58,6 +59,7 @@ struct PipelineLog: PipelineReporter {
             logger.report(
                 .trackingFailed, "Store \"\(store)\" is not tracked as configured. \(error)", metadata: fields()
             )
+        case .trackingComplete, .deadLettersFound: break  // For the status.
         case .stateBegan(let path, let oldest):
             logger.report(
                 .stateLost,
@@ -80,12 +82,7 @@ struct PipelineLog: PipelineReporter {
                 "Consumer \"\(consumer)\" of store \"\(store)\" is configured no more; its cursor was dropped.",
                 metadata: fields(consumer))
         case .delivered(let consumer, let hook, let deliveries):
-            var fields = fields(consumer, hook, deliveries.token)
-            if let author = deliveries.author { fields["author"] = "\(author)" }
-            if let entity = deliveries.entity { fields["entity"] = "\(entity)" }
-            logger.info(
-                "Delivered \(deliveries.transactions, "transaction") to \"\(hook)\" for \"\(consumer)\" in \(deliveries.calls, "call").",
-                metadata: fields)
+            self.deliveries.log(deliveries, of: hook, to: consumer, store: store)
         case .hookFailed(let consumer, let hook, let failure, let token, let attempt, let delay):
             logger.report(
                 failure.reason == .timedOut ? .hookTimedOut : .hookFailed,

@@ -227,7 +227,9 @@ extension CoprocessPlugin {
             case .deliver(let outcome):
                 answered = true
                 noteWork()
-                do throws(HookFailure) { try conversations.first?.accept(outcome) } catch {
+                do throws(HookFailure) {
+                    try conversations.first?.accept(outcome, after: exchange.lastCallTime)
+                } catch {
                     failure = error
                     // Those behind it have been made in vain.
                     exchange.abandon()

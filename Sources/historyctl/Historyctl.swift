@@ -24,7 +24,8 @@ struct Historyctl: AsyncParsableCommand {
             CommandGroup(
                 name: "Daemon",
                 subcommands: [
-                    Status.self, Consumers.self, Hooks.self, Reload.self, Pause.self, Resume.self, Run.self,
+                    Status.self, Health.self, Metrics.self, Consumers.self, Hooks.self, Reload.self, Pause.self,
+                    Resume.self, Run.self,
                     Wait.self, Follow.self, Feed.self, Clean.self, Resync.self, DeadLetters.self,
                     LogLevelVerb.self,
                 ]),

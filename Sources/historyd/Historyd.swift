@@ -74,10 +74,11 @@ struct Historyd: ParsableCommand {
             if once {
                 guard try await daemon.runOnce() else { throw ExitCode(ExitStatus.temporary.rawValue) }
             } else {
+                let passed = PassedSockets(environment: environment)
+                passed.closeOnExec()
                 let control = try ControlListener(
-                    path: controlSocket ?? ControlSocket.server(environment: environment),
-                    environment: environment)
-                try await daemon.run(control: control)
+                    path: controlSocket ?? ControlSocket.server(environment: environment), passed: passed)
+                try await daemon.run(control: control, metrics: passed.metrics)
             }
         } catch let error as ConfigurationErrors {
             for problem in error.problems { logger.report(.configurationInvalid, "\(problem)") }

@@ -50,7 +50,7 @@ private func top(_ keys: String) -> String {
 
 private let duration = "a duration: seconds, or text such as \"500ms\", \"5s\", \"3m\", \"2h\" or \"7d\""
 private let storeKeys =
-    "Allowed: name, path, entities, authors, unlistedAuthors, includingMirroring, mirroringAuthors, clean, poll"
+    "Allowed: name, path, entities, authors, unlistedAuthors, includingMirroring, mirroringAuthors, clean, poll, healthyLag"
 private let in0 = "stores[0]"
 private let context0 = "stores[0].authors[0].contexts[0]"
 private let long = String(repeating: "é", count: 128)
@@ -80,6 +80,10 @@ let configurationCorpus: [CorpusCase] = [
         contexts(
             "{\"name\": \"a\", \"kind\": \"replica\", \"path\": \"/r\", \"mode\": \"0640\", \"group\": \"app\"}, {\"name\": \"b\", \"kind\": \"replica\", \"path\": \"/t\", \"mode\": \"664\"}"
         )),
+    .good("lag", store("\"healthyLag\": \"10m\"")),
+    .bad(
+        "no lag", store("\"healthyLag\": 0"),
+        "2:15: \(in0).healthyLag: expected a duration from 1ms through 36500d, found 0"),
     .good("clean by hand only", store("\"clean\": {\"maximumDuration\": \"30d\"}")),
     .good(
         "clean by duration",

@@ -14,7 +14,7 @@ import Testing
     ]
 
     static var commands: [ControlCommand] {
-        var all: [ControlCommand] = [.status, .hooks, .reload, .logLevel]
+        var all: [ControlCommand] = [.status, .health, .metrics, .hooks, .reload, .logLevel]
         for name in names {
             all += [
                 .consumers(store: name), .pause(store: name), .resume(store: name), .run(store: name),
@@ -62,7 +62,8 @@ import Testing
     @Test func onlyReadingIsForEverybody() {
         for command in Self.commands {
             switch command {
-            case .status, .consumers, .hooks, .wait, .follow, .feed, .acknowledge, .deadLetters, .logLevel:
+            case .status, .health, .metrics, .consumers, .hooks, .wait, .follow, .feed, .acknowledge,
+                .deadLetters, .logLevel:
                 #expect(!command.steers, "\(command)")
             default: #expect(command.steers, "\(command)")
             }

@@ -35,6 +35,19 @@ actor Engine {
         let level: LiveLogLevel
         let notifier: any ServiceNotifying
         let status: LiveStatus
+        let deliveries: DeliveryLog
+
+        init(
+            stateFolder: String, logger: Logger, level: LiveLogLevel, notifier: any ServiceNotifying,
+            status: LiveStatus
+        ) {
+            self.stateFolder = stateFolder
+            self.logger = logger
+            self.level = level
+            self.notifier = notifier
+            self.status = status
+            deliveries = DeliveryLog(logger: logger)
+        }
     }
 
     init(_ loaded: LoadedConfiguration, persisted: [PluginConfiguration], _ surroundings: Surroundings) {
@@ -143,6 +156,11 @@ actor Engine {
             consumers: Dictionary(
                 uniqueKeysWithValues: stores.map { ($0.name, Set($0.served.consumers.map(\.author))) }),
             hooks: Set(catalog.hooks.map(\.fullName)), plugins: Set(difference.plugins.unchanged))
+        surroundings.status.update { status in
+            status.healthyLags = Dictionary(
+                uniqueKeysWithValues: stores.map { ($0.name, $0.configuration.healthyLag) })
+        }
+        surroundings.deliveries.keepOnly(Set(catalog.hooks.map(\.fullName)))
         for passes in held { passes.release(by: .reload) }
         // What failed may be another now, or gone.
         for store in stores { store.control.passes.tryNow() }
@@ -163,7 +181,8 @@ actor Engine {
     private func start(_ configuration: StoreConfiguration, _ control: StoreControl) -> RunningStore {
         let served = ServedStore(configuration)
         let reporter = PipelineLog(
-            store: configuration.name, logger: surroundings.logger, status: surroundings.status)
+            store: configuration.name, logger: surroundings.logger, status: surroundings.status,
+            deliveries: surroundings.deliveries)
         let stop = StopSignal()
         let up = StartGate()
         let runner = StoreRunner(

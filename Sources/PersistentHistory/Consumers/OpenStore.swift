@@ -38,7 +38,7 @@ struct OpenStore: Sendable {
             throw problem ?? error
         }
         storeID = reader.storeID
-        if let problem { reporter.report(.trackingFailed(problem)) }
+        reporter.report(problem.map { .trackingFailed($0) } ?? .trackingComplete)
         schemaVersion = try version ?? reader.schemaVersion()
         try StateOwner.take(reader.storeID, in: stateFolder, for: store.path)
         let end = try reader.end()
@@ -68,6 +68,7 @@ struct OpenStore: Sendable {
                     consumer: consumer.author, at: HistoryToken(store: reader.storeID, number: cursor)))
         }
         self.places = places
+        reporter.report(.deadLettersFound(try state.deadLetters.counts()))
         try feeds.begin()
         // From now on it is read on the loop, where a lock must not be waited for.
         try reader.setPatience(0)

@@ -4,8 +4,8 @@ import HistoryConfiguration
 import HistoryControl
 import NIOCore
 
-/// What every command that talks to the daemon takes.
-struct DaemonOptions: ParsableArguments {
+/// Which daemon a command talks to.
+struct ConnectionOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
             "The daemon's control socket.",
@@ -14,14 +14,21 @@ struct DaemonOptions: ParsableArguments {
         completion: .file())
     var socket: String?
 
-    @Option(help: "A table for people, or JSON for programs.")
-    var format = OutputFormat.table
-
     var client: ControlClient {
         ControlClient(
             socketPath: socket
                 ?? ControlSocket.client(environment: Environment.all, isListening: ControlSocket.isListening))
     }
+}
+
+/// What every command that talks to the daemon takes.
+struct DaemonOptions: ParsableArguments {
+    @OptionGroup var connection: ConnectionOptions
+
+    @Option(help: "A table for people, or JSON for programs.")
+    var format = OutputFormat.table
+
+    var client: ControlClient { connection.client }
 
     /// Asks, and writes the answer: as it came for programs, or as `table` puts it.
     @discardableResult
