@@ -20,7 +20,8 @@ ifeq ($(VERSION),)
 VERSION := $(shell commit=$$(git describe --always --dirty --exclude '*' 2>/dev/null) && echo "0.1.0+$$commit")
 endif
 # Only the programs that are built for use say it: else each commit would link everything again.
-build-product = HISTORYD_VERSION='$(VERSION)' $(SWIFT) build -c release --static-swift-stdlib --product $(1)
+build-product = HISTORYD_VERSION='$(VERSION)' $(SWIFT) build -c release --static-swift-stdlib \
+	-Xswiftc -use-ld=lld -Xlinker --icf=safe --product $(1)
 
 PACKAGES  = libsqlite3-dev libsystemd-dev sqlite3 python3 python3-venv systemd-container jq curl acl prometheus
 EXTENSION = Sources/CSQLiteHistory/history.c
@@ -61,7 +62,7 @@ run-tests = $(if $(TESTFLAGS),$(test-command) $(1) $(TESTFLAGS),@failed=; log=$$
 	[ -z "$$failed" ] || { echo "Failed, in:$$failed"; cat "$$all"; exit 1; })
 
 .DEFAULT_GOAL := help
-.PHONY: help toolchain dependencies build debug test test-docs docs test-differential torture fuzz run bench install deb uninstall \
+.PHONY: help toolchain dependencies build debug test test-docs docs test-openapi test-differential torture fuzz run bench install deb uninstall \
 	tsan asan lint format security clean
 
 help: ## List what can be made.
@@ -115,6 +116,12 @@ test-differential: debug ## Compare histories with what the tables say, for CASE
 		$(if $(filter current,$(SQLITE)),LD_LIBRARY_PATH=.build/current-sqlite) \
 		.build/debug/historydPackageTests.xctest --testing-library swift-testing \
 		--filter DifferentialTests.DifferentialTests
+
+test-openapi: debug ## Make requests that are derived from config/openapi.json to a live daemon, CASES= for each operation.
+	@[ -x .build/openapi/bin/schemathesis ] || { python3 -m venv .build/openapi && \
+		.build/openapi/bin/pip install --quiet 'schemathesis>=4,<5'; }
+	.build/openapi/bin/python Tests/OpenAPI/derive.py .build/debug/historyd .build/debug/historyctl \
+		$(if $(filter 20000,$(CASES)),20,$(CASES))
 
 # The samples that the tests leave out build a Swift package from outside, which takes minutes.
 test-docs: debug ## Run every sample of the README and the pages, also those that build a Swift package.
@@ -185,7 +192,7 @@ install: ## Install what was built. DESTDIR=, PREFIX=, UNITDIR=, BINDIR= (where 
 	install -D -m 755 -t $(DESTDIR)$(PREFIX)/lib/historyd/plugins config/plugins/*
 	$(foreach page,$(wildcard $(BINDIR)/man/*),install -D -m 644 -t \
 		$(DESTDIR)$(PREFIX)/share/man/man$(subst .,,$(suffix $(page))) $(page) &&) true
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/historyd config/*.schema.json
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/historyd config/*.schema.json config/openapi.json
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/historyd/examples systemd/examples/*.conf
 	$(foreach file,$(wildcard config/examples/*.json), \
 		$(call install-text,$(file),$(DESTDIR)$(PREFIX)/share/historyd/examples/$(notdir $(file))) &&) true

@@ -60,6 +60,10 @@ let package = Package(
         .target(name: "CVersion", cSettings: version),
         // Gives back pages of code that only the start-up needed.
         .target(name: "CMemory"),
+        // Keeps ICU's data out of the programs.
+        .target(
+            name: "CNoLocaleData",
+            cSettings: [.define("WITHOUT_LOCALE_DATA", .when(configuration: .release))]),
         // The Swift runtime's hooks for a program that runs its tasks itself.
         .target(name: "CTaskHooks"),
 
@@ -95,13 +99,15 @@ let package = Package(
         .executableTarget(
             name: "historyd",
             dependencies: [
-                "HistoryDaemon", "HistoryConfiguration", "HistoryControl", "PersistentHistory", arguments,
-                logging,
+                "CNoLocaleData", "HistoryDaemon", "HistoryConfiguration", "HistoryControl", "PersistentHistory",
+                arguments, logging,
             ],
             swiftSettings: strict),
         .executableTarget(
             name: "historyctl",
-            dependencies: ["PersistentHistory", "HistoryConfiguration", "HistoryControl", arguments, nio[0]],
+            dependencies: [
+                "CNoLocaleData", "PersistentHistory", "HistoryConfiguration", "HistoryControl", arguments, nio[0],
+            ],
             swiftSettings: strict),
         .executableTarget(
             name: "historyd-bench",

@@ -11,6 +11,10 @@ package enum ControlCommand: Sendable, Hashable {
     /// The manifest is the request's body.
     case addHooks(HookAddition)
     case removeHooks(HookSelection)
+    case plugins
+    case restartPlugin(String)
+    /// Nil is the plugin's first hook.
+    case testPlugin(String, hook: String? = nil)
     case reload
     /// Nil is every store.
     case pause(store: String?)

@@ -47,7 +47,7 @@ struct Historyd: ParsableCommand {
         let logger = Logger(label: "historyd")
         let loaded: LoadedConfiguration
         do {
-            loaded = try LoadedConfiguration.load(file: config)
+            loaded = try LoadedConfiguration.load(file: config, checkingCommands: checkConfig)
         } catch {
             for problem in error.problems { logger.report(.configurationInvalid, "\(problem)") }
             throw ExitCode(ExitStatus.configuration.rawValue)

@@ -464,10 +464,17 @@ let manifestCorpus: [CorpusCase] = [
     .bad(
         "environment", plugin("\"environment\": [\"A=1\"]"),
         "2:16: plugins[0].environment: expected an object of texts by name, found a list"),
+    .good("a secret", plugin("\"environment\": {\"TOKEN\": {\"credential\": \"api.token-1\"}}")),
+    .bad(
+        "a secret that is none",
+        plugin("\"environment\": {\"A\": {\"credential\": \"../x\"}, \"B\": {\"file\": \"x\"}}"),
+        "2:37: plugins[0].environment.A.credential: expected a credential's name, of letters, digits, \".\", \"_\" and \"-\", found \"../x\"",
+        "2:51: plugins[0].environment.B.credential: missing, expected a credential's name, of letters, digits, \".\", \"_\" and \"-\"",
+        "2:52: plugins[0].environment.B.file: unknown key. Allowed: credential"),
     .bad(
         "environment's values, which are not repeated",
         plugin("\"environment\": {\"TOKEN\": 4711, \"A=\": \"\", \"\": \"\", \"N\": \"a\\u0000\"}"),
-        "2:26: plugins[0].environment.TOKEN: expected a text (a number in quotes, too)",
+        "2:26: plugins[0].environment.TOKEN: expected a text (a number in quotes, too) or an object such as {\"credential\": \"name\"}",
         "2:32: plugins[0].environment[\"A=\"]: expected a variable's name, not empty and without \"=\"",
         "2:42: plugins[0].environment[\"\"]: expected a variable's name, not empty and without \"=\"",
         "2:55: plugins[0].environment.N: expected a variable without NUL"),

@@ -80,6 +80,14 @@ actor Engine {
         for store in stores { await store.up.wait() }
     }
 
+    /// Has a coprocess started again when a configuration is put in force the next time.
+    func forgetFiles(of name: String) { plugins[name]?.making.files = [] }
+
+    /// - Throws: `HookFailure`: why its process does not run.
+    func waitUntilStarted(_ name: String) async throws(HookFailure) {
+        try await plugins[name]?.coprocess?.waitUntilStarted()
+    }
+
     // MARK: From one configuration to the next
 
     /// What is different.
@@ -94,7 +102,7 @@ actor Engine {
         var nextPlugins: [String: RunningPlugin] = [:]
         for plugin in catalog.needed {
             let old = plugins[plugin.name]
-            if let old, old.making == RunningPlugin.making(plugin) {
+            if let old, old.making == PluginMaking(plugin) {
                 nextPlugins[plugin.name] = old
                 difference.plugins.unchanged.append(plugin.name)
             } else {

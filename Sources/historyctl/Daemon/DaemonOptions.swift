@@ -64,7 +64,8 @@ extension ExitStatus {
         switch code {
         case .badRequest, .unknownRequest, .wrongMethod, .tooLarge, .ambiguous: self = .usage
         case .tokenInvalid, .tokenForeign, .tokenAhead, .tokenNotSent: self = .badData
-        case .unknownStore, .unknownConsumer, .unknownContext, .unknownHook, .unknownDeadLetter: self = .noInput
+        case .unknownStore, .unknownConsumer, .unknownContext, .unknownHook, .unknownPlugin, .unknownDeadLetter:
+            self = .noInput
         case .tokenExpired, .stopping: self = .unavailable
         case .failed: self = .internalError
         case .paused, .feedInUse, .tooManyConnections, .storeNotOpen, .timedOut, .hookFailed: self = .temporary
