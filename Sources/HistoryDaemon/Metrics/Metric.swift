@@ -67,7 +67,7 @@ enum Metric: String, CaseIterable, Sendable {
 
     var help: String {
         switch self {
-        case .buildInfo: "Always 1; the label \"version\" tells which historyd runs."
+        case .buildInfo: "Always 1; the label version tells which historyd runs."
         case .startTime: "When the daemon started, in seconds since 1970."
         case .healthStatus: "0 healthy, 1 degraded, 2 failing, as historyctl health has it."
         case .reloadTime: "When the configuration in force was read, in seconds since 1970."

@@ -43,7 +43,8 @@ struct MetricsText {
     private mutating func begin(_ metric: Metric) {
         put("# TYPE \(metric.rawValue) \(metric.kind.rawValue)\n")
         if let unit = metric.unit { put("# UNIT \(metric.rawValue) \(unit)\n") }
-        put("# HELP \(metric.rawValue) \(Self.escaped(metric.help))\n")
+        // Our own words: nothing in them needs to be escaped, which the two formats do differently.
+        put("# HELP \(metric.rawValue) \(metric.help)\n")
     }
 
     private mutating func line(_ name: String, _ labels: Labels, _ value: Double) {
