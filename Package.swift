@@ -106,7 +106,8 @@ let package = Package(
         .executableTarget(
             name: "historyctl",
             dependencies: [
-                "CNoLocaleData", "PersistentHistory", "HistoryConfiguration", "HistoryControl", arguments, nio[0],
+                "CNoLocaleData", "PersistentHistory", "HistoryConfiguration", "HistoryControl", arguments,
+                nio[0],
             ],
             swiftSettings: strict),
         .executableTarget(

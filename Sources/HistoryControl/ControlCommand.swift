@@ -6,6 +6,7 @@ package enum ControlCommand: Sendable, Hashable {
     case health
     /// Answered by text, not JSON.
     case metrics
+    case doctor(store: String?)
     case consumers(store: String?)
     case hooks
     /// The manifest is the request's body.

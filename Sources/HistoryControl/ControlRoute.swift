@@ -34,6 +34,9 @@ struct ControlRoute: Sendable {
         .init(.get, "status", .status),
         .init(.get, "health", .health),
         .init(.get, "metrics", .metrics),
+        .init(.get, "doctor", { .doctor(store: $0.take("store")) }) {
+            if case .doctor(let store) = $0 { [("store", store)] } else { nil }
+        },
         .init(.get, "consumers", { .consumers(store: $0.take("store")) }) {
             if case .consumers(let store) = $0 { [("store", store)] } else { nil }
         },

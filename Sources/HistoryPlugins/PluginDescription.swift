@@ -24,7 +24,8 @@ package struct PluginDescription: Sendable, Hashable {
 
     package init(
         name: String, command: [String], mode: Mode = .oneshot, environment: [String: String] = [:],
-        credentials: [String: String] = [:], timeout: Duration = .seconds(5), window: Int = 64, workingDirectory: String? = nil
+        credentials: [String: String] = [:], timeout: Duration = .seconds(5), window: Int = 64,
+        workingDirectory: String? = nil
     ) {
         self.name = name
         self.command = command

@@ -24,7 +24,8 @@ struct PluginVerbTests {
             try bench.configure(
                 StoreSetup(),
                 plugins: [
-                    PluginSetup(command: [Products.python, bench.path("answer.py")]), PluginSetup(name: "other"),
+                    PluginSetup(command: [Products.python, bench.path("answer.py")]),
+                    PluginSetup(name: "other"),
                 ])
             let daemon = try await bench.startDaemon()
             try await daemon.logged("version 1")
@@ -45,12 +46,15 @@ struct PluginVerbTests {
         }
     }
 
-    @Test("A sample call shows the call, standard error, and what came of it", arguments: ["coprocess", "oneshot"])
+    @Test(
+        "A sample call shows the call, standard error, and what came of it",
+        arguments: ["coprocess", "oneshot"])
     func sampleCall(_ mode: String) async throws {
         try await withWorkbench { bench in
             let failing = "import sys; sys.stdin.readline(); print('one\\ntwo', file=sys.stderr); sys.exit(3)"
             try bench.folder.write("fail.py", failing)
-            try bench.folder.write("answer.py", mode == "coprocess" ? script(1) : "import sys; print('hello', file=sys.stderr)")
+            try bench.folder.write(
+                "answer.py", mode == "coprocess" ? script(1) : "import sys; print('hello', file=sys.stderr)")
             try bench.configure(
                 StoreSetup(),
                 plugins: [
@@ -66,7 +70,9 @@ struct PluginVerbTests {
             let good = try await bench.ctl("plugins", "test", "good")
             #expect(good.status == .exited(0), "\(good)")
             #expect(good.output.contains("\"entityName\":\"person\""), "\(good)")
-            #expect(good.output.contains("standard error: \(mode == "coprocess" ? "version 1" : "hello")"), "\(good)")
+            #expect(
+                good.output.contains("standard error: \(mode == "coprocess" ? "version 1" : "hello")"),
+                "\(good)")
             #expect(good.output.contains("succeeded after"), "\(good)")
             let merge = try await bench.report("plugins", "test", "good", "dedup")
             #expect(merge["succeeded"].bool == true && merge["result"].text == "goOn", "\(merge)")
@@ -83,7 +89,8 @@ struct PluginVerbTests {
     @Test("What a coprocess wrote last stands in the failure's message") func lastWords() async throws {
         try await withWorkbench { bench in
             try bench.folder.write(
-                "fail.py", "import sys; sys.stdin.readline(); print('a\\nb\\nc\\nd', file=sys.stderr); sys.exit(3)")
+                "fail.py",
+                "import sys; sys.stdin.readline(); print('a\\nb\\nc\\nd', file=sys.stderr); sys.exit(3)")
             try bench.configure(
                 StoreSetup(), plugins: [PluginSetup(command: [Products.python, bench.path("fail.py")])])
             let daemon = try await bench.startDaemon()
@@ -94,17 +101,23 @@ struct PluginVerbTests {
         }
     }
 
-    @Test("Commands that cannot be started are refused by --check-config and by reload") func refused() async throws {
+    @Test("Commands that cannot be started are refused by --check-config and by reload") func refused()
+        async throws
+    {
         try await withWorkbench { bench in
             try bench.configure(StoreSetup())
             let daemon = try await bench.startDaemon()
             try bench.folder.write("plain", "#!/bin/sh\n")
             try bench.folder.write("nothing", "print(1)\n", executable: true)
-            for (command, problem) in [("missing", "No such file"), ("plain", "chmod +x"), ("nothing", "interpreter")] {
+            for (command, problem) in [
+                ("missing", "No such file"), ("plain", "chmod +x"), ("nothing", "interpreter"),
+            ] {
                 try bench.configure(StoreSetup(), plugins: [PluginSetup(command: [bench.path(command)])])
                 let check = try await bench.runDaemon("--check-config")
                 #expect(check.status == .exited(78))
-                #expect(check.log.contains { $0.contains("plugins[0].command[0]") && $0.contains(problem) }, "\(check.log)")
+                #expect(
+                    check.log.contains { $0.contains("plugins[0].command[0]") && $0.contains(problem) },
+                    "\(check.log)")
                 let reload = try await bench.ctl("reload")
                 #expect(reload.status == .exited(78) && reload.errors.contains(problem), "\(reload)")
             }

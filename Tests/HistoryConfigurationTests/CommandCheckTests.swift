@@ -12,7 +12,9 @@ import Testing
 
     @Test func scriptsThatNameTheirInterpreterAre() throws {
         let folder = try TemporaryFolder()
-        for (number, line) in ["#!/bin/sh\n", "#! /bin/sh -e\n", "#!/usr/bin/env sh\nrest", "#!/bin/sh"].enumerated() {
+        for (number, line) in ["#!/bin/sh\n", "#! /bin/sh -e\n", "#!/usr/bin/env sh\nrest", "#!/bin/sh"]
+            .enumerated()
+        {
             try folder.write("\(number)", line, executable: true)
             #expect(CommandCheck.problem(of: folder.file("\(number)")) == nil, "\(line)")
         }

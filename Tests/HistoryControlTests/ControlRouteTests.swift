@@ -17,7 +17,8 @@ import Testing
         var all: [ControlCommand] = [.status, .health, .metrics, .hooks, .plugins, .reload, .logLevel]
         for name in names {
             all += [
-                .consumers(store: name), .pause(store: name), .resume(store: name), .run(store: name),
+                .doctor(store: name), .consumers(store: name), .pause(store: name), .resume(store: name),
+                .run(store: name),
                 .deadLetters(store: name),
                 .follow(FollowRequest(store: name, consumer: name, after: name)),
                 .clean(CleanRequest(store: name, dryRun: true)), .clean(CleanRequest(store: name, force: true)),
@@ -63,7 +64,8 @@ import Testing
     @Test func onlyReadingIsForEverybody() {
         for command in Self.commands {
             switch command {
-            case .status, .health, .metrics, .consumers, .hooks, .plugins, .wait, .follow, .feed, .acknowledge,
+            case .status, .health, .metrics, .doctor, .consumers, .hooks, .plugins, .wait, .follow, .feed,
+                .acknowledge,
                 .deadLetters, .logLevel:
                 #expect(!command.steers, "\(command)")
             default: #expect(command.steers, "\(command)")
@@ -144,7 +146,8 @@ import Testing
         let description = try description()
         #expect(description.openapi.hasPrefix("3.1"))
         var described = Set(
-            description.paths.flatMap { path, operations in operations.keys.map { "\($0.uppercased()) \(path)" } })
+            description.paths.flatMap { path, operations in operations.keys.map { "\($0.uppercased()) \(path)" }
+            })
         for route in ControlRoute.all {
             let name = "\(route.method.rawValue) \(route.path)"
             #expect(described.remove(name) != nil, "\(name)")

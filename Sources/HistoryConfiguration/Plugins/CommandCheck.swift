@@ -1,11 +1,11 @@
 import Glibc
 
 /// Whether a plugin's command can be started: what can be known of that without doing so.
-enum CommandCheck {
+package enum CommandCheck {
     /// What is wrong with a program, and what mends it; nil where nothing is.
     ///
     /// - Parameter path: Absolute.
-    static func problem(of path: String) -> String? {
+    package static func problem(of path: String) -> String? {
         var status = stat()
         guard stat(path, &status) == 0 else {
             return "\(path.quoted) cannot be used: \(String(cString: strerror(errno)))"
@@ -32,7 +32,8 @@ enum CommandCheck {
             .prefix { $0 != UInt8(ascii: " ") && $0 != UInt8(ascii: "\t") }
         let interpreter = String(decoding: line, as: UTF8.self)
         guard access(interpreter, X_OK) == 0 else {
-            return "\(path.quoted) names the interpreter \(interpreter.quoted), which cannot be executed: \(String(cString: strerror(errno)))"
+            return
+                "\(path.quoted) names the interpreter \(interpreter.quoted), which cannot be executed: \(String(cString: strerror(errno)))"
         }
         return nil
     }

@@ -37,13 +37,18 @@ extension ControlHandler {
     /// disturbed.
     func testPlugin(_ name: String, _ hookName: String?, _ peer: Peer) async throws -> PluginTest {
         let plugin = try await plugin(name)
-        guard let hook = plugin.hooks.first(where: { hookName == nil || $0.fullName == "\(name)/\(hookName ?? "")" })
+        guard
+            let hook = plugin.hooks.first(where: {
+                hookName == nil || $0.fullName == "\(name)/\(hookName ?? "")"
+            })
         else {
             let known = plugin.hooks.map { String($0.fullName.dropFirst(name.count + 1)) }
             throw ControlError(
-                .unknownHook, "Plugin \"\(name)\" has no hook \"\(hookName ?? "")\": there are \(known.quotedList).")
+                .unknownHook,
+                "Plugin \"\(name)\" has no hook \"\(hookName ?? "")\": there are \(known.quotedList).")
         }
-        logger.notice("Hook \"\(hook.fullName)\" gets a sample call, by \(peer).", metadata: ["hook": "\(hook.fullName)"])
+        logger.notice(
+            "Hook \"\(hook.fullName)\" gets a sample call, by \(peer).", metadata: ["hook": "\(hook.fullName)"])
         let stores = await engine.stores
         let store = stores.first { $0.name == hook.store } ?? stores.first
         return try await SampleCall(hook, of: plugin, store: store?.served).make()

@@ -54,6 +54,7 @@ struct ControlHandler: Sendable {
         case .status: try await response.send(await status())
         case .health: try await response.send(await health())
         case .metrics: try await response.send(await metrics(), type: MetricsText.contentType)
+        case .doctor(let store): try await response.send(await examine(store))
         case .consumers(let store): try await response.send(await consumers(of: store))
         case .hooks: try await response.send(await hooks())
         case .addHooks(let addition): try await response.send(await add(addition, body, peer), status: .created)

@@ -20,7 +20,8 @@ struct SampleCall {
     /// Starts the plugin, makes the call, and ends it.
     func make() async throws -> PluginTest {
         let header = HookCallHeader(
-            store: store?.name ?? "sample", consumer: hook.consumer ?? store?.consumers.first?.author ?? "sample",
+            store: store?.name ?? "sample",
+            consumer: hook.consumer ?? store?.consumers.first?.author ?? "sample",
             hook: hook.fullName, hookID: hook.id, delivery: "test-\(UUID().uuidString.lowercased())")
         let call = try parameters(header)
         let errors = Locked<[String]>([])
@@ -64,7 +65,8 @@ struct SampleCall {
             return .failure(outcome.failure ?? HookFailure(.cancelled, "The call was cut off."))
         case .merge:
             do throws(HookFailure) {
-                return .success(try await endpoint.merge(MergeCall(header: header, kept: call)).verdict.rawValue)
+                return .success(
+                    try await endpoint.merge(MergeCall(header: header, kept: call)).verdict.rawValue)
             } catch {
                 return .failure(error)
             }

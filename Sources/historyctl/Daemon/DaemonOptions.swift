@@ -36,7 +36,14 @@ struct DaemonOptions: ParsableArguments {
         _ command: ControlCommand, _ type: Answer.Type, body: [UInt8] = [],
         table: (Answer, inout StandardOutput) throws -> Void
     ) async throws -> Answer {
-        let bytes = try await client.send(command, body: body)
+        try show(try await client.send(command, body: body), type, table: table)
+    }
+
+    /// Writes an answer.
+    @discardableResult
+    func show<Answer: Decodable>(
+        _ bytes: [UInt8], _ type: Answer.Type, table: (Answer, inout StandardOutput) throws -> Void
+    ) throws -> Answer {
         let answer = try ControlJSON.read(type, from: bytes)
         var output = StandardOutput()
         switch format {
