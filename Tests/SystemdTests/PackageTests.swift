@@ -15,7 +15,8 @@ extension ServiceTests {
             try await withTemporaryFolder { folder in
                 for (name, version) in [("old", "0.1.0"), ("new", "0.2.0")] {
                     try await SystemdTests.succeed(
-                        "python3", "\(Package.root)/config/packaging/make-deb", "--fast", Package.programs, version,
+                        "python3", "\(Package.root)/config/packaging/make-deb", "--fast", Package.programs,
+                        version,
                         folder.appending(path: name).path)
                     try await SystemdTests.succeed(
                         "cp", "-r", folder.appending(path: name).path, "\(container.root)/srv/\(name)")
