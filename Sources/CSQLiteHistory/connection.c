@@ -1,4 +1,5 @@
 #include "CSQLiteHistory.h"
+#include "mappings.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -48,7 +49,9 @@ static int openPlain(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int
         file->pMethods = 0;
         return SQLITE_CANTOPEN;
     }
-    return openFile(vfs, name, file, flags, result);
+    int rc = openFile(vfs, name, file, flags, result);
+    if (rc == SQLITE_OK && (flags & SQLITE_OPEN_MAIN_DB)) history_guard(file);
+    return rc;
 }
 
 static void makePlain(void) {
@@ -57,6 +60,7 @@ static void makePlain(void) {
     plain = *base;
     plain.pNext = 0;
     plain.zName = "historyd-plain";
+    plain.szOsFile = history_guarded_size(base->szOsFile);
     plain.xFullPathname = copyName;
     openFile = base->xOpen;
     plain.xOpen = openPlain;

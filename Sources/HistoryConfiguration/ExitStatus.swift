@@ -32,7 +32,7 @@ package enum ExitStatus: Int32, Error, Sendable {
             .tokenAhead, .tokenNotSent, .statementFailed:
             self = .badData
         case .storeUnreadable, .wouldLockOut, .stateNotPermitted: self = .noPermission
-        case .storeBusy: self = .temporary
+        case .storeBusy, .storeInterrupted: self = .temporary
         case .notTracked, .tokenExpired: self = .unavailable
         case .stateInUse, .storeServedElsewhere: self = .temporary
         case .replicaUnwritable, .controlSocket, .stateUnusable, .stateFull, .stateReadOnly, .stateDamaged:

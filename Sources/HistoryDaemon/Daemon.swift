@@ -32,8 +32,9 @@ package struct Daemon: Sendable {
         self.level = level
         self.notifier = notifier
         folder = stateFolder
-        persisted = try PersistedHooks(stateFolder: stateFolder.path).load(
-            for: loaded.configuration, besides: loaded.plugins)
+        let kept = PersistedHooks(stateFolder: stateFolder.path)
+        try kept.moveAsideDamaged(logger)
+        persisted = try kept.load(for: loaded.configuration, besides: loaded.plugins)
         // A plugin that closes its standard input is a failed write, not the end of the daemon.
         signal(SIGPIPE, SIG_IGN)
         // Who started it may ignore the ends of children: the kernel would then keep no exit status (wait(2)),

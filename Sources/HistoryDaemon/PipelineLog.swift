@@ -35,6 +35,11 @@ struct PipelineLog: PipelineReporter {
                 metadata: fields())
         case .storeLost(let error) where error.isOfState: report(error, isRepeated: false)
         case .stateFailed(let error): report(error, isRepeated: isRepeated)
+        case .stateMovedAside(let error, let place):
+            logger.report(
+                .stateCorrupt,
+                "The state of store \"\(store)\" was damaged. It was moved to \"\(place)\", and all consumers of the store start over. \(error.message) What is in it can be rescued with sqlite3's \".recover\".",
+                metadata: fields())
         case .stateRecovered: break  // Told with the change of the status.
         case .storeLost(let error):
             logger.report(.storeLost, "Store \"\(store)\" cannot be used. \(error)", metadata: fields())
@@ -210,8 +215,7 @@ struct PipelineLog: PipelineReporter {
         let text: Logger.Message =
             "The state of store \"\(store)\" cannot be used, and its consumers wait. \(error)"
         if isRepeated { return logger.debug(text, metadata: fields()) }
-        logger.report(
-            error.code == .stateDamaged ? .stateCorrupt : .stateUnavailable, text, metadata: fields())
+        logger.report(.stateUnavailable, text, metadata: fields())
     }
 
     private func fields(

@@ -40,17 +40,13 @@ struct UnusedStates {
     static func find(in folder: String) throws -> [State] {
         var states: [String: State] = [:]
         for name in try FileManager.default.contentsOfDirectory(atPath: folder) {
-            guard
-                let suffix = [".sqlite", ".sqlite-wal", ".sqlite-shm", ".store"].first(where: name.hasSuffix),
-                UUID(uuidString: String(name.dropLast(suffix.count))) != nil
-            else { continue }
+            guard let id = id(ofStateWith: name) else { continue }
             let attributes = try FileManager.default.attributesOfItem(atPath: "\(folder)/\(name)")
             let changedAt = (attributes[.modificationDate] as? Date).map { Int($0.timeIntervalSince1970) } ?? 0
-            let id = String(name.dropLast(suffix.count))
             var state = states[id] ?? State(id: id)
             state.files.append(name)
             state.changedAt = max(state.changedAt, changedAt)
-            if suffix == ".store" {
+            if name.hasSuffix(".store") {
                 state.store = try AtomicFile.read("\(folder)/\(name)").map {
                     String(decoding: $0, as: UTF8.self)
                 }
@@ -58,6 +54,16 @@ struct UnusedStates {
             states[id] = state
         }
         return states.values.sorted { $0.id < $1.id }
+    }
+
+    /// Whose state a file belongs to; nil for other files. One that was damaged is nobody's.
+    private static func id(ofStateWith name: String) -> String? {
+        guard let dot = name.firstIndex(of: "."), UUID(uuidString: String(name[..<dot])) != nil else {
+            return nil
+        }
+        let suffix = name[dot...]
+        if suffix.hasPrefix(".sqlite.damaged-") { return name }
+        return [".sqlite", ".sqlite-wal", ".sqlite-shm", ".store"].contains(suffix) ? String(name[..<dot]) : nil
     }
 }
 

@@ -37,6 +37,7 @@ struct Historyctl: AsyncParsableCommand {
     static func main() async {
         // A reader that has seen enough, as `head`, ends this program, and without a word.
         signal(SIGPIPE, SIG_DFL)
+        MappedFiles.surviveLoss()
         do {
             var command = try parseAsRoot()
             if var command = command as? any AsyncParsableCommand {

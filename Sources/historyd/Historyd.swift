@@ -38,6 +38,7 @@ struct Historyd: ParsableCommand {
 
     func run() throws {
         ProcessMemory.keepSmall()
+        MappedFiles.surviveLoss()
         try HistoryLoop.carry { try await serve() }
     }
 
@@ -87,7 +88,6 @@ struct Historyd: ParsableCommand {
             let event: Event =
                 switch error.code {
                 case .stateInUse: .stateInUse
-                case .stateDamaged: .stateCorrupt
                 case _ where error.isOfState: .stateUnavailable
                 case .controlSocket: .controlUnavailable
                 default: .storeUnusable

@@ -144,6 +144,33 @@ struct HostileWriterTests {
         }
     }
 
+    @Test("A link in its folder to another configured store stops nobody but its own")
+    func linkToAnother() async throws {
+        try await Self.withTarget { bench, evil, _ in
+            let daemon = try await bench.startDaemon()
+            try await bench.write("INSERT INTO person (id) VALUES (1)", as: "Widget")
+            try await bench.calls(1, of: daemon)
+            try await bench.start(
+                Self.nobody + [
+                    "/bin/sh", "-c",
+                    "cd \(bench.path("evil")) && rm -f evil.sqlite* && ln -s \(bench.store) evil.sqlite",
+                ], "link"
+            ).succeed()
+            try await daemon.logged("leads to a file of user 0")
+            try await bench.steer("reload")
+            try await bench.write("INSERT INTO person (id) VALUES (2)", as: "Widget")
+            try await bench.calls(2, of: daemon)
+            try await daemon.stop()
+            let again = try await bench.startDaemon()
+            try await bench.write("INSERT INTO person (id) VALUES (3)", as: "Widget")
+            try await bench.calls(3, of: again)
+            let stores = try await bench.report("status")["stores"].list
+            #expect(stores.map { $0["state"].text } == ["open", "waiting"])
+            #expect(stores.last?["problem"].text?.contains("leads to a file of user 0") == true, "\(stores)")
+            try await again.stop()
+        }
+    }
+
     @Test("A link in its folder leads the daemon to no file of somebody else")
     func links() async throws {
         try await Self.withTarget { bench, evil, secret in

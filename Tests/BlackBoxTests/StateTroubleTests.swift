@@ -5,33 +5,111 @@ import Testing
 /// A state folder that cannot be used for a while: the daemon waits, says why, and goes on by itself.
 @Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(5)))
 struct StateTroubleTests {
-    @Test("A state that is damaged is told in a line; a daemon waits until it is put back")
-    func damaged() async throws {
+    /// Where a file was moved that was damaged.
+    private func damaged(_ bench: Workbench, in folder: String = "state") throws -> [String] {
+        try FileManager.default.contentsOfDirectory(atPath: bench.path(folder)).filter {
+            $0.contains(".damaged-")
+        }
+    }
+
+    @Test(
+        "A state that is no database is moved aside and made again: consumers start over with the history",
+        arguments: [true, false])
+    func damagedAtStart(isOnce: Bool) async throws {
         try await withWorkbench { bench in
             try bench.configure(StoreSetup())
             #expect(try await bench.runDaemon("--once").status == .exited(0))
+            try await bench.write("INSERT INTO person (id) VALUES (1)", as: "Widget")
+            #expect(try await bench.runDaemon("--once").status == .exited(0))
+            #expect(try bench.calls().count == 1)
             let state = try bench.stateDatabase()
             for suffix in ["-wal", "-shm"] { unlink(state + suffix) }
-            #expect(rename(state, bench.path("backup")) == 0)
-            try String(repeating: "no database ", count: 1000).write(
-                toFile: state, atomically: true, encoding: .utf8)
-            let message =
-                "The state database \"\(state)\" cannot be used: file is not a database. Restore it from a backup, or rescue it with sqlite3's \".recover\". Without it, its consumers start over."
-            let once = try await bench.runDaemon("--once")
-            #expect(once.status == .exited(74))
-            #expect(once.log.filter { $0.hasPrefix("error") } == ["error: \(message) event=stateCorrupt"])
+            let garbage = String(repeating: "no database ", count: 1000)
+            try garbage.write(toFile: state, atomically: true, encoding: .utf8)
 
+            let log: [String]
+            if isOnce {
+                let once = try await bench.runDaemon("--once")
+                #expect(once.status == .exited(0))
+                log = once.log
+            } else {
+                let daemon = try await bench.startDaemon()
+                try await bench.calls(2, of: daemon)
+                #expect(try await bench.report("status")["stores"][0]["state"].text == "open")
+                try await daemon.stop()
+                log = daemon.log
+            }
+            #expect(
+                try bench.calls().map(\.summary)
+                    == Array(repeating: "audit/all MainApp 1 Widget person insert p1", count: 2))
+            let moved = try damaged(bench)
+            #expect(moved.count == 1)
+            let told = log.filter { $0.contains("event=stateCorrupt") }
+            #expect(
+                told.count == 1 && told[0].hasPrefix("error: The state of store \"contacts\" was damaged."),
+                "\(log)")
+            #expect(
+                told[0].contains("/state/\(moved[0])\"") && told[0].contains("file is not a database"),
+                "\(told)")
+            #expect(try String(contentsOfFile: bench.path("state/\(moved[0])"), encoding: .utf8) == garbage)
+        }
+    }
+
+    @Test("A state that is found damaged while it is used is moved aside; no other store notices")
+    func damagedInUse() async throws {
+        try await withWorkbench { bench in
+            let other = bench.path("other.sqlite")
+            try await bench.sql(
+                "PRAGMA journal_mode = WAL; CREATE TABLE person (id INTEGER PRIMARY KEY)", of: other)
+            try bench.configure(
+                StoreSetup(), StoreSetup(name: "other", path: "other.sqlite", entities: #"{"person": {}}"#))
             let daemon = try await bench.startDaemon()
-            try await daemon.sparing()
-            #expect(daemon.problems(bench).count == 1)
-            #expect(daemon.problems(bench).first?.hasSuffix("event=stateCorrupt") == true)
-            let store = try await bench.report("status")["stores"][0]
-            #expect(store["state"].text == "waiting" && store["problem"].text == message, "\(store)")
-            #expect(rename(bench.path("backup"), state) == 0)
             try await bench.write("INSERT INTO person (id) VALUES (1)", as: "Widget")
-            try await daemon.logged("event=storeBack")
             try await bench.calls(1, of: daemon)
+            let state = try bench.stateDatabase()
+            // A cursor that cannot be one, as a bit that has tipped over makes it.
+            try await bench.sql("UPDATE cursor SET position = 'x', moved_at = 'y'", of: state)
+            _ = try await bench.ctl("status")
+            try await daemon.logged("event=stateCorrupt")
+            try await bench.write("INSERT INTO person (id) VALUES (3)", as: "Widget")
+            try await eventually(
+                "all calls, the first ones again", state: { daemon.log.joined(separator: "\n") }
+            ) {
+                try bench.calls().count == 3 && Set(try bench.calls().map(\.summary)).count == 2
+            }
+            try await bench.write("INSERT INTO person (id) VALUES (9)", as: "Widget", to: other)
+            try await eventually("the other store's call") {
+                try bench.calls().contains { $0.summary.hasSuffix(" p9") }
+            }
             try await daemon.stop()
+            #expect(daemon.log.count { $0.contains("event=stateCorrupt") } == 1)
+            #expect(!daemon.log.contains { $0.contains("store=other") && $0.contains("event=store") })
+            #expect(try damaged(bench).count == 1)
+        }
+    }
+
+    @Test("Kept hooks that are damaged are moved aside; the others are called")
+    func hooks() async throws {
+        try await withWorkbench { bench in
+            try bench.configure(StoreSetup())
+            var daemon = try await bench.startDaemon()
+            for name in ["a", "b"] {
+                let plugin = PluginSetup(name: name).json(folder: bench.folder.path)
+                try bench.folder.write("\(name).json", #"{"version": 1, "plugins": [\#(plugin)]}"#)
+                try await bench.steer("hooks", "add", bench.path("\(name).json"), "--persist")
+            }
+            try await daemon.stop()
+            let files = try FileManager.default.contentsOfDirectory(atPath: bench.path("state/hooks.d"))
+                .sorted()
+            try #require(files.count == 2)
+            try Data(count: 100).write(to: URL(filePath: bench.path("state/hooks.d/\(files[0])")))
+            daemon = try await bench.startDaemon()
+            let told = try await daemon.logged("event=stateCorrupt")
+            #expect(told.contains("hooks.d/\(files[0])\" are damaged"), "\(told)")
+            let hooks = try await bench.report("hooks", "list")["hooks"].list.compactMap { $0["name"].text }
+            #expect(hooks == ["audit/all", "b/all"])
+            try await daemon.stop()
+            #expect(try damaged(bench, in: "state/hooks.d").count == 1)
         }
     }
 

@@ -159,10 +159,17 @@ def pages(dice, path, outside):
             file.seek(place)
             file.write(data)
             told.append((place, data.hex()))
-        # SQLite maps the -shm: who truncates it ends every process that reads the store (see the page Security).
-        if not dice.randrange(10) and not name.endswith('-shm'):
-            file.truncate(dice.randrange(size + 5000))
+        # What is cut off the -shm is gone from the memory of every process that has mapped it.
+        isMapped = name.endswith('-shm')
+        if not dice.randrange(2 if isMapped else 10):
+            file.truncate(dice.choice([0, 4096, 8192, size // 2]) if isMapped else dice.randrange(size + 5000))
             told.append('cut')
+    if isMapped and os.path.isfile(path + '-wal') and not os.path.islink(path + '-wal'):
+        # The same byte again, so that it is looked at.
+        with open(path + '-wal', 'r+b') as file:
+            byte = file.read(1)
+            file.seek(0)
+            file.write(byte)
     if dice.randrange(2):
         try:
             connection = connect(path)

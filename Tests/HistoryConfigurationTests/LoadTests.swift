@@ -226,6 +226,19 @@ private let oneStore = #"{"version": 1, "stores": [{"name": "s", "path": "s.db",
         #expect(symlink("real", folder.file("link")) == 0)
         let paths = ["real/s.db", "link/s.db", "./real/../link//s.db"].map(folder.file)
         #expect(Set(paths.map(FileIdentity.of)).count == 1)
+        // Who may write a replica's folder makes it no other's by a link in its place.
+        #expect(symlink(folder.file("elsewhere"), folder.file("real/a.db")) == 0)
+        #expect(symlink(folder.file("elsewhere"), folder.file("real/b.db")) == 0)
+        #expect(FileIdentity.ofName(folder.file("real/a.db")) != FileIdentity.ofName(folder.file("real/b.db")))
+        #expect(
+            FileIdentity.ofName(folder.file("real/a.db")) == FileIdentity.ofName(folder.file("link/./a.db")))
+        // Links of others are not followed: what they lead to is another matter.
+        if geteuid() == 0 {
+            #expect(symlink("s.db", folder.file("real/theirs.db")) == 0)
+            #expect(FileIdentity.of(folder.file("real/theirs.db")) == FileIdentity.of(folder.file("real/s.db")))
+            #expect(lchown(folder.file("real/theirs.db"), 65534, 65534) == 0)
+            #expect(FileIdentity.of(folder.file("real/theirs.db")) != FileIdentity.of(folder.file("real/s.db")))
+        }
         let missing = ["real/new/t.db", "link/new/t.db", "link/./new/x/../t.db"].map(folder.file)
         #expect(Set(missing.map(FileIdentity.of)).count == 1)
         #expect(FileIdentity.of(folder.file("real/t.db")) != FileIdentity.of(folder.file("t.db")))

@@ -26,13 +26,15 @@ import Testing
         let folder = try TemporaryFolder()
         let id = UUID().uuidString.lowercased()
         for name in [
-            "\(id).sqlite", "\(id).sqlite-wal", "historyd.lock", "notes.sqlite", "hooks.d/\(id).store",
+            "\(id).sqlite", "\(id).sqlite-wal", "\(id).sqlite.damaged-20261122T023000Z", "historyd.lock",
+            "notes.sqlite", "hooks.d/\(id).store",
         ] {
             try folder.write(name, "")
         }
         try folder.write("\(id).store", "/srv/contacts.sqlite")
         let states = try UnusedStates.find(in: folder.path)
-        #expect(states.map(\.id) == [id])
+        // One that was damaged stays as long, whether or not its store is served.
+        #expect(states.map(\.id) == [id, "\(id).sqlite.damaged-20261122T023000Z"])
         #expect(states[0].files.sorted() == ["\(id).sqlite", "\(id).sqlite-wal", "\(id).store"])
         #expect(states[0].store == "/srv/contacts.sqlite")
         #expect(states[0].changedAt > 1_700_000_000)

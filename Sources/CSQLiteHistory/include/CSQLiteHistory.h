@@ -21,4 +21,12 @@ int history_harden(sqlite3 *db, int runs_schema_code);
 /* The name of a VFS that follows no link in a file's own name, for URIs; NULL where SQLite knows no URIs. */
 const char *history_plain_vfs(void);
 
+/* What SQLite reports of a database that was opened through that VFS, once a part of its mapped wal-index (the file
+ * whose name ends in -shm) is gone: see mappings.c. It is SQLITE_IOERR | 250 << 8. */
+#define HISTORY_IOERR_MAPPING_LOST 64010
+
+/* Lets the process live on where somebody makes a mapped wal-index shorter: from here on that is an error of the
+ * connections concerned, and no SIGBUS. For programs, which decide what signals do. */
+void history_survive_lost_mappings(void);
+
 #endif

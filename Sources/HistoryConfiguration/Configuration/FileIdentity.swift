@@ -1,32 +1,57 @@
 import Glibc
 
 /// Tells whether two paths name one file, whether or not it is there yet.
+///
+/// Only links of root and of this process's user are followed. Whoever can write to a folder on the way could lay a
+/// link to another configured file there, and so make the whole configuration invalid; where such a link leads is
+/// looked at when the file is opened, and concerns that store alone.
 enum FileIdentity {
-    /// The path with links, `.` and `..` resolved as far as it exists, and lexically from there.
-    static func of(_ path: String) -> String {
-        if let resolved = resolve(path) { return resolved }
-        var missing: [String] = []
-        var folders = path.split(separator: "/").map(String.init)
-        while let last = folders.popLast() {
-            missing.append(last)
-            if let resolved = resolve("/" + folders.joined(separator: "/")) {
-                return normal(resolved + "/" + missing.reversed().joined(separator: "/"))
+    /// The path without links, `.` and `..`.
+    static func of(_ path: String) -> String { resolve(path, followsLast: true) }
+
+    /// The same for a file that is never opened through a link in its own name.
+    static func ofName(_ path: String) -> String { resolve(path, followsLast: false) }
+
+    /// The limit of path_resolution(7).
+    private static let longestChainOfLinks = 40
+
+    private static func resolve(_ path: String, followsLast: Bool) -> String {
+        var names = names(of: path)
+        var folder: [Substring] = []
+        var links = 0
+        while let name = names.popLast() {
+            if name == ".." {
+                _ = folder.popLast()
+                continue
             }
+            folder.append(name)
+            guard followsLast || !names.isEmpty, links < longestChainOfLinks,
+                let target = target(of: absolute(folder))
+            else { continue }
+            links += 1
+            if target.hasPrefix("/") { folder = [] } else { folder.removeLast() }
+            names += Self.names(of: target)
         }
-        return normal(path)
+        return absolute(folder)
     }
 
-    private static func resolve(_ path: String) -> String? {
-        guard let resolved = realpath(path, nil) else { return nil }
-        defer { free(resolved) }
-        return String(cString: resolved)
+    /// In reverse, to take them from the end.
+    private static func names(of path: String) -> [Substring] {
+        path.split(separator: "/").filter { $0 != "." }.reversed()
     }
 
-    private static func normal(_ path: String) -> String {
-        var parts: [Substring] = []
-        for part in path.split(separator: "/") where part != "." {
-            if part == ".." { _ = parts.popLast() } else { parts.append(part) }
+    private static func absolute(_ names: [Substring]) -> String { "/" + names.joined(separator: "/") }
+
+    /// Nil for what is no link, or one that is not followed.
+    private static func target(of link: String) -> String? {
+        var status = stat()
+        guard lstat(link, &status) == 0, status.st_mode & S_IFMT == S_IFLNK,
+            status.st_uid == 0 || status.st_uid == geteuid()
+        else { return nil }
+        return withUnsafeTemporaryAllocation(of: CChar.self, capacity: Int(PATH_MAX)) { buffer in
+            let count = buffer.baseAddress.map { readlink(link, $0, buffer.count) } ?? -1
+            guard count > 0 else { return nil }
+            return String(decoding: buffer.prefix(count).map(UInt8.init(bitPattern:)), as: UTF8.self)
         }
-        return "/" + parts.joined(separator: "/")
     }
 }

@@ -123,7 +123,7 @@ struct StoreDecoder {
         guard let node = fields.required("path", "the replica's path"), let path = node.filePath() else {
             return nil
         }
-        return replicas.claim(FileIdentity.of(path), at: node, as: "a replica's file") ? path : nil
+        return replicas.claim(FileIdentity.ofName(path), at: node, as: "a replica's file") ? path : nil
     }
 }
 

@@ -91,3 +91,11 @@ package struct HookConfiguration: Sendable, Hashable, Identifiable {
             consumer: consumer, before: before, endpoint: endpoint, policy: policy)
     }
 }
+
+extension PluginConfiguration {
+    /// What is wrong with a manifest that is no JSON; nil where it is.
+    package static func damage(of manifest: [UInt8]) -> String? {
+        let document = JSONReader.read(manifest)
+        return document.root == nil ? document.problems.first?.message ?? "it is empty" : nil
+    }
+}

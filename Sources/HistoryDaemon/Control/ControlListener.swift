@@ -45,7 +45,8 @@ package struct ControlListener: Sendable {
         let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { throw failed("made", path) }
         // Nobody can connect before listen(2), by when the mode is right.
-        guard call(Glibc.bind, descriptor, &address) == 0, chmod(path, mode) == 0, listen(descriptor, 64) == 0
+        guard call(Glibc.bind, descriptor, &address) == 0, chmod(path, mode) == 0,
+            listen(descriptor, SOMAXCONN) == 0
         else {
             let error = failed("bound", path)
             close(descriptor)

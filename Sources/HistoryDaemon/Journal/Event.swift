@@ -73,7 +73,7 @@ package enum Event: String, CaseIterable, Sendable {
     case cleaned = "cfa1e5342fd24d588c4d2388e9798ded"
     /// History could not be deleted; it is tried again.
     case cleanFailed = "f4275495589d4cd4a5141abfc1a14b1b"
-    /// A state database is damaged.
+    /// A file of the state was damaged: it was moved aside, and is made again.
     case stateCorrupt = "ad376790de0a4f58b098abbf1c145a3b"
     /// The state cannot be written: its disk is full, read-only, or refuses it. It is tried again.
     case stateUnavailable = "9b6ced59b6654f33b5bbb539925de586"

@@ -1,5 +1,6 @@
 import FoundationEssentials
 import HistoryConfiguration
+import Logging
 import PersistentHistory
 
 /// Manifests of hooks that were added to a running daemon and are kept over a restart: a file for
@@ -17,6 +18,24 @@ struct PersistedHooks: Sendable {
                 $0.utf8.lexicographicallyPrecedes($1.utf8)
             }
             .map { "\(folder)/\($0)" }
+    }
+
+    /// Moves files aside that hold no JSON at all, which the daemon has never written: the other hooks are kept.
+    ///
+    /// - Throws: `HistoryError` where one cannot be moved.
+    func moveAsideDamaged(_ logger: Logger) throws {
+        for file in try files() {
+            // What cannot be read is told when it is loaded.
+            guard let bytes = try? AtomicFile.read(file), let problem = PluginConfiguration.damage(of: bytes)
+            else {
+                continue
+            }
+            let place = try DamagedFile.moveAside(file, at: .now)
+            logger.report(
+                .stateCorrupt,
+                "The kept hooks in \"\(file)\" are damaged: \(problem). The file was moved to \"\(place)\", and its hooks are not called until they are added again."
+            )
+        }
     }
 
     /// Reads what is kept, each file as a manifest that joins those before it.

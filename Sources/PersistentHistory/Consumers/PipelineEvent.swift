@@ -20,6 +20,8 @@ public enum PipelineEvent: Sendable {
     case trackingComplete
     /// How many dead letters wait when the store was opened, by consumer.
     case deadLettersFound([String: Int])
+    /// The state was damaged: its file was moved to another name, and it is made again.
+    case stateMovedAside(HistoryError, to: String)
     /// The state could not be written, several times in a row; it is tried again.
     case stateFailed(HistoryError)
     /// The state could be written again.

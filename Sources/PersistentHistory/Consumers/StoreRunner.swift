@@ -114,7 +114,9 @@ package struct StoreRunner: Sendable {
                     }
                 }
             } catch let error as HistoryError {
-                if trouble.isNews(error) { reporter.report(.storeLost(error)) }
+                if let error = movingAsideDamage(error), trouble.isNews(error) {
+                    reporter.report(.storeLost(error))
+                }
                 isUp()
                 let delay = trouble.delay(error, wasOpen: wasOpen)
                 if error.isOfRights {
@@ -128,6 +130,20 @@ package struct StoreRunner: Sendable {
                     try? await stop.cancelling { await inbox.wait() }
                 }
             }
+        }
+    }
+
+    /// A state that is damaged is moved aside and made again, once nothing uses it any more.
+    ///
+    /// - Returns: What is wrong then; nil where that was all.
+    private func movingAsideDamage(_ error: HistoryError) -> HistoryError? {
+        guard error.code == .stateDamaged, let damaged = error.cause as? DamagedFile else { return error }
+        do throws(HistoryError) {
+            let place = try DamagedFile.moveAside(damaged.path, at: store.clock.wall())
+            reporter.report(.stateMovedAside(error, to: place))
+            return nil
+        } catch {
+            return error
         }
     }
 
@@ -155,10 +171,16 @@ package struct StoreRunner: Sendable {
         try await session.close()
     }
 
-    /// Runs a body while no other state serves the store.
+    /// Runs a body while neither another state nor another path of this process serves the store.
     private func leased(_ body: () async throws -> Void) async throws {
+        let isUsedInProcess = store.isUsedInProcess
+        if isUsedInProcess { return try await leased(isUsedInProcess, body) }
+        try await ServedFiles.shared.serving(store.path) { try await leased(isUsedInProcess, body) }
+    }
+
+    private func leased(_ isUsedInProcess: Bool, _ body: () async throws -> Void) async throws {
         try await WriterProbe.withLease(
-            on: store.path, stateFolder: stateFolder, isUsedInProcess: store.isUsedInProcess, body)
+            on: store.path, stateFolder: stateFolder, isUsedInProcess: isUsedInProcess, body)
     }
 
     /// Works off everything there is, once.
@@ -166,7 +188,12 @@ package struct StoreRunner: Sendable {
     /// - Throws: `HistoryError` where the store cannot be opened or read.
     package func runOnce() async throws {
         _ = try HistoryLoop.shared()
-        try await serveOnce()
+        do {
+            try await serveOnce()
+        } catch let error as HistoryError {
+            if let error = movingAsideDamage(error) { throw error }
+            try await serveOnce()
+        }
     }
 
     @LoopActor private func serveOnce() async throws {
@@ -216,6 +243,6 @@ extension HistoryError {
         }
     }
 
-    /// Whether a consumer may try again what failed, on the same connection.
-    var heals: Bool { !waitsForChange }
+    /// Whether a consumer may try again what failed, on the same connections.
+    var heals: Bool { !waitsForChange && code != .storeInterrupted && code != .stateDamaged }
 }

@@ -91,6 +91,7 @@
             }
             if !isSingleRun { group.addTask { await onPool { await opened.cleaning.run() } } }
             group.addTask { await self.saveCursors() }
+            group.addTask { await self.endWhenDamaged() }
             begin()
             await withCheckedContinuation { continuation in
                 waiter = continuation
@@ -101,6 +102,7 @@
             errands.end()
             opened.cleaning.bell.end()
             opened.state.cursors.hasUnsaved.end()
+            opened.state.damaged.end()
             // A single run cleans afterwards.
             if !isSingleRun { opened.ending.request() }
             group.cancelAll()
@@ -180,6 +182,11 @@
         }
     }
 
+    /// A state that is damaged is made again, whoever has found out.
+    func endWhenDamaged() async {
+        for await _ in opened.state.damaged { end(opened.state.damage) }
+    }
+
     /// A full disk holds up nobody here: what is not saved is looked at once more after a crash.
     func saveAllUntilItWorks() async throws {
         var failures = 0
@@ -188,7 +195,9 @@
                 try opened.state.cursors.flush()
                 if failures >= 5 { opened.reporter.report(.stateRecovered) }
                 return
-            } catch let error as HistoryError where error.isOfState && !opened.ending.isRequested {
+            } catch let error as HistoryError
+                where error.isOfState && error.code != .stateDamaged && !opened.ending.isRequested
+            {
                 failures += 1
                 if failures == 5 { opened.reporter.report(.stateFailed(error)) }
                 await opened.ending.sleep(for: Backoff.delay(afterFailures: failures))

@@ -21,6 +21,8 @@ private func start(_ main: ThreadMain) -> Int32 {
     var all = sigset_t()
     var earlier = sigset_t()
     sigfillset(&all)
+    // What a thread does to itself finds its handler: while they are blocked, such a signal ends the process.
+    for signal in [SIGBUS, SIGSEGV, SIGFPE, SIGILL, SIGTRAP] { sigdelset(&all, signal) }
     pthread_sigmask(SIG_SETMASK, &all, &earlier)
     defer { pthread_sigmask(SIG_SETMASK, &earlier, nil) }
 

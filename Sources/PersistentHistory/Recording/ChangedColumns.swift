@@ -60,8 +60,8 @@ extension TriggerWriter {
     func differs(_ name: String) -> String {
         let (old, new) = (old(name), new(name))
         let values = "\(old) IS NOT \(new) COLLATE BINARY"
-        let keepsStorageClass = table.columns.first { $0.name == name }?.keepsStorageClass ?? false
-        return keepsStorageClass ? "(\(values) OR typeof(\(old)) <> typeof(\(new)))" : "(\(values))"
+        return columnsThatKeepStorageClass.contains(name)
+            ? "(\(values) OR typeof(\(old)) <> typeof(\(new)))" : "(\(values))"
     }
 
     /// A statement that changes nothing is no change; but a column that came after the triggers
@@ -74,21 +74,24 @@ extension TriggerWriter {
     }
 
     var changedColumns: String {
-        stride(from: 0, to: table.columns.count, by: ChangedColumns.mostBits).map { first in
-            bits(of: compared.filter { first..<first + ChangedColumns.mostBits ~= $0.position }, from: first)
+        let compared = compared
+        return stride(from: 0, to: table.columns.count, by: ChangedColumns.mostBits).map { first in
+            bits(
+                of: compared.filter { first..<first + ChangedColumns.mostBits ~= $0.position }, from: first,
+                isWide: compared.count > 16)
         }
         .joined(separator: " || ',' || ")
     }
 
     /// A bit for each column that changed. Most updates of a wide table change few columns: comparing is
     /// the cheaper half, so that of a part where none changed no bits are made.
-    private func bits(of columns: [(position: Int, name: String)], from first: Int) -> String {
+    private func bits(of columns: [(position: Int, name: String)], from first: Int, isWide: Bool) -> String {
         let parts = stride(from: 0, to: columns.count, by: 16).map { columns[$0..<min($0 + 16, columns.count)] }
         let bits = parts.map { part in
             let bits = SQLText.balanced(
                 part.map { "CASE WHEN \(differs($0.name)) THEN \(1 << ($0.position - first)) ELSE 0 END" }
                     .map { "(\($0))" }, "|")
-            guard compared.count > 16 else { return bits }
+            guard isWide else { return bits }
             return
                 "(CASE WHEN \(SQLText.balanced(part.map { differs($0.name) }, "OR")) THEN \(bits) ELSE 0 END)"
         }

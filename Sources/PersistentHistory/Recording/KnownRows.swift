@@ -77,7 +77,9 @@ extension TriggerWriter {
 
     /// Whether neither OLD nor NEW tells which row it is: the primary key itself is shown otherwise, and there is
     /// no rowid. Then each change looks at all rows.
-    private var comparesAllRows: Bool {
+    private var comparesAllRows: Bool { Self.comparesAllRows(of: table) }
+
+    private static func comparesAllRows(of table: TableSchema) -> Bool {
         table.rowid == nil && table.columns.contains { $0.isConverted && table.primaryKey.contains($0.name) }
     }
 
@@ -193,17 +195,18 @@ extension TriggerWriter {
 
     // MARK: Columns that triggers may see otherwise
 
-    var convertedColumns: [String] {
-        table.columns.filter { $0.isConverted || comparesAllRows }.map(\.name)
+    static func convertedColumns(of table: TableSchema) -> [String] {
+        let areAll = comparesAllRows(of: table)
+        return table.columns.filter { areAll || $0.isConverted }.map(\.name)
     }
 
     /// A column's value before the update.
     func old(_ name: String) -> String {
-        convertedColumns.firstIndex(of: name).map { "\(known).c\($0)" } ?? column("OLD", name)
+        placesOfConverted[name].map { "\(known).c\($0)" } ?? column("OLD", name)
     }
 
     /// A column's value after the update.
     func new(_ name: String) -> String {
-        convertedColumns.contains(name) ? column(row, name) : column("NEW", name)
+        placesOfConverted[name] != nil ? column(row, name) : column("NEW", name)
     }
 }

@@ -13,6 +13,19 @@
 struct TriggerWriter {
     let table: TableSchema
     let entity: Entity
+    /// What is asked for with each column is found out once: a table may have thousands.
+    let convertedColumns: [String]
+    let placesOfConverted: [String: Int]
+    let columnsThatKeepStorageClass: Set<String>
+
+    init(table: TableSchema, entity: Entity) {
+        self.table = table
+        self.entity = entity
+        convertedColumns = Self.convertedColumns(of: table)
+        placesOfConverted = Dictionary(
+            convertedColumns.enumerated().map { ($1, $0) }, uniquingKeysWith: { first, _ in first })
+        columnsThatKeepStorageClass = Set(table.columns.filter(\.keepsStorageClass).map(\.name))
+    }
 
     /// A trigger's name and its CREATE statement, for each trigger of the entity.
     func triggers() -> [(name: String, sql: String)] {

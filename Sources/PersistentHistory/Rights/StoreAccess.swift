@@ -30,7 +30,7 @@ package enum StoreAccess {
         let folder = path.lastIndex(of: "/").map { String(path[..<$0]) } ?? "."
         if access(folder, F_OK) != 0, errno == ENOENT {
             problems.append(
-                "There is no folder \"\(folder)\" for the replica, or the sandbox hides it. As root: install -d -o \(Accounts.name(ofUser: geteuid())) \(AccessAdvice.quote(folder))"
+                "There is no folder \"\(folder)\" for the replica, or the sandbox hides it. As root: install -d -o \(Accounts.name(ofUser: geteuid())) \(ShellText.quote(folder))"
             )
         } else if let advice = AccessAdvice(path) {
             problems.append("The replica \"\(path)\" cannot be written by this user. \(advice.text())")
@@ -46,7 +46,7 @@ package enum StoreAccess {
         // Its readers must get to it.
         if status.st_gid != group || status.st_mode & S_IXGRP == 0 {
             problems.append(
-                "Readers of the replica \"\(path)\" may not pass its folder. As root: chmod o+x \(AccessAdvice.quote(folder))"
+                "Readers of the replica \"\(path)\" may not pass its folder. As root: chmod o+x \(ShellText.quote(folder))"
             )
         }
         return problems

@@ -12,6 +12,9 @@ final class StateConnection: Sendable {
     /// Nil while it is closed. Nobody else has the lock while it is used, so that it is not closed meanwhile.
     private let queue: Locked<DatabaseQueue?>
     private let file: FileID?
+    /// Rings when it is found to be damaged.
+    let damaged = Bell()
+    private let foundDamage = Locked<HistoryError?>(nil)
     /// How long the store was served before this was opened, and when that was.
     private let servedBefore: Duration
     private let openedAt: Duration
@@ -62,6 +65,9 @@ final class StateConnection: Sendable {
     /// How long the store has been served in all, by a clock that nobody sets.
     var served: Duration { servedBefore + max(.zero, clock.elapsed() - openedAt) }
 
+    /// What is damaged, if anything was found to be.
+    var damage: HistoryError? { foundDamage.withLock { $0 } }
+
     /// Runs a body outside a transaction.
     ///
     /// - Throws: `HistoryError` with `.stateUnusable`, and what else the body throws.
@@ -73,14 +79,21 @@ final class StateConnection: Sendable {
                 return try opened.writeWithoutTransaction(body)
             }
         } catch let error as DatabaseError {
-            throw HistoryError.state(path, error)
+            throw noted(.state(path, error))
         } catch let error as UnexpectedValue {
-            throw HistoryError.state(
-                path, DatabaseError(resultCode: .SQLITE_CORRUPT, message: error.message))
+            throw noted(.state(path, DatabaseError(resultCode: .SQLITE_CORRUPT, message: error.message)))
         } catch is RowDecodingError {
-            throw HistoryError.state(
-                path, DatabaseError(resultCode: .SQLITE_CORRUPT, message: "a value has a wrong type"))
+            throw noted(
+                .state(path, DatabaseError(resultCode: .SQLITE_CORRUPT, message: "a value has a wrong type")))
         }
+    }
+
+    private func noted(_ error: HistoryError) -> HistoryError {
+        if error.code == .stateDamaged {
+            foundDamage.withLock { $0 = $0 ?? error }
+            damaged.ring()
+        }
+        return error
     }
 
     /// Milliseconds that a store may have been served: thousands of years, far from where sums overflow.

@@ -15,6 +15,9 @@ package final class StateDatabase: Sendable {
     var clock: HistoryClock { connection.clock }
     /// How long the store has been served in all, by a clock that nobody sets.
     var served: Duration { connection.served }
+    /// Rings when it is found to be damaged, whoever uses it.
+    var damaged: Bell { connection.damaged }
+    var damage: HistoryError? { connection.damage }
 
     /// The path of a store's state.
     static func path(folder: String, store: StoreID) -> String { "\(folder)/\(store).sqlite" }

@@ -57,7 +57,7 @@ package enum StateTrouble: Sendable, Equatable {
         case .full: "Its file system is full: make room. The daemon goes on by itself."
         case .readOnly: "Its file system is read-only: make it writable. The daemon goes on by itself."
         case .damaged:
-            "Restore it from a backup, or rescue it with sqlite3's \".recover\". Without it, its consumers start over."
+            "Without it, its consumers start over. What is in it can be rescued with sqlite3's \".recover\"."
         case .notPermitted: "Give this user the right to write there."
         case .unusable: "Look at the kernel's log for errors of the disk."
         }
@@ -81,6 +81,6 @@ extension HistoryError {
         let said = error.message ?? "SQLite result \(error.extendedResultCode.rawValue)"
         return HistoryError(
             trouble.code, "The state database \"\(path)\" cannot be used: \(said).", hint: trouble.hint,
-            cause: error)
+            cause: trouble == .damaged ? DamagedFile(path: path, cause: error) : error)
     }
 }

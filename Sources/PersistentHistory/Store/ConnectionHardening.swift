@@ -17,8 +17,9 @@ enum ConnectionHardening {
         guard result == SQLITE_OK else { throw DatabaseError(resultCode: ResultCode(rawValue: result)) }
         if code == .isLeftAlone { sqlite3_limit(connection, SQLITE_LIMIT_ATTACHED, 0) }
         sqlite3_limit(connection, SQLITE_LIMIT_WORKER_THREADS, 0)
-        // Checked when a page is read from the file, not with each use of it.
-        try db.execute(sql: "PRAGMA cell_size_check = ON")
+        // Cells are checked when a page is read from the file, not with each use of it. And no part of the file is mapped:
+        // whoever can make it shorter would end the process.
+        try db.execute(sql: "PRAGMA cell_size_check = ON; PRAGMA mmap_size = 0")
         guard let work else { return }
         sqlite3_progress_handler(
             connection, instructionsPerLook,

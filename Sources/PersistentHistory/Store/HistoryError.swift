@@ -22,6 +22,8 @@ public struct HistoryError: Error, Sendable, CustomStringConvertible {
         public static let wouldLockOut = Code("wouldLockOut")
         /// Another process serves the store with another state.
         public static let storeServedElsewhere = Code("storeServedElsewhere")
+        /// The store's `-shm` was made shorter by another process while it was in use.
+        public static let storeInterrupted = Code("storeInterrupted")
         /// Another process held a lock for longer than was waited.
         public static let storeBusy = Code("storeBusy")
         /// The store has no history: tracking was never begun, or was taken away.

@@ -160,6 +160,11 @@ extension HistoryError {
     init(_ error: DatabaseError, path: String) {
         let said = error.message ?? "SQLite result \(error.extendedResultCode.rawValue)"
         switch error.resultCode {
+        case _ where error.extendedResultCode.rawValue == HISTORY_IOERR_MAPPING_LOST:
+            self.init(
+                .storeInterrupted,
+                "The file \"\(path)-shm\" was made shorter by another process while the store was in use.",
+                hint: "The store is opened again. Nobody but SQLite may write that file.", cause: error)
         case .SQLITE_NOTADB:
             self.init(
                 .storeCorrupt, "\"\(path)\" is no SQLite database.", hint: "Check the path.", cause: error)

@@ -1,0 +1,221 @@
+#define _GNU_SOURCE
+#include "mappings.h"
+#include "CSQLiteHistory.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* SQLite maps the wal-index of a database, the file whose name ends in -shm. Whoever may write that file can make it
+ * shorter, and an access to what is gone is a SIGBUS, which ends the process. Here such an access finds an empty page
+ * instead, and from then on nothing is done with the file any more: each lock, read and write of the connections that
+ * have mapped it fails with HISTORY_IOERR_MAPPING_LOST, until they are closed. So nothing that was read from the empty
+ * page is used: what is not found in the wal-index is read from the database, and that fails.
+ *
+ * The regions that SQLite maps are known from its VFS (xShmMap, https://www.sqlite.org/c3ref/io_methods.html). A
+ * SIGBUS anywhere else ends the process as ever. */
+
+struct region {
+    struct region *next;
+    char *start;
+    size_t size;
+};
+
+/* Lies behind SQLite's own part of an open file. */
+struct guard {
+    const sqlite3_io_methods *base;
+    struct guard *next;
+    struct guard **link;
+    struct region *regions;
+    atomic_int isLost;
+};
+
+static size_t guardOffset;
+static struct guard *guards;
+/* Whether any region was ever lost: what is asked with each read is one load. */
+static atomic_int anyIsLost;
+
+/* Held for a few instructions, and never while anything is read that can be gone: so the handler, which runs where
+ * that was read, can take it. */
+static atomic_flag lock = ATOMIC_FLAG_INIT;
+
+static void take(void) { while (atomic_flag_test_and_set(&lock)) sched_yield(); }
+static void release(void) { atomic_flag_clear(&lock); }
+
+static struct guard *guardOf(sqlite3_file *file) { return (struct guard *)((char *)file + guardOffset); }
+
+static int isLost(sqlite3_file *file) {
+    return atomic_load_explicit(&anyIsLost, memory_order_relaxed) && atomic_load(&guardOf(file)->isLost);
+}
+
+/* MARK: Pages that are gone */
+
+/* Stands at the start of a page that took the place of one that is gone. A wal-index has no such page: it would be a
+ * version, two pages of one number beside each other, or frames that no part of it can have
+ * (https://www.sqlite.org/walformat.html). It is no frame's number beyond its part either, so that it leads nowhere. */
+static const uint16_t mark[4] = {0x1001, 0x1001, 0x1001, 0x1001};
+
+static int replacePage(char *address) {
+    size_t size = (size_t)sysconf(_SC_PAGESIZE);
+    int isFound = 0;
+    take();
+    for (struct guard *guard = guards; guard; guard = guard->next) {
+        for (struct region *region = guard->regions; region; region = region->next) {
+            if (address < region->start || address >= region->start + region->size) continue;
+            isFound = 1;
+            atomic_store(&guard->isLost, 1);
+        }
+    }
+    if (isFound) {
+        atomic_store(&anyIsLost, 1);
+        void *page = (void *)((uintptr_t)address & ~(uintptr_t)(size - 1));
+        page = mmap(page, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+        if (page == MAP_FAILED) isFound = 0; else memcpy(page, mark, sizeof mark);
+    }
+    release();
+    return isFound;
+}
+
+static struct sigaction previous;
+
+static void busError(int number, siginfo_t *info, void *context) {
+    (void)context;
+    int error = errno;
+    int isAccess = info->si_code == BUS_ADRERR || info->si_code == BUS_OBJERR;
+    if (!isAccess || !replacePage(info->si_addr)) {
+        /* The access is tried again and does what it would have done; a signal that was sent is sent again. */
+        sigaction(SIGBUS, &previous, 0);
+        if (info->si_code <= 0) raise(number);
+    }
+    errno = error;
+}
+
+static void install(void) {
+    struct sigaction action = {.sa_sigaction = busError, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGBUS, &action, &previous);
+}
+
+void history_survive_lost_mappings(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, install);
+}
+
+/* MARK: Regions */
+
+/* Another connection may have seen the page go, and be closed since; SQLite shares what it maps. */
+static int hasMark(const char *start, size_t size) {
+    size_t step = (size_t)sysconf(_SC_PAGESIZE);
+    for (size_t i = 0; i + sizeof mark <= size; i += step) {
+        if (memcmp(start + i, mark, sizeof mark) == 0) return 1;
+    }
+    return 0;
+}
+
+static int addRegion(struct guard *guard, char *start, size_t size) {
+    struct region *region = malloc(sizeof *region);
+    if (!region) return SQLITE_IOERR_NOMEM;
+    take();
+    if (!guard->regions) {
+        guard->next = guards;
+        guard->link = &guards;
+        if (guards) guards->link = &guard->next;
+        guards = guard;
+    }
+    *region = (struct region){guard->regions, start, size};
+    guard->regions = region;
+    release();
+    return SQLITE_OK;
+}
+
+static void removeRegions(struct guard *guard) {
+    take();
+    struct region *region = guard->regions;
+    guard->regions = 0;
+    if (region) {
+        *guard->link = guard->next;
+        if (guard->next) guard->next->link = guard->link;
+    }
+    release();
+    while (region) {
+        struct region *next = region->next;
+        free(region);
+        region = next;
+    }
+}
+
+/* MARK: The methods of a file */
+
+static int mapRegion(sqlite3_file *file, int number, int size, int extends, void volatile **address) {
+    struct guard *guard = guardOf(file);
+    if (isLost(file)) return HISTORY_IOERR_MAPPING_LOST;
+    int rc = guard->base->xShmMap(file, number, size, extends, address);
+    if (!*address) return rc;
+    char *start = (char *)*address;
+    int added = addRegion(guard, start, (size_t)size);
+    if (added != SQLITE_OK) return added;
+    if (atomic_load(&anyIsLost) && hasMark(start, (size_t)size)) atomic_store(&guard->isLost, 1);
+    return isLost(file) ? HISTORY_IOERR_MAPPING_LOST : rc;
+}
+
+static int lockRegions(sqlite3_file *file, int offset, int count, int flags) {
+    if (isLost(file) && !(flags & SQLITE_SHM_UNLOCK)) return HISTORY_IOERR_MAPPING_LOST;
+    return guardOf(file)->base->xShmLock(file, offset, count, flags);
+}
+
+static int unmapRegions(sqlite3_file *file, int removes) {
+    removeRegions(guardOf(file));
+    return guardOf(file)->base->xShmUnmap(file, removes);
+}
+
+static int readFile(sqlite3_file *file, void *bytes, int count, sqlite3_int64 offset) {
+    return isLost(file) ? HISTORY_IOERR_MAPPING_LOST : guardOf(file)->base->xRead(file, bytes, count, offset);
+}
+
+static int writeFile(sqlite3_file *file, const void *bytes, int count, sqlite3_int64 offset) {
+    return isLost(file) ? HISTORY_IOERR_MAPPING_LOST : guardOf(file)->base->xWrite(file, bytes, count, offset);
+}
+
+static int closeFile(sqlite3_file *file) {
+    removeRegions(guardOf(file));
+    return guardOf(file)->base->xClose(file);
+}
+
+static sqlite3_io_methods guarded;
+static const sqlite3_io_methods *guardedBase;
+
+/* MARK: Opening */
+
+int history_guarded_size(int size) {
+    guardOffset = ((size_t)size + 15) & ~(size_t)15;
+    return (int)(guardOffset + sizeof(struct guard));
+}
+
+void history_guard(sqlite3_file *file) {
+    const sqlite3_io_methods *base = file->pMethods;
+    if (!base || base->iVersion < 2 || !base->xShmMap) return;
+    take();
+    if (!guardedBase) {
+        guarded = *base;
+        guarded.iVersion = 2; /* The last version in which SQLite does not map the database itself. */
+        guarded.xClose = closeFile;
+        guarded.xRead = readFile;
+        guarded.xWrite = writeFile;
+        guarded.xShmMap = mapRegion;
+        guarded.xShmLock = lockRegions;
+        guarded.xShmUnmap = unmapRegions;
+        guardedBase = base;
+    }
+    release();
+    if (base != guardedBase) return; /* A way to lock that has no wal-index worth the name. */
+    memset(guardOf(file), 0, sizeof(struct guard));
+    guardOf(file)->base = base;
+    file->pMethods = &guarded;
+}
