@@ -75,7 +75,7 @@ extension ControlHandler {
 
     /// By trying: the sandbox hides the limits themselves (`ProcSubset=pid`).
     private static func inotifyProblem() -> String? {
-        let descriptor = inotify_init1(Int32(IN_CLOEXEC.rawValue))
+        let descriptor = inotify_init1(Int32(IN_CLOEXEC))
         guard descriptor >= 0 else {
             return
                 "No further inotify instance can be made: \(String(cString: strerror(errno))). As root: sysctl fs.inotify.max_user_instances=1024"
