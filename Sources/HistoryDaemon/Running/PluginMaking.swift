@@ -23,8 +23,8 @@ struct PluginMaking: Equatable, Sendable {
         private let device: UInt64
         private let inode: UInt64
         private let size: Int64
-        private let seconds: Int
-        private let nanoseconds: Int
+        /// A `timespec` as it lies there, to the nanosecond.
+        private let modified: [UInt8]
 
         /// Nil for what is no regular file.
         init?(_ path: String) {
@@ -33,7 +33,7 @@ struct PluginMaking: Equatable, Sendable {
                 return nil
             }
             (device, inode, size) = (UInt64(status.st_dev), UInt64(status.st_ino), Int64(status.st_size))
-            (seconds, nanoseconds) = (status.st_mtim.tv_sec, status.st_mtim.tv_nsec)
+            modified = withUnsafeBytes(of: status.st_mtim) { Array($0) }
         }
     }
 }

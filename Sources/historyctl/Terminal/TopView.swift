@@ -1,3 +1,4 @@
+import HistoryConfiguration
 import HistoryControl
 
 /// What `historyctl top` shows: a value that takes answers and keys, and gives lines.
