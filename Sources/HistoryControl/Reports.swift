@@ -115,7 +115,7 @@ package struct UntrackedEntity: Codable, Sendable, Hashable {
 }
 
 package struct ConsumerReport: Codable, Sendable, Hashable {
-    package enum State: String, Codable, Sendable {
+    package enum State: String, Codable, Sendable, CaseIterable {
         /// It has had everything.
         case level
         /// There is more for it, and it is at work.
@@ -138,6 +138,8 @@ package struct ConsumerReport: Codable, Sendable, Hashable {
     package var movedAt: String?
     /// How many numbers its cursor is behind the newest token: changes, its own included.
     package var behind: Int64?
+    /// What it has not had.
+    package var lag: LagReport?
     /// What it is held by, or what failed.
     package var hook: String?
     package var problem: String?
@@ -147,7 +149,7 @@ package struct ConsumerReport: Codable, Sendable, Hashable {
 
     package init(
         store: String, consumer: String, state: State, cursor: String?, movedAt: String?, behind: Int64?,
-        hook: String?, problem: String?, deadLetters: Int?, contexts: [ContextReport]
+        lag: LagReport? = nil, hook: String?, problem: String?, deadLetters: Int?, contexts: [ContextReport]
     ) {
         self.store = store
         self.consumer = consumer
@@ -155,6 +157,7 @@ package struct ConsumerReport: Codable, Sendable, Hashable {
         self.cursor = cursor
         self.movedAt = movedAt
         self.behind = behind
+        self.lag = lag
         self.hook = hook
         self.problem = problem
         self.deadLetters = deadLetters
@@ -168,14 +171,20 @@ package struct ContextReport: Codable, Sendable, Hashable {
     package var path: String?
     /// Why a replica cannot be merged into at present.
     package var problem: String?
+    /// What it has not had.
+    package var lag: LagReport?
     /// How a feed is.
     package var feed: FeedReport?
 
-    package init(name: String, kind: String, path: String?, problem: String? = nil, feed: FeedReport? = nil) {
+    package init(
+        name: String, kind: String, path: String?, problem: String? = nil, lag: LagReport? = nil,
+        feed: FeedReport? = nil
+    ) {
         self.name = name
         self.kind = kind
         self.path = path
         self.problem = problem
+        self.lag = lag
         self.feed = feed
     }
 }

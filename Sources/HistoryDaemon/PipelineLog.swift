@@ -7,6 +7,7 @@ struct PipelineLog: PipelineReporter {
     let store: String
     let logger: Logger
     let status: LiveStatus
+    let deliveries: DeliveryLog
     /// Called when a hook is held: a single run (`--once`) then gives up.
     var onHold: @Sendable () -> Void = {}
 
@@ -96,6 +97,7 @@ struct PipelineLog: PipelineReporter {
                 .changesUnrecorded,
                 "Changes of \(entities.map { "\"\($0)\"" }.joined(separator: ", ")) may have gone unrecorded before \(token); \"\(consumer)\" was told to read them again.",
                 metadata: fields(consumer, token: token))
+        case .trackingComplete, .deadLettersFound: break  // For the status.
         case .stateBegan(let path, let oldest):
             logger.report(
                 .stateLost,
@@ -118,12 +120,7 @@ struct PipelineLog: PipelineReporter {
                 "Consumer \"\(consumer)\" of store \"\(store)\" is configured no more; its cursor was dropped.",
                 metadata: fields(consumer))
         case .delivered(let consumer, let hook, let deliveries):
-            var fields = fields(consumer, hook, deliveries.token)
-            if let author = deliveries.author { fields["author"] = "\(author)" }
-            if let entity = deliveries.entity { fields["entity"] = "\(entity)" }
-            logger.info(
-                "Delivered \(deliveries.transactions, "transaction") to \"\(hook)\" for \"\(consumer)\" in \(deliveries.calls, "call").",
-                metadata: fields)
+            self.deliveries.log(deliveries, of: hook, to: consumer, store: store)
         case .hookFailed(let consumer, let hook, let failure, let token, let attempt, let delay):
             logger.report(
                 failure.reason == .timedOut ? .hookTimedOut : .hookFailed,

@@ -50,7 +50,7 @@ private func top(_ keys: String) -> String {
 
 private let duration = "a duration: seconds, or text such as \"500ms\", \"5s\", \"3m\", \"2h\" or \"7d\""
 private let storeKeys =
-    "Allowed: name, path, entities, authors, unlistedAuthors, includingMirroring, mirroringAuthors, clean, poll"
+    "Allowed: name, path, entities, authors, unlistedAuthors, includingMirroring, mirroringAuthors, clean, poll, healthyLag"
 private let in0 = "stores[0]"
 private let context0 = "stores[0].authors[0].contexts[0]"
 private let long = String(repeating: "é", count: 128)
@@ -89,6 +89,10 @@ let configurationCorpus: [CorpusCase] = [
         store(
             "\"entities\": \"*\", \"authors\": [{\"name\": \"A\", \"contexts\": [{\"name\": \"a\", \"kind\": \"feed\", \"entities\": [\"later\"]}]}]"
         )),
+    .good("lag", store("\"healthyLag\": \"10m\"")),
+    .bad(
+        "no lag", store("\"healthyLag\": 0"),
+        "2:15: \(in0).healthyLag: expected a duration from 1ms through 36500d, found 0"),
     .good("clean by hand only", store("\"clean\": {\"maximumDuration\": \"30d\"}")),
     .good(
         "clean by duration",
@@ -476,10 +480,17 @@ let manifestCorpus: [CorpusCase] = [
     .bad(
         "environment", plugin("\"environment\": [\"A=1\"]"),
         "2:16: plugins[0].environment: expected an object of texts by name, found a list"),
+    .good("a secret", plugin("\"environment\": {\"TOKEN\": {\"credential\": \"api.token-1\"}}")),
+    .bad(
+        "a secret that is none",
+        plugin("\"environment\": {\"A\": {\"credential\": \"../x\"}, \"B\": {\"file\": \"x\"}}"),
+        "2:37: plugins[0].environment.A.credential: expected a credential's name, of letters, digits, \".\", \"_\" and \"-\", found \"../x\"",
+        "2:51: plugins[0].environment.B.credential: missing, expected a credential's name, of letters, digits, \".\", \"_\" and \"-\"",
+        "2:52: plugins[0].environment.B.file: unknown key. Allowed: credential"),
     .bad(
         "environment's values, which are not repeated",
         plugin("\"environment\": {\"TOKEN\": 4711, \"A=\": \"\", \"\": \"\", \"N\": \"a\\u0000\"}"),
-        "2:26: plugins[0].environment.TOKEN: expected a text (a number in quotes, too)",
+        "2:26: plugins[0].environment.TOKEN: expected a text (a number in quotes, too) or an object such as {\"credential\": \"name\"}",
         "2:32: plugins[0].environment[\"A=\"]: expected a variable's name, not empty and without \"=\"",
         "2:42: plugins[0].environment[\"\"]: expected a variable's name, not empty and without \"=\"",
         "2:55: plugins[0].environment.N: expected a variable without NUL"),

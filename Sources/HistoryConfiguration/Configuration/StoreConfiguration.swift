@@ -18,11 +18,18 @@ package struct StoreConfiguration: Sendable, Hashable {
     package var clean: CleanConfiguration
     /// How often to look at a store on a file system without inotify; nil to rely on inotify.
     package var poll: Duration?
+    /// How long after its commit a transaction may wait to be delivered before that is a failure.
+    package var healthyLag: Duration
+
+    /// What `healthyLag` is where a configuration does not say.
+    package static let defaultHealthyLag: Duration = .seconds(300)
 
     package init(
         name: String, path: String, entities: [TrackedEntity]? = nil, authors: [AuthorConfiguration] = [],
         unlistedAuthors: UnlistedAuthors = .deliver, includingMirroring: Bool = false,
-        mirroringAuthors: [String] = [], clean: CleanConfiguration = CleanConfiguration(), poll: Duration? = nil
+        mirroringAuthors: [String] = [], clean: CleanConfiguration = CleanConfiguration(),
+        poll: Duration? = nil,
+        healthyLag: Duration = Self.defaultHealthyLag
     ) {
         self.name = name
         self.path = path
@@ -33,6 +40,7 @@ package struct StoreConfiguration: Sendable, Hashable {
         self.mirroringAuthors = mirroringAuthors
         self.clean = clean
         self.poll = poll
+        self.healthyLag = healthyLag
     }
 
     /// The authors that have a cursor: all but the batch ones.

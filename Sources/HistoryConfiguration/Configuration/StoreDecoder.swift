@@ -7,7 +7,7 @@ struct StoreDecoder {
 
     private static let keys = [
         "name", "path", "entities", "authors", "unlistedAuthors", "includingMirroring", "mirroringAuthors",
-        "clean", "poll",
+        "clean", "poll", "healthyLag",
     ]
 
     /// Nil where the store or one of its authors cannot be told by name.
@@ -34,7 +34,8 @@ struct StoreDecoder {
             includingMirroring: fields["includingMirroring"]?.bool() ?? false,
             mirroringAuthors: fields["mirroringAuthors"]?.names("a list of author names") ?? [],
             clean: fields["clean"].flatMap(CleanDecoder.decode) ?? CleanConfiguration(),
-            poll: fields["poll"]?.duration())
+            poll: fields["poll"]?.duration(),
+            healthyLag: fields["healthyLag"]?.duration() ?? StoreConfiguration.defaultHealthyLag)
         store.tracksEveryTable = isAll
         return name == nil || path == nil || authors == nil ? nil : store
     }

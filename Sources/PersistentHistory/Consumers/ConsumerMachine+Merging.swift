@@ -31,6 +31,8 @@ extension ConsumerMachine {
                 var deliveries = Deliveries(last)
                 deliveries.count(last, entity: nil)
                 deliveries.transactions = call.transactions.count
+                deliveries.callTimes.record(around.callTime)
+                for transaction in call.transactions { deliveries.countDelay(of: transaction, at: around.now) }
                 report(.delivered(consumer: consumer.author, hook: hook.name, deliveries))
             }
         case .failure(let failure):

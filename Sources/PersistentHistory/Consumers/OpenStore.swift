@@ -40,7 +40,7 @@ struct OpenStore: Sendable {
             throw problem ?? error
         }
         storeID = reader.storeID
-        if let problem { reporter.report(.trackingFailed(problem)) }
+        reporter.report(problem.map { .trackingFailed($0) } ?? .trackingComplete)
         // Whatever a migration makes of the schema, the tracking is yet to follow it.
         schemaVersion = isMigrating ? -1 : try version ?? reader.schemaVersion()
         try StateOwner.take(reader.storeID, in: stateFolder, for: store.path)
@@ -71,6 +71,7 @@ struct OpenStore: Sendable {
                     consumer: consumer.author, at: HistoryToken(store: reader.storeID, number: cursor)))
         }
         self.places = places
+        reporter.report(.deadLettersFound(try state.deadLetters.counts()))
         try feeds.begin()
         // From now on it is read on the loop, where a lock must not be waited for.
         try reader.setPatience(0)

@@ -23,6 +23,10 @@ public enum PipelineEvent: Sendable {
     case migrationUnderWay
     /// There was no state for a store whose history has been cleaned: it was lost, or left behind.
     case stateBegan(path: String, oldest: HistoryToken)
+    /// What is tracked is what is configured.
+    case trackingComplete
+    /// How many dead letters wait when the store was opened, by consumer.
+    case deadLettersFound([String: Int])
     /// The state was damaged: its file was moved to another name, and it is made again.
     case stateMovedAside(HistoryError, to: String)
     /// The state could not be written, several times in a row; it is tried again.
@@ -113,6 +117,10 @@ public struct Deliveries: Sendable, Equatable {
     public internal(set) var token: HistoryToken
     /// The author of the last transaction.
     public internal(set) var author: String?
+    /// How long its calls took, where the endpoint measures that.
+    package internal(set) var callTimes = DurationHistogram()
+    /// How long after its commit each transaction was delivered.
+    package internal(set) var delays = DurationHistogram()
     /// Nil for a merge hook, whose calls have all entities.
     public internal(set) var entity: String?
 
@@ -133,16 +141,27 @@ public struct Deliveries: Sendable, Equatable {
 
 extension Deliveries {
     /// Calls of observers.
-    mutating func count(_ calls: ArraySlice<ObserverCall>, last: ObserverCall) {
+    ///
+    /// - Parameter now: When they were answered.
+    mutating func count(_ calls: ArraySlice<ObserverCall>, last: ObserverCall, at now: HistoryTimestamp) {
         var number = transactions == 0 ? -1 : token.number
         for index in calls.indices where calls[index].transaction.number != number {
             transactions += 1
             number = calls[index].transaction.number
+            countDelay(of: calls[index].transaction, at: now)
         }
         self.calls += calls.count
         token = last.transaction.token
         author = last.transaction.author
         entity = last.changes.first?.entity.name
+    }
+}
+
+extension Deliveries {
+    mutating func countDelay(of transaction: HistoryTransaction, at now: HistoryTimestamp) {
+        // A binding that declares itself wrongly may write no time.
+        guard transaction.timestamp.milliseconds > 0 else { return }
+        delays.record(microseconds: (now.milliseconds - transaction.timestamp.milliseconds) * 1000)
     }
 }
 

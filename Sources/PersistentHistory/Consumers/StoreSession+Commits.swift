@@ -117,7 +117,7 @@ extension StoreSession {
                 do {
                     let (problem, tracked) = try OpenStore.bringTrackingUpToDate(
                         opened.store, opened.reporter, timeout: Self.triggerTimeout)
-                    if let problem { opened.reporter.report(.trackingFailed(problem)) }
+                    opened.reporter.report(problem.map { .trackingFailed($0) } ?? .trackingComplete)
                     let version = try tracked ?? opened.reader.schemaVersion()
                     for keeper in contexts { await keeper.followSchema() }
                     return .success(version)

@@ -1,4 +1,5 @@
 import ArgumentParser
+import Glibc
 import HistoryConfiguration
 import HistoryControl
 
@@ -6,9 +7,29 @@ struct Status: AsyncParsableCommand {
     static let configuration = CommandConfiguration(abstract: "Show the state of the daemon and its stores.")
 
     @OptionGroup var daemon: DaemonOptions
+    @Flag(help: "Print it again whenever it has changed, until interrupted.")
+    var watch = false
 
     func run() async throws {
-        try await daemon.ask(.status, DaemonReport.self) { report, output in
+        var last: [UInt8] = []
+        repeat {
+            let bytes = try await daemon.client.send(.status)
+            if bytes != last {
+                // A terminal shows the last one alone.
+                if watch, StandardOutput.isTerminal {
+                    print("\u{1B}[H\u{1B}[2J", terminator: "")
+                    fflush(nil)
+                }
+                try show(bytes)
+            }
+            last = bytes
+            // It is thrown when the program is interrupted.
+            if watch { try await Task.sleep(for: .seconds(1)) }
+        } while watch
+    }
+
+    private func show(_ bytes: [UInt8]) throws {
+        try daemon.show(bytes, DaemonReport.self) { report, output in
             let rows = [
                 ("Version", "\(report.version), process \(report.processID)"),
                 ("Since", report.startedAt), ("State", report.summary),
