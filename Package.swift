@@ -120,7 +120,7 @@ let package = Package(
             path: "Tests/TestSupport", swiftSettings: strict),
         .testTarget(
             name: "PersistentHistoryTests",
-            dependencies: ["PersistentHistory", "TestSupport", grdb, sqlite, subprocess],
+            dependencies: ["PersistentHistory", "TestSupport", grdb, logging, sqlite, subprocess],
             swiftSettings: strict),
         .testTarget(
             name: "DifferentialTests",
@@ -155,7 +155,7 @@ let package = Package(
             swiftSettings: strict),
         // Stands in for the daemon where it is systemd that is tested.
         .executableTarget(
-            name: "ServiceProbe", dependencies: ["HistoryDaemon", logging, lifecycle],
+            name: "ServiceProbe", dependencies: ["HistoryDaemon", "HistoryConfiguration", logging, lifecycle],
             path: "Tests/ServiceProbe", swiftSettings: strict),
     ],
     swiftLanguageModes: [.v6]

@@ -34,7 +34,7 @@ package enum ExitStatus: Int32, Error, Sendable {
         case .storeUnreadable, .wouldLockOut, .stateNotPermitted: self = .noPermission
         case .storeBusy, .storeInterrupted: self = .temporary
         case .notTracked, .tokenExpired: self = .unavailable
-        case .stateInUse, .storeServedElsewhere: self = .temporary
+        case .stateInUse, .storeServedElsewhere, .consumerInUse: self = .temporary
         case .replicaUnwritable, .controlSocket, .stateUnusable, .stateFull, .stateReadOnly, .stateDamaged:
             self = .inputOutput
         default: self = .internalError

@@ -86,6 +86,9 @@ package struct StoreReport: Codable, Sendable, Hashable {
     package var oldest: String?
     /// Configured entities that are not tracked as configured; not there where all are.
     package var untracked: [UntrackedEntity]?
+    /// How many changes by unlisted authors are kept for ever: those are neither delivered nor cleaned. Not there
+    /// where they are.
+    package var unlistedChanges: Int?
     package var consumers: [ConsumerReport]
 
     package init(

@@ -52,7 +52,7 @@ package struct Daemon: Sendable {
         // Before there are other threads.
         let (stop, reload) = (try SignalLine([SIGTERM, SIGINT]), try SignalLine([SIGHUP]))
         logger.report(.starting, "historyd \(HistoryVersion.current) starts, state \"\(folder.path)\".")
-        level.level = loaded.configuration.logLevel.loggerLevel
+        level.level = loaded.configuration.logLevel
         var known = RuntimeStatus()
         known.counters = CounterKeeper.load(from: folder.path, logger: logger)
         let status = LiveStatus(known, notifier: notifier)
@@ -129,7 +129,7 @@ package struct Daemon: Sendable {
     ///
     /// - Throws: `HistoryError` where a store cannot be opened or read.
     package func runOnce() async throws -> Bool {
-        level.level = loaded.configuration.logLevel.loggerLevel
+        level.level = loaded.configuration.logLevel
         let assembly = Assembly(loaded, persisted: persisted, logger: logger)
         let status = LiveStatus(
             RuntimeStatus(stores: assembly.stores.count, hooks: assembly.hooks.count), notifier: notifier)

@@ -56,6 +56,8 @@ struct PipelineLog: PipelineReporter {
             if isRepeated { return }
             logger.report(
                 .watchOverflowed, "The kernel dropped notices of file changes; all stores were looked at.")
+        case .remoteChange(let newest):
+            logger.trace("Store \"\(store)\" has changed, up to \(newest).", metadata: fields(token: newest))
         case .trackingUpdated(let outcome):
             if outcome.beganAgain {
                 logger.report(
@@ -219,6 +221,7 @@ struct PipelineLog: PipelineReporter {
                 .tokenExpired,
                 "Consumer \"\(consumer)\" of store \"\(store)\" starts over, its contexts are filled from the store. \(error)",
                 metadata: fields(consumer))
+        case .historyLost, .lossUnheard: break  // Told with the expired token, or the new consumer.
         case .consumerPassedBy(let consumer, let token, let standing):
             logger.report(
                 .consumerPassedBy,
@@ -266,16 +269,6 @@ struct PipelineLog: PipelineReporter {
         -> Logger.Metadata
     {
         fields(consumer, nil, token, context: context)
-    }
-}
-
-extension Tracking.Outcome {
-    /// `began "person"; brought up to date "item"`.
-    var sentence: String {
-        [("began", added), ("brought up to date", updated), ("table gone", dropped)]
-            .filter { !$0.1.isEmpty }
-            .map { "\($0.0) \($0.1.map { "\"\($0)\"" }.joined(separator: ", "))" }
-            .joined(separator: "; ")
     }
 }
 

@@ -50,7 +50,7 @@ private func top(_ keys: String) -> String {
 
 private let duration = "a duration: seconds, or text such as \"500ms\", \"5s\", \"3m\", \"2h\" or \"7d\""
 private let storeKeys =
-    "Allowed: name, path, entities, authors, unlistedAuthors, includingMirroring, mirroringAuthors, clean, poll, healthyLag"
+    "Allowed: name, path, entities, authors, unlistedAuthors, cleanUnlisted, includingMirroring, mirroringAuthors, clean, poll, healthyLag, autoStart"
 private let in0 = "stores[0]"
 private let context0 = "stores[0].authors[0].contexts[0]"
 private let long = String(repeating: "é", count: 128)
@@ -129,11 +129,11 @@ let configurationCorpus: [CorpusCase] = [
     .bad("schema no text", top("\"$schema\": 1"), "2:12: $schema: expected a text, found 1"),
     .bad(
         "log level", top("\"logLevel\": \"warn\""),
-        "2:13: logLevel: expected \"trace\", \"debug\", \"info\", \"notice\", \"warning\", \"error\" or \"critical\", found \"warn\""
+        "2:13: logLevel: expected \"trace\", \"debug\", \"info\", \"notice\", \"warning\", \"error\", \"critical\" or \"off\", found \"warn\""
     ),
     .bad(
         "log level number", top("\"logLevel\": 3"),
-        "2:13: logLevel: expected \"trace\", \"debug\", \"info\", \"notice\", \"warning\", \"error\" or \"critical\", found 3"
+        "2:13: logLevel: expected \"trace\", \"debug\", \"info\", \"notice\", \"warning\", \"error\", \"critical\" or \"off\", found 3"
     ),
     .bad("plugins text", top("\"plugins\": \"/p\""), "2:12: plugins: expected a list of paths, found \"/p\""),
     .bad(
@@ -203,6 +203,19 @@ let configurationCorpus: [CorpusCase] = [
     .bad(
         "preserve misspelt", store("\"entities\": {\"person\": {\"perserve\": []}}"),
         "2:25: \(in0).entities.person.perserve: unknown key; did you mean \"preserve\"? Allowed: preserve"),
+    .good("log level off", top("\"logLevel\": \"off\"")),
+    .good(
+        "paused, and cleaning what nobody is listed for",
+        store("\"autoStart\": false, \"unlistedAuthors\": \"ignore\", \"cleanUnlisted\": true")),
+    .bad(
+        "autoStart text", store("\"autoStart\": \"no\""),
+        "2:14: \(in0).autoStart: expected true or false, found \"no\""),
+    .bad(
+        "cleanUnlisted of what is delivered", store("\"cleanUnlisted\": true"),
+        "2:1: \(in0).cleanUnlisted: only with unlistedAuthors \"ignore\"; what is delivered is cleaned"),
+    .bad(
+        "cleanUnlisted text", store("\"unlistedAuthors\": \"ignore\", \"cleanUnlisted\": 1"),
+        "2:47: \(in0).cleanUnlisted: expected true or false, found 1"),
     .bad(
         "unlistedAuthors", store("\"unlistedAuthors\": \"delver\""),
         "2:20: \(in0).unlistedAuthors: expected \"deliver\" or \"ignore\", found \"delver\"; did you mean \"deliver\"?"
@@ -249,7 +262,7 @@ let configurationCorpus: [CorpusCase] = [
         "2:51: \(in0).clean.times: only strategy \"byNotification\" has it"),
     .bad(
         "byNotification with seconds", store("\"clean\": {\"strategy\": \"byNotification\", \"seconds\": 1}"),
-        "2:10: \(in0).clean.times: missing, expected a number of passes, with strategy \"byNotification\"",
+        "2:10: \(in0).clean.times: missing, expected a number of notifications, with strategy \"byNotification\"",
         "2:41: \(in0).clean.seconds: only strategy \"byDuration\" has it"),
     .bad(
         "seconds without a strategy", store("\"clean\": {\"seconds\": 1}"),
@@ -365,7 +378,7 @@ let configurationCorpus: [CorpusCase] = [
         "5:44: stores[0].authors[1].name: author \"A\" is already given at FILE:5:27",
         "5:58: stores[0].authors[1].batch: expected true or false, found \"no\"",
         "6:5: stores[0].cleaning: unknown key. \(storeKeys)",
-        "8:15: logLevel: expected \"trace\", \"debug\", \"info\", \"notice\", \"warning\", \"error\" or \"critical\", found \"loud\""
+        "8:15: logLevel: expected \"trace\", \"debug\", \"info\", \"notice\", \"warning\", \"error\", \"critical\" or \"off\", found \"loud\""
     ),
 ]
 

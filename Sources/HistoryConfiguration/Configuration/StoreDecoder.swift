@@ -6,8 +6,8 @@ struct StoreDecoder {
     var replicas = Claims()
 
     private static let keys = [
-        "name", "path", "entities", "authors", "unlistedAuthors", "includingMirroring", "mirroringAuthors",
-        "clean", "poll", "healthyLag",
+        "name", "path", "entities", "authors", "unlistedAuthors", "cleanUnlisted", "includingMirroring",
+        "mirroringAuthors", "clean", "poll", "healthyLag", "autoStart",
     ]
 
     /// Nil where the store or one of its authors cannot be told by name.
@@ -28,14 +28,23 @@ struct StoreDecoder {
         // Which tables come is not known.
         let tracked = isAll ? nil : named?.map(\.name)
         let authors = fields["authors"].map { self.authors($0, tracked: tracked) } ?? []
+        let unlisted =
+            if let node = fields["unlistedAuthors"] {
+                node.choice(UnlistedAuthors.allCases)
+            } else { UnlistedAuthors.deliver }
+        // What could not be read does not make another key wrong too.
+        if unlisted == .deliver {
+            fields.refuse("cleanUnlisted", "only with unlistedAuthors \"ignore\"; what is delivered is cleaned")
+        }
         var store = StoreConfiguration(
             name: name ?? "", path: path ?? "", entities: named, authors: authors ?? [],
-            unlistedAuthors: fields["unlistedAuthors"]?.choice(UnlistedAuthors.allCases) ?? .deliver,
+            unlistedAuthors: unlisted ?? .deliver, cleansUnlisted: fields["cleanUnlisted"]?.bool() ?? false,
             includingMirroring: fields["includingMirroring"]?.bool() ?? false,
             mirroringAuthors: fields["mirroringAuthors"]?.names("a list of author names") ?? [],
             clean: fields["clean"].flatMap(CleanDecoder.decode) ?? CleanConfiguration(),
             poll: fields["poll"]?.duration(),
-            healthyLag: fields["healthyLag"]?.duration() ?? StoreConfiguration.defaultHealthyLag)
+            healthyLag: fields["healthyLag"]?.duration() ?? StoreConfiguration.defaultHealthyLag,
+            autoStart: fields["autoStart"]?.bool() ?? true)
         store.tracksEveryTable = isAll
         return name == nil || path == nil || authors == nil ? nil : store
     }

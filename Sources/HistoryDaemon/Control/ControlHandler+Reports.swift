@@ -10,7 +10,12 @@ extension ControlHandler {
     func status() async -> DaemonReport {
         await measure()
         var reports: [StoreReport] = []
-        for store in await engine.stores { reports.append(report(store)) }
+        for store in await engine.stores {
+            var report = report(store)
+            // A store that is not open at the moment has said so.
+            report.unlistedChanges = try? await store.control.unlistedChanges()
+            reports.append(report)
+        }
         return DaemonReport(
             version: HistoryVersion.current, processID: getpid(), startedAt: startedAt.description,
             summary: surroundings.status.line,

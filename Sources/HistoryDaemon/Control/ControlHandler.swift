@@ -105,8 +105,10 @@ struct ControlHandler: Sendable {
             let known = LogLevel.allCases.map(\.rawValue).joined(separator: ", ")
             throw ControlError(.badRequest, "\"\(name)\" is no log level: there are \(known).")
         }
-        surroundings.level.level = level.loggerLevel
-        logger.notice("The log level is \(name) now, by \(peer).")
+        // Said at whichever of the two levels lets it through.
+        if level == .off { logger.notice("The log is off now, by \(peer).") }
+        surroundings.level.level = level
+        if level != .off { logger.notice("The log level is \(name) now, by \(peer).") }
         return LogLevelReport(logLevel: name)
     }
 

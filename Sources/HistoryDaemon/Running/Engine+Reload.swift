@@ -50,7 +50,7 @@ extension Engine {
         }
         let (level, before) = (new.configuration.logLevel, loaded.configuration.logLevel)
         let difference = await apply(new, HookCatalog(manifests: new.plugins, added: catalog.added))
-        if level != before { surroundings.level.level = level.loggerLevel }
+        if level != before { surroundings.level.level = level }
         return difference
     }
 }

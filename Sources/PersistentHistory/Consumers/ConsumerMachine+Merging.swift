@@ -129,10 +129,15 @@ extension ConsumerMachine {
 
     /// Tells the hooks concerned that the consumer has lost history.
     mutating func tell(_ expiry: Expiry, _ around: Surroundings) -> Next {
+        if !isLossReported {
+            isLossReported = true
+            report(.historyLost(consumer: consumer.author, expiry))
+        }
         let hooks = around.hooks.observers.filter { expiry.concerns($0) } + around.hooks.mergers
         guard let hook = hooks.first(where: { !toldOfExpiry.contains($0.name) }) else {
             self.expiry = nil
             toldOfExpiry = []
+            isLossReported = false
             if expiry.reason == .recreated { return pass(expiry, around) }
             effects.append(.removeExpiry)
             return .proceed

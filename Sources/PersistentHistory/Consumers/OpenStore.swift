@@ -11,6 +11,9 @@ struct OpenStore: Sendable {
     let reporter: any PipelineReporter
     let cleaning: CleaningTurns
     let feeds: FeedKeeper
+    let unlisted = UnlistedCount()
+    /// Held as long as the store is open.
+    private let lease: ConsumerLease
     let file: FileID?
     /// Where each consumer begins.
     let places: [(consumer: Consumer, cursor: Int64)]
@@ -44,6 +47,7 @@ struct OpenStore: Sendable {
         // Whatever a migration makes of the schema, the tracking is yet to follow it.
         schemaVersion = isMigrating ? -1 : try version ?? reader.schemaVersion()
         try StateOwner.take(reader.storeID, in: stateFolder, for: store.path)
+        lease = try ConsumerLease(store.consumers.map(\.author), of: reader.storeID, in: stateFolder)
         let end = try reader.end()
         fetcher = try SharedFetcher(reader, after: end)
         let resting = RestingConsumers(
@@ -142,6 +146,7 @@ struct OpenStore: Sendable {
             },
             Result { try state.close() },
         ]
+        lease.end()
         for result in results { try result.get() }
     }
 }

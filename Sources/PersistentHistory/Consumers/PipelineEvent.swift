@@ -10,6 +10,9 @@ public enum PipelineEvent: Sendable {
     case storeReplaced
     /// The kernel dropped notices of file changes; the store was looked at.
     case watchOverflowed
+    /// Somebody has committed changes: the kit's notification of a remote change. Several commits that are seen
+    /// at one look are one.
+    case remoteChange(newest: HistoryToken)
     /// The triggers were brought up to date with the schema or the configured entities.
     case trackingUpdated(Tracking.Outcome)
     /// Not all is tracked as configured; what is tracked goes on.
@@ -85,6 +88,10 @@ public enum PipelineEvent: Sendable {
     case tokenExpired(consumer: String, HistoryError)
     /// Changes of some entities may have gone unrecorded before a position; the consumer's hooks have been told.
     case recreated(consumer: String, entities: [String], at: HistoryToken)
+    /// A consumer has lost history, and its hooks are about to be told.
+    case historyLost(consumer: String, Expiry)
+    /// A closure that has no `onExpired` was not told of lost history.
+    case lossUnheard(consumer: String, hook: String, Expiry)
     /// A consumer has stood still for so long that history was deleted which it has not had.
     case consumerPassedBy(consumer: String, at: HistoryToken, standing: Duration)
     /// History was deleted.

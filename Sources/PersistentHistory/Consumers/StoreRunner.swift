@@ -115,6 +115,9 @@ package struct StoreRunner: Sendable {
                         throw error
                     }
                 }
+            } catch let error as HistoryError where error.code == .consumerInUse && store.isUsedInProcess {
+                // A program that is started twice is told at once; a daemon waits until the tracker has ended.
+                throw error
             } catch let error as HistoryError {
                 if let error = movingAsideDamage(error), trouble.isNews(error) {
                     reporter.report(.storeLost(error))

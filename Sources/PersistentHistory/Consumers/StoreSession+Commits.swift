@@ -73,15 +73,18 @@ extension StoreSession {
     /// Wakes those whom it may concern, and moves the others past it.
     func wakeConsumers(for look: HistoryReader.Look) throws {
         let (state, store) = (opened.state, opened.store)
+        opened.reporter.report(.remoteChange(newest: HistoryToken(store: opened.storeID, number: look.end)))
         let place = Checkpoint(
             position: look.end, fingerprint: look.fingerprint, movedAt: store.clock.wall(),
             movedAtServed: state.served)
         let version = control.passes.isHeld ? nil : hooks.version
         let (woken, moved) = state.cursors.resting.pass(look.batch, to: place, hooks: version)
+        try opened.cleaning.countNotification(through: look.end)
+        unfinished.formUnion(woken)
+        if unfinished.isEmpty { opened.cleaning.wakeUp.ring() } else { watchCleaning() }
         for consumer in woken { runners[consumer]?.wakeUp() }
         guard moved > 0 else { return }
         state.cursors.hasUnsaved.ring()
-        try opened.cleaning.countPass()
         opened.reporter.report(
             .cursorsMoved(
                 MovedConsumers(resting: state.cursors.resting, count: moved),
@@ -106,6 +109,15 @@ extension StoreSession {
     /// How long the triggers wait for their turn. A writer that is never still leaves the lock for some
     /// microseconds at a time.
     private nonisolated static let triggerTimeout: Duration = .seconds(2)
+
+    /// Has the cleaning look once more at who holds it back, when those who are at work have had their time.
+    func watchCleaning() {
+        guard opened.store.cleaning != .none, cleaningTimer == nil else { return }
+        cleaningTimer = opened.loop.schedule(after: StandstillWatch.reportedAfter + .seconds(1)) {
+            self.cleaningTimer = nil
+            self.opened.cleaning.wakeUp.ring()
+        }
+    }
 
     /// Brings the tracking up to date where the schema has changed. A writer that holds the lock
     /// is waited for: nobody else can commit meanwhile.

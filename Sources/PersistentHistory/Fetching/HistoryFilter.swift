@@ -1,5 +1,5 @@
 /// Which transactions, and which of their changes, a reader wants. Everything, unless said otherwise.
-public struct HistoryFilter: Sendable, Equatable {
+public struct HistoryFilter: Sendable, Equatable, Codable {
     /// Only these authors; nil for any, undeclared writers included.
     public var authors: Set<String>?
     /// Authors whose transactions are left out.

@@ -1,7 +1,7 @@
 /// Why a consumer does not go on where it was, and where it goes on instead.
-public struct Expiry: Sendable, Hashable {
+public struct Expiry: Sendable, Hashable, Codable {
     /// How history was lost.
-    public enum Reason: String, Sendable, Hashable {
+    public enum Reason: String, Sendable, Hashable, Codable {
         /// The history after its place has been deleted.
         case expired
         /// Its place is ahead of the store, which was replaced or restored from a backup.

@@ -3,7 +3,7 @@ import GRDB
 /// Turns recording on and off for the tables of a store.
 public enum Tracking {
     /// What tracking did; empty where everything was already as asked for.
-    public struct Outcome: Sendable, Equatable {
+    public struct Outcome: Sendable, Equatable, Codable {
         /// Entities tracked for the first time.
         public var added: [String] = []
         /// Entities whose tracking was brought up to date.

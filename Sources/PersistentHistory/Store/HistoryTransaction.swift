@@ -75,7 +75,7 @@ public struct Tombstone: Hashable, Sendable {
 }
 
 /// One change of one row.
-public struct HistoryChange: Hashable, Sendable {
+public struct HistoryChange: Hashable, Codable, Sendable {
     /// The table, as it was when the change was recorded.
     public let entity: Entity
     /// What happened to the row.

@@ -52,6 +52,12 @@ struct Status: AsyncParsableCommand {
                         String(store.consumers.compactMap(\.deadLetters).reduce(0, +)), store.worst ?? "",
                     ]
                 }, to: &output)
+            for store in report.stores {
+                guard let count = store.unlistedChanges, count > 0 else { continue }
+                try output.writeLine(
+                    "\nStore \(store.name.printable) keeps \(count, "change") by unlisted authors for ever; \"cleanUnlisted\": true has them cleaned."
+                )
+            }
             try report.writeFailingPlugins(to: &output)
             try ConsumerList(consumers: report.stores.flatMap(\.consumers)).writeFeeds(to: &output)
         }
