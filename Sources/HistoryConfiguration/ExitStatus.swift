@@ -28,13 +28,13 @@ package enum ExitStatus: Int32, Error, Sendable {
         switch error.code {
         case .authorInvalid: self = .usage
         case .storeMissing: self = .noInput
-        case .storeCorrupt, .storeCopied, .formatTooNew, .notAnEntity, .tokenInvalid, .tokenForeign,
+        case .storeCorrupt, .storeCopied, .formatTooNew, .notAnEntity, .isMirror, .tokenInvalid, .tokenForeign,
             .tokenAhead, .tokenNotSent, .statementFailed:
             self = .badData
         case .storeUnreadable, .wouldLockOut, .stateNotPermitted: self = .noPermission
         case .storeBusy, .storeInterrupted: self = .temporary
         case .notTracked, .tokenExpired: self = .unavailable
-        case .stateInUse, .storeServedElsewhere: self = .temporary
+        case .stateInUse, .storeServedElsewhere, .consumerInUse: self = .temporary
         case .replicaUnwritable, .controlSocket, .stateUnusable, .stateFull, .stateReadOnly, .stateDamaged:
             self = .inputOutput
         default: self = .internalError

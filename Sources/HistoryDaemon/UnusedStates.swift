@@ -63,7 +63,8 @@ struct UnusedStates {
         }
         let suffix = name[dot...]
         if suffix.hasPrefix(".sqlite.damaged-") { return name }
-        return [".sqlite", ".sqlite-wal", ".sqlite-shm", ".store"].contains(suffix) ? String(name[..<dot]) : nil
+        let suffixes: Set<Substring> = [".sqlite", ".sqlite-wal", ".sqlite-shm", ".store", ".lock"]
+        return suffixes.contains(suffix) ? String(name[..<dot]) : nil
     }
 }
 

@@ -108,6 +108,9 @@ public struct FeedExpiry: Sendable, Hashable {
         case late
         /// There is another store at the path.
         case replaced
+        /// Changes of some entities may have gone unrecorded: their tables were made again, or their triggers were
+        /// missing for a time. Nothing else was lost.
+        case recreated
     }
 
     /// How history was lost.
@@ -116,11 +119,14 @@ public struct FeedExpiry: Sendable, Hashable {
     public let lost: HistoryToken?
     /// What to acknowledge once you have read the store; everything after it follows.
     public let after: HistoryToken
+    /// For `recreated`: the entities to read again. Empty means everything.
+    public let entities: [String]
 
     /// An expiry, for tests and previews.
-    public init(reason: Reason, lost: HistoryToken?, after: HistoryToken) {
+    public init(reason: Reason, lost: HistoryToken?, after: HistoryToken, entities: [String] = []) {
         self.reason = reason
         self.lost = lost
         self.after = after
+        self.entities = entities
     }
 }

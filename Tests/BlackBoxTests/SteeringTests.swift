@@ -273,6 +273,66 @@ struct SteeringTests {
         }
     }
 
+    @Test("With the log level off nothing more is logged")
+    func logLevelOff() async throws {
+        try await withWorkbench { bench in
+            try bench.configure(StoreSetup())
+            let daemon = try await bench.startDaemon()
+            #expect(try await bench.steer("log-level", "off") == "off\n")
+            #expect(try await bench.report("status")["logLevel"].text == "off")
+            let before = daemon.log
+            _ = try await bench.commit("INSERT INTO person (id) VALUES (1)")
+            try await bench.steer("pause")
+            try await bench.steer("resume")
+            #expect(daemon.log == before)
+            #expect(try await bench.steer("log-level", "info") == "info\n")
+            try await bench.steer("pause")
+            try await daemon.logged("is paused, by")
+            try await daemon.stop()
+        }
+    }
+
+    @Test("A store that does not start by itself is paused until it is resumed, and stays as it is at a reload")
+    func autoStart() async throws {
+        try await withWorkbench { bench in
+            let setup = StoreSetup(more: #""autoStart": false"#)
+            try bench.configure(setup, plugins: [PluginSetup()])
+            let daemon = try await bench.startDaemon()
+            try await bench.write("INSERT INTO person (id) VALUES (1)", as: "Widget")
+            try await daemon.logged("starts paused")
+            #expect(try await bench.report("status")["stores"][0]["state"].text == "paused")
+            try await bench.steer("reload")
+            #expect(try await bench.report("status")["stores"][0]["state"].text == "paused")
+            #expect(try bench.calls().isEmpty)
+            try await bench.steer("resume")
+            try await bench.calls(1, of: daemon)
+            try bench.configure(
+                StoreSetup(more: #""autoStart": false, "includingMirroring": true"#), plugins: [PluginSetup()])
+            try await bench.steer("reload")
+            #expect(try await bench.report("status")["stores"][0]["state"].text == "open")
+            try await daemon.stop()
+        }
+    }
+
+    @Test("Status counts the history that is ignored and kept for ever")
+    func unlistedHistory() async throws {
+        try await withWorkbench { bench in
+            try bench.configure(StoreSetup(more: #""unlistedAuthors": "ignore""#))
+            let daemon = try await bench.startDaemon()
+            #expect(try await bench.report("status")["stores"][0]["unlistedChanges"].int == 0)
+            _ = try await bench.commit("INSERT INTO person (id) VALUES (1), (2)", as: "Stranger")
+            #expect(try await bench.report("status")["stores"][0]["unlistedChanges"].int == 2)
+            #expect(
+                try await bench.ctl("status").output.contains("keeps 2 changes by unlisted authors for ever"))
+            try bench.configure(StoreSetup(more: #""unlistedAuthors": "ignore", "cleanUnlisted": true"#))
+            try await bench.steer("reload")
+            #expect(try await !bench.ctl("status").output.contains("unlisted"))
+            try await bench.steer("clean")
+            #expect(try await bench.ctl("history", bench.store, "--format", "json").output == "")
+            try await daemon.stop()
+        }
+    }
+
     @Test("Two stores with a consumer of one name: which is meant must be said")
     func ambiguous() async throws {
         try await withWorkbench { bench in

@@ -50,7 +50,7 @@ private func top(_ keys: String) -> String {
 
 private let duration = "a duration: seconds, or text such as \"500ms\", \"5s\", \"3m\", \"2h\" or \"7d\""
 private let storeKeys =
-    "Allowed: name, path, entities, authors, unlistedAuthors, includingMirroring, mirroringAuthors, clean, poll, mirror"
+    "Allowed: name, path, entities, authors, unlistedAuthors, cleanUnlisted, includingMirroring, mirroringAuthors, clean, poll, healthyLag, autoStart, mirror"
 private let in0 = "stores[0]"
 private let context0 = "stores[0].authors[0].contexts[0]"
 private let long = String(repeating: "é", count: 128)
@@ -82,6 +82,19 @@ let configurationCorpus: [CorpusCase] = [
         contexts(
             "{\"name\": \"a\", \"kind\": \"replica\", \"path\": \"/r\", \"mode\": \"0640\", \"group\": \"app\"}, {\"name\": \"b\", \"kind\": \"replica\", \"path\": \"/t\", \"mode\": \"664\"}"
         )),
+    .good("every table", store("\"entities\": \"*\"")),
+    .good(
+        "every table, and columns of some",
+        store("\"entities\": {\"*\": {}, \"person\": {\"preserve\": [\"name\"]}}")),
+    .good(
+        "every table, some in a context",
+        store(
+            "\"entities\": \"*\", \"authors\": [{\"name\": \"A\", \"contexts\": [{\"name\": \"a\", \"kind\": \"feed\", \"entities\": [\"later\"]}]}]"
+        )),
+    .good("lag", store("\"healthyLag\": \"10m\"")),
+    .bad(
+        "no lag", store("\"healthyLag\": 0"),
+        "2:15: \(in0).healthyLag: expected a duration from 1ms through 36500d, found 0"),
     .good("clean by hand only", store("\"clean\": {\"maximumDuration\": \"30d\"}")),
     .good(
         "clean by duration",
@@ -118,11 +131,11 @@ let configurationCorpus: [CorpusCase] = [
     .bad("schema no text", top("\"$schema\": 1"), "2:12: $schema: expected a text, found 1"),
     .bad(
         "log level", top("\"logLevel\": \"warn\""),
-        "2:13: logLevel: expected \"trace\", \"debug\", \"info\", \"notice\", \"warning\", \"error\" or \"critical\", found \"warn\""
+        "2:13: logLevel: expected \"trace\", \"debug\", \"info\", \"notice\", \"warning\", \"error\", \"critical\" or \"off\", found \"warn\""
     ),
     .bad(
         "log level number", top("\"logLevel\": 3"),
-        "2:13: logLevel: expected \"trace\", \"debug\", \"info\", \"notice\", \"warning\", \"error\" or \"critical\", found 3"
+        "2:13: logLevel: expected \"trace\", \"debug\", \"info\", \"notice\", \"warning\", \"error\", \"critical\" or \"off\", found 3"
     ),
     .bad("plugins text", top("\"plugins\": \"/p\""), "2:12: plugins: expected a list of paths, found \"/p\""),
     .bad(
@@ -166,7 +179,14 @@ let configurationCorpus: [CorpusCase] = [
         "2:1: \(in0).author: unknown key; did you mean \"authors\"? \(storeKeys)"),
     .bad(
         "entities as a list", store("\"entities\": [\"person\"]"),
-        "2:13: \(in0).entities: expected an object of entities by name, found a list"),
+        "2:13: \(in0).entities: expected an object of entities by name, or \"*\" for every table, found a list"),
+    .bad(
+        "entities as another text", store("\"entities\": \"all\""),
+        "2:13: \(in0).entities: expected an object of entities by name, or \"*\" for every table, found \"all\""
+    ),
+    .bad(
+        "columns of every table", store("\"entities\": {\"*\": {\"preserve\": [\"name\"]}}"),
+        "2:20: \(in0).entities[\"*\"].preserve: columns are preserved of an entity that is named"),
     .bad(
         "no entities", store("\"entities\": {}"),
         "2:13: \(in0).entities: expected at least one entity; leave the key out where \"historyctl track\" has named them"
@@ -189,6 +209,19 @@ let configurationCorpus: [CorpusCase] = [
     .bad(
         "preserve misspelt", store("\"entities\": {\"person\": {\"perserve\": []}}"),
         "2:25: \(in0).entities.person.perserve: unknown key; did you mean \"preserve\"? Allowed: preserve"),
+    .good("log level off", top("\"logLevel\": \"off\"")),
+    .good(
+        "paused, and cleaning what nobody is listed for",
+        store("\"autoStart\": false, \"unlistedAuthors\": \"ignore\", \"cleanUnlisted\": true")),
+    .bad(
+        "autoStart text", store("\"autoStart\": \"no\""),
+        "2:14: \(in0).autoStart: expected true or false, found \"no\""),
+    .bad(
+        "cleanUnlisted of what is delivered", store("\"cleanUnlisted\": true"),
+        "2:1: \(in0).cleanUnlisted: only with unlistedAuthors \"ignore\"; what is delivered is cleaned"),
+    .bad(
+        "cleanUnlisted text", store("\"unlistedAuthors\": \"ignore\", \"cleanUnlisted\": 1"),
+        "2:47: \(in0).cleanUnlisted: expected true or false, found 1"),
     .bad(
         "unlistedAuthors", store("\"unlistedAuthors\": \"delver\""),
         "2:20: \(in0).unlistedAuthors: expected \"deliver\" or \"ignore\", found \"delver\"; did you mean \"deliver\"?"
@@ -235,7 +268,7 @@ let configurationCorpus: [CorpusCase] = [
         "2:51: \(in0).clean.times: only strategy \"byNotification\" has it"),
     .bad(
         "byNotification with seconds", store("\"clean\": {\"strategy\": \"byNotification\", \"seconds\": 1}"),
-        "2:10: \(in0).clean.times: missing, expected a number of passes, with strategy \"byNotification\"",
+        "2:10: \(in0).clean.times: missing, expected a number of notifications, with strategy \"byNotification\"",
         "2:41: \(in0).clean.seconds: only strategy \"byDuration\" has it"),
     .bad(
         "seconds without a strategy", store("\"clean\": {\"seconds\": 1}"),
@@ -351,7 +384,7 @@ let configurationCorpus: [CorpusCase] = [
         "5:44: stores[0].authors[1].name: author \"A\" is already given at FILE:5:27",
         "5:58: stores[0].authors[1].batch: expected true or false, found \"no\"",
         "6:5: stores[0].cleaning: unknown key. \(storeKeys)",
-        "8:15: logLevel: expected \"trace\", \"debug\", \"info\", \"notice\", \"warning\", \"error\" or \"critical\", found \"loud\""
+        "8:15: logLevel: expected \"trace\", \"debug\", \"info\", \"notice\", \"warning\", \"error\", \"critical\" or \"off\", found \"loud\""
     ),
 ]
 
@@ -466,10 +499,17 @@ let manifestCorpus: [CorpusCase] = [
     .bad(
         "environment", plugin("\"environment\": [\"A=1\"]"),
         "2:16: plugins[0].environment: expected an object of texts by name, found a list"),
+    .good("a secret", plugin("\"environment\": {\"TOKEN\": {\"credential\": \"api.token-1\"}}")),
+    .bad(
+        "a secret that is none",
+        plugin("\"environment\": {\"A\": {\"credential\": \"../x\"}, \"B\": {\"file\": \"x\"}}"),
+        "2:37: plugins[0].environment.A.credential: expected a credential's name, of letters, digits, \".\", \"_\" and \"-\", found \"../x\"",
+        "2:51: plugins[0].environment.B.credential: missing, expected a credential's name, of letters, digits, \".\", \"_\" and \"-\"",
+        "2:52: plugins[0].environment.B.file: unknown key. Allowed: credential"),
     .bad(
         "environment's values, which are not repeated",
         plugin("\"environment\": {\"TOKEN\": 4711, \"A=\": \"\", \"\": \"\", \"N\": \"a\\u0000\"}"),
-        "2:26: plugins[0].environment.TOKEN: expected a text (a number in quotes, too)",
+        "2:26: plugins[0].environment.TOKEN: expected a text (a number in quotes, too) or an object such as {\"credential\": \"name\"}",
         "2:32: plugins[0].environment[\"A=\"]: expected a variable's name, not empty and without \"=\"",
         "2:42: plugins[0].environment[\"\"]: expected a variable's name, not empty and without \"=\"",
         "2:55: plugins[0].environment.N: expected a variable without NUL"),

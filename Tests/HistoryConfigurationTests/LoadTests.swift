@@ -37,9 +37,9 @@ private let oneStore = #"{"version": 1, "stores": [{"name": "s", "path": "s.db",
                     { "name": "live", "kind": "feed", "window": 7 }, { "name": "all", "kind": "feed" }] },
                   { "name": "Batch", "batch": true }
                 ],
-                "unlistedAuthors": "ignore", "includingMirroring": true, "mirroringAuthors": ["Mirror"],
+                "unlistedAuthors": "ignore", "cleanUnlisted": true, "includingMirroring": true, "mirroringAuthors": ["Mirror"],
                 "clean": { "strategy": "byNotification", "times": 3, "maximumDuration": 2592000 },
-                "poll": "500ms"
+                "poll": "500ms", "autoStart": false
               }, { "name": "notes", "path": "notes.sqlite", "clean": { "strategy": "byDuration", "seconds": "7d" } }],
               "plugins": ["plugins/one.json"],
               "logLevel": "debug",
@@ -79,10 +79,11 @@ private let oneStore = #"{"version": 1, "stores": [{"name": "s", "path": "s.db",
                     ]),
                 AuthorConfiguration(name: "Batch", isBatch: true),
             ],
-            unlistedAuthors: .ignore, includingMirroring: true, mirroringAuthors: ["Mirror"],
+            unlistedAuthors: .ignore, cleansUnlisted: true, includingMirroring: true,
+            mirroringAuthors: ["Mirror"],
             clean: CleanConfiguration(
                 strategy: .byNotification(times: 3), maximumDuration: .seconds(2_592_000)),
-            poll: .milliseconds(500))
+            poll: .milliseconds(500), autoStart: false)
         let notes = StoreConfiguration(
             name: "notes", path: folder.file("notes.sqlite"),
             clean: CleanConfiguration(strategy: .byDuration(.seconds(604_800))))

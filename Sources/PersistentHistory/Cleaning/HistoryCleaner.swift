@@ -12,14 +12,14 @@ public struct HistoryCleaner: Sendable {
     let path: String
     let rule: DeliveryRule
 
-    /// A cleaner of one store. Mirroring authors' history stays, as the rule says.
+    /// A cleaner of one store. Mirroring authors' history stays, and unlisted authors', as the rule says.
     public init(path: String, rule: DeliveryRule) {
         self.path = path
         self.rule = rule
     }
 
     /// What a cleanup deleted.
-    public struct Outcome: Sendable, Equatable {
+    public struct Outcome: Sendable, Equatable, Codable {
         /// Changes that were deleted.
         public var deleted = 0
         /// The oldest token that still works.

@@ -6,6 +6,8 @@ struct StandstillWatch: Sendable {
     private var told: Set<String> = []
     /// All who stand still as of the last turn.
     private(set) var all: [String] = []
+    /// Whether somebody holds back the cleaning who has not been reported, and may be later.
+    private(set) var isWatching = false
 
     /// Takes in a turn of the cleaner.
     ///
@@ -19,6 +21,7 @@ struct StandstillWatch: Sendable {
             .filter { .milliseconds(now.milliseconds - $0.since.milliseconds) > Self.reportedAfter }
             .map(\.name)
         all = standing
+        isWatching = standing.count < blockers.count
         defer { told = Set(standing) }
         return told.isSuperset(of: standing) ? [] : standing
     }

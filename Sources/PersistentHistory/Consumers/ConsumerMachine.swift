@@ -66,6 +66,8 @@ struct ConsumerMachine: Sendable {
         let now: HistoryTimestamp
         /// Nothing new is begun.
         let isEnding: Bool
+        /// How long the call took that the event answers.
+        var callTime: Duration = .zero
     }
 
     let consumer: Consumer
@@ -74,6 +76,7 @@ struct ConsumerMachine: Sendable {
     /// What the hooks have yet to be told before anything else.
     var expiry: Expiry?
     var toldOfExpiry: Set<String> = []
+    var isLossReported = false
     /// The batch under way. It stays the same until it is done, also over a new start (see
     /// `batchEnd`): an undeclared writer's changes are grouped by time, and more of the same
     /// millisecond may come. A call that is repeated must not have grown.

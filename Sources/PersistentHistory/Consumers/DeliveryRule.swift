@@ -1,5 +1,5 @@
 /// Which transactions a consumer is told of, and which history may be cleaned.
-public struct DeliveryRule: Sendable, Equatable {
+public struct DeliveryRule: Sendable, Equatable, Codable {
     /// Authors that write on behalf of a sync service, with a log of their own (the kit's
     /// `includingCloudKitMirroring`).
     public static let cloudKitMirroring: Set<String> = [
@@ -10,6 +10,8 @@ public struct DeliveryRule: Sendable, Equatable {
     public let authors: Set<String>
     /// Whether transactions by null or unregistered authors are delivered.
     public let deliversUnlisted: Bool
+    /// Whether history by unlisted authors is cleaned although it is not delivered.
+    public let cleansUnlisted: Bool
     /// Authors whose transactions are neither delivered nor cleaned.
     public let mirroring: Set<String>
     /// Mirroring authors whose transactions are like anybody's.
@@ -17,11 +19,12 @@ public struct DeliveryRule: Sendable, Equatable {
 
     /// Which authors there are, and whose transactions are delivered.
     public init(
-        authors: Set<String>, deliversUnlisted: Bool = true, mirroringAuthors: Set<String> = [],
-        includingMirroring: Bool = false
+        authors: Set<String>, deliversUnlisted: Bool = true, cleansUnlisted: Bool = false,
+        mirroringAuthors: Set<String> = [], includingMirroring: Bool = false
     ) {
         self.authors = authors
         self.deliversUnlisted = deliversUnlisted
+        self.cleansUnlisted = cleansUnlisted
         let all = mirroringAuthors.union(Self.cloudKitMirroring)
         mirroring = includingMirroring ? [] : all
         included = includingMirroring ? all : []
@@ -32,6 +35,15 @@ public struct DeliveryRule: Sendable, Equatable {
         guard let author else { return deliversUnlisted }
         if mirroring.contains(author) { return false }
         return deliversUnlisted || authors.contains(author) || included.contains(author)
+    }
+
+    /// Whether history by this author may be cleaned once everybody is past it.
+    public func cleans(_ author: String?) -> Bool { covers(author) || cleansUnlisted && isUnlisted(author) }
+
+    /// Whether an author is neither registered nor a mirroring one.
+    func isUnlisted(_ author: String?) -> Bool {
+        guard let author else { return true }
+        return !authors.contains(author) && !mirroring.contains(author) && !included.contains(author)
     }
 
     /// Whether a consumer is told of a transaction: of all but its own.
@@ -57,8 +69,9 @@ public struct DeliveryRule: Sendable, Equatable {
 
     /// The same for rules under which the same history is kept.
     var keeping: String {
-        let listed = deliversUnlisted ? [] : authors.union(included).sorted()
+        let takesUnlisted = deliversUnlisted || cleansUnlisted
+        let listed = takesUnlisted ? [] : authors.union(included).sorted()
         return
-            "\(deliversUnlisted)\n\(mirroring.sorted().joined(separator: "\t"))\n\(listed.joined(separator: "\t"))"
+            "\(takesUnlisted)\n\(mirroring.sorted().joined(separator: "\t"))\n\(listed.joined(separator: "\t"))"
     }
 }

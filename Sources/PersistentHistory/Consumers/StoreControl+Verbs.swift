@@ -57,6 +57,15 @@ extension StoreControl {
         try await withSession { try await $0.clean(dryRun: dryRun, force: force) }
     }
 
+    /// How many changes by unlisted authors are kept for ever; nil where they are delivered or cleaned.
+    package func unlistedChanges() async throws -> Int? {
+        try await withSession { session in
+            let (store, unlisted) = (session.store, session.opened.unlisted)
+            guard !store.rule.deliversUnlisted, !store.rule.cleansUnlisted else { return nil }
+            return try await onPool { try unlisted.count(in: store.path, store.rule) }
+        }
+    }
+
     // MARK: Dead letters
 
     package func deadLetters() throws -> [NumberedDeadLetter] { try withSession { try $0.deadLetters() } }

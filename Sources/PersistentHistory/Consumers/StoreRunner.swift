@@ -6,6 +6,8 @@ package struct ServedStore: Sendable {
     package let path: String
     /// What to track, with the columns to preserve; nil leaves the tracking to others.
     package let entities: [String: [String]?]?
+    /// Whether every table is tracked, new ones as they come; `entities` then says what to preserve.
+    package var tracksEveryTable = false
     package let rule: DeliveryRule
     package let consumers: [Consumer]
     package let cleaning: CleaningStrategy
@@ -115,6 +117,9 @@ package struct StoreRunner: Sendable {
                         throw error
                     }
                 }
+            } catch let error as HistoryError where error.code == .consumerInUse && store.isUsedInProcess {
+                // A program that is started twice is told at once; a daemon waits until the tracker has ended.
+                throw error
             } catch let error as HistoryError {
                 if let error = movingAsideDamage(error), trouble.isNews(error) {
                     reporter.report(.storeLost(error))

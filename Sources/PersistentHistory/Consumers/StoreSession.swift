@@ -10,16 +10,22 @@
     var running = 0
     /// Consumers that have not begun yet.
     var unprepared = 0
+    /// Consumers that were woken, and have not come to the end of the history since.
+    var unfinished: Set<String> = []
 
     /// When to look for what a signal spoke of; nil while there is nothing to look for.
     var rule: SettleRule?
     var lookTimer: LoopTimer?
     var inbox: SignalInbox?
+    /// Runs while a migration has the triggers of the store taken out.
+    var migrationTimer: LoopTimer?
+    var isMigrating = false
     var schemaVersion: Int64
 
     var failure: (any Error)?
     var isEnding = false
     var graceTimer: LoopTimer?
+    var cleaningTimer: LoopTimer?
     /// Waits for the last consumer's end.
     var waiter: CheckedContinuation<Void, Never>?
     /// Called when a consumer has everything: in a single run.
@@ -31,6 +37,7 @@
         self.stop = stop
         self.control = control
         schemaVersion = opened.schemaVersion
+        isMigrating = schemaVersion < 0
         let owner = ConsumerRunner.Owner { [weak self] runner, brought in
             self?.caughtUp(runner, brought)
         } prepared: { [weak self] in
@@ -67,6 +74,7 @@
         await whileServing {
             wakeAll()
             receive()
+            if isMigrating { awaitMigration() }
             isUp()
         }
         inbox.receiver = nil
@@ -98,13 +106,15 @@
                 if running == 0 { resumeWaiter() }
             }
             graceTimer?.cancel()
+            cleaningTimer?.cancel()
             lookTimer?.cancel()
+            migrationTimer?.cancel()
             errands.end()
-            opened.cleaning.bell.end()
             opened.state.cursors.hasUnsaved.end()
             opened.state.damaged.end()
             // A single run cleans afterwards.
             if !isSingleRun { opened.ending.request() }
+            opened.cleaning.wakeUp.ring()
             group.cancelAll()
             await group.waitForAll()
         }
@@ -169,8 +179,12 @@
 
     func caughtUp(_ runner: ConsumerRunner, _ brought: Bool) {
         if brought {
-            do { try opened.cleaning.countPass() } catch { end(error) }
+            // What came while nobody looked counts as one, too.
+            do { try opened.cleaning.countNotification(through: runner.cursor) } catch { end(error) }
         }
+        // A turn that comes before the slowest of those at work would only take a part.
+        unfinished.remove(runner.consumer.author)
+        if unfinished.isEmpty { opened.cleaning.wakeUp.ring() }
         onCaughtUp?(runner)
     }
 
@@ -205,5 +219,8 @@
         }
     }
 
-    func wakeAll() { for runner in runners.values { runner.wakeUp() } }
+    func wakeAll() {
+        unfinished.formUnion(runners.keys)
+        for runner in runners.values { runner.wakeUp() }
+    }
 }

@@ -62,6 +62,7 @@ extension StoreControl {
                 if let userID {
                     try session.feeds.check(token, of: feed, sent: seats.sent(by: feed, to: userID))
                 }
+                defer { session.opened.cleaning.wakeUp.ring() }
                 return try session.feeds.acknowledge(token, of: feed)
             }
         }

@@ -1,5 +1,5 @@
 /// Which transactions, and which of their changes, a reader wants. Everything, unless said otherwise.
-public struct HistoryFilter: Sendable, Equatable {
+public struct HistoryFilter: Sendable, Equatable, Codable {
     /// Only these authors; nil for any, undeclared writers included.
     public var authors: Set<String>?
     /// Authors whose transactions are left out.
@@ -31,6 +31,13 @@ public struct HistoryFilter: Sendable, Equatable {
 
     func accepts(_ entity: Entity, _ operation: ChangeOperation) -> Bool {
         (entities?.contains(entity.name) ?? true) && (operations?.contains(operation) ?? true)
+    }
+
+    /// Whether unrecorded changes of these entities may be among what is wanted: whoever made them.
+    func accepts(recreated names: [String], at time: HistoryTimestamp) -> Bool {
+        if let since, time < since { return false }
+        if let until, time > until { return false }
+        return entities.map { !$0.isDisjoint(with: names) } ?? true
     }
 
     func accepts(_ change: ObjectID) -> Bool { objects?.contains(change) ?? true }

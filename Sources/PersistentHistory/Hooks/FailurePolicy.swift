@@ -1,7 +1,7 @@
 /// What happens when a hook fails: how often it is tried again, how soon, and what then.
-public struct FailurePolicy: Sendable, Hashable {
+public struct FailurePolicy: Sendable, Hashable, Codable {
     /// What follows when every attempt has failed.
-    public enum AfterLastAttempt: String, Sendable {
+    public enum AfterLastAttempt: String, Sendable, Codable {
         /// The consumer waits and goes on trying, at the longest delay.
         case hold
         /// The call is kept as a dead letter, and the consumer goes on.

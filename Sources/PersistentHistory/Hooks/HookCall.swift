@@ -100,9 +100,9 @@ package struct MergeCall: Sendable {
 }
 
 /// A merge hook's answer.
-public struct MergeResult: Sendable, Hashable {
+public struct MergeResult: Sendable, Hashable, Codable {
     /// What follows after the hook.
-    public enum Verdict: String, Sendable {
+    public enum Verdict: String, Sendable, Codable {
         /// On to the next hook, and after the last to the default merge.
         case goOn
         /// No further hook, no default merge; the cursor moves on.

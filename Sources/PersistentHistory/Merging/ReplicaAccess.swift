@@ -1,7 +1,7 @@
 internal import Glibc
 
 /// Who may use a replica's file, and the files beside it.
-public struct ReplicaAccess: Sendable, Hashable {
+public struct ReplicaAccess: Sendable, Hashable, Codable {
     /// The permission bits, such as 0o640. Nothing but reading and writing is given.
     public let mode: UInt32
     /// A group's name or number; nil for the group that new files get.

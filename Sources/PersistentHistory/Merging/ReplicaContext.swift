@@ -1,6 +1,6 @@
 /// A replica as it is configured: a SQLite file with copies of a consumer's entities, kept by the
 /// default merge.
-public struct ReplicaContext: Sendable, Hashable {
+public struct ReplicaContext: Sendable, Hashable, Codable {
     /// The name, unique among the consumer's contexts.
     public let name: String
     /// The replica's file, which is created if it does not exist.

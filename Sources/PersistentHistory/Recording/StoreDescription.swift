@@ -1,9 +1,9 @@
 import GRDB
 
 /// What `historyctl describe` tells of a tracked store.
-public struct StoreDescription: Sendable, Equatable {
+public struct StoreDescription: Sendable, Equatable, Codable {
     /// A table whose changes are recorded.
-    public struct TrackedEntity: Sendable, Equatable {
+    public struct TrackedEntity: Sendable, Equatable, Codable {
         /// The table's name.
         public let name: String
         /// The columns whose values are kept when a row is deleted.

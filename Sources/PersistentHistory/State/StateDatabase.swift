@@ -96,8 +96,8 @@ package final class StateDatabase: Sendable {
 
     // MARK: Cleaning
 
-    /// When history was last cleaned, and how many passes brought something since.
-    func cleaning() throws -> (at: HistoryTimestamp?, passes: Int) {
+    /// When history was last cleaned, and how many notifications brought something since.
+    func cleaning() throws -> (at: HistoryTimestamp?, notifications: Int) {
         try connection.access { db in
             let row = try Row.fetchOne(db, sql: "SELECT cleaned_at, passes FROM service")
             let at = (row?["cleaned_at"] as Int64?).map { HistoryTimestamp(milliseconds: $0) }
@@ -105,21 +105,19 @@ package final class StateDatabase: Sendable {
         }
     }
 
-    /// - Parameter passes: Those that made it due: others may have been counted since.
-    func saveCleaning(at: HistoryTimestamp, after passes: Int) throws {
+    /// - Parameter notifications: Those that made it due: others may have been counted since.
+    func saveCleaning(at: HistoryTimestamp, after notifications: Int) throws {
         try connection.access { db in
             try db.execute(
                 sql: "UPDATE service SET cleaned_at = ?, passes = max(0, passes - ?)",
-                arguments: [at.milliseconds, passes])
+                arguments: [at.milliseconds, notifications])
         }
     }
 
-    /// Counts a pass that brought something.
-    func countPass() throws {
+    /// Counts a notification that brought something.
+    func countNotification() throws {
         try connection.access { db in
-            try db.cachedStatement(
-                sql: "UPDATE service SET passes = passes + 1, cleaned_at = coalesce(cleaned_at, ?)"
-            ).execute(arguments: [clock.wall().milliseconds])
+            try db.cachedStatement(sql: "UPDATE service SET passes = passes + 1").execute()
         }
     }
 }

@@ -9,7 +9,8 @@ enum StateSchema {
     /// - `feed`: a feed's checkpoint, and the history that it has lost, until that was acknowledged.
     /// - `unmerged`: what a consumer's merge hooks have kept from its feeds.
     /// - `replica`: where a replica is, the checkpoint at which it was filled last, whether it is to be filled again.
-    /// - `service`: served time, when history was last cleaned, and the passes since that brought something.
+    /// - `service`: served time, when history was last cleaned, and the notifications since that brought
+    ///   something (`passes`).
     private static let tables = """
         CREATE TABLE cursor (
             consumer TEXT PRIMARY KEY, position INTEGER NOT NULL, fingerprint TEXT, moved_at INTEGER NOT NULL,

@@ -4,7 +4,7 @@
 /// keeps its meaning when the table is altered.
 public final class Entity: Sendable, Hashable {
     /// A column of the table.
-    public struct Column: Hashable, Sendable {
+    public struct Column: Hashable, Codable, Sendable {
         /// The column's name.
         public let name: String
         /// The type as declared, empty where there is none.
@@ -17,7 +17,7 @@ public final class Entity: Sendable, Hashable {
     }
 
     /// How a row's identity is written in the history.
-    public enum Key: Hashable, Sendable {
+    public enum Key: Hashable, Codable, Sendable {
         /// No primary key: the row is known by its rowid.
         case rowid
         /// One column that is never null, stored as it is.

@@ -60,6 +60,8 @@ public struct HistoryError: Error, Sendable, CustomStringConvertible {
         public static let stateDamaged = Code("stateDamaged")
         /// This user may not write in the state folder.
         public static let stateNotPermitted = Code("stateNotPermitted")
+        /// Another tracker or daemon serves a consumer with the same state.
+        public static let consumerInUse = Code("consumerInUse")
         /// Another daemon holds the state folder.
         public static let stateInUse = Code("stateInUse")
         /// The control socket could not be bound.

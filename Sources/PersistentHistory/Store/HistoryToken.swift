@@ -2,7 +2,10 @@
 ///
 /// The number is that of the last change of a transaction. Numbers only grow, in the order of
 /// commits, and are never given twice; a token is therefore a cursor that no clock can disturb.
-public struct HistoryToken: Hashable, Sendable, CustomStringConvertible {
+///
+/// Tokens of one store are ordered as their commits were. Those of several stores are put in order by the stores'
+/// ids, so that they can be sorted; that says nothing about time.
+public struct HistoryToken: Hashable, Comparable, Sendable, CustomStringConvertible {
     /// The store that the position is in.
     public let store: StoreID
     /// Grows in the order of the commits, with gaps.
@@ -21,6 +24,10 @@ public struct HistoryToken: Hashable, Sendable, CustomStringConvertible {
             let store = StoreID(String(text[..<colon]))
         else { return nil }
         self.init(store: store, number: number)
+    }
+
+    public static func < (a: Self, b: Self) -> Bool {
+        a.store == b.store ? a.number < b.number : a.store.text < b.store.text
     }
 
     public var description: String { "\(store.text):\(number)" }

@@ -1,5 +1,5 @@
 /// A row's address, read back from the text that `HistoryJSON.objectIDURL` writes.
-public struct ObjectIDURL: Hashable, Sendable {
+public struct ObjectIDURL: Hashable, Sendable, CustomStringConvertible {
     /// The store that the row is in.
     public let store: StoreID
     /// The table that the row is in.
@@ -41,6 +41,18 @@ public struct ObjectIDURL: Hashable, Sendable {
             ObjectID(columns: ["rowid"], values: [.integer(rowid)], isRowID: true)
         default: nil
         }
+    }
+
+    /// `x-history://<store id>/<entity>/<key>`.
+    public var description: String {
+        var text: [UInt8] = Array("x-history://\(store.text)/".utf8)
+        text += ObjectURL.percentEncoded(entityName)
+        text.append(UInt8(ascii: "/"))
+        switch key {
+        case .values(let values): ObjectURL.appendKey(values, to: &text)
+        case .rowid(let rowid): text += Array("rowid\(rowid)".utf8)
+        }
+        return String(decoding: text, as: UTF8.self)
     }
 
     // MARK: The key

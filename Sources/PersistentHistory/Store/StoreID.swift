@@ -20,7 +20,7 @@ public struct StoreID: Hashable, Sendable, CustomStringConvertible {
     public init(_ uuid: UUID) { text = uuid.uuidString.lowercased() }
 
     /// Stands where no store is known yet; no store has it.
-    static let none = StoreID(UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)))
+    package static let none = StoreID(UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)))
 
     public var description: String { text }
 

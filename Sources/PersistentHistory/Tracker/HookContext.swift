@@ -4,7 +4,7 @@ public import FoundationEssentials
 public typealias HookOperation = ChangeOperation
 
 /// One change, as an observer's closure is told of it: nothing in it is bound to a connection.
-public struct HookContext: Sendable, Hashable {
+public struct HookContext: Sendable, Hashable, Codable {
     private let change: HistoryChange
     /// The transaction's place in the history.
     public let token: HistoryToken
@@ -75,3 +75,7 @@ public typealias HookCallback = @Sendable ([HookContext]) async throws -> Void
 
 /// Called once for each fetched batch. One that throws has failed, and is called again.
 public typealias MergeHookCallback = @Sendable (MergeHookInput) async throws -> MergeHookResult
+
+/// Called once where a consumer has lost history, before any other call. One that throws has failed, and is
+/// called again.
+public typealias ExpiryCallback = @Sendable (Expiry) async throws -> Void

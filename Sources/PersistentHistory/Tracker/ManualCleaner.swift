@@ -1,13 +1,16 @@
-/// Cleans a store's history when it is told to, and only as far as every author that must have had
-/// it has got.
+/// Cleans a store's history when it is told to, and only as far as every author has got that must have had it.
+///
+/// An author that has not moved for longer than the tracker's `maximumDuration` is not waited for.
 public actor ManualCleaner {
     private let cleaning: ManualCleaning
 
-    /// - Parameter consumers: The authors that must have had a transaction before it is deleted.
-    package init(path: String, stateFolder: String, consumers: Set<String>, rule: DeliveryRule) {
-        var store = ServedStore(name: path, path: path, entities: nil, rule: rule, consumers: [])
-        store.consumersElsewhere = consumers
-        cleaning = ManualCleaning(store, stateFolder: stateFolder)
+    /// - Parameter store: As a tracker serves it: all its authors must have had a transaction before it is deleted.
+    init(_ store: ServedStore, stateFolder: String) {
+        var cleaned = ServedStore(
+            name: store.name, path: store.path, entities: nil, rule: store.rule, consumers: [],
+            maximumDuration: store.maximumDuration, clock: store.clock)
+        cleaned.consumersElsewhere = store.mustHaveHad
+        cleaning = ManualCleaning(cleaned, stateFolder: stateFolder)
     }
 
     /// Deletes what every author has had that does more than write.

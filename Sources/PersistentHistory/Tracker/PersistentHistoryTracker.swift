@@ -24,7 +24,7 @@ public actor PersistentHistoryTracker {
     private let store: ServedStore
     private let waitsForStore: Bool
     private let stateFolder: String
-    private let reporter: any PipelineReporter
+    private let reporter: TrackerReporter
     private let registry = HookRegistry()
     private let power: PowerSwitch
     private let contexts: [ReplicaMerger]
@@ -47,27 +47,30 @@ public actor PersistentHistoryTracker {
     ///   - mirroringAuthors: Mirroring authors besides `DeliveryRule.cloudKitMirroring`.
     ///   - batchAuthors: Those of `allAuthors` that only write: nobody waits for them with the cleaning.
     ///   - deliversUnlisted: Whether transactions by others, or by nobody, are delivered.
+    ///   - cleansUnlisted: Whether their history is cleaned where they are not delivered; otherwise it stays.
     ///   - stateFolder: An existing folder for what must outlive the process: each author's place.
     ///   - entities: What to track, with the columns to preserve; nil leaves the tracking to others.
     ///   - cleanStrategy: When history is cleaned that every author has had.
     ///   - maximumDuration: How long an author may stand still before the cleaning no longer waits
     ///     for it; nil for ever.
-    ///   - reporter: Hears of everything that happens, for a log or for counting.
+    ///   - reporter: Receives everything that happens, for a log or for counting; nil logs it with swift-log
+    ///     (`LogReporter`). `SilentReporter` ignores it.
+    ///   - logLevel: What is logged where no reporter is given: 0 nothing, 1 what is important, 2 everything.
     ///   - autoStart: Whether `run()` begins to track at once, or waits for `start()`.
     ///   - waitsForStore: Whether `run()` waits for a store that does not exist or is not tracked yet.
     ///     Otherwise it throws, so that a wrong path or a forgotten `Tracking.track` does not go unnoticed.
     public init(
         store path: String, name: String = "store", contexts: [ReplicaContext] = [], currentAuthor: String,
         allAuthors: [String], includingMirroring: Bool = false, mirroringAuthors: [String] = [],
-        batchAuthors: [String] = [], deliversUnlisted: Bool = true, stateFolder: String,
-        entities: [String: [String]?]? = nil, cleanStrategy: CleaningStrategy = .none,
-        maximumDuration: Duration? = nil, reporter: any PipelineReporter = SilentReporter(),
+        batchAuthors: [String] = [], deliversUnlisted: Bool = true, cleansUnlisted: Bool = false,
+        stateFolder: String, entities: [String: [String]?]? = nil, cleanStrategy: CleaningStrategy = .none,
+        maximumDuration: Duration? = nil, reporter: (any PipelineReporter)? = nil, logLevel: Int = 1,
         autoStart: Bool = true, waitsForStore: Bool = false
     ) {
         let rule = DeliveryRule(
             authors: Set(allAuthors).union(batchAuthors).union([currentAuthor]),
-            deliversUnlisted: deliversUnlisted, mirroringAuthors: Set(mirroringAuthors),
-            includingMirroring: includingMirroring)
+            deliversUnlisted: deliversUnlisted, cleansUnlisted: cleansUnlisted,
+            mirroringAuthors: Set(mirroringAuthors), includingMirroring: includingMirroring)
         var store = ServedStore(
             name: name, path: path, entities: entities, rule: rule,
             consumers: [Consumer(store: name, author: currentAuthor, rule: rule, contexts: contexts)],
@@ -76,11 +79,14 @@ public actor PersistentHistoryTracker {
         store.isUsedInProcess = true
         self.store = store
         self.stateFolder = stateFolder
-        self.reporter = reporter
+        self.reporter = TrackerReporter(reporter ?? LogReporter(logLevel: logLevel))
         self.waitsForStore = waitsForStore
         self.contexts = contexts.map { ReplicaMerger($0, storePath: path) }
         power = PowerSwitch(isOn: autoStart)
     }
+
+    /// Where the tracker is, what it has lost, and what keeps it from going on.
+    public nonisolated var state: TrackerState { reporter.state }
 
     // MARK: Life
 
@@ -89,7 +95,8 @@ public actor PersistentHistoryTracker {
     /// What came while it was off, or while no tracker ran, is worked off first. Errors that heal
     /// are told to the reporter and tried again.
     ///
-    /// - Throws: `HistoryError` with `.storeMissing` or `.notTracked` unless `waitsForStore`, and with
+    /// - Throws: `HistoryError` with `.storeMissing` or `.notTracked` unless `waitsForStore`, with
+    ///   `.consumerInUse` where another tracker or a daemon serves this author with the same state, and with
     ///   `.stateUnusable`; `ObserverError` if the store cannot be watched.
     @concurrent public nonisolated func run() async throws {
         if !waitsForStore { try requireStore() }
@@ -142,10 +149,7 @@ public actor PersistentHistoryTracker {
     }
 
     /// A cleaner for whoever cleans by hand, mostly with `cleanStrategy: .none`.
-    public nonisolated func cleanerBuilder() -> ManualCleaner {
-        ManualCleaner(
-            path: store.path, stateFolder: stateFolder, consumers: store.mustHaveHad, rule: store.rule)
-    }
+    public nonisolated func cleanerBuilder() -> ManualCleaner { ManualCleaner(store, stateFolder: stateFolder) }
 
     // MARK: Observers
 
@@ -156,17 +160,24 @@ public actor PersistentHistoryTracker {
     ///   - entityName: `*` for every entity.
     ///   - operation: What must have happened to the rows.
     ///   - policy: How often it is tried again when it throws, and what then.
+    ///   - timeout: How long a call may take. One that takes longer is cancelled and has failed, once it has
+    ///     returned; nil for as long as it takes.
+    ///   - onExpired: Called before anything else where history was lost: what the program has made of the
+    ///     changes so far is to be made again from the store. Without it the loss is logged as an error.
     ///   - callback: Called with the changes of one transaction.
     /// - Returns: The hook's id.
     @discardableResult
     public func registerObserver(
         entityName: String, operation: HookOperation, policy: FailurePolicy = FailurePolicy(),
-        callback: @escaping HookCallback
+        timeout: Duration? = nil, onExpired: ExpiryCallback? = nil, callback: @escaping HookCallback
     ) async -> UUID {
         let hook = Hook(
             id: UUID(), name: nextName("observer"), kind: .observer,
             entity: entityName == "*" ? nil : entityName,
-            operations: [operation], endpoint: ClosureHook(.observer(callback)), policy: policy)
+            operations: [operation],
+            endpoint: ClosureHook(
+                .observer(callback), onExpired: onExpired, timeout: timeout, reporter: reporter),
+            policy: policy)
         observers[hook.id] = (entityName, operation)
         registry.register(hook)
         return hook.id
@@ -202,16 +213,21 @@ public actor PersistentHistoryTracker {
     /// - Parameters:
     ///   - hookID: A merge hook; where there is none with that id, the new one goes to the end.
     ///   - policy: How often it is tried again when it throws, and what then.
+    ///   - timeout: How long a call may take, as for an observer.
+    ///   - onExpired: Called before anything else where history was lost, as for an observer.
     ///   - callback: Called with a fetched batch; it decides what becomes of it.
     /// - Returns: The hook's id.
     @discardableResult
     public func registerMergeHook(
-        before hookID: UUID? = nil, policy: FailurePolicy = FailurePolicy(),
-        callback: @escaping MergeHookCallback
+        before hookID: UUID? = nil, policy: FailurePolicy = FailurePolicy(), timeout: Duration? = nil,
+        onExpired: ExpiryCallback? = nil, callback: @escaping MergeHookCallback
     ) async -> UUID {
         let hook = Hook(
             id: UUID(), name: nextName("merge"), kind: .merge, before: hookID.flatMap { mergeHooks[$0] },
-            endpoint: ClosureHook(.merge(callback, contexts: contexts)), policy: policy)
+            endpoint: ClosureHook(
+                .merge(callback, contexts: contexts), onExpired: onExpired, timeout: timeout, reporter: reporter
+            ),
+            policy: policy)
         mergeHooks[hook.id] = hook.name
         registry.register(hook)
         return hook.id

@@ -92,7 +92,7 @@ struct LogLevelVerb: AsyncParsableCommand {
         commandName: "log-level", abstract: "Show the log level, or set it until the daemon ends.")
 
     @OptionGroup var daemon: DaemonOptions
-    @Argument(help: "trace, debug, info, notice, warning, error or critical.")
+    @Argument(help: "trace, debug, info, notice, warning, error, critical or off.")
     var level: String?
 
     func run() async throws {
