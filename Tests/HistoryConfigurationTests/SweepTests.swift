@@ -29,7 +29,8 @@ import Testing
     private static let expected = [
         "": "an object", "version": "1, the version of the format", "stores": "a list of stores",
         "stores[0]": "an object", "stores[0].name": "a name", "stores[0].path": "a path",
-        "stores[0].entities": "an object of entities by name, or \"*\" for every table", "stores[0].entities.person": "an object",
+        "stores[0].entities": "an object of entities by name, or \"*\" for every table",
+        "stores[0].entities.person": "an object",
         "stores[0].entities.person.preserve": "a list of column names",
         "stores[0].entities.person.preserve[0]": "a name",
         "stores[0].authors": "a list of authors", "stores[0].authors[0]": "an object",
