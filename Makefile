@@ -9,6 +9,7 @@ CC      ?= cc
 PREFIX  ?= /usr/local
 DESTDIR ?=
 UNITDIR ?= $(PREFIX)/lib/systemd/system
+USERUNITDIR ?= $(PREFIX)/lib/systemd/user
 SYSCONFDIR ?= /etc
 # Where `install` takes the programs from, and what takes the symbols out of them.
 BINDIR  ?= .build/release
@@ -19,11 +20,12 @@ ifeq ($(VERSION),)
 VERSION := $(shell commit=$$(git describe --always --dirty --exclude '*' 2>/dev/null) && echo "0.1.0+$$commit")
 endif
 # Exclusive access is proved by the compiler and the debug build's checks; a program for use does not check again.
-RELEASEFLAGS = -Xswiftc -enforce-exclusivity=unchecked
+RELEASEFLAGS = -Xswiftc -enforce-exclusivity=unchecked -Xswiftc -use-ld=lld -Xlinker --icf=safe
 # Only the programs that are built for use say it: else each commit would link everything again.
-build-product = HISTORYD_VERSION='$(VERSION)' $(SWIFT) build -c release --static-swift-stdlib $(RELEASEFLAGS) --product $(1)
+build-product = HISTORYD_VERSION='$(VERSION)' $(SWIFT) build -c release --static-swift-stdlib \
+	$(RELEASEFLAGS) --product $(1)
 
-PACKAGES  = libsqlite3-dev libsystemd-dev libnats-dev nats-server sqlite3 python3 python3-venv systemd-container jq curl acl
+PACKAGES  = libsqlite3-dev libsystemd-dev libnats-dev nats-server sqlite3 python3 python3-venv systemd-container jq curl acl prometheus
 EXTENSION = Sources/CSQLiteHistory/history.c
 # SwiftPM would link the extension against the Swift runtime, and it could not be loaded without one.
 build-extension = $(CC) -std=gnu11 -O2 -Wall -Wextra -Werror -fPIC -shared \
@@ -34,6 +36,13 @@ bench-programs = $(call compile,$(1)/bench-consumer,consumer.c -lsqlite3) && \
 	$(call compile,$(1)/bench-plugin,plugin.c) && \
 	$(call compile,$(1)/bench-pidfd.so,pidfd.c -fPIC -shared) && \
 	cp Sources/BenchPrograms/consumer.sh $(1)/bench-consumer.sh
+# Completions for shells, from the programs themselves.
+make-completions = mkdir -p $(1)/completions && for program in historyd historyctl; do \
+	for shell in bash zsh fish; do \
+		$(1)/$$program --generate-completion-script $$shell >$(1)/completions/$$program.$$shell || exit; done; done
+# A further instance differs by its configuration and its folders: systemctl start historyd@NAME.
+as-instance = sed -e 's,historyd/historyd\.json,historyd/%i/historyd.json,' -e 's,^Description=.*,& (%i),' \
+	-e 's,^\(State\|Runtime\)Directory=historyd$$,&-%i,'
 # Files that name the places of an installation do so as if PREFIX were /usr, SYSCONFDIR /etc.
 install-text = install -D -m 644 $(1) $(2) && \
 	sed -i 's,/usr/\(bin\|lib\|share\)/,$(PREFIX)/\1/,g; s,/etc/historyd/,$(SYSCONFDIR)/historyd/,g' $(2)
@@ -55,7 +64,7 @@ run-tests = $(if $(TESTFLAGS),$(test-command) $(1) $(TESTFLAGS),@failed=; log=$$
 	[ -z "$$failed" ] || { echo "Failed, in:$$failed"; cat "$$all"; exit 1; })
 
 .DEFAULT_GOAL := help
-.PHONY: help toolchain dependencies build debug test test-docs docs test-differential torture torture-nats fuzz run run-nats bench install uninstall \
+.PHONY: help toolchain dependencies build debug test test-docs docs test-openapi test-differential torture torture-nats fuzz run run-nats bench install deb uninstall \
 	tsan asan lint format security clean
 
 help: ## List the targets.
@@ -90,6 +99,7 @@ build: dependencies ## Build for use: historyd, historyd-nats, historyctl and li
 	$(call build-product,historyctl)
 	$(call build-extension,.build/release)
 	@python3 config/man/make-man .build/release '$(VERSION)' .build/release/man >/dev/null
+	$(call make-completions,.build/release)
 
 debug: dependencies ## Build for development, tests included, in .build/debug.
 	$(SWIFT) build --build-tests
@@ -109,6 +119,12 @@ test-differential: debug ## Compare histories with the tables, for CASES= random
 		$(if $(filter current,$(SQLITE)),LD_LIBRARY_PATH=.build/current-sqlite) \
 		.build/debug/historydPackageTests.xctest --testing-library swift-testing \
 		--filter DifferentialTests.DifferentialTests
+
+test-openapi: debug ## Make requests that are derived from config/openapi.json to a live daemon, CASES= for each operation.
+	@[ -x .build/openapi/bin/schemathesis ] || { python3 -m venv .build/openapi && \
+		.build/openapi/bin/pip install --quiet 'schemathesis>=4,<5'; }
+	.build/openapi/bin/python Tests/OpenAPI/derive.py .build/debug/historyd .build/debug/historyctl \
+		$(if $(filter 20000,$(CASES)),20,$(CASES))
 
 # The samples that the tests leave out build a Swift package from outside, which takes minutes.
 test-docs: debug ## Run every sample of the README and the pages, also those that build a Swift package.
@@ -146,7 +162,7 @@ run-nats: toolchain ## Run a server, a publisher, a follower and two daemons on 
 	@$(MAKE) --no-print-directory build
 	@config/sample/run-nats $(CURDIR)/.build/release $(CURDIR)/.run-nats
 
-BENCHPARTS = latency backlog replica scale idle writer recording cleaning instructions
+BENCHPARTS = latency backlog replica scale idle writer recording cleaning migration instructions
 
 .PHONY: bench-build bench-plots bench-compare bench-aims bench-NAME $(BENCHPARTS:%=bench-%)
 bench: bench-build ## Measure everything. BENCHFLAGS="--rounds 3 --name before"; BENCHFLAGS=--help lists all flags.
@@ -186,8 +202,8 @@ install: ## Install the build. DESTDIR=, PREFIX=, UNITDIR=, BINDIR= (where the b
 	install -D -m 755 -t $(DESTDIR)$(PREFIX)/lib/historyd/plugins config/plugins/*
 	$(foreach page,$(wildcard $(BINDIR)/man/*),install -D -m 644 -t \
 		$(DESTDIR)$(PREFIX)/share/man/man$(subst .,,$(suffix $(page))) $(page) &&) true
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/historyd config/*.schema.json
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/historyd/examples systemd/examples/*.conf systemd/examples/*.socket
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/historyd config/*.schema.json config/openapi.json
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/historyd/examples systemd/examples/*.conf
 	$(foreach file,$(wildcard config/examples/*.json), \
 		$(call install-text,$(file),$(DESTDIR)$(PREFIX)/share/historyd/examples/$(notdir $(file))) &&) true
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/historyd/python config/python/pyproject.toml
@@ -196,6 +212,19 @@ install: ## Install the build. DESTDIR=, PREFIX=, UNITDIR=, BINDIR= (where the b
 	install -D -m 644 systemd/historyd.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/historyd.conf
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/systemd/catalog systemd/historyd.catalog
 	$(call install-text,systemd/historyd.service,$(DESTDIR)$(UNITDIR)/historyd.service)
+	$(as-instance) $(DESTDIR)$(UNITDIR)/historyd.service >$(DESTDIR)$(UNITDIR)/historyd@.service
+	chmod 644 $(DESTDIR)$(UNITDIR)/historyd@.service
+	install -D -m 644 -t $(DESTDIR)$(UNITDIR) systemd/historyd.socket systemd/historyd-metrics.socket
+	$(call install-text,systemd/user/historyd.service,$(DESTDIR)$(USERUNITDIR)/historyd.service)
+	install -D -m 755 -t $(DESTDIR)$(PREFIX)/lib/historyd config/packaging/tracked-stores
+	$(foreach file,$(wildcard $(BINDIR)/completions/*), install -D -m 644 $(file) \
+		$(DESTDIR)$(PREFIX)/share/$(call completion,$(basename $(notdir $(file))),$(subst .,,$(suffix $(file)))) &&) true
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/historyd/monitoring config/monitoring/*
+	@# Of its own package, perhaps: it needs libnats.
+	if [ -e $(BINDIR)/historyd-nats ]; then \
+		install -D -m 755 -s --strip-program=$(STRIP) -t $(DESTDIR)$(PREFIX)/bin $(BINDIR)/historyd-nats; \
+		$(call install-text,systemd/historyd-nats.service,$(DESTDIR)$(UNITDIR)/historyd-nats.service); \
+		$(call install-text,config/nats.json,$(DESTDIR)$(PREFIX)/share/historyd/examples/nats.json); fi
 	@# An administrator's configuration is kept, and samples that were removed do not come back.
 	[ -e $(DESTDIR)$(SYSCONFDIR)/historyd/historyd.json ] || { \
 		$(foreach file,historyd.json $(patsubst config/%,%,$(wildcard config/plugins.d/*.json)), \
@@ -203,14 +232,31 @@ install: ## Install the build. DESTDIR=, PREFIX=, UNITDIR=, BINDIR= (where the b
 	@[ -n "$(DESTDIR)" ] || [ ! -d /run/systemd/system ] || \
 		{ systemd-sysusers && journalctl --update-catalog && systemctl daemon-reload; }
 
-uninstall: ## Remove what `install` installed, except configuration and state.
-	rm -f $(DESTDIR)$(PREFIX)/bin/historyd $(DESTDIR)$(PREFIX)/bin/historyctl
+# Where a shell looks for the completion of a program: under PREFIX/share.
+completion = $(completion-$(2))
+completion-bash = bash-completion/completions/$(1)
+completion-zsh = zsh/site-functions/_$(1)
+completion-fish = fish/vendor_completions.d/$(1).fish
+
+deb: build ## Build Debian packages in .build/deb: historyd, libhistory, historyd-dbgsym.
+	python3 config/packaging/make-deb .build/release '$(VERSION)' .build/deb
+
+uninstall: ## Stop it, remove what `install` put there, but for configuration and state, and name stores with triggers.
+	@[ -n "$(DESTDIR)" ] || [ ! -d /run/systemd/system ] || \
+		systemctl disable --now historyd.socket historyd-metrics.socket historyd.service 2>/dev/null || true
+	@[ -n "$(DESTDIR)" ] || [ ! -x $(PREFIX)/lib/historyd/tracked-stores ] || \
+		$(PREFIX)/lib/historyd/tracked-stores $(PREFIX)/bin/historyctl /var/lib/historyd /var/lib/historyd-*
+	rm -f $(foreach program,historyd historyctl historyd-nats,$(DESTDIR)$(PREFIX)/bin/$(program))
 	rm -rf $(DESTDIR)$(PREFIX)/lib/historyd $(DESTDIR)$(PREFIX)/share/historyd
 	rm -f $(foreach page,historyd.8 historyctl.1 historyd.json.5 historyd-plugins.7 historyd-feed.7,\
 		$(DESTDIR)$(PREFIX)/share/man/man$(subst .,,$(suffix $(page)))/$(page))
-	rm -f $(DESTDIR)$(UNITDIR)/historyd.service $(DESTDIR)$(PREFIX)/lib/sysusers.d/historyd.conf
+	rm -f $(foreach file,historyd.service historyd@.service historyd.socket historyd-metrics.socket historyd-nats.service,\
+		$(DESTDIR)$(UNITDIR)/$(file)) $(DESTDIR)$(USERUNITDIR)/historyd.service
+	rm -f $(foreach program,historyd historyctl,$(foreach shell,bash zsh fish,\
+		$(DESTDIR)$(PREFIX)/share/$(call completion,$(program),$(shell))))
+	rm -f $(DESTDIR)$(PREFIX)/lib/sysusers.d/historyd.conf
 	rm -f $(DESTDIR)$(PREFIX)/lib/systemd/catalog/historyd.catalog
-	@[ -n "$(DESTDIR)" ] || [ ! -d /run/systemd/system ] || systemctl daemon-reload
+	@[ -n "$(DESTDIR)" ] || [ ! -d /run/systemd/system ] || { systemctl daemon-reload; journalctl --update-catalog; }
 
 tsan: export TSAN_OPTIONS = suppressions=$(CURDIR)/Tests/tsan.suppressions
 tsan: dependencies ## Run the tests under the thread sanitizer.

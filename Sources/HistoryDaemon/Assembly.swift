@@ -26,7 +26,8 @@ extension PluginDescription {
     init(_ plugin: PluginConfiguration) {
         self.init(
             name: plugin.name, command: plugin.command, mode: plugin.mode == .coprocess ? .coprocess : .oneshot,
-            environment: plugin.environment, timeout: plugin.timeout, window: plugin.window)
+            environment: plugin.environment, credentials: plugin.credentials, timeout: plugin.timeout,
+            window: plugin.window)
     }
 }
 
@@ -49,6 +50,7 @@ extension ServedStore {
             },
             rule: rule, consumers: consumers, cleaning: store.clean.strategy,
             maximumDuration: store.clean.maximumDuration)
+        tracksEveryTable = store.tracksEveryTable
         isMirror = store.isMirror
     }
 }

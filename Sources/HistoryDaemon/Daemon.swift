@@ -47,13 +47,15 @@ package struct Daemon: Sendable {
     /// Serves all stores until SIGTERM or SIGINT; SIGHUP, or a request on the control socket, reads
     /// the configuration again.
     ///
-    /// - Throws: `HistoryError` if the daemon cannot continue.
-    package func run(control: ControlListener) async throws {
+    /// - Throws: `HistoryError` where the daemon cannot go on.
+    package func run(control: ControlListener, metrics: [Int32] = []) async throws {
         // Before there are other threads.
         let (stop, reload) = (try SignalLine([SIGTERM, SIGINT]), try SignalLine([SIGHUP]))
         logger.report(.starting, "historyd \(HistoryVersion.current) starts, state \"\(folder.path)\".")
         level.level = loaded.configuration.logLevel
-        let status = LiveStatus(notifier: notifier)
+        var known = RuntimeStatus()
+        known.counters = CounterKeeper.load(from: folder.path, logger: logger)
+        let status = LiveStatus(known, notifier: notifier)
         let engine = Engine(
             loaded, persisted: persisted,
             Engine.Surroundings(
@@ -63,12 +65,14 @@ package struct Daemon: Sendable {
         logger.info(
             "Configuration \"\(loaded.files.first ?? "")\": \(loaded.configuration.stores.count, "store"), \(loaded.consumers, "consumer"), \(catalog.plugins.count, "plugin"), \(catalog.hooks.count, "hook")."
         )
-        try await serve(engine, control, stop, reload)
+        try await serve(engine, control, metrics, stop, reload)
+        engine.surroundings.deliveries.flush()
         logger.info("historyd has stopped.")
     }
 
     private func serve(
-        _ engine: Engine, _ control: ControlListener, _ stop: SignalLine, _ reload: SignalLine
+        _ engine: Engine, _ control: ControlListener, _ metrics: [Int32], _ stop: SignalLine,
+        _ reload: SignalLine
     ) async throws {
         let jobs = SerialJobs()
         let repeatedLines = RepeatedLines()
@@ -80,12 +84,16 @@ package struct Daemon: Sendable {
         ) {
             // While the loop runs, passes can continue.
             await LoopActor.turn()
+            // The status line names who lags.
+            await handler.measureBusyStores()
         }
         // The last is stopped first.
         let services: [any Service] = [
+            CounterKeeper(stateFolder: folder.path, status: engine.surroundings.status, logger: logger),
             engine.observer, engine.pluginHost, engine.storeHost, watchdog, jobs,
             repeatedLines, notifier,
             ControlServer(listener: control, logger: logger, gate: listening, handler: handler),
+            MetricsServer(descriptors: metrics, handler: handler),
             ReloadService(signals: reload, handler: handler), readiness(engine, listening),
         ]
         let configuration = ServiceGroupConfiguration(services: services, logger: logger.quiet)
@@ -126,11 +134,13 @@ package struct Daemon: Sendable {
         let status = LiveStatus(
             RuntimeStatus(stores: assembly.stores.count, hooks: assembly.hooks.count), notifier: notifier)
         let registry = HookRegistry(assembly.hooks)
+        let deliveries = DeliveryLog(logger: logger)
+        defer { deliveries.flush() }
         return try await withThrowingTaskGroup(of: Void.self) { group in
             for coprocess in assembly.coprocesses { group.addTask { await coprocess.run() } }
             let result: Result<Bool, any Error>
             do {
-                result = .success(try await serveOnce(assembly, registry, status))
+                result = .success(try await serveOnce(assembly, registry, status, deliveries))
             } catch {
                 result = .failure(error)
             }
@@ -140,14 +150,16 @@ package struct Daemon: Sendable {
         }
     }
 
-    private func serveOnce(_ assembly: Assembly, _ registry: HookRegistry, _ status: LiveStatus)
-        async throws -> Bool
-    {
+    private func serveOnce(
+        _ assembly: Assembly, _ registry: HookRegistry, _ status: LiveStatus, _ deliveries: DeliveryLog
+    ) async throws -> Bool {
         try await withThrowingTaskGroup(of: Bool.self) { group in
             for store in assembly.stores {
                 group.addTask {
                     let stop = StopSignal()
-                    let log = PipelineLog(store: store.name, logger: logger, status: status) { stop.request() }
+                    let log = PipelineLog(
+                        store: store.name, logger: logger, status: status, deliveries: deliveries
+                    ) { stop.request() }
                     try await StoreRunner(
                         store, hooks: registry, stateFolder: folder.path, reporter: log, stop: stop
                     ).runOnce()

@@ -7,6 +7,7 @@ struct PipelineLog: PipelineReporter {
     let store: String
     let logger: Logger
     let status: LiveStatus
+    let deliveries: DeliveryLog
     /// Called when a hook is held: a single run (`--once`) then gives up.
     var onHold: @Sendable () -> Void = {}
 
@@ -58,6 +59,12 @@ struct PipelineLog: PipelineReporter {
         case .remoteChange(let newest):
             logger.trace("Store \"\(store)\" has changed, up to \(newest).", metadata: fields(token: newest))
         case .trackingUpdated(let outcome):
+            if outcome.beganAgain {
+                logger.report(
+                    .historyBeganAgain,
+                    "Tables of the history of store \"\(store)\" were missing. A new history begins, with a new store id.",
+                    metadata: fields())
+            }
             logger.report(
                 .trackingUpdated, "Tracking of store \"\(store)\" was brought up to date: \(outcome.sentence).",
                 metadata: fields())
@@ -65,6 +72,34 @@ struct PipelineLog: PipelineReporter {
             logger.report(
                 .trackingFailed, "Store \"\(store)\" is not tracked as configured. \(error)", metadata: fields()
             )
+        case .entitiesUntracked where isRepeated, .recordingDoubtful where isRepeated: break
+        case .entitiesUntracked(let untracked):
+            for (entity, reason) in untracked.sorted(by: { $0.key < $1.key }) {
+                var fields = fields()
+                fields["entity"] = "\(entity)"
+                logger.report(
+                    .trackingFailed, "Store \"\(store)\" is not tracked as configured. \(reason)",
+                    metadata: fields)
+            }
+        case .recordingDoubtful(let doubts):
+            for (entity, reasons) in doubts.sorted(by: { $0.key < $1.key }) {
+                var fields = fields()
+                fields["entity"] = "\(entity)"
+                logger.report(
+                    .recordingDoubtful,
+                    "Rows of \"\(entity)\" that REPLACE removes may go unrecorded in store \"\(store)\": \(reasons.joined(separator: ", and ")).",
+                    metadata: fields)
+            }
+        case .migrationUnderWay:
+            logger.info(
+                "A migration of store \"\(store)\" is under way; its tracking is left alone until it has ended.",
+                metadata: fields())
+        case .recreated(let consumer, let entities, let token):
+            logger.report(
+                .changesUnrecorded,
+                "Changes of \(entities.map { "\"\($0)\"" }.joined(separator: ", ")) may have gone unrecorded before \(token); \"\(consumer)\" was told to read them again.",
+                metadata: fields(consumer, token: token))
+        case .trackingComplete, .deadLettersFound: break  // For the status.
         case .stateBegan(let path, let oldest):
             logger.report(
                 .stateLost,
@@ -87,12 +122,7 @@ struct PipelineLog: PipelineReporter {
                 "Consumer \"\(consumer)\" of store \"\(store)\" is no longer configured; its cursor was deleted.",
                 metadata: fields(consumer))
         case .delivered(let consumer, let hook, let deliveries):
-            var fields = fields(consumer, hook, deliveries.token)
-            if let author = deliveries.author { fields["author"] = "\(author)" }
-            if let entity = deliveries.entity { fields["entity"] = "\(entity)" }
-            logger.info(
-                "Delivered \(deliveries.transactions, "transaction") to \"\(hook)\" for \"\(consumer)\" in \(deliveries.calls, "call").",
-                metadata: fields)
+            self.deliveries.log(deliveries, of: hook, to: consumer, store: store)
         case .hookFailed(let consumer, let hook, let failure, let token, let attempt, let delay):
             logger.report(
                 failure.reason == .timedOut ? .hookTimedOut : .hookFailed,

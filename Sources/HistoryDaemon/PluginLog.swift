@@ -67,6 +67,7 @@ struct PluginLog: Sendable {
         status.update {
             $0.pluginFailed(plugin, failure, isTold: isTold, isLasting: count >= Pace.failing)
         }
+        status.hasCounted()
     }
 
     private func tellFailing(_ failure: HookFailure, _ count: Int, _ restart: Duration) {

@@ -113,7 +113,9 @@ public struct Feed: AsyncSequence, Sendable {
         public mutating func next(isolation actor: isolated (any Actor)?) async throws -> FeedItem? {
             let item = try await items.next(isolation: actor)
             // The numbers may start over: what was acknowledged says nothing about what comes.
-            if case .expired? = item { feed.acknowledged.withLock { $0 = nil } }
+            if case .expired(let expiry)? = item, expiry.reason != .recreated {
+                feed.acknowledged.withLock { $0 = nil }
+            }
             return item
         }
     }

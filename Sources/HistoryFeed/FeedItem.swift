@@ -109,6 +109,9 @@ public struct FeedExpiry: Sendable, Hashable {
         case late
         /// The path now has another store.
         case replaced
+        /// Changes of some entities may have gone unrecorded: their tables were made again, or their triggers were
+        /// missing for a time. Nothing else was lost.
+        case recreated
     }
 
     /// How history was lost.
@@ -117,11 +120,14 @@ public struct FeedExpiry: Sendable, Hashable {
     public let lost: HistoryToken?
     /// The token to acknowledge after reading the store. The transactions after it follow.
     public let after: HistoryToken
+    /// For `recreated`: the entities to read again. Empty means everything.
+    public let entities: [String]
 
     /// An expiry, for tests and previews.
-    public init(reason: Reason, lost: HistoryToken?, after: HistoryToken) {
+    public init(reason: Reason, lost: HistoryToken?, after: HistoryToken, entities: [String] = []) {
         self.reason = reason
         self.lost = lost
         self.after = after
+        self.entities = entities
     }
 }

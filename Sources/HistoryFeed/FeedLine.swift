@@ -20,7 +20,7 @@ enum FeedLine {
             self = .expired(
                 FeedExpiry(
                     reason: FeedExpiry.Reason(rawValue: expired.reason) ?? .expired, lost: expired.lost?.token,
-                    after: expired.after.token))
+                    after: expired.after.token, entities: expired.entities ?? []))
         } else if let token = message.token, let timestamp = message.timestamp {
             self = .transaction(
                 FeedTransaction(
@@ -42,6 +42,7 @@ private struct Message: Decodable {
         let reason: String
         let lost: Token?
         let after: Token
+        let entities: [String]?
     }
 
     let begins: Begins?

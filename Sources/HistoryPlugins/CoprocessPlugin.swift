@@ -41,6 +41,8 @@ import ServiceLifecycle
     var deadlineTimer: LoopTimer?
     /// Why the present process was killed, where it was, and whether a call failed by that.
     var lastKill: (failure: HookFailure, isTold: Bool)?
+    /// What the present process, or the last one, has written to standard error.
+    var errors = ErrorTail()
     /// Why it could not be started the last time; nil since it runs.
     private var lastFailure: HookFailure?
     /// Whether there was a process; until then the caller that waits for the start reports its failure.

@@ -33,6 +33,9 @@ struct CoprocessProtocol: Sendable {
     /// The last call that had been sent when one failed; nil once a later one has succeeded. So not
     /// a whole window of calls is made in vain each time where, say, the plugin's server is away.
     private var lastBeforeFailure: Int64?
+    /// How long the call took that was answered last: from when it was sent, or from the answer before it where
+    /// that came later.
+    private(set) var lastCallTime: Duration = .zero
     /// Whether the process has answered anything that was asked.
     private(set) var hasAnswered = false
 
@@ -94,6 +97,7 @@ struct CoprocessProtocol: Sendable {
         }
         underWay.removeFirst()
         bytesUnderWay -= oldest.size
+        if let oldestSince { lastCallTime = oldestSince.duration(to: now) }
         oldestSince = isIdle ? nil : now
         hasAnswered = true
         if oldest.isAbandoned { return .drop }

@@ -62,7 +62,7 @@ extension CoprocessPlugin {
         } else {
             let reason: HookFailure.Reason = isStopping || Task.isCancelled ? .cancelled : .died
             end = SessionEnd(
-                failure: HookFailure(reason, "\(title) \(ending)\(status)."),
+                failure: HookFailure(reason, explained("\(title) \(ending)\(status)")),
                 hasAnswered: exchange.hasAnswered, isTold: exchange.isAwaited)
         }
         let failsCall = lastKill == nil && end.isTold
@@ -79,6 +79,7 @@ extension CoprocessPlugin {
     /// - Returns: what is to be said of the process's end before its status.
     private func converse(with child: ChildProcess, until stopRequest: StopSignal) async -> String {
         let session = CoprocessSession(child: child)
+        errors = ErrorTail()
         stage = .running(session)
         child.output.onReady { self.readAnswers(session) }
         child.input.onReady { self.flush(session) }
@@ -89,9 +90,10 @@ extension CoprocessPlugin {
                 await child.waitForEnd()
                 return .process
             }
-            group.addTask { [logger, ends] in
+            group.addTask { [logger, ends, errors] in
                 // What a process writes that is started again and again was written before.
-                await ErrorLog(logger, level: ends < Self.loggedEnds ? .info : .debug).follow(child.errors)
+                await ErrorLog(logger, level: ends < Self.loggedEnds ? .info : .debug, tail: errors).follow(
+                    child.errors)
                 return .errors
             }
             group.addTask {
@@ -147,6 +149,11 @@ extension CoprocessPlugin {
         child.output.onReady(nil)
         child.input.onReady(nil)
         return teardown.reason.map { "\($0.rawValue), and " } ?? ""
+    }
+
+    /// A failure with what the process has said of it.
+    private func explained(_ text: String) -> String {
+        errors.text.map { "\(text): \($0.excerpt)" } ?? "\(text)."
     }
 
     /// Nothing is sent to the process any more.
@@ -229,7 +236,9 @@ extension CoprocessPlugin {
             case .deliver(let outcome):
                 answered = true
                 noteWork()
-                do throws(HookFailure) { try conversations.first?.accept(outcome) } catch {
+                do throws(HookFailure) {
+                    try conversations.first?.accept(outcome, after: exchange.lastCallTime)
+                } catch {
                     failure = error
                     // The requests behind it were in vain.
                     exchange.abandon()
@@ -280,7 +289,8 @@ extension CoprocessPlugin {
                 self.killProcess(
                     because: HookFailure(
                         .timedOut,
-                        "\(self.title) did not answer within \(self.plugin.timeout), and was killed."))
+                        self.explained(
+                            "\(self.title) did not answer within \(self.plugin.timeout), and was killed")))
             } else {
                 self.watchTime()
             }

@@ -19,16 +19,20 @@ package final class OneshotPlugin: HookEndpoint {
     }
 
     package func observe(_ calls: [ObserverCall]) async -> ObserverOutcome {
+        var times: [Int64] = []
         for (index, call) in calls.enumerated() {
-            if isFinishing.withLock({ $0 }) { return ObserverOutcome(succeeded: index) }
+            if isFinishing.withLock({ $0 }) { return ObserverOutcome(succeeded: index, microseconds: times) }
+            let start = SuspendingClock.now
             do throws(HookFailure) {
                 // What an observer prints is of no interest.
                 _ = try await run(.observe, call.header, keeping: 0) { call.write(to: &$0) }
             } catch {
-                return ObserverOutcome(succeeded: index, failure: error.reason == .cancelled ? nil : error)
+                return ObserverOutcome(
+                    succeeded: index, failure: error.reason == .cancelled ? nil : error, microseconds: times)
             }
+            times.append((SuspendingClock.now - start).microseconds)
         }
-        return ObserverOutcome(succeeded: calls.count)
+        return ObserverOutcome(succeeded: calls.count, microseconds: times)
     }
 
     package func finishCalls() { isFinishing.withLock { $0 = true } }

@@ -12,6 +12,8 @@ package import PersistentHistory
     fileprivate var sentInTurn = 0
     fileprivate(set) var succeeded = 0
     private var result: MergeResult?
+    /// Of the calls that have succeeded.
+    private var microseconds: [Int64] = []
 
     init(_ request: HookRequest, to plugin: CoprocessPlugin, answer: @escaping @LoopActor (HookAnswer) -> Void)
     {
@@ -36,8 +38,8 @@ package import PersistentHistory
         sentInTurn += 1
     }
 
-    /// Takes the answer to the next call.
-    func accept(_ outcome: PluginAnswer.Outcome) throws(HookFailure) {
+    /// Takes the answer to the next call, and how long it took.
+    func accept(_ outcome: PluginAnswer.Outcome, after time: Duration) throws(HookFailure) {
         switch (outcome, request) {
         // A plugin that does not know of expiry has nothing to start over.
         case (.methodUnknown, .expired): break
@@ -47,12 +49,16 @@ package import PersistentHistory
         // Whatever an observer answers that is no error will do.
         default: break
         }
+        if isOfObserver { microseconds.append(time.microseconds) }
         succeeded += 1
     }
 
     func end(_ failure: HookFailure?) {
         switch request {
-        case .observe: answer(.observed(ObserverOutcome(succeeded: succeeded, failure: failure)))
+        case .observe:
+            answer(
+                .observed(
+                    ObserverOutcome(succeeded: succeeded, failure: failure, microseconds: microseconds)))
         case .merge(let call):
             answer(.merged(result.map { .success($0) } ?? .failure(failure ?? Self.cancelled(call.header))))
         case .expired(let call):

@@ -20,12 +20,14 @@ struct Historyctl: AsyncParsableCommand {
         groupedSubcommands: [
             CommandGroup(
                 name: "Stores (no daemon needed)",
-                subcommands: [Track.self, Untrack.self, Describe.self, Exec.self, History.self]),
+                subcommands: [Track.self, Untrack.self, Migrate.self, Describe.self, Exec.self, History.self]),
             CommandGroup(
                 name: "Daemon",
                 subcommands: [
-                    Status.self, Consumers.self, Hooks.self, Reload.self, Pause.self, Resume.self, Run.self,
-                    Wait.self, Follow.self, Feed.self, Clean.self, Resync.self, DeadLetters.self,
+                    Status.self, Health.self, Metrics.self, Doctor.self, Top.self, Consumers.self, Hooks.self,
+                    Plugins.self, Reload.self, Pause.self,
+                    Resume.self, Run.self,
+                    Wait.self, Follow.self, Tail.self, Feed.self, Clean.self, Resync.self, DeadLetters.self,
                     LogLevelVerb.self,
                 ]),
         ])

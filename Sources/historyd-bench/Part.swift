@@ -2,7 +2,7 @@ import ArgumentParser
 
 /// The parts of a run.
 enum Part: String, CaseIterable, ExpressibleByArgument {
-    case latency, backlog, replica, scale, idle, writer, recording, cleaning, instructions
+    case latency, backlog, replica, scale, idle, writer, recording, cleaning, migration, instructions
 
     var summary: String {
         switch self {
@@ -14,6 +14,7 @@ enum Part: String, CaseIterable, ExpressibleByArgument {
         case .recording: "what the triggers cost a writer"
         case .idle: "memory, threads and wake-ups of a daemon that has nothing to do"
         case .cleaning: "what a writer feels of a cleanup"
+        case .migration: "for how long changes go unrecorded after a table was rebuilt"
         case .instructions: "how many the daemon runs, as valgrind counts them"
         }
     }
@@ -30,6 +31,7 @@ enum Part: String, CaseIterable, ExpressibleByArgument {
         case .recording: Findings(figures: try RecordingBenchmark(workplace).run())
         case .idle: Findings(figures: try IdleBenchmark(workplace, sizes).run())
         case .cleaning: Findings(figures: try CleaningBenchmark(workplace, sizes).run())
+        case .migration: Findings(figures: try MigrationBenchmark(workplace, sizes).run())
         case .instructions: try InstructionsBenchmark(workplace, sizes).run()
         }
     }

@@ -32,8 +32,10 @@ struct Follower: Sendable {
                 try session(isOnce: false) { pause.reset() }
             } catch {
                 if wakeUp.isStopped { return }
-                status.failed(error)
-                logger.warning("Following \(names.history) into \"\(following.path)\" stopped: \(error).")
+                let isNew = status.failed(error)
+                logger.log(
+                    level: isNew ? .warning : .debug,
+                    "Following \(names.history) into \"\(following.path)\" stopped: \(error).")
             }
             _ = wakeUp.wait(for: [], until: .now + pause.take())
         }

@@ -122,9 +122,19 @@ struct Program: Sendable {
         while !Task.isCancelled {
             do {
                 let changes = try observer.remoteChanges(of: worker.publication.store)
+                let signals = try observer.watch(worker.publication.store)
                 // What came before the store was watched.
                 worker.wakeUp.signal(.commit)
-                for try await _ in changes { worker.wakeUp.signal(.commit) }
+                try await withThrowingTaskGroup(of: Void.self) { group in
+                    group.addTask { for try await _ in changes { worker.wakeUp.signal(.commit) } }
+                    // A file that was restored may have nothing newer.
+                    group.addTask {
+                        for try await signal in signals where !signal.isDisjoint(with: [.replaced, .appeared]) {
+                            worker.wakeUp.signal(.commit)
+                        }
+                    }
+                    try await group.waitForAll()
+                }
                 return
             } catch is CancellationError {
                 return

@@ -38,10 +38,10 @@ struct Publisher: Sendable {
                 try session(isOnce: false, wantsNewEpoch: false) { pause.reset() }
             } catch {
                 if wakeUp.isStopped { return }
-                status.failed(error)
+                let isNew = status.failed(error)
                 let text: Logger.Message =
                     "Publishing \"\(publication.store)\" to \(names.history) stopped: \(error)."
-                if error is Refusal { logger.error(text) } else { logger.warning(text) }
+                logger.log(level: !isNew ? .debug : error is Refusal ? .error : .warning, text)
             }
             _ = wakeUp.wait(for: [], until: .now + pause.take())
         }

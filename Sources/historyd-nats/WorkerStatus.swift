@@ -54,11 +54,13 @@ final class WorkerStatus: Sendable {
         }
     }
 
-    func failed(_ error: any Error) {
+    /// - Returns: Whether it is another failure than the last one: what goes on failing is told once.
+    func failed(_ error: any Error) -> Bool {
         report.withLock { report in
+            defer { report.problem = "\(error)" }
             report.isConnected = false
             report.failures += 1
-            report.problem = "\(error)"
+            return report.problem != "\(error)"
         }
     }
 }

@@ -48,7 +48,7 @@ struct Historyd: ParsableCommand {
         let logger = Logger(label: "historyd")
         let loaded: LoadedConfiguration
         do {
-            loaded = try LoadedConfiguration.load(file: config)
+            loaded = try LoadedConfiguration.load(file: config, checkingCommands: checkConfig)
         } catch {
             for problem in error.problems { logger.report(.configurationInvalid, "\(problem)") }
             throw ExitCode(ExitStatus.configuration.rawValue)
@@ -75,10 +75,11 @@ struct Historyd: ParsableCommand {
             if once {
                 guard try await daemon.runOnce() else { throw ExitCode(ExitStatus.temporary.rawValue) }
             } else {
+                let passed = PassedSockets(environment: environment)
+                passed.closeOnExec()
                 let control = try ControlListener(
-                    path: controlSocket ?? ControlSocket.server(environment: environment),
-                    environment: environment)
-                try await daemon.run(control: control)
+                    path: controlSocket ?? ControlSocket.server(environment: environment), passed: passed)
+                try await daemon.run(control: control, metrics: passed.metrics)
             }
         } catch let error as ConfigurationErrors {
             for problem in error.problems { logger.report(.configurationInvalid, "\(problem)") }

@@ -13,6 +13,9 @@ struct NATSTests {
     @Test("A mirror is equal, and a hook behind it has every transaction in order")
     func basic() async throws { try await run("basic") }
 
+    @Test("Restored, diverged, cleaned, passed by, removed: a snapshot makes the mirror equal")
+    func losses() async throws { try await run("losses") }
+
     @Test("Publisher, follower and server killed, the server set back, a second publisher: the mirror is equal")
     func faults() async throws { try await run("faults", "15", "\(Int.random(in: 0..<1_000_000))") }
 

@@ -118,10 +118,15 @@ struct StoreTroubleTests {
             #expect(try await daemon.wakeUps(in: .seconds(2)) <= 8)
             #expect(
                 daemon.problems(bench) == [
-                    #"error: Store "contacts" cannot be used. There is no table "later" in the store. `sqlite3 STORE .tables` lists the tables. event=storeLost"#
+                    #"error: Store "contacts" is not tracked as configured. There is no table "later" in the store. Names are those of ordinary tables; `sqlite3 STORE .tables` lists them. entity=later event=trackingFailed"#
                 ])
+            // The other one is served meanwhile, and status says what is missing.
+            let status = try await bench.report("status")
+            #expect(status["stores"][0]["untracked"][0]["entity"].text == "later")
+            #expect(status["summary"].text?.contains("not tracked as configured: \"later\"") == true)
             try await bench.sql("CREATE TABLE later (id INTEGER PRIMARY KEY)")
-            try await daemon.logged("event=trackingUpdated")
+            try await daemon.logged("began \"later\"")
+            #expect(try await bench.report("status")["stores"][0]["untracked"].list.isEmpty)
             try await bench.write("INSERT INTO later VALUES (1)", as: "Widget")
             try await bench.calls(1, of: daemon)
             try await daemon.stop()

@@ -50,7 +50,7 @@ private func top(_ keys: String) -> String {
 
 private let duration = "a duration: seconds, or text such as \"500ms\", \"5s\", \"3m\", \"2h\" or \"7d\""
 private let storeKeys =
-    "Allowed: name, path, entities, authors, unlistedAuthors, cleanUnlisted, includingMirroring, mirroringAuthors, clean, poll, autoStart, mirror"
+    "Allowed: name, path, entities, authors, unlistedAuthors, cleanUnlisted, includingMirroring, mirroringAuthors, clean, poll, healthyLag, autoStart, mirror"
 private let in0 = "stores[0]"
 private let context0 = "stores[0].authors[0].contexts[0]"
 private let long = String(repeating: "é", count: 128)
@@ -82,6 +82,19 @@ let configurationCorpus: [CorpusCase] = [
         contexts(
             "{\"name\": \"a\", \"kind\": \"replica\", \"path\": \"/r\", \"mode\": \"0640\", \"group\": \"app\"}, {\"name\": \"b\", \"kind\": \"replica\", \"path\": \"/t\", \"mode\": \"664\"}"
         )),
+    .good("every table", store("\"entities\": \"*\"")),
+    .good(
+        "every table, and columns of some",
+        store("\"entities\": {\"*\": {}, \"person\": {\"preserve\": [\"name\"]}}")),
+    .good(
+        "every table, some in a context",
+        store(
+            "\"entities\": \"*\", \"authors\": [{\"name\": \"A\", \"contexts\": [{\"name\": \"a\", \"kind\": \"feed\", \"entities\": [\"later\"]}]}]"
+        )),
+    .good("lag", store("\"healthyLag\": \"10m\"")),
+    .bad(
+        "no lag", store("\"healthyLag\": 0"),
+        "2:15: \(in0).healthyLag: expected a duration from 1ms through 36500d, found 0"),
     .good("clean by hand only", store("\"clean\": {\"maximumDuration\": \"30d\"}")),
     .good(
         "clean by duration",
@@ -167,7 +180,14 @@ let configurationCorpus: [CorpusCase] = [
         "2:1: \(in0).author: unknown key; did you mean \"authors\"? \(storeKeys)"),
     .bad(
         "entities as a list", store("\"entities\": [\"person\"]"),
-        "2:13: \(in0).entities: expected an object of entities by name, found a list"),
+        "2:13: \(in0).entities: expected an object of entities by name, or \"*\" for every table, found a list"),
+    .bad(
+        "entities as another text", store("\"entities\": \"all\""),
+        "2:13: \(in0).entities: expected an object of entities by name, or \"*\" for every table, found \"all\""
+    ),
+    .bad(
+        "columns of every table", store("\"entities\": {\"*\": {\"preserve\": [\"name\"]}}"),
+        "2:20: \(in0).entities[\"*\"].preserve: columns are preserved of an entity that is named"),
     .bad(
         "no entities", store("\"entities\": {}"),
         "2:13: \(in0).entities: expected at least one entity; leave the key out where \"historyctl track\" has named them"
@@ -479,11 +499,18 @@ let manifestCorpus: [CorpusCase] = [
     ),
     .bad(
         "environment", plugin("\"environment\": [\"A=1\"]"),
-        "2:16: plugins[0].environment: expected an object of strings by name, found a list"),
+        "2:16: plugins[0].environment: expected an object of texts by name, found a list"),
+    .good("a secret", plugin("\"environment\": {\"TOKEN\": {\"credential\": \"api.token-1\"}}")),
+    .bad(
+        "a secret that is none",
+        plugin("\"environment\": {\"A\": {\"credential\": \"../x\"}, \"B\": {\"file\": \"x\"}}"),
+        "2:37: plugins[0].environment.A.credential: expected a credential's name, of letters, digits, \".\", \"_\" and \"-\", found \"../x\"",
+        "2:51: plugins[0].environment.B.credential: missing, expected a credential's name, of letters, digits, \".\", \"_\" and \"-\"",
+        "2:52: plugins[0].environment.B.file: unknown key. Allowed: credential"),
     .bad(
         "environment's values, which are not repeated",
         plugin("\"environment\": {\"TOKEN\": 4711, \"A=\": \"\", \"\": \"\", \"N\": \"a\\u0000\"}"),
-        "2:26: plugins[0].environment.TOKEN: expected a string (write a number in quotes)",
+        "2:26: plugins[0].environment.TOKEN: expected a text (a number in quotes, too) or an object such as {\"credential\": \"name\"}",
         "2:32: plugins[0].environment[\"A=\"]: expected a variable's name, not empty and without \"=\"",
         "2:42: plugins[0].environment[\"\"]: expected a variable's name, not empty and without \"=\"",
         "2:55: plugins[0].environment.N: expected a variable without NUL"),

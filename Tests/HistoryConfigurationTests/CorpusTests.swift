@@ -18,6 +18,13 @@ private func problems(configuration text: String) -> String {
     return problems.errors?.description ?? ""
 }
 
+private func problems(nats text: String) -> String {
+    let problems = ProblemList()
+    let source = DocumentNode.Source(file: file, folder: "/etc/historyd", problems: problems)
+    _ = DocumentNode.root(of: Array(text.utf8), source: source).flatMap(NATSDecoder.decode)
+    return problems.errors?.description ?? ""
+}
+
 private let configuration = DaemonConfiguration(stores: [
     StoreConfiguration(
         name: "contacts", path: "/c",
@@ -56,6 +63,11 @@ extension CorpusCase {
     @Test(arguments: manifestCorpus)
     func tellsAllThatIsWrongWithAManifest(example: CorpusCase) {
         #expect(problems(manifest: example.text) == example.output)
+    }
+
+    @Test(arguments: natsCorpus)
+    func tellsAllThatIsWrongWithAConfigurationOfStreams(example: CorpusCase) {
+        #expect(problems(nats: example.text) == example.output)
     }
 
     @Test func checksAManifestAgainstThePluginsInForce() {
@@ -160,7 +172,10 @@ func sample(_ name: String) throws -> String {
 }
 
 @Suite(.enabled("Python's jsonschema is not installed.", hasValidator)) struct SchemaTests {
-    @Test(arguments: [("historyd.schema.json", configurationCorpus), ("plugins.schema.json", manifestCorpus)])
+    @Test(arguments: [
+        ("historyd.schema.json", configurationCorpus), ("plugins.schema.json", manifestCorpus),
+        ("nats.schema.json", natsCorpus),
+    ])
     func agreesWithTheDecoder(schema: String, corpus: [CorpusCase]) async throws {
         let verdicts = try await verdicts(schema, corpus.map(\.text))
         try #require(verdicts.count == corpus.count)
@@ -186,6 +201,7 @@ func sample(_ name: String) throws -> String {
 
     @Test(arguments: [
         ("historyd.schema.json", "historyd.json"), ("plugins.schema.json", "plugins.d/audit.json"),
+        ("nats.schema.json", "nats.json"),
     ])
     func takesTheSamples(schema: String, name: String) async throws {
         #expect(try await verdicts(schema, [sample(name)]) == [true])

@@ -29,7 +29,8 @@ import Testing
     private static let expected = [
         "": "an object", "version": "1, the version of the format", "stores": "a list of stores",
         "stores[0]": "an object", "stores[0].name": "a name", "stores[0].path": "a path",
-        "stores[0].entities": "an object of entities by name", "stores[0].entities.person": "an object",
+        "stores[0].entities": "an object of entities by name, or \"*\" for every table",
+        "stores[0].entities.person": "an object",
         "stores[0].entities.person.preserve": "a list of column names",
         "stores[0].entities.person.preserve[0]": "a name",
         "stores[0].authors": "a list of authors", "stores[0].authors[0]": "an object",
@@ -69,7 +70,7 @@ import Testing
         let allowed = [
             "": "$schema, version, stores, plugins, logLevel, stopTimeout",
             "stores[0]":
-                "name, path, entities, authors, unlistedAuthors, cleanUnlisted, includingMirroring, mirroringAuthors, clean, poll, autoStart",
+                "name, path, entities, authors, unlistedAuthors, cleanUnlisted, includingMirroring, mirroringAuthors, clean, poll, healthyLag, autoStart",
             "stores[0].entities.person": "preserve", "stores[0].authors[0]": "name, batch, contexts",
             "stores[0].authors[0].contexts[0]": "name, kind, path, entities, window, mode, group",
             "stores[0].clean": "strategy, seconds, times, maximumDuration",

@@ -2,10 +2,12 @@
 """Tests historyd-nats against a real nats-server on 127.0.0.1, in folders of their own.
 
     nats.py FOLDER-OF-PROGRAMS basic
+    nats.py FOLDER-OF-PROGRAMS losses
     nats.py FOLDER-OF-PROGRAMS faults SECONDS [SEED]
 
 `basic`: a writer, a daemon, a publisher, a server, a follower, a daemon on the mirror: the mirror is equal row by row,
-and a hook behind it has every transaction in order. `faults`: the same while publisher, follower and server are killed,
+and a hook behind it has every transaction in order. `losses`: the source restored and diverged, history cleaned past the
+publisher, the stream's limits past the follower, the mirror removed: each time a snapshot makes it equal. `faults`: the same while publisher, follower and server are killed,
 the server is set back to an older copy of its folder, a second publisher takes over, and the schema changes.
 """
 
@@ -338,6 +340,100 @@ def basic(bench):
     print(status.stdout.strip())
 
 
+def losses(bench):
+    bench.make_store()
+    bench.configure(more_publish={"stream": {"maxBytes": "300KiB"}, "window": 8})
+    db = bench.open("App")
+    bench.start_server()
+
+    def write(count):
+        for _ in range(count):
+            bench.transaction(db, 6)
+
+    def epoch():
+        connection = sqlite3.connect(f"file:{bench.mirror}?mode=ro", uri=True)
+        value = connection.execute("SELECT epoch FROM historyd_mirror").fetchone()[0]
+        connection.close()
+        return value
+
+    def expect(what, wanted):
+        bench.wait_level()
+        bench.compare()
+        if epoch() != wanted:
+            raise Failure(f"{what}: the epoch is {epoch()}, not {wanted}")
+        print(f"{what}: the mirror is equal, in epoch {wanted}")
+
+    def copy(name):
+        target = sqlite3.connect(bench.path(name))
+        db.backup(target)
+        target.close()
+
+    def restore(name):
+        nonlocal db
+        db.close()
+        for suffix in ["-wal", "-shm"]:
+            if os.path.exists(bench.source + suffix):
+                os.remove(bench.source + suffix)
+        os.replace(bench.path(name), bench.source)
+        db = bench.open("App")
+
+    write(20)
+    for name in ["publish", "follow"]:
+        bench.start_nats(name)
+    write(20)
+    expect("begun", 1)
+
+    copy("backup")
+    write(30)
+    bench.wait_level()
+    restore("backup")
+    write(3)
+    expect("restored from a backup, with the publisher running", 2)
+
+    copy("twin")
+    write(10)
+    bench.wait_level()
+    bench.kill("publish")
+    restore("twin")
+    write(40)
+    bench.start_nats("publish")
+    deadline = time.monotonic() + 20
+    while "another transaction" not in bench.log("publish"):
+        if time.monotonic() > deadline:
+            raise Failure("a source that has diverged is not refused:\n" + bench.log("publish"))
+        time.sleep(0.1)
+    bench.kill("publish")
+    subprocess.run([bench.program("historyd-nats"), "publish", "--new-epoch", "contacts", "--config",
+                    bench.path("publish.json")], check=True, capture_output=True)
+    bench.start_nats("publish")
+    write(2)
+    expect("diverged, and declared to be right", 3)
+
+    bench.kill("publish")
+    write(10)
+    newest = bench.newest(bench.source)
+    db.execute("DELETE FROM historyd_change WHERE id < ?", [newest])
+    db.execute("UPDATE historyd_store SET value = ? WHERE key = 'floor'", [newest - 1])
+    bench.start_nats("publish")
+    write(5)
+    expect("history cleaned past the publisher", 3)
+
+    bench.kill("follow")
+    for _ in range(10):
+        write(20)
+        time.sleep(0.1)
+    bench.start_nats("follow")
+    expect("the stream's limits past the follower", 3)
+
+    bench.kill("follow")
+    for suffix in ["", "-wal", "-shm"]:
+        if os.path.exists(bench.mirror + suffix):
+            os.remove(bench.mirror + suffix)
+    bench.start_nats("follow")
+    write(5)
+    expect("the mirror removed", 3)
+
+
 def faults(bench, seconds):
     bench.make_store()
     bench.configure(more_publish={"window": 4})
@@ -418,6 +514,8 @@ def main():
     try:
         if what == "basic":
             basic(bench)
+        elif what == "losses":
+            losses(bench)
         else:
             faults(bench, float(sys.argv[3]))
         bench.end()

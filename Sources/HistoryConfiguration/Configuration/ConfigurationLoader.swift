@@ -3,7 +3,10 @@ struct ConfigurationLoader {
     private let problems = ProblemList()
     private var files: [String] = []
     private var configurations = ConfigurationDecoder()
-    private var manifests = ManifestDecoder()
+    private var manifests: ManifestDecoder
+
+    /// - Parameter checksCommands: Whether a plugin's command that cannot be started is an error.
+    init(checksCommands: Bool) { manifests = ManifestDecoder(checksCommands: checksCommands) }
 
     mutating func load(file: String) throws(ConfigurationErrors) -> LoadedConfiguration {
         configurations.add(

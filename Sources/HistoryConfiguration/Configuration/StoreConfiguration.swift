@@ -7,6 +7,8 @@ package struct StoreConfiguration: Sendable, Hashable {
     package var path: String
     /// The entities that the daemon tracks itself; nil where `historyctl track` has done it.
     package var entities: [TrackedEntity]?
+    /// Whether every table is tracked, new ones as they come; `entities` then says what to preserve.
+    package var tracksEveryTable = false
     package var authors: [AuthorConfiguration]
     package var unlistedAuthors: UnlistedAuthors
     /// Whether history by unlisted authors is cleaned although it is ignored.
@@ -18,17 +20,23 @@ package struct StoreConfiguration: Sendable, Hashable {
     package var clean: CleanConfiguration
     /// How often to look at a store on a file system without inotify; nil to rely on inotify.
     package var poll: Duration?
+    /// How long after its commit a transaction may wait to be delivered before that is a failure.
+    package var healthyLag: Duration
     /// Whether historyd-nats alone writes to it: it is recorded at its source.
-    package var isMirror: Bool
+    package var isMirror = false
     /// Whether delivery begins with the daemon, or with `historyctl resume`.
     package var autoStart: Bool
+
+    /// What `healthyLag` is where a configuration does not say.
+    package static let defaultHealthyLag: Duration = .seconds(300)
 
     package init(
         name: String, path: String, entities: [TrackedEntity]? = nil, authors: [AuthorConfiguration] = [],
         unlistedAuthors: UnlistedAuthors = .deliver, cleansUnlisted: Bool = false,
         includingMirroring: Bool = false, mirroringAuthors: [String] = [],
-        clean: CleanConfiguration = CleanConfiguration(), poll: Duration? = nil, autoStart: Bool = true,
-        isMirror: Bool = false
+        clean: CleanConfiguration = CleanConfiguration(), poll: Duration? = nil,
+        healthyLag: Duration = Self.defaultHealthyLag,
+        autoStart: Bool = true
     ) {
         self.name = name
         self.path = path
@@ -40,7 +48,7 @@ package struct StoreConfiguration: Sendable, Hashable {
         self.mirroringAuthors = mirroringAuthors
         self.clean = clean
         self.poll = poll
-        self.isMirror = isMirror
+        self.healthyLag = healthyLag
         self.autoStart = autoStart
     }
 

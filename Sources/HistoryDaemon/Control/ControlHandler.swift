@@ -12,6 +12,8 @@ struct ControlHandler: Sendable {
     let startedAt: HistoryTimestamp
     let repeatedLines: RepeatedLines
     let lastReload = Locked<ReloadAttempt?>(nil)
+    /// When the configuration in force was read.
+    let configuredAt = Locked(HistoryTimestamp.now)
 
     var surroundings: Engine.Surroundings { engine.surroundings }
     var logger: Logger { surroundings.logger }
@@ -50,10 +52,16 @@ struct ControlHandler: Sendable {
     ) async throws {
         switch command {
         case .status: try await response.send(await status())
+        case .health: try await response.send(await health())
+        case .metrics: try await response.send(await metrics(), type: MetricsText.contentType)
+        case .doctor(let store): try await response.send(await examine(store))
         case .consumers(let store): try await response.send(await consumers(of: store))
         case .hooks: try await response.send(await hooks())
         case .addHooks(let addition): try await response.send(await add(addition, body, peer), status: .created)
         case .removeHooks(let selection): try await response.send(await remove(selection, peer))
+        case .plugins: try await response.send(await pluginList())
+        case .restartPlugin(let name): try await response.send(await restartPlugin(name, peer))
+        case .testPlugin(let name, let hook): try await response.send(await testPlugin(name, hook, peer))
         case .reload: try await response.send(await reload())
         case .pause(let store): try await response.send(await pause(store, peer))
         case .resume(let store): try await response.send(await resume(store, peer))
@@ -76,7 +84,7 @@ struct ControlHandler: Sendable {
     // MARK: The daemon
 
     func reload() async throws -> ReloadReport {
-        try await jobs.perform { [engine, lastReload] in
+        try await jobs.perform { [engine, lastReload, configuredAt] in
             let result: Result<ReloadReport, any Error>
             do {
                 result = .success(try await engine.reload())
@@ -87,6 +95,7 @@ struct ControlHandler: Sendable {
             if case .failure(let error) = result { problems = ControlError(error).problems ?? ["\(error)"] }
             let attempt = ReloadAttempt(at: HistoryTimestamp.now.description, problems: problems)
             lastReload.withLock { $0 = attempt }
+            if problems.isEmpty { configuredAt.withLock { $0 = .now } }
             return try result.get()
         }
     }

@@ -17,13 +17,11 @@ package struct ControlListener: Sendable {
     /// at the path is left alone.
     ///
     /// - Throws: `HistoryError` with `.controlSocket`.
-    package init(path: String, environment: [String: String]) throws(HistoryError) {
+    package init(path: String, passed: PassedSockets) throws(HistoryError) {
         self.path = path
-        if environment["LISTEN_PID"] == String(getpid()), environment["LISTEN_FDS"] == "1" {
-            // The first descriptor after the standard ones.
-            descriptor = 3
+        if let control = passed.control {
+            descriptor = control
             isOurs = false
-            _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
             return
         }
         descriptor = try Self.bind(path)

@@ -39,7 +39,7 @@ extension Engine {
     }
 
     private func takeConfiguration() async throws -> Difference {
-        let new = try LoadedConfiguration.load(file: loaded.files.first ?? "")
+        let new = try LoadedConfiguration.load(file: loaded.files.first ?? "", checkingCommands: true)
         // What was added to the running daemon must fit what is new.
         var all = new.plugins
         for entry in catalog.added {

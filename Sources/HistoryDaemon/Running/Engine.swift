@@ -35,6 +35,19 @@ actor Engine {
         let level: LiveLogLevel
         let notifier: any ServiceNotifying
         let status: LiveStatus
+        let deliveries: DeliveryLog
+
+        init(
+            stateFolder: String, logger: Logger, level: LiveLogLevel, notifier: any ServiceNotifying,
+            status: LiveStatus
+        ) {
+            self.stateFolder = stateFolder
+            self.logger = logger
+            self.level = level
+            self.notifier = notifier
+            self.status = status
+            deliveries = DeliveryLog(logger: logger)
+        }
     }
 
     init(_ loaded: LoadedConfiguration, persisted: [PluginConfiguration], _ surroundings: Surroundings) {
@@ -67,6 +80,14 @@ actor Engine {
         for store in stores { await store.up.wait() }
     }
 
+    /// Has a coprocess started again when a configuration is put in force the next time.
+    func forgetFiles(of name: String) { plugins[name]?.making.files = [] }
+
+    /// - Throws: `HookFailure`: why its process does not run.
+    func waitUntilStarted(_ name: String) async throws(HookFailure) {
+        try await plugins[name]?.coprocess?.waitUntilStarted()
+    }
+
     // MARK: From one configuration to the next
 
     /// What is different.
@@ -81,7 +102,7 @@ actor Engine {
         var nextPlugins: [String: RunningPlugin] = [:]
         for plugin in catalog.needed {
             let old = plugins[plugin.name]
-            if let old, old.making == RunningPlugin.making(plugin) {
+            if let old, old.making == PluginMaking(plugin) {
                 nextPlugins[plugin.name] = old
                 difference.plugins.unchanged.append(plugin.name)
             } else {
@@ -143,6 +164,11 @@ actor Engine {
             consumers: Dictionary(
                 uniqueKeysWithValues: stores.map { ($0.name, Set($0.served.consumers.map(\.author))) }),
             hooks: Set(catalog.hooks.map(\.fullName)), plugins: Set(difference.plugins.unchanged))
+        surroundings.status.update { status in
+            status.healthyLags = Dictionary(
+                uniqueKeysWithValues: stores.map { ($0.name, $0.configuration.healthyLag) })
+        }
+        surroundings.deliveries.keepOnly(Set(catalog.hooks.map(\.fullName)))
         for passes in held { passes.release(by: .reload) }
         // What failed may be another now, or gone.
         for store in stores { store.control.passes.tryNow() }
@@ -175,7 +201,8 @@ actor Engine {
     private func start(_ configuration: StoreConfiguration, _ control: StoreControl) -> RunningStore {
         let served = ServedStore(configuration)
         let reporter = PipelineLog(
-            store: configuration.name, logger: surroundings.logger, status: surroundings.status)
+            store: configuration.name, logger: surroundings.logger, status: surroundings.status,
+            deliveries: surroundings.deliveries)
         let stop = StopSignal()
         let up = StartGate()
         let runner = StoreRunner(

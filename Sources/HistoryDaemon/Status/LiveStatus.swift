@@ -11,6 +11,7 @@ final class LiveStatus: Sendable {
 
     private let state: Locked<State>
     private let notifier: any ServiceNotifying
+    private let counted = Locked<(@Sendable () -> Void)?>(nil)
 
     init(_ status: RuntimeStatus = RuntimeStatus(), notifier: any ServiceNotifying) {
         state = Locked(State(status: status, line: status.line))
@@ -49,6 +50,12 @@ final class LiveStatus: Sendable {
         return nil
     }
 
+    /// Sets what is called when something was counted that outlives a restart.
+    func onCount(_ body: @escaping @Sendable () -> Void) { counted.withLock { $0 = body } }
+
+    /// A plugin's process has ended, which is counted.
+    func hasCounted() { counted.withLock { $0 }?() }
+
     // MARK: Changing
 
     /// Takes in what happened to a store.
@@ -62,6 +69,7 @@ final class LiveStatus: Sendable {
         }
         if let line { notifier.notify(.status(line)) }
         for waiter in woken { waiter.request() }
+        if effects.hasCounted { counted.withLock { $0 }?() }
         return effects
     }
 

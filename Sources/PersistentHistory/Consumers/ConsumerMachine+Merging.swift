@@ -31,6 +31,8 @@ extension ConsumerMachine {
                 var deliveries = Deliveries(last)
                 deliveries.count(last, entity: nil)
                 deliveries.transactions = call.transactions.count
+                deliveries.callTimes.record(around.callTime)
+                for transaction in call.transactions { deliveries.countDelay(of: transaction, at: around.now) }
                 report(.delivered(consumer: consumer.author, hook: hook.name, deliveries))
             }
         case .failure(let failure):
@@ -125,21 +127,33 @@ extension ConsumerMachine {
 
     // MARK: Expiry
 
-    /// Notifies all hooks that the consumer has lost history.
+    /// Tells the hooks concerned that the consumer has lost history.
     mutating func tell(_ expiry: Expiry, _ around: Surroundings) -> Next {
         if !isLossReported {
             isLossReported = true
             report(.historyLost(consumer: consumer.author, expiry))
         }
-        let hooks = around.hooks.observers + around.hooks.mergers
+        let hooks = around.hooks.observers.filter { expiry.concerns($0) } + around.hooks.mergers
         guard let hook = hooks.first(where: { !toldOfExpiry.contains($0.name) }) else {
-            effects.append(.removeExpiry)
             self.expiry = nil
+            toldOfExpiry = []
+            isLossReported = false
+            if expiry.reason == .recreated { return pass(expiry, around) }
+            effects.append(.removeExpiry)
             return .proceed
         }
         let call = ExpiredCall(expiry, hook: hook, store: consumer.store, consumer: consumer.author)
         waitsFor = .expiry(hook, call)
         return .tellOfExpiry(hook, call)
+    }
+
+    /// Moves past what tells of unrecorded changes: the contexts take it in as a batch without changes.
+    private mutating func pass(_ recreation: Expiry, _ around: Surroundings) -> Next {
+        guard let batch, batch.end > cursor else { return .proceed }
+        report(
+            .recreated(consumer: consumer.author, entities: recreation.entities, at: recreation.after))
+        pending = PendingMerge([], after: cursor, end: batch.end)
+        return merge(around)
     }
 
     mutating func take(_ failure: HookFailure?, of hook: Hook, _ call: ExpiredCall, _ around: Surroundings)

@@ -4,6 +4,10 @@ extension ConsumerMachine {
         waitsFor = nil
         self.batch = batch
         guard batch.end > cursor else { return caughtUp() }
+        if let recreation = batch.transactions.first.flatMap({ Expiry($0) }) {
+            expiry = recreation
+            return tell(recreation, around)
+        }
         let relevant = consumer.rule.relevant(batch.transactions, after: cursor, to: consumer.author)
         let unseen = relevant.drop { $0.number <= observed }
         let plan = DeliveryPlan(
@@ -37,7 +41,7 @@ extension ConsumerMachine {
     private mutating func observe(_ around: Surroundings) -> Next {
         guard let run = observing?.run else { return observersEnded(around) }
         if around.isEnding {
-            observing?.stop()
+            observing?.stop(at: around.now)
             return observersEnded(around)
         }
         return .observe(run)
@@ -45,7 +49,7 @@ extension ConsumerMachine {
 
     mutating func take(_ outcome: ObserverOutcome, _ around: Surroundings) -> Next {
         guard observing != nil else { return .proceed }
-        return observing?.take(outcome) == true ? observe(around) : observersEnded(around)
+        return observing?.take(outcome, at: around.now) == true ? observe(around) : observersEnded(around)
     }
 
     /// All calls are made, or all before one that failed.
@@ -124,12 +128,12 @@ struct ObserverProgress: Sendable {
     var run: DeliveryPlan.Run? { place < runs.count ? runs[place] : nil }
 
     /// Makes no more calls.
-    mutating func stop() { _ = take(ObserverOutcome(succeeded: 0)) }
+    mutating func stop(at now: HistoryTimestamp) { _ = take(ObserverOutcome(succeeded: 0), at: now) }
 
     /// Takes what came of the calls; whether those behind them may be made.
-    mutating func take(_ outcome: ObserverOutcome) -> Bool {
+    mutating func take(_ outcome: ObserverOutcome, at now: HistoryTimestamp) -> Bool {
         guard let run else { return false }
-        count(run.calls.prefix(outcome.succeeded))
+        count(run.calls.prefix(outcome.succeeded), outcome.microseconds, at: now)
         if outcome.succeeded >= run.calls.count {
             place += 1
             return true
@@ -143,21 +147,28 @@ struct ObserverProgress: Sendable {
         return false
     }
 
-    private mutating func count(_ calls: ArraySlice<ObserverCall>) {
-        // Calls of one hook usually come together: they are counted in place, and only the last is reported.
+    private mutating func count(
+        _ calls: ArraySlice<ObserverCall>, _ microseconds: [Int64], at now: HistoryTimestamp
+    ) {
+        // Calls of one hook mostly come together: they are counted in place, and only the last is reported.
         var start = calls.startIndex
         while start < calls.endIndex {
             let route = calls[start].header.route
             let end = calls[start...].indices.first { calls[$0].header.route !== route } ?? calls.endIndex
-            count(calls[start..<end], of: route.hook)
+            let times = microseconds.dropFirst(start - calls.startIndex).prefix(end - start)
+            count(calls[start..<end], of: route.hook, times, at: now)
             start = end
         }
     }
 
-    private mutating func count(_ calls: ArraySlice<ObserverCall>, of hook: String) {
+    private mutating func count(
+        _ calls: ArraySlice<ObserverCall>, of hook: String, _ microseconds: ArraySlice<Int64>,
+        at now: HistoryTimestamp
+    ) {
         guard let last = calls.last else { return }
         let place = delivered.firstIndex { $0.hook == hook } ?? delivered.endIndex
         if place == delivered.endIndex { delivered.append((hook, Deliveries(last.transaction))) }
-        delivered[place].deliveries.count(calls, last: last)
+        delivered[place].deliveries.count(calls, last: last, at: now)
+        for time in microseconds { delivered[place].deliveries.callTimes.record(microseconds: time) }
     }
 }

@@ -66,6 +66,8 @@ struct ConsumerMachine: Sendable {
         let now: HistoryTimestamp
         /// Nothing new is started.
         let isEnding: Bool
+        /// How long the call took that the event answers.
+        var callTime: Duration = .zero
     }
 
     let consumer: Consumer

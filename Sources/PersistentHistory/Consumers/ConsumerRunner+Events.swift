@@ -21,7 +21,8 @@ extension ConsumerRunner {
     }
 
     var surroundings: ConsumerMachine.Surroundings {
-        ConsumerMachine.Surroundings(hooks: hookSet, now: store.state.clock.wall(), isEnding: isEnding)
+        ConsumerMachine.Surroundings(
+            hooks: hookSet, now: store.state.clock.wall(), isEnding: isEnding, callTime: callTime)
     }
 
     func perform(_ effects: [ConsumerMachine.Effect]) throws {
@@ -72,6 +73,7 @@ extension ConsumerRunner {
     }
 
     func call(_ endpoint: any HookEndpoint, _ onLoop: (any LoopEndpoint)?, _ request: HookRequest) {
+        callBegan = .now
         if let onLoop {
             conversation = onLoop.begin(request) { answer in
                 self.conversation = nil
@@ -86,7 +88,9 @@ extension ConsumerRunner {
         if case .ended = phase { return }
         switch answer {
         case .observed(let outcome): handle(.observed(outcome))
-        case .merged(let result): handle(.merged(result))
+        case .merged(let result):
+            callTime = .now - callBegan
+            handle(.merged(result))
         case .expired(let failure): handle(.toldOfExpiry(failure))
         case nil: ended()
         }

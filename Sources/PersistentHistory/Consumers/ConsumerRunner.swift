@@ -56,6 +56,9 @@
     var pauseTimer: LoopTimer?
     var contextsTimer: LoopTimer?
     var conversation: (any HookConversation)?
+    /// When the call in flight was made.
+    var callBegan = SuspendingClock.now
+    var callTime: Duration = .zero
 
     var cursor: Int64 { machine.cursor }
 

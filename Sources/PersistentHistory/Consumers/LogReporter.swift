@@ -33,6 +33,8 @@ extension PipelineEvent {
         case .storeLost, .watchFailed, .trackingFailed, .stateFailed, .hookHeld, .deadLetterKept, .lossUnheard,
             .stateMovedAside:
             .error
+        case .entitiesUntracked(let untracked): untracked.isEmpty ? .debug : .error
+        case .recordingDoubtful(let doubts): doubts.isEmpty ? .debug : .warning
         case .storeReplaced, .stateBegan, .hookFailed, .replicaMovedAside, .replicaTableLeftOut,
             .replicaLogGrows, .contextFailed, .feedExpired, .consumerFailed, .historyLost, .consumerPassedBy,
             .cleaningBlocked, .cleaningFailed:
@@ -40,7 +42,10 @@ extension PipelineEvent {
         case .watchOverflowed, .trackingUpdated, .stateRecovered, .consumerForgotten, .hookRecovered,
             .replicaFilled, .replicaIndexLeftOut, .contextRecovered, .feedBegan, .feedForgotten:
             .notice
-        case .consumerStands, .cursorMoved, .cursorsMoved, .feedMoved, .cleaningHeldBack, .tokenExpired: .debug
+        case .consumerStands, .cursorMoved, .cursorsMoved, .feedMoved, .cleaningHeldBack, .tokenExpired,
+            .recreated,
+            .trackingComplete, .deadLettersFound:
+            .debug
         default: .info
         }
     }

@@ -33,7 +33,9 @@ struct OpenStore: Sendable {
         self.store = store
         self.reporter = reporter
         loop = try HistoryLoop.shared()
-        let (problem, version) = try Self.bringTrackingUpToDate(store, reporter, timeout: Self.timeout)
+        let isMigrating = WriterProbe.isMigrating(store.path, isUsedInProcess: store.isUsedInProcess)
+        let (problem, version) = try Self.bringTrackingUpToDate(
+            store, reporter, timeout: Self.timeout, isMigrating: isMigrating)
         file = FileID(of: store.path)
         do {
             reader = try HistoryReader(path: store.path, timeout: Self.timeout)
@@ -41,8 +43,9 @@ struct OpenStore: Sendable {
             throw problem ?? error
         }
         storeID = reader.storeID
-        if let problem { reporter.report(.trackingFailed(problem)) }
-        schemaVersion = try version ?? reader.schemaVersion()
+        reporter.report(problem.map { .trackingFailed($0) } ?? .trackingComplete)
+        // Whatever a migration makes of the schema, the tracking is yet to follow it.
+        schemaVersion = isMigrating ? -1 : try version ?? reader.schemaVersion()
         try StateOwner.take(reader.storeID, in: stateFolder, for: store.path)
         lease = try ConsumerLease(store.consumers.map(\.author), of: reader.storeID, in: stateFolder)
         let end = try reader.end()
@@ -72,6 +75,7 @@ struct OpenStore: Sendable {
                     consumer: consumer.author, at: HistoryToken(store: reader.storeID, number: cursor)))
         }
         self.places = places
+        reporter.report(.deadLettersFound(try state.deadLetters.counts()))
         try feeds.begin()
         // From now on it is read on the loop, where a lock must not be waited for.
         try reader.setPatience(0)
@@ -81,28 +85,28 @@ struct OpenStore: Sendable {
             ? try WriterProbes.shared.take(store.path) : try WriterProbe(storePath: store.path)
     }
 
-    /// Tracks as configured, or where that is left to others, what is tracked.
+    /// Tracks as configured, or where that is left to others, what is tracked. What is configured and not there is
+    /// reported.
     ///
+    /// - Parameter isMigrating: Whether a migration runs: then the tracking is left alone.
     /// - Returns: What stands in the way (what is tracked all the same goes on), and for which version of the
     ///   schema the tracking is right.
     static func bringTrackingUpToDate(
-        _ store: ServedStore, _ reporter: any PipelineReporter, timeout: Duration
+        _ store: ServedStore, _ reporter: any PipelineReporter, timeout: Duration, isMigrating: Bool = false
     ) throws -> (problem: HistoryError?, schemaVersion: Int64?) {
         if store.isMirror { return (nil, try Tracking.checkMirror(store.path, timeout: timeout)) }
-        func track(_ entities: [String: [String]?]) throws -> Int64 {
-            let (outcome, version) = try Tracking.bringUpToDate(store.path, entities, timeout: timeout)
-            if !outcome.isEmpty { reporter.report(.trackingUpdated(outcome)) }
-            return version
+        if isMigrating {
+            reporter.report(.migrationUnderWay)
+            return (nil, nil)
         }
         do {
-            return (nil, try track(store.entities ?? [:]))
-        } catch let error as HistoryError where error.code == .notAnEntity && store.entities != nil {
-            // A table or a preserved column that is named in the configuration is not there.
-            do {
-                return (error, try track([:]))
-            } catch let refused as HistoryError where refused.code == .notTracked {
-                throw error
-            }
+            let (outcome, version) = try Tracking.bringUpToDate(
+                store.path, store.entities ?? [:], all: store.tracksEveryTable, leavesOutUnfit: true,
+                timeout: timeout)
+            if !outcome.isEmpty { reporter.report(.trackingUpdated(outcome)) }
+            reporter.report(.entitiesUntracked(outcome.unfit))
+            reporter.report(.recordingDoubtful(outcome.doubts))
+            return (nil, version)
         } catch let error as HistoryError where error.code == .storeUnreadable {
             return (error, nil)
         }

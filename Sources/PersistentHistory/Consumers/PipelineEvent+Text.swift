@@ -11,6 +11,13 @@ extension PipelineEvent {
         case .remoteChange(let newest): "Received a notification of remote changes, up to \(newest)."
         case .trackingUpdated(let outcome): "The tracking was brought up to date: \(outcome.sentence)."
         case .trackingFailed(let error): "The store is not tracked as configured. \(error)"
+        case .entitiesUntracked(let untracked) where untracked.isEmpty: "All is tracked as configured."
+        case .entitiesUntracked(let untracked):
+            "The store is not tracked as configured. \(untracked.sorted { $0.key < $1.key }.map(\.value).joined(separator: " "))"
+        case .recordingDoubtful(let doubts) where doubts.isEmpty: "No recording is doubtful."
+        case .recordingDoubtful(let doubts):
+            "Rows of \(quoted(doubts.keys.sorted())) that REPLACE removes may go unrecorded."
+        case .migrationUnderWay: "A migration is under way; the tracking is left alone until it has ended."
         case .stateBegan(let path, let oldest):
             "There is no state at \"\(path)\", although history has been cleaned: every consumer begins after \(oldest)."
         case .stateFailed(let error): "The state cannot be written, and is tried again. \(error)"
@@ -29,6 +36,8 @@ extension PipelineEvent {
         case .consumerFailed(let consumer, let error, let delay):
             "\"\(consumer)\" cannot go on. \(error) It is tried again in \(delay)."
         case .tokenExpired(let consumer, let error): "The token of \"\(consumer)\" is no longer valid. \(error)"
+        case .recreated(let consumer, let entities, let token):
+            "Changes of \(quoted(entities)) may have gone unrecorded before \(token); \"\(consumer)\" was told to read them again."
         case .historyLost(let consumer, let expiry): "\"\(consumer)\" has lost history: \(expiry.sentence)."
         case .lossUnheard(_, let hook, let expiry):
             "Hook \"\(hook)\" has no onExpired closure, and was not told of lost history: \(expiry.sentence). Make what depends on it again from the store."
@@ -82,6 +91,8 @@ extension Expiry {
         return switch reason {
         case .expired: "\(range), was deleted"
         case .late: "\(range), was deleted before it began"
+        case .recreated:
+            "changes of \(entities.map { "\"\($0)\"" }.joined(separator: ", ")) may have gone unrecorded before \(after)"
         default: "the store is not the one that it was, and goes on after \(after)"
         }
     }

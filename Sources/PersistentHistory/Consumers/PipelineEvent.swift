@@ -17,8 +17,19 @@ public enum PipelineEvent: Sendable {
     case trackingUpdated(Tracking.Outcome)
     /// Not all entities are tracked as configured; tracked entities are still recorded.
     case trackingFailed(HistoryError)
-    /// A store whose history has been cleaned had no state: the state was lost, or is in another folder.
+    /// Which of the configured entities are not tracked as configured, and why: after each look at the schema, and
+    /// mostly none.
+    case entitiesUntracked([String: String])
+    /// Entities whose recording may miss something, and why: after each look at the schema, and mostly none.
+    case recordingDoubtful([String: [String]])
+    /// A migration runs: the tracking is left alone until it has ended.
+    case migrationUnderWay
+    /// There was no state for a store whose history has been cleaned: it was lost, or left behind.
     case stateBegan(path: String, oldest: HistoryToken)
+    /// What is tracked is what is configured.
+    case trackingComplete
+    /// How many dead letters wait when the store was opened, by consumer.
+    case deadLettersFound([String: Int])
     /// The state was damaged: its file was moved to another name, and it is made again.
     case stateMovedAside(HistoryError, to: String)
     /// The state could not be written, several times in a row; it is tried again.
@@ -75,6 +86,8 @@ public enum PipelineEvent: Sendable {
     case consumerFailed(consumer: String, HistoryError, retryAfter: Duration)
     /// History was deleted that a consumer has not processed.
     case tokenExpired(consumer: String, HistoryError)
+    /// Changes of some entities may have gone unrecorded before a position; the consumer's hooks have been told.
+    case recreated(consumer: String, entities: [String], at: HistoryToken)
     /// A consumer has lost history, and its hooks are about to be told.
     case historyLost(consumer: String, Expiry)
     /// A closure that has no `onExpired` was not told of lost history.
@@ -111,7 +124,11 @@ public struct Deliveries: Sendable, Equatable {
     public internal(set) var token: HistoryToken
     /// The author of the last transaction.
     public internal(set) var author: String?
-    /// The entity of the calls; nil for a merge hook, whose calls have all entities.
+    /// How long its calls took, where the endpoint measures that.
+    package internal(set) var callTimes = DurationHistogram()
+    /// How long after its commit each transaction was delivered.
+    package internal(set) var delays = DurationHistogram()
+    /// Nil for a merge hook, whose calls have all entities.
     public internal(set) var entity: String?
 
     init(_ first: HistoryTransaction, entity: String? = nil) {
@@ -131,11 +148,14 @@ public struct Deliveries: Sendable, Equatable {
 
 extension Deliveries {
     /// Calls of observers.
-    mutating func count(_ calls: ArraySlice<ObserverCall>, last: ObserverCall) {
+    ///
+    /// - Parameter now: When they were answered.
+    mutating func count(_ calls: ArraySlice<ObserverCall>, last: ObserverCall, at now: HistoryTimestamp) {
         var number = transactions == 0 ? -1 : token.number
         for index in calls.indices where calls[index].transaction.number != number {
             transactions += 1
             number = calls[index].transaction.number
+            countDelay(of: calls[index].transaction, at: now)
         }
         self.calls += calls.count
         token = last.transaction.token
@@ -144,7 +164,15 @@ extension Deliveries {
     }
 }
 
-/// Receives all events of one store.
+extension Deliveries {
+    mutating func countDelay(of transaction: HistoryTransaction, at now: HistoryTimestamp) {
+        // A binding that declares itself wrongly may write no time.
+        guard transaction.timestamp.milliseconds > 0 else { return }
+        delays.record(microseconds: (now.milliseconds - transaction.timestamp.milliseconds) * 1000)
+    }
+}
+
+/// Hears of everything that happens to one store.
 public protocol PipelineReporter: Sendable {
     /// Called for each event, in order for one consumer. It must not block.
     func report(_ event: PipelineEvent)

@@ -71,6 +71,14 @@ package final class StoreControl: Sendable {
         return try body(session)
     }
 
+    /// Whether a consumer of the open store is anything but caught up.
+    @LoopActor package func isAtWork() -> Bool {
+        guard let session = state.withLock({ $0.session }) else { return false }
+        return session.runners.values.contains { runner in
+            if case .idle = runner.phase { false } else { true }
+        }
+    }
+
     private func enter() throws(HistoryError) -> StoreSession {
         let session = state.withLock { state in
             if state.session != nil { state.users += 1 }

@@ -6,6 +6,8 @@ package struct ServedStore: Sendable {
     package let path: String
     /// What to track, with the columns to preserve; nil leaves the tracking to others.
     package let entities: [String: [String]?]?
+    /// Whether every table is tracked, new ones as they come; `entities` then says what to preserve.
+    package var tracksEveryTable = false
     package let rule: DeliveryRule
     package let consumers: [Consumer]
     package let cleaning: CleaningStrategy

@@ -43,7 +43,9 @@ extension StoreSession {
 
     /// Everything has been seen. Where the schema has changed, the tracking follows it before the next signal.
     func settled() {
-        if opened.fetcher.schemaVersion != schemaVersion { return refreshTracking() }
+        if opened.fetcher.schemaVersion != schemaVersion {
+            if opened.probe.isMigrating { awaitMigration() } else { return refreshTracking() }
+        }
         rule = nil
         receive()
     }
@@ -89,6 +91,25 @@ extension StoreSession {
                 to: HistoryToken(store: opened.storeID, number: look.end)))
     }
 
+    /// How often to look whether a migration has ended, where no change of the file shows it.
+    private static let migrationInterval: Duration = .milliseconds(500)
+
+    /// A migration has the triggers taken out, and puts them back. Where it was killed, that is done here.
+    func awaitMigration() {
+        if !isMigrating { opened.reporter.report(.migrationUnderWay) }
+        isMigrating = true
+        migrationTimer?.cancel()
+        migrationTimer = opened.loop.schedule(after: Self.migrationInterval) {
+            guard self.rule == nil, !self.isEnding else { return }
+            self.rule = SettleRule()
+            self.settled()
+        }
+    }
+
+    /// How long the triggers wait for their turn. A writer that is never still leaves the lock for some
+    /// microseconds at a time.
+    private nonisolated static let triggerTimeout: Duration = .seconds(2)
+
     /// Has the cleaning look once more at who holds it back, when those who are at work have had their time.
     func watchCleaning() {
         guard opened.store.cleaning != .none, cleaningTimer == nil else { return }
@@ -107,8 +128,8 @@ extension StoreSession {
             await onPool {
                 do {
                     let (problem, tracked) = try OpenStore.bringTrackingUpToDate(
-                        opened.store, opened.reporter, timeout: .zero)
-                    if let problem { opened.reporter.report(.trackingFailed(problem)) }
+                        opened.store, opened.reporter, timeout: Self.triggerTimeout)
+                    opened.reporter.report(problem.map { .trackingFailed($0) } ?? .trackingComplete)
                     let version = try tracked ?? opened.reader.schemaVersion()
                     for keeper in contexts { await keeper.followSchema() }
                     return .success(version)
@@ -127,6 +148,7 @@ extension StoreSession {
         switch tracked {
         case .success(let version):
             schemaVersion = version
+            isMigrating = false
             wakeAll()
             rule = nil
             receive()

@@ -17,6 +17,9 @@
     var rule: SettleRule?
     var lookTimer: LoopTimer?
     var inbox: SignalInbox?
+    /// Runs while a migration has the triggers of the store taken out.
+    var migrationTimer: LoopTimer?
+    var isMigrating = false
     var schemaVersion: Int64
 
     var failure: (any Error)?
@@ -34,6 +37,7 @@
         self.stop = stop
         self.control = control
         schemaVersion = opened.schemaVersion
+        isMigrating = schemaVersion < 0
         let owner = ConsumerRunner.Owner { [weak self] runner, brought in
             self?.caughtUp(runner, brought)
         } prepared: { [weak self] in
@@ -70,6 +74,7 @@
         await whileServing {
             wakeAll()
             receive()
+            if isMigrating { awaitMigration() }
             isUp()
         }
         inbox.receiver = nil
@@ -103,6 +108,7 @@
             graceTimer?.cancel()
             cleaningTimer?.cancel()
             lookTimer?.cancel()
+            migrationTimer?.cancel()
             errands.end()
             opened.state.cursors.hasUnsaved.end()
             opened.state.damaged.end()

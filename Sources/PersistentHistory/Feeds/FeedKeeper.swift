@@ -131,7 +131,8 @@ struct FeedKeeper: Sendable {
     ) throws -> [HistoryTransaction] {
         let unmerged = try state.feeds.unmerged(of: consumer.author, after: number, through: last)
         return batch.filter { transaction in
-            consumer.rule.delivers(transaction.author, to: consumer.author) && context.wants(transaction)
+            (consumer.rule.delivers(transaction.author, to: consumer.author) || !transaction.recreated.isEmpty)
+                && context.wants(transaction)
                 && !unmerged.contains { $0.contains(transaction.token.number) }
         }
     }

@@ -32,6 +32,7 @@ enum FeedLine {
                 json.string(expiry.lost?.description)
                 json.name("after")
                 json.string(expiry.after.description)
+                expiry.writeEntities(to: &json)
             }
         }
         json.endLine()

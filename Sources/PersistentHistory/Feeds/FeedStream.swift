@@ -134,6 +134,11 @@ struct FeedStream {
         while window.hasRoom, json.count < Self.pieceSize, let transaction = portion.popFirst() {
             let objects = ObjectIDNotification(transaction, entities: entities).objects
             window.send(transaction.token.number)
+            if let recreation = Expiry(transaction) {
+                FeedLine.expired(recreation, to: &json)
+                sent = transaction.token
+                continue
+            }
             if objects.count > FeedLine.mostObjects {
                 partial = Partial(transaction: transaction, objects: objects)
                 if json.count == 0 { writePart(to: &json) }

@@ -33,5 +33,12 @@ public struct HistoryFilter: Sendable, Equatable, Codable {
         (entities?.contains(entity.name) ?? true) && (operations?.contains(operation) ?? true)
     }
 
+    /// Whether unrecorded changes of these entities may be among what is wanted: whoever made them.
+    func accepts(recreated names: [String], at time: HistoryTimestamp) -> Bool {
+        if let since, time < since { return false }
+        if let until, time > until { return false }
+        return entities.map { !$0.isDisjoint(with: names) } ?? true
+    }
+
     func accepts(_ change: ObjectID) -> Bool { objects?.contains(change) ?? true }
 }

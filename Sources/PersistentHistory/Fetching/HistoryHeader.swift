@@ -17,7 +17,7 @@ struct HistoryHeader: Sendable, Equatable {
             """
             SELECT (SELECT value FROM historyd_store WHERE key = 'id'),
                 (SELECT value FROM historyd_store WHERE key = 'floor'), (SELECT max(id) FROM historyd_change),
-                (SELECT CAST(origin AS TEXT) FROM historyd_change WHERE id = ? AND kind & 3 <> 3)
+                (SELECT CAST(origin AS TEXT) FROM historyd_change WHERE id = ? AND (kind & 3 <> 3 OR object IS NOT NULL))
             """, number
         ) { row in
             guard sqlite3_column_type(row, 0) != SQLITE_NULL else { throw HistoryError.notTracked }

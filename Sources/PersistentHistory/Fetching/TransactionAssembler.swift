@@ -45,6 +45,15 @@ struct TransactionAssembler {
 
     mutating func append(_ change: HistoryChange) { changes.append(change) }
 
+    /// The transaction that names entities with unrecorded changes, at the end of the current run; nil where
+    /// it is not wanted.
+    func recreation(of entities: [String]) -> HistoryTransaction? {
+        guard filter.accepts(recreated: entities, at: origin.timestamp) else { return nil }
+        return HistoryTransaction(
+            token: HistoryToken(store: store, number: last), author: nil, context: nil, processID: nil,
+            timestamp: origin.timestamp, changes: [], recreated: entities)
+    }
+
     /// Ends the current run.
     mutating func finish() -> HistoryTransaction? {
         defer {

@@ -8,6 +8,9 @@ public struct Expiry: Sendable, Hashable, Codable {
         case restored
         /// The consumer is new, and history was deleted before.
         case late
+        /// Changes of some entities may have gone unrecorded: their tables were made again, or their triggers were
+        /// missing for a time. Nothing else was lost.
+        case recreated
     }
 
     /// How history was lost.
@@ -16,12 +19,31 @@ public struct Expiry: Sendable, Hashable, Codable {
     public let lost: HistoryToken?
     /// The position after which the consumer continues.
     public let after: HistoryToken
+    /// For `recreated`: what has to be read again. Empty means everything.
+    public let entities: [String]
 
     /// An expiry, for tests and previews.
-    public init(reason: Reason, lost: HistoryToken?, after: HistoryToken) {
+    public init(reason: Reason, lost: HistoryToken?, after: HistoryToken, entities: [String] = []) {
         self.reason = reason
         self.lost = lost
         self.after = after
+        self.entities = entities
+    }
+}
+
+extension Expiry {
+    /// Whether an observer may have missed something by it.
+    func concerns(_ hook: Hook) -> Bool {
+        entities.isEmpty || hook.entity.map(entities.contains) ?? true
+    }
+
+    /// What a transaction tells that has `recreated` entities; nil for any other.
+    init?(_ transaction: HistoryTransaction) {
+        guard !transaction.recreated.isEmpty else { return nil }
+        let token = transaction.token
+        self.init(
+            reason: .recreated, lost: HistoryToken(store: token.store, number: token.number - 1), after: token,
+            entities: transaction.recreated)
     }
 }
 

@@ -73,6 +73,16 @@ extension ExpiredCall: HookCallJSON {
             if let lost = expiry.lost { HistoryJSON.write(lost, to: &json) } else { json.null() }
             json.name("after")
             HistoryJSON.write(expiry.after, to: &json)
+            expiry.writeEntities(to: &json)
         }
+    }
+}
+
+extension Expiry {
+    /// The member `entities`, where only some have to be read again.
+    func writeEntities(to json: inout JSONBytes) {
+        if entities.isEmpty { return }
+        json.name("entities")
+        json.array { json in for entity in entities { json.string(entity) } }
     }
 }

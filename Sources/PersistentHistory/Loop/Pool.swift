@@ -2,7 +2,7 @@ internal import Glibc
 
 /// Does work that may take long, such as copying a store, on other threads: on the loop it would keep
 /// all others waiting.
-func onPool<T>(
+package func onPool<T>(
     isolation: isolated (any Actor)? = #isolation, _ body: () async throws -> T
 ) async rethrows -> T {
     try await withTaskExecutorPreference(WorkerPool.shared, isolation: isolation) {

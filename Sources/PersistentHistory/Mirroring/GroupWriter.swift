@@ -1,4 +1,3 @@
-internal import FoundationEssentials
 import GRDB
 import GRDBSQLite
 
@@ -14,7 +13,7 @@ struct GroupWriter: ~Copyable {
     private(set) var changes = 0
     /// Two are as good as many.
     private(set) var authors: Set<String?> = []
-    /// Tables that were made again unrecorded: see `RecordingFormat.Operation.void`.
+    /// Tables that were made again unrecorded: see `UnrecordedChanges`.
     private(set) var recreated: Set<String> = []
     private let db: Database
     private let tables: MirrorTables
@@ -107,17 +106,11 @@ struct GroupWriter: ~Copyable {
             if isSnapshot { continue }
             if let (entity, _) = try decoder.kind(rows) {
                 changed.insert(try decoder.objectID(rows, entity), of: entity)
-            } else if decoder.value(rows, 3) == .text("recreated") {
-                recreated.formUnion(try Self.names(decoder.value(rows, 4)))
+            } else if let names = try UnrecordedChanges.entities(rows) {
+                recreated.formUnion(names)
             }
         }
         return changed
-    }
-
-    /// A list of names in JSON.
-    private static func names(_ value: HistoryValue) throws -> [String] {
-        guard case .text(let text) = value else { return [] }
-        return try JSONDecoder().decode([String].self, from: Data(text.utf8))
     }
 
     static let changeColumns = ["id", "origin", "kind", "object", "detail"]

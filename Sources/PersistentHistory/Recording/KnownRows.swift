@@ -38,6 +38,11 @@ extension TriggerWriter {
             + [know(where: nil)]
     }
 
+    /// The names of the table and its indexes.
+    var knownRowsNames: [String] {
+        keepsKnownRows ? [known] + indexed.indices.map { "\(known)_\($0)" } : []
+    }
+
     func knownRowsTriggers() -> [(name: String, sql: String)] {
         if comparesAllRows { return comparingTriggers() }
         let replaced = "\(identity) IN (\(([identities("NEW")] + conflicts).joined(separator: " UNION ALL ")))"

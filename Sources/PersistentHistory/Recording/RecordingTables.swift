@@ -27,8 +27,18 @@ enum RecordingTables {
         String(sql.dropFirst("CREATE TABLE ".count).prefix { $0 != " " })
     }
 
-    /// - Throws: `UnexpectedValue`.
+    /// - Throws: `UnexpectedValue`; `HistoryError` with `.notTracked` where tables are missing.
     static func check(_ db: Database) throws {
+        guard let name = try missing(db).min() else { return }
+        throw HistoryError(
+            .notTracked, "The table \"\(name)\" of the history is missing.",
+            hint: "`historyctl track STORE` repairs the recording.")
+    }
+
+    /// The tables that are missing: all of them in a store that is not tracked.
+    ///
+    /// - Throws: `UnexpectedValue`.
+    static func missing(_ db: Database) throws -> Set<String> {
         let rows = try Row.fetchCursor(
             db,
             sql: """
@@ -50,7 +60,7 @@ enum RecordingTables {
             }
             missing.remove(name)
         }
-        if let name = missing.min() { throw UnexpectedValue("the table \"\(name)\" is missing") }
+        return missing
     }
 
     private static let names = expected.keys.sorted().map(SQLText.literal).joined(separator: ", ")

@@ -15,8 +15,19 @@ public enum Tracking {
         /// then copy all rows of the entity after each change. These are not changes of the tracking.
         public var doubts: [String: [String]] = [:]
 
+        /// What was asked for and is left out, with the reason: a table that is not there or cannot be tracked, a
+        /// column to preserve that is not there. No change of what was tracked.
+        public var unfit: [String: String] = [:]
+        /// Entities whose changes may have gone unrecorded until now. The history names them, so that every
+        /// consumer is told.
+        public var recreated: [String] = []
+        /// Whether tables of the history were missing: a new history began, with a new store id.
+        public var beganAgain = false
+
         /// Whether nothing had to be done.
-        public var isEmpty: Bool { added.isEmpty && updated.isEmpty && dropped.isEmpty }
+        public var isEmpty: Bool {
+            added.isEmpty && updated.isEmpty && dropped.isEmpty && recreated.isEmpty && !beganAgain
+        }
     }
 
     /// Tracks entities of a store. It is idempotent, and changes only what recording needs.
@@ -34,23 +45,27 @@ public enum Tracking {
         try bringUpToDate(path, entities, all: all, timeout: timeout).outcome
     }
 
-    /// As `track`; with the version of the schema that was looked at, or made, in the same transaction: what
-    /// another process changes after it is yet to be seen.
+    /// As `track`, which may leave out what is not there; with the version of the schema that was looked at, or
+    /// made, in the same transaction: what another process changes after it is yet to be seen.
     static func bringUpToDate(
-        _ path: String, _ entities: [String: [String]?], all: Bool = false, timeout: Duration
+        _ path: String, _ entities: [String: [String]?], all: Bool = false, leavesOutUnfit: Bool = false,
+        timeout: Duration
     ) throws -> (outcome: Outcome, schemaVersion: Int64) {
         // Most often nothing is to be done: then no lock is taken, and no file beside the store
         // created and removed, which would be an event for other observers.
         let seen = try StoreConnection.withConnection(to: path, .read, timeout: timeout) { queue in
-            try queue.read { db in
-                let plan = try Plan(db, entities: entities, all: all)
-                return plan.isEmpty ? (Outcome(doubts: plan.doubts), schemaVersion: try schemaVersion(db)) : nil
+            try queue.read { db -> (outcome: Outcome, schemaVersion: Int64)? in
+                let plan = try Plan(db, entities: entities, all: all, leavesOutUnfit: leavesOutUnfit)
+                guard plan.isEmpty else { return nil }
+                let outcome = Outcome(doubts: plan.doubts, unfit: plan.unfit.mapValues { "\($0)" })
+                return (outcome, schemaVersion: try schemaVersion(db))
             }
         }
         if let seen { return seen }
         return try StoreConnection.withConnection(to: path, .write, timeout: timeout) { queue in
             try queue.inTransaction(.immediate) { db in
-                let outcome = try Plan(db, entities: entities, all: all).carryOut(db)
+                let outcome = try Plan(db, entities: entities, all: all, leavesOutUnfit: leavesOutUnfit)
+                    .carryOut(db)
                 return (outcome, schemaVersion: try schemaVersion(db))
             }
         }

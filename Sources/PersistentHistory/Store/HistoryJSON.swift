@@ -90,6 +90,9 @@ package enum HistoryJSON {
                 let store = transaction.token.store
                 for change in transaction.changes { json.object { writeMembers(of: change, store, to: &$0) } }
             }
+            if transaction.recreated.isEmpty { return }
+            json.name("recreated")
+            json.array { json in for entity in transaction.recreated { json.string(entity) } }
         }
     }
 

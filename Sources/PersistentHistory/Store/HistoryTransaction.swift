@@ -99,7 +99,9 @@ public struct HistoryChange: Hashable, Codable, Sendable {
     }
 }
 
-/// The changes that one SQL transaction made, with their author.
+/// The changes that one SQL transaction made, with the author who made them.
+///
+/// One with `recreated` entities has no changes: it stands where the recording of these entities began again.
 public struct HistoryTransaction: Hashable, Sendable {
     /// A transaction is handed on many times: as one reference.
     private final class Content: Sendable {
@@ -109,10 +111,11 @@ public struct HistoryTransaction: Hashable, Sendable {
         let processID: Int32?
         let timestamp: HistoryTimestamp
         let changes: [HistoryChange]
+        let recreated: [String]
 
         init(
             token: HistoryToken, author: String?, context: String?, processID: Int32?,
-            timestamp: HistoryTimestamp, changes: [HistoryChange]
+            timestamp: HistoryTimestamp, changes: [HistoryChange], recreated: [String]
         ) {
             self.token = token
             self.author = author
@@ -120,6 +123,7 @@ public struct HistoryTransaction: Hashable, Sendable {
             self.processID = processID
             self.timestamp = timestamp
             self.changes = changes
+            self.recreated = recreated
         }
     }
 
@@ -137,23 +141,27 @@ public struct HistoryTransaction: Hashable, Sendable {
     public var timestamp: HistoryTimestamp { content.timestamp }
     /// The changes, in order.
     public var changes: [HistoryChange] { content.changes }
+    /// The entities whose changes may have gone unrecorded before this: their tables were made again, or their
+    /// triggers were missing for a time. Read them as they are. Empty in every transaction that has changes.
+    public var recreated: [String] { content.recreated }
 
     /// The token's number.
     var number: Int64 { content.token.number }
 
     package init(
         token: HistoryToken, author: String?, context: String?, processID: Int32?,
-        timestamp: HistoryTimestamp, changes: [HistoryChange]
+        timestamp: HistoryTimestamp, changes: [HistoryChange], recreated: [String] = []
     ) {
         content = Content(
             token: token, author: author, context: context, processID: processID, timestamp: timestamp,
-            changes: changes)
+            changes: changes, recreated: recreated)
     }
 
     public static func == (a: Self, b: Self) -> Bool {
         a.content === b.content
             || (a.token == b.token && a.author == b.author && a.context == b.context
-                && a.processID == b.processID && a.timestamp == b.timestamp && a.changes == b.changes)
+                && a.processID == b.processID && a.timestamp == b.timestamp && a.changes == b.changes
+                && a.recreated == b.recreated)
     }
 
     public func hash(into hasher: inout Hasher) { hasher.combine(content.token) }

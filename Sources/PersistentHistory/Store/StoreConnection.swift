@@ -25,7 +25,7 @@ enum StoreConnection {
         let queue = try HistoryError.translating(path) {
             var configuration = Configuration()
             configuration.readonly = mode == .read
-            configuration.busyMode = timeout > .zero ? .timeout(timeout / .seconds(1)) : .immediateError
+            configuration.busyMode = LockWait.mode(timeout)
             configuration.foreignKeysEnabled = false
             // As SQLite's default has it: a schema may use them, and is read and written again in its own words.
             configuration.acceptsDoubleQuotedStringLiterals = true

@@ -19,8 +19,8 @@ public struct StoreID: Hashable, Sendable, CustomStringConvertible {
     /// The id of a newly tracked store.
     public init(_ uuid: UUID) { text = uuid.uuidString.lowercased() }
 
-    /// A placeholder while no store is known; no store has it.
-    static let none = StoreID(UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)))
+    /// Stands where no store is known yet; no store has it.
+    package static let none = StoreID(UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)))
 
     public var description: String { text }
 

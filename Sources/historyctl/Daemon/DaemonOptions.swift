@@ -4,8 +4,8 @@ import HistoryConfiguration
 import HistoryControl
 import NIOCore
 
-/// The options of every command that talks to the daemon.
-struct DaemonOptions: ParsableArguments {
+/// Which daemon a command talks to.
+struct ConnectionOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
             "The daemon's control socket.",
@@ -14,14 +14,21 @@ struct DaemonOptions: ParsableArguments {
         completion: .file())
     var socket: String?
 
-    @Option(help: "A table to read, or JSON for programs.")
-    var format = OutputFormat.table
-
     var client: ControlClient {
         ControlClient(
             socketPath: socket
                 ?? ControlSocket.client(environment: Environment.all, isListening: ControlSocket.isListening))
     }
+}
+
+/// What every command that talks to the daemon takes.
+struct DaemonOptions: ParsableArguments {
+    @OptionGroup var connection: ConnectionOptions
+
+    @Option(help: "A table for people, or JSON for programs.")
+    var format = OutputFormat.table
+
+    var client: ControlClient { connection.client }
 
     /// Sends a request and writes the answer: as received for programs, or as `table` formats it.
     @discardableResult
@@ -29,7 +36,14 @@ struct DaemonOptions: ParsableArguments {
         _ command: ControlCommand, _ type: Answer.Type, body: [UInt8] = [],
         table: (Answer, inout StandardOutput) throws -> Void
     ) async throws -> Answer {
-        let bytes = try await client.send(command, body: body)
+        try show(try await client.send(command, body: body), type, table: table)
+    }
+
+    /// Writes an answer.
+    @discardableResult
+    func show<Answer: Decodable>(
+        _ bytes: [UInt8], _ type: Answer.Type, table: (Answer, inout StandardOutput) throws -> Void
+    ) throws -> Answer {
         let answer = try ControlJSON.read(type, from: bytes)
         var output = StandardOutput()
         switch format {
@@ -57,7 +71,8 @@ extension ExitStatus {
         switch code {
         case .badRequest, .unknownRequest, .wrongMethod, .tooLarge, .ambiguous: self = .usage
         case .tokenInvalid, .tokenForeign, .tokenAhead, .tokenNotSent: self = .badData
-        case .unknownStore, .unknownConsumer, .unknownContext, .unknownHook, .unknownDeadLetter: self = .noInput
+        case .unknownStore, .unknownConsumer, .unknownContext, .unknownHook, .unknownPlugin, .unknownDeadLetter:
+            self = .noInput
         case .tokenExpired, .stopping: self = .unavailable
         case .failed: self = .internalError
         case .paused, .feedInUse, .tooManyConnections, .storeNotOpen, .timedOut, .hookFailed: self = .temporary

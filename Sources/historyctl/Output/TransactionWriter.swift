@@ -34,7 +34,10 @@ struct TransactionWriter {
             }
         case .table(var table):
             try table.write(
-                transactions.flatMap { transaction in transaction.changes.map { Self.row($0, transaction) } },
+                transactions.flatMap { transaction in
+                    transaction.changes.map { Self.row($0, transaction) }
+                        + transaction.recreated.map { Self.row(recreated: $0, transaction) }
+                },
                 to: &output)
             form = .table(table)
         }
@@ -46,6 +49,13 @@ struct TransactionWriter {
             transaction.context ?? "", transaction.processID.map { String($0) } ?? "",
             change.operation.rawValue,
             change.entity.name, object(change.objectID), change.changedProperties.joined(separator: ", "),
+        ]
+    }
+
+    private static func row(recreated entity: String, _ transaction: HistoryTransaction) -> [String] {
+        [
+            transaction.token.description, transaction.timestamp.description, "", "", "", "recreated", entity,
+            "", "",
         ]
     }
 

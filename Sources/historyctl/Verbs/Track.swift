@@ -34,17 +34,37 @@ struct Track: ParsableCommand {
     func run() throws {
         let wanted = try PreservedColumns(tables: Tracking.tables(of: store), named: entities)
             .entities(preserving: preserve)
+        if Migration.isUnderWay(store) { throw Migration.underWay(store) }
         let outcome = try Tracking.track(store, wanted, all: all)
         var output = StandardOutput()
-        for name in outcome.added { try output.writeLine("tracked \(name)") }
-        for name in outcome.updated { try output.writeLine("updated \(name)") }
-        for name in outcome.dropped { try output.writeLine("dropped \(name), whose table is gone") }
-        if outcome.isEmpty { try output.writeLine("up to date") }
-        for (name, reasons) in outcome.doubts.sorted(by: { $0.key < $1.key }) {
+        try outcome.write(to: &output)
+        try output.flush()
+    }
+}
+
+extension Tracking.Outcome {
+    /// What was done, a line for each table.
+    func write(to output: inout StandardOutput) throws {
+        if beganAgain {
+            try output.writeLine(
+                "warning: tables of the history were missing; a new history begins, with a new store id")
+        }
+        for name in added { try output.writeLine("tracked \(name)") }
+        for name in updated { try output.writeLine("updated \(name)") }
+        for name in dropped { try output.writeLine("dropped \(name), whose table is gone") }
+        if isEmpty { try output.writeLine("up to date") }
+        for (name, reasons) in doubts.sorted(by: { $0.key < $1.key }) {
             let reason = reasons.joined(separator: ", and ")
             try output.writeLine(
                 "warning: rows of \(name) that REPLACE removes may go unrecorded: \(reason)")
         }
-        try output.flush()
+        for (_, reason) in unfit.sorted(by: { $0.key < $1.key }) {
+            try output.writeLine("warning: \(reason)")
+        }
+        if !recreated.isEmpty {
+            let names = recreated.joined(separator: ", ")
+            try output.writeLine(
+                "changes of \(names) may have gone unrecorded until now; every consumer is told")
+        }
     }
 }
