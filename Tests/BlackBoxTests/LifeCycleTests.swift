@@ -28,6 +28,22 @@ struct LifeCycleTests {
         }
     }
 
+    @Test("A stop opens no state in which nothing is to be saved")
+    func closedStates() async throws {
+        try await withWorkbench { bench in
+            try bench.configure(StoreSetup())
+            let daemon = try await bench.startDaemon()
+            try await daemon.quiet()
+            func changedAt() throws -> Date? {
+                let attributes = try FileManager.default.attributesOfItem(atPath: try bench.stateDatabase())
+                return attributes[.modificationDate] as? Date
+            }
+            let before = try changedAt()
+            try await daemon.stop()
+            #expect(try changedAt() == before)
+        }
+    }
+
     @Test("A hook that fails has failed, also where the daemon was started with SIGCHLD ignored")
     func childrenAreHeardOf() async throws {
         try await withWorkbench { bench in

@@ -140,7 +140,11 @@ struct OpenStore: Sendable {
         // Each is closed, whatever becomes of the others.
         // A store that is gone has no number; that is reported elsewhere.
         let results = [
-            Result { try state.saveServed(newest: try? reader.newestToken().number) },
+            Result {
+                // Served time is for who may be passed by; else a state that is closed stays closed.
+                if store.maximumDuration == nil { return try state.cursors.flush() }
+                try state.saveServed(newest: try? reader.newestToken().number)
+            },
             Result { try reader.close() },
             Result {
                 if store.isUsedInProcess { WriterProbes.shared.keep(probe) } else { try probe.close() }
