@@ -1,7 +1,7 @@
 /// The default merge as a part of its own: keeps one replica of one store.
 ///
 /// A merge hook may merge with it in its own way, beside the daemon's or the tracker's own merging.
-public actor ReplicaMerger {
+public actor ReplicaMerger: HistoryContext {
     /// The replica that is merged into.
     public nonisolated let context: ReplicaContext
     /// The replica's name.
@@ -49,6 +49,25 @@ public actor ReplicaMerger {
             try replica.stage(transactions, of: transactions, through: end, from: store)
         }
         return try replica.merge(transactions, through: end).transactions
+    }
+
+    /// How far in the history it has taken in changes.
+    public func checkpoint() throws -> HistoryToken? {
+        let number = try replica.prepare(snapshots).number
+        return try snapshots.read { store in
+            HistoryToken(store: try HistoryHeader(store).storeID, number: number)
+        }
+    }
+
+    /// As `merge(_:through:)` with the token's number.
+    public func merge(_ transactions: [HistoryTransaction], through token: HistoryToken) throws {
+        try merge(transactions, through: token.number)
+    }
+
+    /// Fills it again from a snapshot of the store.
+    public func refill(from store: StoreSnapshot) throws {
+        try replica.resync()
+        try prepare()
     }
 
     /// Ends the connections; the next use opens them again.

@@ -51,7 +51,7 @@ public struct MergeHookInput: Sendable {
     /// In the order of their commits, without those that an earlier hook rejected.
     public let transactions: [HistoryTransaction]
     /// What the default merge merges into.
-    public let contexts: [ReplicaMerger]
+    public let contexts: [any HistoryContext]
 }
 
 /// A merge hook's answer: `.goOn`, `.finish`, `.rejecting(tokens)`.
