@@ -49,7 +49,7 @@ extension ConsumerMachine {
     }
 
     mutating func mergeIntoContexts(_ around: Surroundings) -> Next {
-        guard let pending, !consumer.contexts.isEmpty else { return endMerge(around) }
+        guard let pending, consumer.hasContexts else { return endMerge(around) }
         return .mergeIntoContexts(pending, waits: !around.hooks.mergers.isEmpty)
     }
 
@@ -152,8 +152,10 @@ extension ConsumerMachine {
         guard let batch, batch.end > cursor else { return .proceed }
         report(
             .recreated(consumer: consumer.author, entities: recreation.entities, at: recreation.after))
-        pending = PendingMerge([], after: cursor, end: batch.end)
-        return merge(around)
+        var merge = PendingMerge([], after: cursor, end: batch.end)
+        merge.recreation = recreation
+        pending = merge
+        return self.merge(around)
     }
 
     mutating func take(_ failure: HookFailure?, of hook: Hook, _ call: ExpiredCall, _ around: Surroundings)

@@ -40,7 +40,8 @@ struct ConsumerMachine: Sendable {
 
     enum Next: Sendable {
         case fetch(after: Int64, through: Int64?)
-        case stage(HistoryBatch)
+        /// - takesOwn: Whether the contexts take in the consumer's own changes, too.
+        case stage(HistoryBatch, takesOwn: Bool)
         case observe(DeliveryPlan.Run)
         case merge(Hook, MergeCall)
         case tellOfExpiry(Hook, ExpiredCall)
@@ -68,6 +69,10 @@ struct ConsumerMachine: Sendable {
         let isEnding: Bool
         /// How long the call took that the event answers.
         var callTime: Duration = .zero
+
+        /// Merge hooks may write under their consumer's name, as one that removes duplicates does. Its contexts then
+        /// take in all of its own changes, whoever in it made them: nothing tells them apart after a restart.
+        var takesOwn: Bool { !hooks.mergers.isEmpty }
     }
 
     let consumer: Consumer
@@ -146,7 +151,8 @@ struct ConsumerMachine: Sendable {
             if fetched.end <= cursor, case .batch(through: .some) = waitsFor {
                 return fetch(through: nil)
             }
-            return consumer.contexts.isEmpty ? deliver(fetched, around) : .stage(fetched)
+            return consumer.hasContexts
+                ? .stage(fetched, takesOwn: around.takesOwn) : deliver(fetched, around)
         case .staged(let batch): return deliver(batch, around)
         case .observed(let outcome): return take(outcome, around)
         case .merged(let result):
@@ -185,7 +191,7 @@ struct ConsumerMachine: Sendable {
     // MARK: The end of a step
 
     /// Nothing is left to be fetched.
-    mutating func caughtUp() -> Next { consumer.contexts.isEmpty ? idle() : .settleContexts }
+    mutating func caughtUp() -> Next { consumer.hasContexts ? .settleContexts : idle() }
 
     private mutating func idle() -> Next {
         wasCaughtUp = true

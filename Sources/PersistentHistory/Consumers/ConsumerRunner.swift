@@ -75,13 +75,14 @@
         self.stop = stop
         self.owner = owner
         startOfPass = cursor
+        let expiry = try store.state.cursors.expiry(of: consumer.author, store: store.storeID)
         contexts = ContextKeeper(
-            consumer, storeID: store.storeID, reader: store.reader, state: store.state, reporter: store.reporter
-        )
+            consumer, storeID: store.storeID, reader: store.reader, state: store.state,
+            reporter: store.reporter,
+            isRestored: expiry?.reason == .restored)
         machine = ConsumerMachine(
             consumer, storeID: store.storeID, cursor: cursor,
-            batchEnd: try store.state.cursors.batchEnd(of: consumer.author),
-            expiry: try store.state.cursors.expiry(of: consumer.author, store: store.storeID))
+            batchEnd: try store.state.cursors.batchEnd(of: consumer.author), expiry: expiry)
     }
 
     // MARK: Wake-ups
@@ -101,7 +102,7 @@
 
     /// The pause after a failure is over.
     func tryNow() {
-        guard !consumer.contexts.isEmpty else { return goOnNow() }
+        guard consumer.hasContexts else { return goOnNow() }
         // That goes for contexts as well.
         _ = errands.run({ [contexts] in await contexts.tryNow() }) { self.goOnNow() }
     }
@@ -148,7 +149,7 @@
         } catch {
             return fail(error) { $0.prepare() }
         }
-        if consumer.contexts.isEmpty { return beginPass() }
+        if !consumer.hasContexts { return beginPass() }
         errand { [contexts] in
             try await onPool { try await contexts.tend(cursor: cursor) }
         } then: { runner, _ in
@@ -211,7 +212,7 @@
 
     /// A consumer without contexts, feeds and hooks for every entity is not woken by every commit.
     func rest() {
-        guard consumer.contexts.isEmpty, consumer.feeds.isEmpty, hookSet.mergers.isEmpty else { return }
+        guard !consumer.hasContexts, consumer.feeds.isEmpty, hookSet.mergers.isEmpty else { return }
         let entities = hookSet.observers.compactMap(\.entity)
         guard entities.count == hookSet.observers.count else { return }
         store.state.cursors.resting.rest(
@@ -220,7 +221,7 @@
 
     /// A context that failed is tried again even without a new commit.
     func watchContexts() {
-        guard !consumer.contexts.isEmpty else { return }
+        guard consumer.hasContexts else { return }
         _ = errands.run({ [contexts] in await contexts.retryDelay }) { delay in
             guard let delay, !self.isEnding else { return }
             self.contextsTimer?.cancel()

@@ -51,7 +51,14 @@ public struct DeliveryRule: Sendable, Equatable, Codable {
         author != consumer && covers(author)
     }
 
-    /// Those of some transactions, after a position, that are delivered to a consumer.
+    /// Those of some transactions that a consumer made itself, after a place.
+    func own(_ transactions: [HistoryTransaction], after place: Int64, of consumer: String)
+        -> [HistoryTransaction]
+    {
+        transactions.filter { $0.number > place && $0.author == consumer && covers(consumer) }
+    }
+
+    /// Those of some transactions that a consumer is told of, after a place.
     func relevant(_ transactions: [HistoryTransaction], after place: Int64, to consumer: String)
         -> [HistoryTransaction]
     {

@@ -1,8 +1,8 @@
 /// The default merge of one replica, as a separate part.
 ///
-/// A merge hook may use it to merge in its own way, in addition to the merge of the daemon or the tracker.
-public actor ReplicaMerger {
-    /// The replica into which it merges.
+/// A merge hook may merge with it in its own way, beside the daemon's or the tracker's own merging.
+public actor ReplicaMerger: HistoryContext {
+    /// The replica that is merged into.
     public nonisolated let context: ReplicaContext
     /// The replica's name.
     public nonisolated var name: String { context.name }
@@ -51,7 +51,26 @@ public actor ReplicaMerger {
         return try replica.merge(transactions, through: end).transactions
     }
 
-    /// Closes the connections; the next use opens them again.
+    /// How far in the history it has taken in changes.
+    public func checkpoint() throws -> HistoryToken? {
+        let number = try replica.prepare(snapshots).number
+        return try snapshots.read { store in
+            HistoryToken(store: try HistoryHeader(store).storeID, number: number)
+        }
+    }
+
+    /// As `merge(_:through:)` with the token's number.
+    public func merge(_ transactions: [HistoryTransaction], through token: HistoryToken) throws {
+        try merge(transactions, through: token.number)
+    }
+
+    /// Fills it again from a snapshot of the store.
+    public func refill(from store: StoreSnapshot) throws {
+        try replica.resync()
+        try prepare()
+    }
+
+    /// Ends the connections; the next use opens them again.
     public func close() {
         replica.close()
         snapshots.close()

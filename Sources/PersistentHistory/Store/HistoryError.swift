@@ -46,6 +46,8 @@ public struct HistoryError: Error, Sendable, CustomStringConvertible {
         public static let tokenAhead = Code("tokenAhead")
         /// The feed has not sent the acknowledged token to a program of this user.
         public static let tokenNotSent = Code("tokenNotSent")
+        /// A context of the program's own failed.
+        public static let contextFailed = Code("contextFailed")
         /// A replica could not be written.
         public static let replicaUnwritable = Code("replicaUnwritable")
         /// A replica's file is damaged.

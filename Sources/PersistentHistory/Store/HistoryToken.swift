@@ -26,6 +26,7 @@ public struct HistoryToken: Hashable, Comparable, Sendable, CustomStringConverti
         self.init(store: store, number: number)
     }
 
+    /// Whether the first was committed before the second, where both are of one store.
     public static func < (a: Self, b: Self) -> Bool {
         a.store == b.store ? a.number < b.number : a.store.text < b.store.text
     }

@@ -50,8 +50,8 @@ extension HistoryTimestamp {
 public struct MergeHookInput: Sendable {
     /// In the order of their commits, without those that an earlier hook rejected.
     public let transactions: [HistoryTransaction]
-    /// The replicas into which the default merge merges.
-    public let contexts: [ReplicaMerger]
+    /// What the default merge merges into.
+    public let contexts: [any HistoryContext]
 }
 
 /// A merge hook's answer: `.goOn`, `.finish`, `.rejecting(tokens)`.

@@ -4,13 +4,10 @@
 public actor ManualCleaner {
     private let cleaning: ManualCleaning
 
-    /// - Parameter store: As a tracker serves it: all its authors must have had a transaction before it is deleted.
+    /// - Parameter store: As a tracker serves it: all its authors and feeds must have had a transaction before it is
+    ///   deleted.
     init(_ store: ServedStore, stateFolder: String) {
-        var cleaned = ServedStore(
-            name: store.name, path: store.path, entities: nil, rule: store.rule, consumers: [],
-            maximumDuration: store.maximumDuration, clock: store.clock)
-        cleaned.consumersElsewhere = store.mustHaveHad
-        cleaning = ManualCleaning(cleaned, stateFolder: stateFolder)
+        cleaning = ManualCleaning(store, stateFolder: stateFolder)
     }
 
     /// Deletes the history that every author except batch authors has processed.

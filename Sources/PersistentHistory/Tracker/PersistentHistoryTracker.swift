@@ -27,7 +27,9 @@ public actor PersistentHistoryTracker {
     private let reporter: TrackerReporter
     private let registry = HookRegistry()
     private let power: PowerSwitch
-    private let contexts: [ReplicaMerger]
+    nonisolated let control = StoreControl()
+    nonisolated let author: String
+    private let contexts: [any HistoryContext]
 
     private var observers: [UUID: (entityName: String, operation: HookOperation)] = [:]
     /// The full names of merge hooks, by which `before` finds its place.
@@ -38,10 +40,13 @@ public actor PersistentHistoryTracker {
     ///
     /// - Parameters:
     ///   - path: The store. It must exist and be tracked, unless `waitsForStore` or `entities` say otherwise.
-    ///   - name: The name of the store in reports.
-    ///   - contexts: The replicas into which the changes are merged.
-    ///   - currentAuthor: The author under which this program writes. Its changes are not delivered.
-    ///   - allAuthors: All authors of the store, including this one and those in `batchAuthors`.
+    ///   - name: What reports call the store.
+    ///   - contexts: The replicas that the changes are merged into.
+    ///   - programContexts: What else they are merged into: contexts of this program's own. No two contexts have
+    ///     one name.
+    ///   - feeds: Names of feeds that the program follows (`follow`). History waits for each of them.
+    ///   - currentAuthor: Under which this program writes: its own changes are not delivered.
+    ///   - allAuthors: All who write to the store, this one and those in `batchAuthors` included.
     ///   - includingMirroring: Whether transactions of mirroring authors
     ///     (`DeliveryRule.cloudKitMirroring` and `mirroringAuthors`) are delivered, and cleaned.
     ///   - mirroringAuthors: Mirroring authors besides `DeliveryRule.cloudKitMirroring`.
@@ -60,7 +65,8 @@ public actor PersistentHistoryTracker {
     ///   - waitsForStore: Whether `run()` waits for a store that does not exist or is not tracked yet.
     ///     Otherwise it throws, so that a wrong path or a forgotten `Tracking.track` does not go unnoticed.
     public init(
-        store path: String, name: String = "store", contexts: [ReplicaContext] = [], currentAuthor: String,
+        store path: String, name: String = "store", contexts: [ReplicaContext] = [],
+        programContexts: [any HistoryContext] = [], feeds: [String] = [], currentAuthor: String,
         allAuthors: [String], includingMirroring: Bool = false, mirroringAuthors: [String] = [],
         batchAuthors: [String] = [], deliversUnlisted: Bool = true, cleansUnlisted: Bool = false,
         stateFolder: String, entities: [String: [String]?]? = nil, cleanStrategy: CleaningStrategy = .none,
@@ -73,15 +79,22 @@ public actor PersistentHistoryTracker {
             mirroringAuthors: Set(mirroringAuthors), includingMirroring: includingMirroring)
         var store = ServedStore(
             name: name, path: path, entities: entities, rule: rule,
-            consumers: [Consumer(store: name, author: currentAuthor, rule: rule, contexts: contexts)],
+            consumers: [
+                Consumer(
+                    store: name, author: currentAuthor, rule: rule, contexts: contexts,
+                    feeds: feeds.map { FeedContext(name: $0) },
+                    programContexts: programContexts)
+            ],
             cleaning: cleanStrategy, maximumDuration: maximumDuration)
         store.consumersElsewhere = Set(allAuthors).subtracting(batchAuthors).subtracting([currentAuthor])
         store.isUsedInProcess = true
         self.store = store
+        author = currentAuthor
         self.stateFolder = stateFolder
         self.reporter = TrackerReporter(reporter ?? LogReporter(logLevel: logLevel))
         self.waitsForStore = waitsForStore
-        self.contexts = contexts.map { ReplicaMerger($0, storePath: path) }
+        self.contexts =
+            contexts.map { ReplicaMerger($0, storePath: path) as any HistoryContext } + programContexts
         power = PowerSwitch(isOn: autoStart)
     }
 
@@ -144,7 +157,9 @@ public actor PersistentHistoryTracker {
     }
 
     private nonisolated func runner(_ stop: StopSignal) -> StoreRunner {
-        StoreRunner(store, hooks: registry, stateFolder: stateFolder, reporter: reporter, stop: stop)
+        StoreRunner(
+            store, hooks: registry, stateFolder: stateFolder, reporter: reporter, stop: stop,
+            control: control)
     }
 
     /// A cleaner for whoever cleans by hand, mostly with `cleanStrategy: .none`.
