@@ -3,11 +3,19 @@ package import FoundationEssentials
 /// Everything that can be asked of a running daemon.
 package enum ControlCommand: Sendable, Hashable {
     case status
+    case health
+    /// Answered by text, not JSON.
+    case metrics
+    case doctor(store: String?)
     case consumers(store: String?)
     case hooks
     /// The manifest is the request's body.
     case addHooks(HookAddition)
     case removeHooks(HookSelection)
+    case plugins
+    case restartPlugin(String)
+    /// Nil is the plugin's first hook.
+    case testPlugin(String, hook: String? = nil)
     case reload
     /// Nil is every store.
     case pause(store: String?)
@@ -79,7 +87,7 @@ package struct WaitRequest: Sendable, Hashable {
 
 package struct FollowRequest: Sendable, Hashable {
     package var store: String?
-    /// Only what this consumer is told of.
+    /// Only what is delivered to this consumer.
     package var consumer: String?
     /// Begin after this transaction; nil begins with what comes.
     package var after: String?

@@ -12,7 +12,7 @@ package struct ControlError: Error, Codable, Sendable, Hashable, CustomStringCon
         case tooLarge
         /// Only root and the daemon's own user may change anything.
         case notPermitted
-        case unknownStore, unknownConsumer, unknownContext, unknownHook, unknownDeadLetter
+        case unknownStore, unknownConsumer, unknownContext, unknownHook, unknownPlugin, unknownDeadLetter
         /// The configuration on disk is wrong: the old one stays in force.
         case reloadRefused
         /// The manifest is wrong: nothing was added.
@@ -58,7 +58,7 @@ package struct ControlError: Error, Codable, Sendable, Hashable, CustomStringCon
         switch code {
         case .badRequest, .tokenInvalid, .ambiguous: 400
         case .notPermitted: 403
-        case .unknownRequest, .unknownStore, .unknownConsumer, .unknownContext, .unknownHook,
+        case .unknownRequest, .unknownStore, .unknownConsumer, .unknownContext, .unknownHook, .unknownPlugin,
             .unknownDeadLetter:
             404
         case .wrongMethod: 405

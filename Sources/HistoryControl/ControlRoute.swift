@@ -32,6 +32,11 @@ struct ControlRoute: Sendable {
 
     static let all: [ControlRoute] = [
         .init(.get, "status", .status),
+        .init(.get, "health", .health),
+        .init(.get, "metrics", .metrics),
+        .init(.get, "doctor", { .doctor(store: $0.take("store")) }) {
+            if case .doctor(let store) = $0 { [("store", store)] } else { nil }
+        },
         .init(.get, "consumers", { .consumers(store: $0.take("store")) }) {
             if case .consumers(let store) = $0 { [("store", store)] } else { nil }
         },
@@ -41,6 +46,15 @@ struct ControlRoute: Sendable {
         },
         .init(.delete, "hooks", { .removeHooks(try HookSelection(&$0)) }) {
             if case .removeHooks(let selection) = $0 { selection.query } else { nil }
+        },
+        .init(.get, "plugins", .plugins),
+        .init(.post, "plugins/restart", { .restartPlugin(try $0.need("plugin")) }) {
+            if case .restartPlugin(let name) = $0 { [("plugin", name)] } else { nil }
+        },
+        .init(
+            .post, "plugins/test", { .testPlugin(try $0.need("plugin"), hook: $0.take("hook")) }
+        ) {
+            if case .testPlugin(let name, let hook) = $0 { [("plugin", name), ("hook", hook)] } else { nil }
         },
         .init(.post, "reload", .reload),
         .init(.post, "pause", { .pause(store: $0.take("store")) }) {
@@ -135,11 +149,11 @@ extension ControlCommand {
         let routes = ControlRoute.all.filter { $0.path == components.path }
         guard !routes.isEmpty else {
             throw ControlError(
-                .unknownRequest, "There is nothing at \"\(components.path)\". Begin with GET /v1/status.")
+                .unknownRequest, "There is no request \"\(components.path)\". Start with GET /v1/status.")
         }
         guard let route = routes.first(where: { $0.method.rawValue == method }) else {
             let allowed = routes.map(\.method.rawValue).joined(separator: " and ")
-            throw ControlError(.wrongMethod, "\(components.path) takes \(allowed), not \(method).")
+            throw ControlError(.wrongMethod, "\(components.path) accepts \(allowed), not \(method).")
         }
         var query = try QueryReader(components.queryItems ?? [])
         do {

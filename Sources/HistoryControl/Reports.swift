@@ -57,7 +57,7 @@ package struct PluginReport: Codable, Sendable, Hashable {
 
 package struct ReloadAttempt: Codable, Sendable, Hashable {
     package var at: String
-    /// Empty where the configuration was taken.
+    /// Empty if the configuration was taken.
     package var problems: [String]
 
     package init(at: String, problems: [String]) {
@@ -84,11 +84,16 @@ package struct StoreReport: Codable, Sendable, Hashable {
     package var newest: String?
     /// The oldest token that still works.
     package var oldest: String?
+    /// Configured entities that are not tracked as configured; not there where all are.
+    package var untracked: [UntrackedEntity]?
+    /// How many changes by unlisted authors are kept for ever: those are neither delivered nor cleaned. Not there
+    /// where they are.
+    package var unlistedChanges: Int?
     package var consumers: [ConsumerReport]
 
     package init(
         name: String, path: String, state: State, problem: String?, newest: String?, oldest: String?,
-        consumers: [ConsumerReport]
+        untracked: [UntrackedEntity]? = nil, consumers: [ConsumerReport]
     ) {
         self.name = name
         self.path = path
@@ -96,12 +101,24 @@ package struct StoreReport: Codable, Sendable, Hashable {
         self.problem = problem
         self.newest = newest
         self.oldest = oldest
+        self.untracked = untracked
         self.consumers = consumers
     }
 }
 
+/// A configured entity whose changes are not recorded, or not as configured.
+package struct UntrackedEntity: Codable, Sendable, Hashable {
+    package var entity: String
+    package var reason: String
+
+    package init(entity: String, reason: String) {
+        self.entity = entity
+        self.reason = reason
+    }
+}
+
 package struct ConsumerReport: Codable, Sendable, Hashable {
-    package enum State: String, Codable, Sendable {
+    package enum State: String, Codable, Sendable, CaseIterable {
         /// It has had everything.
         case level
         /// There is more for it, and it is at work.
@@ -124,6 +141,8 @@ package struct ConsumerReport: Codable, Sendable, Hashable {
     package var movedAt: String?
     /// How many numbers its cursor is behind the newest token: changes, its own included.
     package var behind: Int64?
+    /// What it has not had.
+    package var lag: LagReport?
     /// What it is held by, or what failed.
     package var hook: String?
     package var problem: String?
@@ -133,7 +152,7 @@ package struct ConsumerReport: Codable, Sendable, Hashable {
 
     package init(
         store: String, consumer: String, state: State, cursor: String?, movedAt: String?, behind: Int64?,
-        hook: String?, problem: String?, deadLetters: Int?, contexts: [ContextReport]
+        lag: LagReport? = nil, hook: String?, problem: String?, deadLetters: Int?, contexts: [ContextReport]
     ) {
         self.store = store
         self.consumer = consumer
@@ -141,6 +160,7 @@ package struct ConsumerReport: Codable, Sendable, Hashable {
         self.cursor = cursor
         self.movedAt = movedAt
         self.behind = behind
+        self.lag = lag
         self.hook = hook
         self.problem = problem
         self.deadLetters = deadLetters
@@ -152,16 +172,22 @@ package struct ContextReport: Codable, Sendable, Hashable {
     package var name: String
     package var kind: String
     package var path: String?
-    /// Why a replica cannot be merged into at present.
+    /// Why a replica cannot be updated now.
     package var problem: String?
+    /// What it has not had.
+    package var lag: LagReport?
     /// How a feed is.
     package var feed: FeedReport?
 
-    package init(name: String, kind: String, path: String?, problem: String? = nil, feed: FeedReport? = nil) {
+    package init(
+        name: String, kind: String, path: String?, problem: String? = nil, lag: LagReport? = nil,
+        feed: FeedReport? = nil
+    ) {
         self.name = name
         self.kind = kind
         self.path = path
         self.problem = problem
+        self.lag = lag
         self.feed = feed
     }
 }
@@ -171,7 +197,7 @@ package struct FeedReport: Codable, Sendable, Hashable {
         case connected
         /// It keeps its place.
         case disconnected
-        /// It has lost history, and has yet to acknowledge that it has begun again.
+        /// It has lost history, and has not acknowledged that yet.
         case expired
     }
 

@@ -26,7 +26,8 @@ extension PluginDescription {
     init(_ plugin: PluginConfiguration) {
         self.init(
             name: plugin.name, command: plugin.command, mode: plugin.mode == .coprocess ? .coprocess : .oneshot,
-            environment: plugin.environment, timeout: plugin.timeout, window: plugin.window)
+            environment: plugin.environment, credentials: plugin.credentials, timeout: plugin.timeout,
+            window: plugin.window)
     }
 }
 
@@ -34,7 +35,8 @@ extension ServedStore {
     init(_ store: StoreConfiguration) {
         let rule = DeliveryRule(
             authors: Set(store.authors.map(\.name)), deliversUnlisted: store.unlistedAuthors == .deliver,
-            mirroringAuthors: Set(store.mirroringAuthors), includingMirroring: store.includingMirroring)
+            cleansUnlisted: store.cleansUnlisted, mirroringAuthors: Set(store.mirroringAuthors),
+            includingMirroring: store.includingMirroring)
         let consumers = store.consumers.map { author in
             Consumer(
                 store: store.name, author: author.name, rule: rule,
@@ -48,6 +50,8 @@ extension ServedStore {
             },
             rule: rule, consumers: consumers, cleaning: store.clean.strategy,
             maximumDuration: store.clean.maximumDuration)
+        tracksEveryTable = store.tracksEveryTable
+        isMirror = store.isMirror
     }
 }
 

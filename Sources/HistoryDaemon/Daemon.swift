@@ -21,7 +21,7 @@ package struct Daemon: Sendable {
 
     /// Reads which hooks were added to an earlier daemon to be kept.
     ///
-    /// - Throws: `HistoryError` where these cannot be read, `ConfigurationErrors` where they do not fit the
+    /// - Throws: `HistoryError` if these cannot be read, `ConfigurationErrors` if they do not fit the
     ///   configuration.
     package init(
         _ loaded: LoadedConfiguration, stateFolder: StateFolder, logger: Logger, level: LiveLogLevel,
@@ -37,7 +37,7 @@ package struct Daemon: Sendable {
         persisted = try kept.load(for: loaded.configuration, besides: loaded.plugins)
         // A plugin that closes its standard input is a failed write, not the end of the daemon.
         signal(SIGPIPE, SIG_IGN)
-        // Who started it may ignore the ends of children: the kernel would then keep no exit status (wait(2)),
+        // The parent process may ignore the ends of children: the kernel would then keep no exit status (wait(2)),
         // and a hook that failed would pass for one that succeeded.
         signal(SIGCHLD, SIG_DFL)
         // Before the daemon listens for it, it would end it.
@@ -48,12 +48,14 @@ package struct Daemon: Sendable {
     /// the configuration again.
     ///
     /// - Throws: `HistoryError` where the daemon cannot go on.
-    package func run(control: ControlListener) async throws {
+    package func run(control: ControlListener, metrics: [Int32] = []) async throws {
         // Before there are other threads.
         let (stop, reload) = (try SignalLine([SIGTERM, SIGINT]), try SignalLine([SIGHUP]))
         logger.report(.starting, "historyd \(HistoryVersion.current) starts, state \"\(folder.path)\".")
-        level.level = loaded.configuration.logLevel.loggerLevel
-        let status = LiveStatus(notifier: notifier)
+        level.level = loaded.configuration.logLevel
+        var known = RuntimeStatus()
+        known.counters = CounterKeeper.load(from: folder.path, logger: logger)
+        let status = LiveStatus(known, notifier: notifier)
         let engine = Engine(
             loaded, persisted: persisted,
             Engine.Surroundings(
@@ -63,12 +65,14 @@ package struct Daemon: Sendable {
         logger.info(
             "Configuration \"\(loaded.files.first ?? "")\": \(loaded.configuration.stores.count, "store"), \(loaded.consumers, "consumer"), \(catalog.plugins.count, "plugin"), \(catalog.hooks.count, "hook")."
         )
-        try await serve(engine, control, stop, reload)
+        try await serve(engine, control, metrics, stop, reload)
+        engine.surroundings.deliveries.flush()
         logger.info("historyd has stopped.")
     }
 
     private func serve(
-        _ engine: Engine, _ control: ControlListener, _ stop: SignalLine, _ reload: SignalLine
+        _ engine: Engine, _ control: ControlListener, _ metrics: [Int32], _ stop: SignalLine,
+        _ reload: SignalLine
     ) async throws {
         let jobs = SerialJobs()
         let repeatedLines = RepeatedLines()
@@ -78,14 +82,18 @@ package struct Daemon: Sendable {
         let watchdog = WatchdogService(
             interval: ServiceNotifier.watchdogInterval(), notifier: notifier, logger: logger
         ) {
-            // While the loop turns, passes can go on.
+            // While the loop runs, passes can continue.
             await LoopActor.turn()
+            // The status line names who lags.
+            await handler.measureBusyStores()
         }
         // The last is stopped first.
         let services: [any Service] = [
+            CounterKeeper(stateFolder: folder.path, status: engine.surroundings.status, logger: logger),
             engine.observer, engine.pluginHost, engine.storeHost, watchdog, jobs,
             repeatedLines, notifier,
             ControlServer(listener: control, logger: logger, gate: listening, handler: handler),
+            MetricsServer(descriptors: metrics, handler: handler),
             ReloadService(signals: reload, handler: handler), readiness(engine, listening),
         ]
         let configuration = ServiceGroupConfiguration(services: services, logger: logger.quiet)
@@ -94,7 +102,7 @@ package struct Daemon: Sendable {
         }
         try await ServiceGroup(configuration: configuration).run(until: stop, within: limit) { hurry in
             let why = hurry == .secondSignal ? "A second signal" : "The stop takes longer than \(limit().text)"
-            logger.notice("\(why): what is under way is broken off, and made again after the next start.")
+            logger.notice("\(why): calls in flight are cancelled, and repeated after the next start.")
         }
     }
 
@@ -119,18 +127,20 @@ package struct Daemon: Sendable {
 
     /// Works off everything there is, and returns: whether all consumers are level.
     ///
-    /// - Throws: `HistoryError` where a store cannot be opened or read.
+    /// - Throws: `HistoryError` if a store cannot be opened or read.
     package func runOnce() async throws -> Bool {
-        level.level = loaded.configuration.logLevel.loggerLevel
+        level.level = loaded.configuration.logLevel
         let assembly = Assembly(loaded, persisted: persisted, logger: logger)
         let status = LiveStatus(
             RuntimeStatus(stores: assembly.stores.count, hooks: assembly.hooks.count), notifier: notifier)
         let registry = HookRegistry(assembly.hooks)
+        let deliveries = DeliveryLog(logger: logger)
+        defer { deliveries.flush() }
         return try await withThrowingTaskGroup(of: Void.self) { group in
             for coprocess in assembly.coprocesses { group.addTask { await coprocess.run() } }
             let result: Result<Bool, any Error>
             do {
-                result = .success(try await serveOnce(assembly, registry, status))
+                result = .success(try await serveOnce(assembly, registry, status, deliveries))
             } catch {
                 result = .failure(error)
             }
@@ -140,14 +150,16 @@ package struct Daemon: Sendable {
         }
     }
 
-    private func serveOnce(_ assembly: Assembly, _ registry: HookRegistry, _ status: LiveStatus)
-        async throws -> Bool
-    {
+    private func serveOnce(
+        _ assembly: Assembly, _ registry: HookRegistry, _ status: LiveStatus, _ deliveries: DeliveryLog
+    ) async throws -> Bool {
         try await withThrowingTaskGroup(of: Bool.self) { group in
             for store in assembly.stores {
                 group.addTask {
                     let stop = StopSignal()
-                    let log = PipelineLog(store: store.name, logger: logger, status: status) { stop.request() }
+                    let log = PipelineLog(
+                        store: store.name, logger: logger, status: status, deliveries: deliveries
+                    ) { stop.request() }
                     try await StoreRunner(
                         store, hooks: registry, stateFolder: folder.path, reporter: log, stop: stop
                     ).runOnce()

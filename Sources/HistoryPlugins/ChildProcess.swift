@@ -83,10 +83,13 @@ extension ChildProcess {
     private static func start(
         _ plugin: PluginDescription, adding environment: [String: String]
     ) throws(HookFailure) -> ChildProcess {
+        let inherited = ProcessInfo.processInfo.environment
+        let secrets = try secrets(of: plugin, in: inherited["CREDENTIALS_DIRECTORY"])
         do throws(SystemError) {
-            let inherited = ProcessInfo.processInfo.environment
             return try spawn(
-                plugin, environment: self.environment(of: plugin, adding: environment, inherited: inherited))
+                plugin,
+                environment: self.environment(
+                    of: plugin, adding: environment.merging(secrets) { $1 }, inherited: inherited))
         } catch {
             var message = "Plugin \"\(plugin.name)\" could not be started: \(error)"
             if let program = plugin.command.first { message += " (\(program)" }
@@ -95,11 +98,38 @@ extension ChildProcess {
         }
     }
 
+    /// Read at each start: the service manager may have renewed them.
+    private static func secrets(of plugin: PluginDescription, in folder: String?) throws(HookFailure)
+        -> [String: String]
+    {
+        var secrets: [String: String] = [:]
+        for (variable, name) in plugin.credentials {
+            func missing(_ why: String) -> HookFailure {
+                HookFailure(
+                    .cannotStart,
+                    "Plugin \"\(plugin.name)\" needs the credential \"\(name)\" for \(variable): \(why). A line LoadCredential=\(name):/path/of/the/file in a drop-in of the unit provides it."
+                )
+            }
+            guard let folder else { throw missing("the service manager has handed over none") }
+            do throws(SystemError) {
+                guard var bytes = try AtomicFile.read("\(folder)/\(name)") else {
+                    throw SystemError(call: "open", number: ENOENT)
+                }
+                while bytes.last == UInt8(ascii: "\n") { bytes.removeLast() }
+                // The system ends a text at the first NUL.
+                secrets[variable] = String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
+            } catch {
+                throw missing("\(error)")
+            }
+        }
+        return secrets
+    }
+
     /// What the service manager tells the daemon about itself is not for its children: they would
     /// report in its name (sd_notify(3), sd_listen_fds(3), sd_watchdog_enabled(3)).
     private static let ownVariables = [
         "NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES",
-        "JOURNAL_STREAM",
+        "JOURNAL_STREAM", "CREDENTIALS_DIRECTORY",
     ]
 
     static func environment(

@@ -33,7 +33,7 @@ struct SessionEnd: Sendable {
 extension CoprocessPlugin {
     /// After so many ends in a row, what the process writes to standard error is logged for debugging alone.
     private static let loggedEnds = 3
-    /// A process that has run for so long works, though nobody has called it.
+    /// A process that has run for this time works, even without a call.
     private static let timeToWork: Duration = .seconds(10)
 
     /// The parts of a session, as they end.
@@ -56,13 +56,13 @@ extension CoprocessPlugin {
         }
         let end: SessionEnd
         if let lastKill {
-            // Whoever waited has been told already.
+            // The waiting calls have failed already.
             end = SessionEnd(
                 failure: lastKill.failure, hasAnswered: exchange.hasAnswered, isTold: lastKill.isTold)
         } else {
             let reason: HookFailure.Reason = isStopping || Task.isCancelled ? .cancelled : .died
             end = SessionEnd(
-                failure: HookFailure(reason, "\(title) \(ending)\(status)."),
+                failure: HookFailure(reason, explained("\(title) \(ending)\(status)")),
                 hasAnswered: exchange.hasAnswered, isTold: exchange.isAwaited)
         }
         let failsCall = lastKill == nil && end.isTold
@@ -79,6 +79,7 @@ extension CoprocessPlugin {
     /// - Returns: what is to be said of the process's end before its status.
     private func converse(with child: ChildProcess, until stopRequest: StopSignal) async -> String {
         let session = CoprocessSession(child: child)
+        errors = ErrorTail()
         stage = .running(session)
         child.output.onReady { self.readAnswers(session) }
         child.input.onReady { self.flush(session) }
@@ -89,9 +90,10 @@ extension CoprocessPlugin {
                 await child.waitForEnd()
                 return .process
             }
-            group.addTask { [logger, ends] in
+            group.addTask { [logger, ends, errors] in
                 // What a process writes that is started again and again was written before.
-                await ErrorLog(logger, level: ends < Self.loggedEnds ? .info : .debug).follow(child.errors)
+                await ErrorLog(logger, level: ends < Self.loggedEnds ? .info : .debug, tail: errors).follow(
+                    child.errors)
                 return .errors
             }
             group.addTask {
@@ -149,6 +151,11 @@ extension CoprocessPlugin {
         return teardown.reason.map { "\($0.rawValue), and " } ?? ""
     }
 
+    /// A failure with what the process has said of it.
+    private func explained(_ text: String) -> String {
+        errors.text.map { "\(text): \($0.excerpt)" } ?? "\(text)."
+    }
+
     /// Nothing is sent to the process any more.
     private func endSession() {
         guard case .running(let session) = stage else { return }
@@ -168,7 +175,9 @@ extension CoprocessPlugin {
     func flush(_ session: CoprocessSession) {
         if outbox.count > 0, !session.refusesInput {
             do throws(SystemError) {
-                let count = try session.child.input.writeNow(outbox.bytes)
+                let count = try outbox.bytes.withBytes { bytes throws(SystemError) in
+                    try session.child.input.writeNow(bytes)
+                }
                 if count == outbox.count { outbox.removeAll() } else { outbox.removeFirst(count) }
             } catch {
                 logger.debug("The plugin has closed its standard input.", metadata: ["error": "\(error)"])
@@ -202,12 +211,12 @@ extension CoprocessPlugin {
                 // Where all was read there is an edge to come, unless it is the end.
             } while output.isExpired
         } catch {
-            killProcess(because: HookFailure(.badAnswer, "\(title) could not be read from: \(error)."))
+            killProcess(because: HookFailure(.badAnswer, "The output of \(title) could not be read: \(error)."))
             session.outputEnd.request()
         }
     }
 
-    /// - Returns: False where the process has lost step, and was killed.
+    /// - Returns: False if the process has lost step, and was killed.
     private func take(_ bytes: ArraySlice<UInt8>, _ session: CoprocessSession) -> Bool {
         var nonsense: String?
         var failure: HookFailure?
@@ -218,7 +227,7 @@ extension CoprocessPlugin {
             guard line.contains(where: { $0 > 0x20 }) else {
                 session.blankLines += 1
                 if session.blankLines > Self.maximumBlankLines {
-                    nonsense = "wrote one blank line after another"
+                    nonsense = "wrote only blank lines"
                 }
                 return
             }
@@ -227,9 +236,11 @@ extension CoprocessPlugin {
             case .deliver(let outcome):
                 answered = true
                 noteWork()
-                do throws(HookFailure) { try conversations.first?.accept(outcome) } catch {
+                do throws(HookFailure) {
+                    try conversations.first?.accept(outcome, after: exchange.lastCallTime)
+                } catch {
                     failure = error
-                    // Those behind it have been made in vain.
+                    // The requests behind it were in vain.
                     exchange.abandon()
                 }
             case .drop: answered = true
@@ -278,7 +289,8 @@ extension CoprocessPlugin {
                 self.killProcess(
                     because: HookFailure(
                         .timedOut,
-                        "\(self.title) did not answer within \(self.plugin.timeout), and was killed."))
+                        self.explained(
+                            "\(self.title) did not answer within \(self.plugin.timeout), and was killed")))
             } else {
                 self.watchTime()
             }

@@ -18,10 +18,8 @@ struct ErrorLines: Sendable {
     private var allowance = Double(burst)
     private var isDropping = false
     private var last: SuspendingClock.Instant?
-    /// Not told of yet.
+    /// Not reported yet.
     private(set) var dropped = 0
-    /// The last line that was let through: often it says why the plugin failed.
-    private(set) var lastText: String?
 
     mutating func split(_ chunk: ArraySlice<UInt8>, at now: SuspendingClock.Instant) -> [Line] {
         collect(at: now) { $0.split(chunk, line: $1) }
@@ -47,7 +45,6 @@ struct ErrorLines: Sendable {
             allowance -= 1
             let text = Self.text(of: bytes) + (isCut ? "…" : "")
             lines.append(Line(text: text, droppedBefore: dropped))
-            lastText = text
             dropped = 0
         }
         self.splitter = splitter

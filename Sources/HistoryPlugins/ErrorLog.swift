@@ -5,15 +5,18 @@ import Logging
 struct ErrorLog: Sendable {
     private let logger: Logger
     private let level: Logger.Level
+    private let tail: ErrorTail
 
-    init(_ logger: Logger, level: Logger.Level = .info) {
+    /// - Parameter tail: Keeps the last lines.
+    init(_ logger: Logger, level: Logger.Level = .info, tail: ErrorTail = ErrorTail()) {
         self.logger = logger
         self.level = level
+        self.tail = tail
     }
 
     /// Reads to the end.
     ///
-    /// - Returns: the last line.
+    /// - Returns: the last lines.
     @discardableResult
     func follow(_ errors: Descriptor) async -> String? {
         var lines = ErrorLines()
@@ -31,13 +34,14 @@ struct ErrorLog: Sendable {
         }
         log(lines.finish(at: .now))
         if lines.dropped > 0 { warn(ofDropped: lines.dropped) }
-        return lines.lastText
+        return tail.text
     }
 
     private func log(_ lines: [ErrorLines.Line]) {
         for line in lines {
             if line.droppedBefore > 0 { warn(ofDropped: line.droppedBefore) }
             logger.log(level: level, "\(line.text)")
+            tail.add(line.text)
         }
     }
 

@@ -3,7 +3,7 @@ package import Logging
 package import PersistentHistory
 
 /// A plugin whose process is started for each call: it reads the call's `params` as one line from
-/// standard input, and ends with status 0 where all is well.
+/// standard input, and ends with status 0 if all is well.
 ///
 /// Calls for several consumers run side by side, in a process each.
 package final class OneshotPlugin: HookEndpoint {
@@ -19,16 +19,20 @@ package final class OneshotPlugin: HookEndpoint {
     }
 
     package func observe(_ calls: [ObserverCall]) async -> ObserverOutcome {
+        var times: [Int64] = []
         for (index, call) in calls.enumerated() {
-            if isFinishing.withLock({ $0 }) { return ObserverOutcome(succeeded: index) }
+            if isFinishing.withLock({ $0 }) { return ObserverOutcome(succeeded: index, microseconds: times) }
+            let start = SuspendingClock.now
             do throws(HookFailure) {
                 // What an observer prints is of no interest.
                 _ = try await run(.observe, call.header, keeping: 0) { call.write(to: &$0) }
             } catch {
-                return ObserverOutcome(succeeded: index, failure: error.reason == .cancelled ? nil : error)
+                return ObserverOutcome(
+                    succeeded: index, failure: error.reason == .cancelled ? nil : error, microseconds: times)
             }
+            times.append((SuspendingClock.now - start).microseconds)
         }
-        return ObserverOutcome(succeeded: calls.count)
+        return ObserverOutcome(succeeded: calls.count, microseconds: times)
     }
 
     package func finishCalls() { isFinishing.withLock { $0 = true } }
@@ -71,7 +75,7 @@ package final class OneshotPlugin: HookEndpoint {
         var logger = logger
         logger[metadataKey: "hook"] = "\(header.hook)"
         let (result, status) = try await ChildProcess.run(plugin, adding: environment) {
-            [logger, bytes = json.bytes] child in
+            [logger, bytes = json.bytes.array] child in
             await attend(child, request: bytes, keeping: limit, logger: logger)
         }
         if Task.isCancelled { throw cancelled(header) }
@@ -112,7 +116,7 @@ package final class OneshotPlugin: HookEndpoint {
             }
             group.addTask {
                 let output = await Self.read(child.output, keeping: limit)
-                // Who is to say something may not say everything.
+                // The plugin may not read everything.
                 if output.isOverLimit && limit > 0 { child.signalGroup(SIGKILL) }
                 return .output(output)
             }

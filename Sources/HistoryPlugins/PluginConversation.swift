@@ -12,6 +12,8 @@ package import PersistentHistory
     fileprivate var sentInTurn = 0
     fileprivate(set) var succeeded = 0
     private var result: MergeResult?
+    /// Of the calls that have succeeded.
+    private var microseconds: [Int64] = []
 
     init(_ request: HookRequest, to plugin: CoprocessPlugin, answer: @escaping @LoopActor (HookAnswer) -> Void)
     {
@@ -36,10 +38,10 @@ package import PersistentHistory
         sentInTurn += 1
     }
 
-    /// Takes the answer to the next call.
-    func accept(_ outcome: PluginAnswer.Outcome) throws(HookFailure) {
+    /// Takes the answer to the next call, and how long it took.
+    func accept(_ outcome: PluginAnswer.Outcome, after time: Duration) throws(HookFailure) {
         switch (outcome, request) {
-        // Who does not know of expiry has nothing to begin again.
+        // A plugin that does not know of expiry has nothing to start over.
         case (.methodUnknown, .expired): break
         case (.refused(let message), _), (.methodUnknown(let message), _):
             throw HookFailure(.refused, "\(plugin.title) answered with an error: \(message.excerpt)")
@@ -47,12 +49,16 @@ package import PersistentHistory
         // Whatever an observer answers that is no error will do.
         default: break
         }
+        if isOfObserver { microseconds.append(time.microseconds) }
         succeeded += 1
     }
 
     func end(_ failure: HookFailure?) {
         switch request {
-        case .observe: answer(.observed(ObserverOutcome(succeeded: succeeded, failure: failure)))
+        case .observe:
+            answer(
+                .observed(
+                    ObserverOutcome(succeeded: succeeded, failure: failure, microseconds: microseconds)))
         case .merge(let call):
             answer(.merged(result.map { .success($0) } ?? .failure(failure ?? Self.cancelled(call.header))))
         case .expired(let call):
@@ -70,7 +76,7 @@ extension CoprocessPlugin {
     /// one consumer does not keep the others waiting to its end.
     private static let share = 64
 
-    /// Whether somebody waits for the turn.
+    /// Whether a conversation waits for its turn.
     var isAwaited: Bool { conversations.count > 1 }
 
     package func begin(_ request: HookRequest, answer: @escaping @LoopActor (HookAnswer) -> Void)

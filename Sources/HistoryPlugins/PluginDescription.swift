@@ -13,6 +13,8 @@ package struct PluginDescription: Sendable, Hashable {
     package let mode: Mode
     /// Added to the daemon's own environment.
     package let environment: [String: String]
+    /// The same for secrets: the names of the credentials that hold the values.
+    package let credentials: [String: String]
     /// How long one call may take; then the plugin's process group is killed.
     package let timeout: Duration
     /// Requests that a coprocess may have left unanswered.
@@ -22,12 +24,14 @@ package struct PluginDescription: Sendable, Hashable {
 
     package init(
         name: String, command: [String], mode: Mode = .oneshot, environment: [String: String] = [:],
-        timeout: Duration = .seconds(5), window: Int = 64, workingDirectory: String? = nil
+        credentials: [String: String] = [:], timeout: Duration = .seconds(5), window: Int = 64,
+        workingDirectory: String? = nil
     ) {
         self.name = name
         self.command = command
         self.mode = mode
         self.environment = environment
+        self.credentials = credentials
         self.timeout = timeout
         self.window = window
         self.workingDirectory = workingDirectory

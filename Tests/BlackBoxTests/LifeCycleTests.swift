@@ -16,7 +16,7 @@ struct LifeCycleTests {
                 #expect(try await second.program.end() == .exited(75))
                 #expect(
                     second.log == [
-                        "error: Another historyd, process \(first.processID), uses the state folder \"\(bench.path("state"))\". Stop it, or give this one a STATE_DIRECTORY of its own. event=stateInUse"
+                        "error: Another historyd, process \(first.processID), uses the state folder \"\(bench.path("state"))\". Stop it, or set another STATE_DIRECTORY for this one. event=stateInUse"
                     ])
             }
             try await bench.write("INSERT INTO person (id) VALUES (1)", as: "Widget")

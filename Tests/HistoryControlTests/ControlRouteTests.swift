@@ -14,10 +14,11 @@ import Testing
     ]
 
     static var commands: [ControlCommand] {
-        var all: [ControlCommand] = [.status, .hooks, .reload, .logLevel]
+        var all: [ControlCommand] = [.status, .health, .metrics, .hooks, .plugins, .reload, .logLevel]
         for name in names {
             all += [
-                .consumers(store: name), .pause(store: name), .resume(store: name), .run(store: name),
+                .doctor(store: name), .consumers(store: name), .pause(store: name), .resume(store: name),
+                .run(store: name),
                 .deadLetters(store: name),
                 .follow(FollowRequest(store: name, consumer: name, after: name)),
                 .clean(CleanRequest(store: name, dryRun: true)), .clean(CleanRequest(store: name, force: true)),
@@ -32,6 +33,7 @@ import Testing
                 .feed(FeedRequest(store: name, consumer: given, context: given)),
                 .acknowledge(FeedRequest(store: name, consumer: given, context: given), token: given),
                 .dropDeadLetters(DeadLetterSelection(id: given)), .setLogLevel(given),
+                .restartPlugin(given), .testPlugin(given, hook: name),
                 .removeHooks(HookSelection(.pair(entity: given, operation: "insert"), kind: "observer")),
             ]
         }
@@ -62,7 +64,9 @@ import Testing
     @Test func onlyReadingIsForEverybody() {
         for command in Self.commands {
             switch command {
-            case .status, .consumers, .hooks, .wait, .follow, .feed, .acknowledge, .deadLetters, .logLevel:
+            case .status, .health, .metrics, .doctor, .consumers, .hooks, .plugins, .wait, .follow, .feed,
+                .acknowledge,
+                .deadLetters, .logLevel:
                 #expect(!command.steers, "\(command)")
             default: #expect(command.steers, "\(command)")
             }
@@ -105,5 +109,69 @@ import Testing
         #expect(client() == ControlSocket.system)
         #expect(client(own) == own)
         #expect(client(own, ControlSocket.system) == own)
+    }
+}
+
+/// The description of the protocol is that of the table of routes.
+@Suite struct OpenAPITests {
+    private struct Description: Decodable {
+        struct Operation: Decodable {
+            struct Parameter: Decodable {
+                let name: String
+                let required: Bool
+            }
+            let changes: Bool
+            let parameters: [Parameter]?
+
+            enum CodingKeys: String, CodingKey {
+                case parameters
+                case changes = "x-changes-something"
+            }
+        }
+        let openapi: String
+        let paths: [String: [String: Operation]]
+    }
+
+    private static let bytes: Data = {
+        let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .deletingLastPathComponent()
+        return (try? Data(contentsOf: root.appending(path: "config/openapi.json"))) ?? Data()
+    }()
+
+    private func description() throws -> Description {
+        try JSONDecoder().decode(Description.self, from: Self.bytes)
+    }
+
+    @Test func itHasEveryRouteWithItsParametersAndNoOther() throws {
+        let description = try description()
+        #expect(description.openapi.hasPrefix("3.1"))
+        var described = Set(
+            description.paths.flatMap { path, operations in operations.keys.map { "\($0.uppercased()) \(path)" }
+            })
+        for route in ControlRoute.all {
+            let name = "\(route.method.rawValue) \(route.path)"
+            #expect(described.remove(name) != nil, "\(name)")
+            let operation = try #require(description.paths[route.path]?[route.method.rawValue.lowercased()])
+            #expect(operation.changes == route.steers, "\(name)")
+            // What some command of the route has.
+            let known = Set(
+                ControlRouteTests.commands.compactMap { route.write($0) }.flatMap { $0.map(\.name) })
+            let parameters = operation.parameters ?? []
+            #expect(Set(parameters.map(\.name)) == known, "\(name)")
+            // What the route cannot do without.
+            for parameter in parameters where parameter.required {
+                var query = try QueryReader(
+                    parameters.filter { $0.name != parameter.name && $0.required }.map {
+                        URLQueryItem(name: $0.name, value: "x")
+                    })
+                #expect(throws: ControlError.self, "\(name) \(parameter.name)") { try route.read(&query) }
+            }
+        }
+        #expect(described.isEmpty, "\(described)")
+    }
+
+    @Test func itHasEveryRefusal() {
+        let text = String(decoding: Self.bytes, as: UTF8.self)
+        for code in ControlError.Code.allCases { #expect(text.contains("\"\(code.rawValue)\""), "\(code)") }
     }
 }

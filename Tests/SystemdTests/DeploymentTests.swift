@@ -15,8 +15,7 @@ extension ServiceTests {
             // For other tests on this unit.
             try await container.run("systemctl", "stop", "historyd.socket", unit)
             try await container.run(
-                "rm", "-rf", "/etc/systemd/system/\(unit).d", "/etc/systemd/system/historyd.socket",
-                "/srv/contacts")
+                "rm", "-rf", "/etc/systemd/system/\(unit).d", "/srv/contacts")
             try await container.run("systemctl", "reset-failed", unit)
             try await container.run("umount", "/srv/contacts-view")
             try await container.succeed("systemctl", "daemon-reload")

@@ -3,10 +3,14 @@ struct ConfigurationLoader {
     private let problems = ProblemList()
     private var files: [String] = []
     private var configurations = ConfigurationDecoder()
-    private var manifests = ManifestDecoder()
+    private var manifests: ManifestDecoder
+
+    /// - Parameter checksCommands: Whether a plugin's command that cannot be started is an error.
+    init(checksCommands: Bool) { manifests = ManifestDecoder(checksCommands: checksCommands) }
 
     mutating func load(file: String) throws(ConfigurationErrors) -> LoadedConfiguration {
-        configurations.add(document(file, hint: "; historyd.json(5) describes it, --config names another"))
+        configurations.add(
+            document(file, hint: "; historyd.json(5) describes the file, --config selects another"))
         addDropIns(besides: file)
         let configuration = configurations.finish()
         for plugin in configurations.plugins { addManifests(plugin) }

@@ -15,10 +15,14 @@ package struct LoadedConfiguration: Sendable, Hashable {
     /// A drop-in adds stores and manifests to those of the files before it, and its log level and
     /// stop timeout take the place of theirs. Whether a store's file is there is not looked at.
     ///
+    /// - Parameter checkingCommands: Whether a plugin's command that cannot be started is an error: a daemon that
+    ///   starts tries it again, since its disk may be mounted later.
     /// - Throws: `ConfigurationErrors` with all that is wrong in all these files; also where one
     ///   cannot be read.
-    package static func load(file: String) throws(ConfigurationErrors) -> LoadedConfiguration {
-        var loader = ConfigurationLoader()
+    package static func load(file: String, checkingCommands: Bool = false) throws(ConfigurationErrors)
+        -> LoadedConfiguration
+    {
+        var loader = ConfigurationLoader(checksCommands: checkingCommands)
         return try loader.load(file: file)
     }
 }

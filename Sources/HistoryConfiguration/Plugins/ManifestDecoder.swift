@@ -9,11 +9,13 @@ struct ManifestDecoder {
     private(set) var knowsAllNames = true
 
     private let existing: Set<String>
+    private let checksCommands: Bool
     private var pluginNames = Claims()
 
     /// - Parameter existing: Names of plugins that are there already.
-    init(existing: Set<String> = []) {
+    init(existing: Set<String> = [], checksCommands: Bool = false) {
         self.existing = existing
+        self.checksCommands = checksCommands
     }
 
     /// Nil for a manifest that could not be read.
@@ -46,15 +48,16 @@ struct ManifestDecoder {
         let nameNode = fields.required("name", PluginName.expected)
         let name = nameNode.flatMap(PluginName.read)
         if let name, let nameNode {
-            if existing.contains(name) { nameNode.report("plugin \(name.quoted) is there already") }
+            if existing.contains(name) { nameNode.report("plugin \(name.quoted) already exists") }
             _ = pluginNames.claim(name, at: nameNode, as: "plugin")
         }
         if name == nil { knowsAllNames = false }
+        let (environment, credentials) = fields["environment"].map(Self.environment) ?? ([:], [:])
         let plugin = PluginConfiguration(
             name: name ?? "",
-            command: fields.required("command", Self.commandExpected).flatMap(Self.command) ?? [],
+            command: fields.required("command", Self.commandExpected).flatMap(command) ?? [],
             mode: fields["mode"]?.choice(PluginConfiguration.Mode.allCases) ?? .oneshot,
-            environment: fields["environment"].flatMap(Self.environment) ?? [:],
+            environment: environment, credentials: credentials,
             timeout: fields["timeout"]?.duration() ?? PluginConfiguration.defaultTimeout,
             window: fields["window"]?.integer(in: 1...PluginConfiguration.largestWindow)
                 ?? PluginConfiguration.largestWindow,
@@ -78,42 +81,52 @@ struct ManifestDecoder {
 
     // MARK: The parts of a plugin
 
-    private static let commandExpected = "a list: a program's path, then its arguments"
+    private static let commandExpected = "a list of a program's path and its arguments"
 
-    private static func command(_ node: DocumentNode) -> [String]? {
-        guard let nodes = node.list(expected: commandExpected) else { return nil }
+    private func command(_ node: DocumentNode) -> [String]? {
+        guard let nodes = node.list(expected: Self.commandExpected) else { return nil }
         guard let first = nodes.first else {
-            node.report("expected \(commandExpected), found an empty list")
+            node.report("expected \(Self.commandExpected), found an empty list")
             return nil
         }
-        let expected = "an absolute path, or one with a slash, from the manifest's folder"
+        let expected = "an absolute path, or a path with a slash, relative to the manifest's folder"
         let program = first.filePath(expected: expected)
         if program != nil, case .string(let text) = first.value.content, !text.utf8.contains(UInt8(ascii: "/"))
         {
             first.report(expected: expected)
         }
         let arguments = nodes.dropFirst().compactMap { node in
-            node.string().flatMap { noNull($0, node, "an argument") }
+            node.string().flatMap { Self.noNull($0, node, "an argument") }
         }
         guard let program, arguments.count == nodes.count - 1 else { return nil }
+        if checksCommands, let problem = CommandCheck.problem(of: program) { first.report(problem) }
         return [program] + arguments
     }
 
-    private static func environment(_ node: DocumentNode) -> [String: String]? {
-        guard let members = node.members(expected: "an object of texts by name") else { return nil }
+    /// - Returns: Variables with their values, and those whose values are secrets, with the credentials' names.
+    private static func environment(_ node: DocumentNode) -> ([String: String], [String: String]) {
+        guard let members = node.members(expected: "an object of texts by name") else { return ([:], [:]) }
         var environment: [String: String] = [:]
+        var credentials: [String: String] = [:]
         for member in members {
             if member.name.isEmpty || member.name.contains("=") || member.name.utf8.contains(0) {
                 member.report("expected a variable's name, not empty and without \"=\"")
             }
             // A value may be a secret: it is not repeated in a message.
+            if case .object = member.node.value.content {
+                let fields = member.node.fields(["credential"])
+                credentials[member.name] = fields?.required("credential", CredentialName.expected).flatMap(
+                    CredentialName.read)
+                continue
+            }
             guard case .string(let value) = member.node.value.content else {
-                member.node.report("expected a text (a number in quotes, too)")
+                member.node.report(
+                    "expected a text (a number in quotes, too) or an object such as {\"credential\": \"name\"}")
                 continue
             }
             environment[member.name] = noNull(value, member.node, "a variable")
         }
-        return environment
+        return (environment, credentials)
     }
 
     /// The system ends a text at the first NUL.
@@ -137,6 +150,23 @@ struct ManifestDecoder {
             maximumDelay: maximum ?? standard.maximumDelay,
             afterLastAttempt: fields["onFailure"]?.choice([FailurePolicy.AfterLastAttempt.hold, .skip])
                 ?? standard.afterLastAttempt)
+    }
+}
+
+/// The name of a secret that the service manager hands over: `LoadCredential=` of systemd.exec(5).
+enum CredentialName {
+    static let expected = "a credential's name, of letters, digits, \".\", \"_\" and \"-\""
+
+    static func read(_ node: DocumentNode) -> String? {
+        guard let name = node.string(expected: expected) else { return nil }
+        // It becomes a file's name.
+        guard name.utf8.count <= 255, name.contains(where: { $0 != "." }),
+            name.wholeMatch(of: /[A-Za-z0-9._-]+/) != nil
+        else {
+            node.report(expected: expected)
+            return nil
+        }
+        return name
     }
 }
 

@@ -23,6 +23,8 @@ package struct PluginConfiguration: Sendable, Hashable {
     package var mode: Mode
     /// Added to the environment of the program.
     package var environment: [String: String]
+    /// Variables whose values are secrets, with the names of the credentials.
+    package var credentials: [String: String]
     /// For one call; then the program's process group is killed.
     package var timeout: Duration
     /// Requests that may be unanswered at once, for a coprocess.
@@ -33,6 +35,7 @@ package struct PluginConfiguration: Sendable, Hashable {
 
     package init(
         name: String, command: [String], mode: Mode = .oneshot, environment: [String: String] = [:],
+        credentials: [String: String] = [:],
         timeout: Duration = Self.defaultTimeout, window: Int = Self.largestWindow,
         policy: FailurePolicy = FailurePolicy(), hooks: [HookConfiguration] = []
     ) {
@@ -40,6 +43,7 @@ package struct PluginConfiguration: Sendable, Hashable {
         self.command = command
         self.mode = mode
         self.environment = environment
+        self.credentials = credentials
         self.timeout = timeout
         self.window = window
         self.policy = policy
@@ -60,7 +64,7 @@ package struct HookConfiguration: Sendable, Hashable, Identifiable {
     package var store: String?
     /// Nil is every consumer.
     package var consumer: String?
-    /// For a merge hook: the full name of the one that it stands in front of.
+    /// For a merge hook: the full name of the one before which it is called.
     package var before: String?
 
     package init(

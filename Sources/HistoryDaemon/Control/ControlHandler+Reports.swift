@@ -8,8 +8,14 @@ import PersistentHistory
 /// What there is, and how it is.
 extension ControlHandler {
     func status() async -> DaemonReport {
+        await measure()
         var reports: [StoreReport] = []
-        for store in await engine.stores { reports.append(report(store)) }
+        for store in await engine.stores {
+            var report = report(store)
+            // A store that is not open at the moment has said so.
+            report.unlistedChanges = try? await store.control.unlistedChanges()
+            reports.append(report)
+        }
         return DaemonReport(
             version: HistoryVersion.current, processID: getpid(), startedAt: startedAt.description,
             summary: surroundings.status.line,
@@ -28,7 +34,8 @@ extension ControlHandler {
     }
 
     func consumers(of store: String?) async throws(ControlError) -> ConsumerList {
-        ConsumerList(consumers: try await stores(store).flatMap { report($0).consumers })
+        await measure()
+        return ConsumerList(consumers: try await stores(store).flatMap { report($0).consumers })
     }
 
     func report(_ store: RunningStore) -> StoreReport {
@@ -49,10 +56,16 @@ extension ControlHandler {
             name: store.name, path: store.configuration.path,
             state: isPaused ? .paused : isOpen ? .open : .waiting,
             problem: problem, newest: places?.newest.description,
-            oldest: places?.oldest.description,
+            oldest: places?.oldest.description, untracked: untracked(store.name),
             consumers: store.served.consumers.map {
                 report($0, store, places, isPaused: isPaused, isOpen: isOpen)
             })
+    }
+
+    private func untracked(_ store: String) -> [UntrackedEntity]? {
+        let untracked = surroundings.status.read { $0.stores[store]?.untracked ?? [:] }
+        if untracked.isEmpty { return nil }
+        return untracked.sorted { $0.key < $1.key }.map { UntrackedEntity(entity: $0.key, reason: $0.value) }
     }
 
     private func report(
@@ -60,6 +73,7 @@ extension ControlHandler {
         isOpen: Bool
     ) -> ConsumerReport {
         let known = surroundings.status.consumer(.init(store: store.name, consumer: consumer.author))
+        let now = HistoryTimestamp.now
         let saved = places?.cursors[consumer.author]
         let behind = saved.flatMap { saved in places.map { max(0, $0.newest.number - saved.position) } }
         let state: ConsumerReport.State =
@@ -78,16 +92,20 @@ extension ControlHandler {
         return ConsumerReport(
             store: store.name, consumer: consumer.author, state: state,
             cursor: (cursor ?? known.cursor)?.description, movedAt: saved?.movedAt.description, behind: behind,
-            hook: known.failure?.hook, problem: known.problem,
+            lag: isOpen ? LagReport(known.lag, at: now) : nil, hook: known.failure?.hook,
+            problem: known.problem,
             deadLetters: places?.deadLetters[consumer.author],
             contexts: consumer.contexts.map {
                 ContextReport(
-                    name: $0.name, kind: "replica", path: $0.path, problem: known.contexts[$0.name]?.reason)
+                    name: $0.name, kind: "replica", path: $0.path, problem: known.contexts[$0.name]?.reason,
+                    lag: isOpen ? LagReport(known.contexts[$0.name]?.lag ?? known.lag, at: now) : nil)
             }
                 + consumer.feeds.map {
                     let feed = FeedID(consumer: consumer.author, context: $0.name)
                     return ContextReport(
-                        name: $0.name, kind: "feed", path: nil, feed: places.flatMap { FeedReport(feed, $0) })
+                        name: $0.name, kind: "feed", path: nil,
+                        lag: isOpen ? LagReport(known.feedLags[$0.name] ?? Lag(), at: now) : nil,
+                        feed: places.flatMap { FeedReport(feed, $0) })
                 })
     }
 
@@ -123,7 +141,8 @@ extension ControlHandler {
         }
         logger.report(
             .hooksChanged,
-            "Added \(added.map(\.fullName).quotedList)\(addition.persist ? ", to be kept" : ""), by \(peer).")
+            "Added \(added.map(\.fullName).quotedList)\(addition.persist ? ", and kept over restarts" : ""), by \(peer)."
+        )
         return HookChange(added: added.map(\.named))
     }
 
@@ -149,5 +168,13 @@ extension FeedReport {
             processID: standing.client,
             cursor: HistoryToken(store: places.newest.store, number: position).description,
             movedAt: movedAt.description, behind: max(0, places.newest.number - position))
+    }
+}
+
+extension LagReport {
+    fileprivate init(_ lag: Lag, at now: HistoryTimestamp) {
+        self.init(
+            transactions: lag.transactions, isAtLeast: lag.isAtLeast ? true : nil,
+            seconds: Double(lag.age(at: now).microseconds) / 1_000_000)
     }
 }

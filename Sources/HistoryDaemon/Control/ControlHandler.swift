@@ -12,6 +12,8 @@ struct ControlHandler: Sendable {
     let startedAt: HistoryTimestamp
     let repeatedLines: RepeatedLines
     let lastReload = Locked<ReloadAttempt?>(nil)
+    /// When the configuration in force was read.
+    let configuredAt = Locked(HistoryTimestamp.now)
 
     var surroundings: Engine.Surroundings { engine.surroundings }
     var logger: Logger { surroundings.logger }
@@ -50,10 +52,16 @@ struct ControlHandler: Sendable {
     ) async throws {
         switch command {
         case .status: try await response.send(await status())
+        case .health: try await response.send(await health())
+        case .metrics: try await response.send(await metrics(), type: MetricsText.contentType)
+        case .doctor(let store): try await response.send(await examine(store))
         case .consumers(let store): try await response.send(await consumers(of: store))
         case .hooks: try await response.send(await hooks())
         case .addHooks(let addition): try await response.send(await add(addition, body, peer), status: .created)
         case .removeHooks(let selection): try await response.send(await remove(selection, peer))
+        case .plugins: try await response.send(await pluginList())
+        case .restartPlugin(let name): try await response.send(await restartPlugin(name, peer))
+        case .testPlugin(let name, let hook): try await response.send(await testPlugin(name, hook, peer))
         case .reload: try await response.send(await reload())
         case .pause(let store): try await response.send(await pause(store, peer))
         case .resume(let store): try await response.send(await resume(store, peer))
@@ -76,7 +84,7 @@ struct ControlHandler: Sendable {
     // MARK: The daemon
 
     func reload() async throws -> ReloadReport {
-        try await jobs.perform { [engine, lastReload] in
+        try await jobs.perform { [engine, lastReload, configuredAt] in
             let result: Result<ReloadReport, any Error>
             do {
                 result = .success(try await engine.reload())
@@ -87,6 +95,7 @@ struct ControlHandler: Sendable {
             if case .failure(let error) = result { problems = ControlError(error).problems ?? ["\(error)"] }
             let attempt = ReloadAttempt(at: HistoryTimestamp.now.description, problems: problems)
             lastReload.withLock { $0 = attempt }
+            if problems.isEmpty { configuredAt.withLock { $0 = .now } }
             return try result.get()
         }
     }
@@ -94,10 +103,12 @@ struct ControlHandler: Sendable {
     private func setLogLevel(_ name: String, _ peer: Peer) throws(ControlError) -> LogLevelReport {
         guard let level = LogLevel(rawValue: name) else {
             let known = LogLevel.allCases.map(\.rawValue).joined(separator: ", ")
-            throw ControlError(.badRequest, "\"\(name)\" is no log level: there are \(known).")
+            throw ControlError(.badRequest, "\"\(name)\" is not a log level. Log levels: \(known).")
         }
-        surroundings.level.level = level.loggerLevel
-        logger.notice("The log level is \(name) now, by \(peer).")
+        // Said at whichever of the two levels lets it through.
+        if level == .off { logger.notice("The log is off now, by \(peer).") }
+        surroundings.level.level = level
+        if level != .off { logger.notice("The log level is \(name) now, by \(peer).") }
         return LogLevelReport(logLevel: name)
     }
 
@@ -109,7 +120,7 @@ struct ControlHandler: Sendable {
         guard let name else { return stores }
         guard let store = stores.first(where: { $0.name == name }) else {
             throw ControlError(
-                .unknownStore, "There is no store \"\(name)\": there are \(stores.map(\.name).quotedList).")
+                .unknownStore, "There is no store \"\(name)\". Stores: \(stores.map(\.name).quotedList).")
         }
         return [store]
     }
@@ -121,12 +132,12 @@ struct ControlHandler: Sendable {
         guard let store = fitting.first else {
             let known = Set(stores.flatMap { $0.served.consumers.map(\.author) }).sorted()
             throw ControlError(
-                .unknownConsumer, "There is no consumer \"\(consumer)\": there are \(known.quotedList).")
+                .unknownConsumer, "There is no consumer \"\(consumer)\". Consumers: \(known.quotedList).")
         }
         guard fitting.count == 1 else {
             throw ControlError(
                 .ambiguous,
-                "Stores \(fitting.map(\.name).quotedList) have a consumer \"\(consumer)\": say which one is meant."
+                "Stores \(fitting.map(\.name).quotedList) have a consumer \"\(consumer)\". Name the store."
             )
         }
         return store
@@ -139,7 +150,7 @@ extension [String] {
 }
 
 extension ControlError {
-    /// What an error of the library means to whoever asked.
+    /// The control error for an error of the library.
     init(_ error: any Error) {
         switch error {
         case let error as ControlError: self = error

@@ -19,13 +19,16 @@ final class ControlResponse {
     deinit { deadline?.cancel() }
 
     func send(_ message: some Encodable, status: HTTPResponseStatus = .ok) async throws {
-        let bytes = try ControlJSON.bytes(message)
+        try await send(try ControlJSON.bytes(message), type: "application/json", status: status)
+    }
+
+    func send(_ bytes: [UInt8], type: String, status: HTTPResponseStatus = .ok) async throws {
         setDeadline()
-        try await begin(status, type: "application/json", length: bytes.count)
+        try await begin(status, type: type, length: bytes.count)
         try await write(bytes)
     }
 
-    /// In a stream that has begun, an error is its last line.
+    /// If the stream has started, an error is its last line.
     func send(_ error: ControlError) async throws {
         if hasBegun {
             try await write(try ControlJSON.bytes(ControlFailure(error)))

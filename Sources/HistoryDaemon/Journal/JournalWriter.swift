@@ -5,7 +5,7 @@ import Logging
 import PersistentHistory
 import Synchronization
 
-/// Hands entries to journald without making anyone wait for it.
+/// Hands entries to journald without blocking the caller.
 ///
 /// `sd_journal_sendv` blocks while journald does not read, and a daemon must not stand still for its
 /// own log. So entries wait here in order, for a thread of their own, up to `limit` bytes; what comes when
@@ -26,18 +26,24 @@ final class JournalWriter: Sendable {
     private let queue = ThreadQueue<Item>()
     private let waitingBytes: Count
     private let dropped: Count
+    private let allDropped = Count()
+    /// How many entries were dropped since the start.
+    var droppedInAll: Int { allDropped.value }
 
     /// - Parameter send: whether the entry was taken; may block. Called one at a time.
     init(limit: Int, send: @escaping Send) {
         self.limit = limit
-        let (waitingBytes, dropped, queue) = (Count(), Count(), queue)
+        let (waitingBytes, dropped, queue, allDropped) = (Count(), Count(), queue, allDropped)
         self.waitingBytes = waitingBytes
         self.dropped = dropped
         let status = startThread {
             while true {
                 switch queue.next() {
                 case .entry(let entry):
-                    if !send(entry) { dropped.add(1) }
+                    if !send(entry) {
+                        dropped.add(1)
+                        allDropped.add(1)
+                    }
                     waitingBytes.add(-entry.bytes.count)
                     Self.report(dropped, send)
                 case .flushed(let done): done.signal()
@@ -56,6 +62,7 @@ final class JournalWriter: Sendable {
         guard waitingBytes.add(size) <= limit else {
             waitingBytes.add(-size)
             dropped.add(1)
+            allDropped.add(1)
             return
         }
         queue.add(.entry(entry))
@@ -100,10 +107,12 @@ final class JournalWriter: Sendable {
 
 /// A number that several threads count.
 private final class Count: Sendable {
-    private let value = Atomic(0)
+    private let number = Atomic(0)
+
+    var value: Int { number.load(ordering: .relaxed) }
 
     @discardableResult
-    func add(_ difference: Int) -> Int { value.add(difference, ordering: .relaxed).newValue }
+    func add(_ difference: Int) -> Int { number.add(difference, ordering: .relaxed).newValue }
 
-    func take() -> Int { value.exchange(0, ordering: .relaxed) }
+    func take() -> Int { number.exchange(0, ordering: .relaxed) }
 }

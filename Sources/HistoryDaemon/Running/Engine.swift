@@ -35,6 +35,19 @@ actor Engine {
         let level: LiveLogLevel
         let notifier: any ServiceNotifying
         let status: LiveStatus
+        let deliveries: DeliveryLog
+
+        init(
+            stateFolder: String, logger: Logger, level: LiveLogLevel, notifier: any ServiceNotifying,
+            status: LiveStatus
+        ) {
+            self.stateFolder = stateFolder
+            self.logger = logger
+            self.level = level
+            self.notifier = notifier
+            self.status = status
+            deliveries = DeliveryLog(logger: logger)
+        }
     }
 
     init(_ loaded: LoadedConfiguration, persisted: [PluginConfiguration], _ surroundings: Surroundings) {
@@ -57,7 +70,7 @@ actor Engine {
             do throws(HookFailure) {
                 try await coprocess.waitUntilStarted()
             } catch  where error.reason == .cancelled {
-                // It ends before it was up, for a reason that is told elsewhere.
+                // It ends before it was up, for a reason that is reported elsewhere.
             } catch {
                 surroundings.logger.report(
                     .pluginUnstartable,
@@ -65,6 +78,14 @@ actor Engine {
             }
         }
         for store in stores { await store.up.wait() }
+    }
+
+    /// Has a coprocess started again when a configuration is put in force the next time.
+    func forgetFiles(of name: String) { plugins[name]?.making.files = [] }
+
+    /// - Throws: `HookFailure`: why its process does not run.
+    func waitUntilStarted(_ name: String) async throws(HookFailure) {
+        try await plugins[name]?.coprocess?.waitUntilStarted()
     }
 
     // MARK: From one configuration to the next
@@ -81,7 +102,7 @@ actor Engine {
         var nextPlugins: [String: RunningPlugin] = [:]
         for plugin in catalog.needed {
             let old = plugins[plugin.name]
-            if let old, old.making == RunningPlugin.making(plugin) {
+            if let old, old.making == PluginMaking(plugin) {
                 nextPlugins[plugin.name] = old
                 difference.plugins.unchanged.append(plugin.name)
             } else {
@@ -131,7 +152,7 @@ actor Engine {
         for store in endingStores where difference.stores.ended.contains(store.name) { store.control.end() }
         let controls = Dictionary(stores.map { ($0.name, $0.control) }) { first, _ in first }
         stores = loaded.configuration.stores.map { store in
-            kept[store.name] ?? start(store, controls[store.name] ?? StoreControl())
+            kept[store.name] ?? start(store, controls[store.name] ?? newControl(of: store))
         }
         plugins = nextPlugins
         endpoints.withLock { $0 = nextPlugins.values.map(\.endpoint) }
@@ -143,6 +164,11 @@ actor Engine {
             consumers: Dictionary(
                 uniqueKeysWithValues: stores.map { ($0.name, Set($0.served.consumers.map(\.author))) }),
             hooks: Set(catalog.hooks.map(\.fullName)), plugins: Set(difference.plugins.unchanged))
+        surroundings.status.update { status in
+            status.healthyLags = Dictionary(
+                uniqueKeysWithValues: stores.map { ($0.name, $0.configuration.healthyLag) })
+        }
+        surroundings.deliveries.keepOnly(Set(catalog.hooks.map(\.fullName)))
         for passes in held { passes.release(by: .reload) }
         // What failed may be another now, or gone.
         for store in stores { store.control.passes.tryNow() }
@@ -154,16 +180,29 @@ actor Engine {
         return RunningPlugin(plugin, logger: surroundings.logger) { log.report($0) }
     }
 
-    /// Lets batches under way end, for a while.
+    /// Lets current batches end, for a limited time.
     private func hold(_ passes: [PassControl]) async {
         for control in passes { control.hold(by: .reload) }
         await wait(atMost: Self.timeout) { for control in passes { await control.quiet() } }
     }
 
+    /// A store that is new starts paused where its configuration says so.
+    private func newControl(of store: StoreConfiguration) -> StoreControl {
+        let control = StoreControl()
+        guard !store.autoStart else { return control }
+        control.passes.hold(by: .operatorOrder)
+        surroundings.status.update { $0.setPaused(true, store.name) }
+        surroundings.logger.report(
+            .paused, "Store \"\(store.name)\" starts paused, as configured.",
+            metadata: ["store": "\(store.name)"])
+        return control
+    }
+
     private func start(_ configuration: StoreConfiguration, _ control: StoreControl) -> RunningStore {
         let served = ServedStore(configuration)
         let reporter = PipelineLog(
-            store: configuration.name, logger: surroundings.logger, status: surroundings.status)
+            store: configuration.name, logger: surroundings.logger, status: surroundings.status,
+            deliveries: surroundings.deliveries)
         let stop = StopSignal()
         let up = StartGate()
         let runner = StoreRunner(

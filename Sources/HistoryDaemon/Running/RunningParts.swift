@@ -5,8 +5,7 @@ import PersistentHistory
 
 /// A plugin that answers calls, with what it was made from.
 struct RunningPlugin: Sendable {
-    /// Without its hooks, and without what is done when they fail: a change of those needs no other process.
-    let making: PluginConfiguration
+    var making: PluginMaking
     let endpoint: any HookEndpoint
     /// The process that is kept, where it is one.
     let coprocess: CoprocessPlugin?
@@ -16,7 +15,7 @@ struct RunningPlugin: Sendable {
         _ plugin: PluginConfiguration, logger: Logger,
         report: @escaping @Sendable (PluginEvent) -> Void = { _ in }
     ) {
-        making = Self.making(plugin)
+        making = PluginMaking(plugin)
         switch plugin.mode {
         case .coprocess:
             let coprocess = CoprocessPlugin(PluginDescription(plugin), logger: logger, report: report)
@@ -26,13 +25,6 @@ struct RunningPlugin: Sendable {
             coprocess = nil
             endpoint = OneshotPlugin(PluginDescription(plugin), logger: logger)
         }
-    }
-
-    static func making(_ plugin: PluginConfiguration) -> PluginConfiguration {
-        var plugin = plugin
-        plugin.hooks = []
-        plugin.policy = FailurePolicy()
-        return plugin
     }
 
     /// Ends the process, and waits for that.
@@ -47,7 +39,7 @@ struct RunningPlugin: Sendable {
 struct RunningStore: Sendable {
     let configuration: StoreConfiguration
     let served: ServedStore
-    /// Stays when the store is begun again with another configuration.
+    /// Stays when the store is started again with another configuration.
     let control: StoreControl
     let stop: StopSignal
     /// Opens when it is open, or when it is certain that there is nothing to open yet.
@@ -58,7 +50,7 @@ struct RunningStore: Sendable {
 
     /// Ends the service of it, and waits for that.
     ///
-    /// - Parameter timeout: How long what is under way may take to end by itself.
+    /// - Parameter timeout: How long calls in flight may take to end by themselves.
     func finish(within timeout: Duration) async {
         stop.request()
         await wait(atMost: timeout) { [guest] in await guest.ended() }

@@ -16,6 +16,8 @@ extension RuntimeStatus {
         var isRepeated = false
         var isStoreBack = false
         var isStateBack = false
+        /// Whether something was counted that outlives a restart.
+        var hasCounted = false
         /// Whether the line may be another one: what each commit brings about does not change it.
         var mayChangeLine = false
     }
@@ -35,6 +37,21 @@ extension RuntimeStatus {
         case .watchFailed(let error):
             stores[store, default: Store()].problem = "\(error)"
             effects.mayChangeLine = true
+        case .trackingFailed(let error):
+            stores[store, default: Store()].trackingProblem = "\(error)"
+            effects.mayChangeLine = true
+        case .trackingComplete:
+            effects.mayChangeLine = stores[store]?.trackingProblem != nil
+            stores[store]?.trackingProblem = nil
+        case .deadLettersFound(let counts):
+            effects.mayChangeLine = (stores[store]?.deadLetters ?? [:]) != counts
+            stores[store, default: Store()].deadLetters = counts
+        case .cleaned(let outcome):
+            stores[store]?.cleaningProblem = nil
+            counters.stores[store, default: .init()].deletedChanges += outcome.deleted
+            counters.stores[store, default: .init()].cleanedAt = now.milliseconds
+            effects.hasCounted = true
+        case .cleaningFailed(let error): stores[store, default: Store()].cleaningProblem = "\(error)"
         case .stateFailed:
             effects.isRepeated = stores[store]?.isStateFailing ?? false
             stores[store, default: Store()].isStateFailing = true
@@ -43,8 +60,15 @@ extension RuntimeStatus {
             effects.isStateBack = stores[store]?.isStateFailing ?? false
             stores[store]?.isStateFailing = false
             effects.mayChangeLine = true
+        case .entitiesUntracked(let untracked):
+            effects.isRepeated = stores[store, default: Store()].untracked == untracked
+            stores[store, default: Store()].untracked = untracked
+            effects.mayChangeLine = !effects.isRepeated
+        case .recordingDoubtful(let doubts):
+            effects.isRepeated = stores[store, default: Store()].doubts == doubts
+            stores[store, default: Store()].doubts = doubts
         case .watchOverflowed:
-            // Each store hears of it.
+            // Each store reports it.
             effects.isRepeated =
                 lastOverflow.map { abs(now.milliseconds - $0.milliseconds) < 10_000 } ?? false
             lastOverflow = now
@@ -62,12 +86,18 @@ extension RuntimeStatus {
         case .delivered(let consumer, let hook, let deliveries):
             hooks[hook, default: Hook()].calls += deliveries.calls
             hooks[hook, default: Hook()].lastCall = now
+            hooks[hook, default: Hook()].callTimes.add(deliveries.callTimes)
+            stores[store, default: Store()].consumers[consumer, default: Consumer()].delays.add(
+                deliveries.delays)
             if stores[store]?.consumers[consumer]?.failure?.hook == hook {
                 stores[store]?.consumers[consumer]?.failure = nil
                 effects.changed = .consumer(consumer)
             }
         default:
-            if let (hook, failure) = event.hookFailure { count(failure, of: hook, at: now) }
+            if let (hook, failure) = event.hookFailure {
+                count(failure, of: hook, at: now)
+                effects.hasCounted = true
+            }
             apply(event, store, &effects)
         }
         return effects
@@ -86,6 +116,7 @@ extension RuntimeStatus {
             change(consumer) {
                 if !$0.contexts.isEmpty { effects.mayChangeLine = true }
                 $0.contexts = [:]
+                $0.shown = [:]
                 $0.move(to: token)
             }
         case .cursorMoved(let consumer, let token):
@@ -104,9 +135,15 @@ extension RuntimeStatus {
                 $0.heldHooks.remove(hook)
                 $0.failure = nil
             }
+            stores[store]?.deadLetters[consumer, default: 0] += 1
+            counters.stores[store, default: .init()].deadLetters[consumer, default: 0] += 1
+        case .merged(let consumer, let context, _, let last): change(consumer) { $0.shown[context] = last }
+        case .replicaFilled(let consumer, let context, let token):
+            change(consumer) { $0.shown[context] = token }
         case .contextFailed(let consumer, let context, let error, let attempt):
             change(consumer, mayChangeLine: true) {
-                $0.contexts[context] = ContextFailure(reason: "\(error)", attempt: attempt)
+                let shown = $0.contexts[context].map(\.shown) ?? $0.shown[context] ?? $0.cursor
+                $0.contexts[context] = ContextFailure(reason: "\(error)", attempt: attempt, shown: shown)
                 $0.failures += 1
             }
         case .contextRecovered(let consumer, let context, _):
@@ -117,7 +154,7 @@ extension RuntimeStatus {
         }
     }
 
-    /// Whether something is over that the line tells of.
+    /// Whether a problem that the status line names is over.
     private func open(_ store: inout Store) -> Bool {
         defer {
             (store.problem, store.isStateFailing, store.holdingBack, store.movedTogether) = (
@@ -142,6 +179,7 @@ extension RuntimeStatus {
 
     private mutating func count(_ failure: HookFailure, of hook: String, at now: HistoryTimestamp) {
         hooks[hook, default: Hook()].failures += 1
+        counters.hooks[hook, default: .init()].failures += 1
         hooks[hook, default: Hook()].lastError = (failure.message, now)
     }
 }
@@ -150,6 +188,7 @@ extension RuntimeStatus.Consumer {
     fileprivate mutating func move(to token: HistoryToken) {
         cursor = token
         failure = nil
+        lag = Lag()
     }
 
     fileprivate mutating func fail(_ hook: String?, _ reason: String, isHeld: Bool = false) {

@@ -1,3 +1,4 @@
+import HistoryConfiguration
 import HistoryControl
 import PersistentHistory
 
@@ -16,10 +17,18 @@ struct RuntimeStatus: Sendable {
         /// How many failures there were.
         var failures = 0
         var heldHooks: Set<String> = []
-        /// Contexts that cannot be merged into at present.
+        /// Contexts that cannot be updated now.
         var contexts: [String: ContextFailure] = [:]
+        /// What each context shows, as far as it was merged into since the store was opened.
+        var shown: [String: HistoryToken] = [:]
+        /// How long after their commit transactions were delivered.
+        var delays = DurationHistogram()
+        /// What it has not had, when that was looked at last.
+        var lag = Lag()
+        /// The same of its feeds, by name.
+        var feedLags: [String: Lag] = [:]
 
-        /// Why it does not go on, or not with all of its contexts.
+        /// Why it does not continue, or not with all of its contexts.
         var problem: String? {
             failure?.reason ?? contexts.min { $0.key < $1.key }?.value.reason
         }
@@ -34,11 +43,16 @@ struct RuntimeStatus: Sendable {
     struct ContextFailure: Sendable {
         let reason: String
         let attempt: Int
+        /// What the context showed when it failed first; nil where that is not known.
+        let shown: HistoryToken?
+        /// What of the history it does not show, when that was looked at last.
+        var lag = Lag()
     }
 
     struct Hook: Sendable {
         var calls = 0
         var failures = 0
+        var callTimes = DurationHistogram()
         var lastCall: HistoryTimestamp?
         var lastError: (reason: String, at: HistoryTimestamp)?
     }
@@ -59,21 +73,37 @@ struct RuntimeStatus: Sendable {
         /// Why it is not open.
         var problem: String?
         var isStateFailing = false
+        /// Why not all is tracked that is configured.
+        var trackingProblem: String?
+        /// Calls that were given up and wait, by consumer.
+        var deadLetters: [String: Int] = [:]
+        /// Whether the last cleaning failed.
+        var cleaningProblem: String?
         /// Whether an operator holds its delivery.
         var isPaused = false
         /// Consumers and feeds that hold back the cleanup and have not moved for long.
         var holdingBack: Set<String> = []
+        /// Configured entities that are not tracked as configured, and why.
+        var untracked: [String: String] = [:]
+        /// Entities whose recording may miss something, and why.
+        var doubts: [String: [String]] = [:]
+        /// Whether all is tracked that is configured.
+        var isTracked: Bool { trackingProblem == nil && untracked.isEmpty }
         var consumers: [String: Consumer] = [:]
         /// Consumers whose cursors were moved together, and where to.
         var movedTogether: (consumers: MovedConsumers, cursor: HistoryToken)?
     }
 
-    /// The failed attempt from which on a context that fails is reported: a lock heals before that.
+    /// The failed attempt at which a failing context is reported: a lock is released before that.
     static let lastingFailure = 3
 
     var stores: [String: Store] = [:]
     var hooks: [String: Hook] = [:]
     var plugins: [String: Plugin] = [:]
+    /// What outlives a restart.
+    var counters = AlertCounters()
+    /// The lag from which on a consumer, a replica or a feed of a store is not healthy.
+    var healthyLags: [String: Duration] = [:]
     /// What was wrong with the configuration that was read last, while an older one is in force.
     var refusal: String?
     private var count: (stores: Int, hooks: Int)
@@ -105,19 +135,26 @@ struct RuntimeStatus: Sendable {
         let consumers = stores.values.flatMap(\.consumers.values)
         let contexts = consumers.flatMap(\.contexts.values).count { $0.attempt >= Self.lastingFailure }
         let names = Set(stores.values.flatMap(\.holdingBack)).sorted()
-        let rest = names.count > 3 ? " and \(names.count - 3) more" : ""
+        let untracked = stores.values.flatMap(\.untracked.keys).sorted()
         let parts: [(Int, String)] = [
             (count { $0.problem != nil }, "waiting for \(count { $0.problem != nil }, "store")"),
             (count(\.isStateFailing), "state of \(count(\.isStateFailing), "store") not writable"),
             (
+                count { $0.trackingProblem != nil },
+                "\(count { $0.trackingProblem != nil }, "store") not tracked as configured"
+            ),
+            (
                 plugins.values.count(where: \.isFailing),
                 "\(plugins.values.count(where: \.isFailing), "plugin") failing"
             ),
+            (untracked.count, "not tracked as configured: \(untracked.named)"),
             (held, "\(held, "hook") held"),
             (contexts, "\(contexts, "context") failing"),
+            (deadLetters, "\(deadLetters, "dead letter") waiting"),
+            (lagging, "\(lagging, "consumer") lagging"),
             (
                 names.count,
-                "history kept for \(names.prefix(3).map { "\"\($0)\"" }.joined(separator: ", "))\(rest)"
+                "history kept for \(names.named)"
             ),
             (count(\.isPaused), "\(count(\.isPaused), "store") paused"),
             (refusal == nil ? 0 : 1, "reload refused: \(refusal ?? "")"),
@@ -131,17 +168,29 @@ struct RuntimeStatus: Sendable {
         stores.values.flatMap(\.consumers.values).reduce(0) { $0 + $1.heldHooks.count }
     }
 
+    private var deadLetters: Int { stores.values.flatMap(\.deadLetters.values).reduce(0, +) }
+
+    private var lagging: Int {
+        stores.reduce(0) { sum, store in
+            sum
+                + store.value.consumers.values.count {
+                    $0.isLagging(beyond: healthyLags[store.key] ?? StoreConfiguration.defaultHealthyLag)
+                }
+        }
+    }
+
     // MARK: What is in force
 
     /// Forgets what is no longer in force.
     ///
-    /// - Parameter plugins: Those that go on as they were.
+    /// - Parameter plugins: Those that keep running.
     mutating func keepOnly(consumers: [String: Set<String>], hooks: Set<String>, plugins: Set<String>) {
         count = (consumers.count, hooks.count)
         served = Set(
             consumers.flatMap { store, names in names.map { ConsumerID(store: store, consumer: $0) } })
         self.hooks = self.hooks.filter { hooks.contains($0.key) }
         self.plugins = self.plugins.filter { plugins.contains($0.key) }
+        counters.keepOnly(stores: Set(consumers.keys), hooks: hooks)
         stores = stores.filter { consumers[$0.key] != nil }
         for (store, names) in consumers {
             let kept = stores[store]?.consumers.filter { names.contains($0.key) }
@@ -161,6 +210,7 @@ struct RuntimeStatus: Sendable {
     ///   - isLasting: Whether it has failed several times in a row.
     mutating func pluginFailed(_ name: String, _ failure: HookFailure, isTold: Bool, isLasting: Bool) {
         plugins[name, default: Plugin()].failures += 1
+        counters.pluginEnds[name, default: 0] += 1
         if !isTold { plugins[name, default: Plugin()].uncalled += 1 }
         plugins[name, default: Plugin()].problem = failure.message
         if isLasting { plugins[name, default: Plugin()].isFailing = true }
@@ -169,5 +219,12 @@ struct RuntimeStatus: Sendable {
     mutating func pluginWorks(_ name: String) {
         plugins[name]?.problem = nil
         plugins[name]?.isFailing = false
+    }
+}
+
+extension [String] {
+    /// The first three, in quotes.
+    fileprivate var named: String {
+        prefix(3).map { "\"\($0)\"" }.joined(separator: ", ") + (count > 3 ? " and \(count - 3) more" : "")
     }
 }

@@ -1,4 +1,4 @@
-/// Text as it stands in SQL (https://www.sqlite.org/lang_keywords.html).
+/// Text as SQL (https://www.sqlite.org/lang_keywords.html).
 enum SQLText {
     /// A name in double quotes, so that no name is a keyword.
     static func name(_ name: String) -> String {

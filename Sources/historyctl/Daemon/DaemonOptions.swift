@@ -4,32 +4,46 @@ import HistoryConfiguration
 import HistoryControl
 import NIOCore
 
-/// What every command that talks to the daemon takes.
-struct DaemonOptions: ParsableArguments {
+/// Which daemon a command talks to.
+struct ConnectionOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
             "The daemon's control socket.",
-            discussion: "Otherwise the user's own daemon, or where none runs the system's.",
+            discussion: "By default, that of the user's own daemon or, if none runs, of the system's.",
             valueName: "path"),
         completion: .file())
     var socket: String?
-
-    @Option(help: "A table for people, or JSON for programs.")
-    var format = OutputFormat.table
 
     var client: ControlClient {
         ControlClient(
             socketPath: socket
                 ?? ControlSocket.client(environment: Environment.all, isListening: ControlSocket.isListening))
     }
+}
 
-    /// Asks, and writes the answer: as it came for programs, or as `table` puts it.
+/// What every command that talks to the daemon takes.
+struct DaemonOptions: ParsableArguments {
+    @OptionGroup var connection: ConnectionOptions
+
+    @Option(help: "A table for people, or JSON for programs.")
+    var format = OutputFormat.table
+
+    var client: ControlClient { connection.client }
+
+    /// Sends a request and writes the answer: as received for programs, or as `table` formats it.
     @discardableResult
     func ask<Answer: Decodable>(
         _ command: ControlCommand, _ type: Answer.Type, body: [UInt8] = [],
         table: (Answer, inout StandardOutput) throws -> Void
     ) async throws -> Answer {
-        let bytes = try await client.send(command, body: body)
+        try show(try await client.send(command, body: body), type, table: table)
+    }
+
+    /// Writes an answer.
+    @discardableResult
+    func show<Answer: Decodable>(
+        _ bytes: [UInt8], _ type: Answer.Type, table: (Answer, inout StandardOutput) throws -> Void
+    ) throws -> Answer {
         let answer = try ControlJSON.read(type, from: bytes)
         var output = StandardOutput()
         switch format {
@@ -52,12 +66,13 @@ enum Environment {
 }
 
 extension ExitStatus {
-    /// What a refusal of the daemon means to whoever started the program.
+    /// The exit status for an error that the daemon reports.
     init(_ code: ControlError.Code) {
         switch code {
         case .badRequest, .unknownRequest, .wrongMethod, .tooLarge, .ambiguous: self = .usage
         case .tokenInvalid, .tokenForeign, .tokenAhead, .tokenNotSent: self = .badData
-        case .unknownStore, .unknownConsumer, .unknownContext, .unknownHook, .unknownDeadLetter: self = .noInput
+        case .unknownStore, .unknownConsumer, .unknownContext, .unknownHook, .unknownPlugin, .unknownDeadLetter:
+            self = .noInput
         case .tokenExpired, .stopping: self = .unavailable
         case .failed: self = .internalError
         case .paused, .feedInUse, .tooManyConnections, .storeNotOpen, .timedOut, .hookFailed: self = .temporary
@@ -68,6 +83,6 @@ extension ExitStatus {
 }
 
 extension ControlError {
-    /// Lines for people.
+    /// The error as lines to read.
     var lines: [String] { [message] + (problems ?? []) }
 }

@@ -1,0 +1,118 @@
+/// What somebody has not had of a store's history.
+package struct LagReport: Codable, Sendable, Hashable {
+    package var transactions: Int
+    /// Whether there are more: a long backlog is not counted to its end. Not there otherwise.
+    package var isAtLeast: Bool?
+    /// The age of the oldest of them, 0 where there is none.
+    package var seconds: Double
+
+    package init(transactions: Int, isAtLeast: Bool?, seconds: Double) {
+        self.transactions = transactions
+        self.isAtLeast = isAtLeast
+        self.seconds = seconds
+    }
+}
+
+/// Whether the daemon does what it is for.
+package struct HealthReport: Codable, Sendable, Hashable {
+    package enum Verdict: String, Codable, Sendable, CaseIterable, Comparable {
+        case healthy
+        /// Everything is delivered, and something wants attention.
+        case degraded
+        /// Something is not delivered.
+        case failing
+
+        package static func < (a: Self, b: Self) -> Bool { a.rank < b.rank }
+
+        /// The exit status of `historyctl health`.
+        package var rank: Int32 { Int32(Self.allCases.firstIndex(of: self) ?? 0) }
+    }
+
+    /// What may be wrong.
+    package enum Cause: String, Codable, Sendable, CaseIterable {
+        /// A store is not open.
+        case storeNotOpen
+        /// The state of a store cannot be written: its consumers wait.
+        case stateNotWritable
+        /// A configured entity is not tracked: its changes are not recorded.
+        case notTracked
+        /// A hook failed for the last time: its consumer waits.
+        case hookHeld
+        /// A consumer cannot go on.
+        case consumerStuck
+        /// A replica cannot be written.
+        case replicaNotWritable
+        /// A plugin's process ends again and again.
+        case pluginFailing
+        /// A consumer or a replica is further behind than `healthyLag`.
+        case lagging
+        /// A hook failed, and is tried again.
+        case hookRetrying
+        /// A plugin's process has ended, and has not worked since.
+        case pluginRestarting
+        /// Calls were given up, and wait to be retried or dropped.
+        case deadLetters
+        /// A feed's program has not acknowledged for longer than `healthyLag`.
+        case feedLagging
+        /// History is kept for somebody who has not moved for long.
+        case historyKept
+        /// History cannot be cleaned.
+        case cleaningFailing
+        /// An operator holds the delivery.
+        case paused
+        /// The configuration was read again and refused: an older one is in force.
+        case reloadRefused
+
+        /// How bad it is.
+        package var verdict: Verdict {
+            switch self {
+            case .storeNotOpen, .stateNotWritable, .notTracked, .hookHeld, .consumerStuck, .replicaNotWritable,
+                .pluginFailing, .lagging:
+                .failing
+            case .hookRetrying, .pluginRestarting, .deadLetters, .feedLagging, .historyKept, .cleaningFailing,
+                .paused, .reloadRefused:
+                .degraded
+            }
+        }
+    }
+
+    package struct Reason: Codable, Sendable, Hashable {
+        package var verdict: Verdict
+        package var cause: Cause
+        /// Where it is; what does not apply is not there.
+        package var store: String?
+        package var consumer: String?
+        package var context: String?
+        package var hook: String?
+        package var plugin: String?
+        /// For people.
+        package var message: String
+
+        package init(
+            _ cause: Cause, _ message: String, store: String? = nil, consumer: String? = nil,
+            context: String? = nil, hook: String? = nil, plugin: String? = nil
+        ) {
+            verdict = cause.verdict
+            self.cause = cause
+            self.message = message
+            self.store = store
+            self.consumer = consumer
+            self.context = context
+            self.hook = hook
+            self.plugin = plugin
+        }
+    }
+
+    package var verdict: Verdict
+    /// The worst first; empty where it is healthy.
+    package var reasons: [Reason]
+
+    package init(reasons: [Reason]) {
+        // In the order of the causes, and of the names that they came in.
+        let order = Cause.allCases.enumerated().reduce(into: [Cause: Int]()) { $0[$1.element] = $1.offset }
+        self.reasons = reasons.enumerated().sorted {
+            (order[$0.element.cause] ?? 0, $0.offset) < (order[$1.element.cause] ?? 0, $1.offset)
+        }.map(\.element)
+        verdict = reasons.map(\.verdict).max() ?? .healthy
+    }
+}

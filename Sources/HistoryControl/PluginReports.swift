@@ -1,0 +1,74 @@
+/// Every plugin with a hook in force.
+package struct PluginList: Codable, Sendable, Hashable {
+    package struct Plugin: Codable, Sendable, Hashable {
+        package var name: String
+        /// `coprocess` or `oneshot`.
+        package var mode: String
+        package var command: [String]
+        /// `running` or `failing`; not there for a plugin that is started for each call.
+        package var state: PluginReport.State?
+        /// How often its process has ended by itself since the daemon started.
+        package var failures: Int
+        package var problem: String?
+        /// The full names of its hooks.
+        package var hooks: [String]
+
+        package init(
+            name: String, mode: String, command: [String], state: PluginReport.State?, failures: Int,
+            problem: String?, hooks: [String]
+        ) {
+            self.name = name
+            self.mode = mode
+            self.command = command
+            self.state = state
+            self.failures = failures
+            self.problem = problem
+            self.hooks = hooks
+        }
+    }
+
+    package var plugins: [Plugin]
+
+    package init(plugins: [Plugin]) { self.plugins = plugins }
+}
+
+/// A plugin whose process was started again.
+package struct PluginRestart: Codable, Sendable, Hashable {
+    package var plugin: String
+    /// Why the new process does not run; not there where it does.
+    package var problem: String?
+
+    package init(plugin: String, problem: String?) {
+        self.plugin = plugin
+        self.problem = problem
+    }
+}
+
+/// What came of a sample call to one hook.
+package struct PluginTest: Codable, Sendable, Hashable {
+    package var hook: String
+    /// The parameters that it got.
+    package var call: String
+    /// Whether it succeeded.
+    package var succeeded: Bool
+    /// What a merge hook has answered: `goOn` or `finish`.
+    package var result: String?
+    /// Why it failed.
+    package var problem: String?
+    package var seconds: Double
+    /// What the process wrote to standard error.
+    package var errors: [String]
+
+    package init(
+        hook: String, call: String, succeeded: Bool, result: String?, problem: String?, seconds: Double,
+        errors: [String]
+    ) {
+        self.hook = hook
+        self.call = call
+        self.succeeded = succeeded
+        self.result = result
+        self.problem = problem
+        self.seconds = seconds
+        self.errors = errors
+    }
+}

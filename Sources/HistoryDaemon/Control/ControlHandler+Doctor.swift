@@ -1,0 +1,106 @@
+import FoundationEssentials
+import Glibc
+import HistoryConfiguration
+import HistoryControl
+import PersistentHistory
+
+/// What `historyctl doctor` asks for. It looks, and changes nothing.
+extension ControlHandler {
+    func examine(_ name: String?) async throws(ControlError) -> DoctorReport {
+        var findings: [DoctorReport.Finding] = []
+        var folders: Set<String> = [surroundings.stateFolder]
+        for store in try await stores(name) {
+            let path = store.configuration.path
+            let problems = StoreAccess.problems(of: path, isPolled: store.configuration.poll != nil)
+            findings += Self.findings(.store, path, Self.there(path) ?? problems)
+            folders.insert(Self.folder(of: path))
+            for replica in store.served.consumers.flatMap(\.contexts) {
+                findings += Self.findings(
+                    .replica, replica.path, StoreAccess.problems(ofReplica: replica.path, replica.access))
+                folders.insert(Self.folder(of: replica.path))
+            }
+            findings.append(.init(.clock, store.name, problem: await clockProblem(store)))
+        }
+        for plugin in await engine.catalog.needed {
+            let problem = plugin.command.first.flatMap { CommandCheck.problem(of: $0) }
+            findings.append(.init(.plugin, plugin.name, problem: problem.map { "The command \($0)." }))
+        }
+        findings.append(.init(.inotify, "limits", problem: Self.inotifyProblem()))
+        for folder in folders.sorted() {
+            findings.append(.init(.space, folder, problem: Self.spaceProblem(folder)))
+        }
+        return DoctorReport(user: Self.user, findings: findings)
+    }
+
+    private static func findings(_ check: DoctorReport.Check, _ subject: String, _ problems: [String])
+        -> [DoctorReport.Finding]
+    {
+        problems.isEmpty ? [.init(check, subject)] : problems.map { .init(check, subject, problem: $0) }
+    }
+
+    private static func there(_ path: String) -> [String]? {
+        guard access(path, F_OK) != 0, errno == ENOENT, access(folder(of: path), F_OK) == 0 else { return nil }
+        return ["There is no file \"\(path)\": the store waits for it."]
+    }
+
+    private static func folder(of path: String) -> String {
+        path.lastIndex(of: "/").map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
+    }
+
+    private static var user: String {
+        let name = getpwuid(geteuid()).map { String(cString: $0.pointee.pw_name) }
+        return "\(name ?? "uid") (\(geteuid()))"
+    }
+
+    /// A clock that was set back, or never set: times of transactions, and with them lag, mean nothing then.
+    private func clockProblem(_ store: RunningStore) async -> String? {
+        let places: StoreControl.Places
+        let backlog: Backlog?
+        do {
+            places = try store.control.places()
+            let before = places.newest.number - 1
+            backlog =
+                before >= 0 ? try await store.control.backlogs(after: [before], of: []).positions[before] : nil
+        } catch {
+            // Said of the store itself.
+            return nil
+        }
+        let now = HistoryTimestamp.now.milliseconds
+        guard let newest = backlog?.entries.last?.timestamp, newest.milliseconds > now + 60_000 else {
+            return nil
+        }
+        return
+            "The newest transaction is of \(newest), and it is \(HistoryTimestamp.now) now: the clock was set back. See timedatectl."
+    }
+
+    /// By trying: the sandbox hides the limits themselves (`ProcSubset=pid`).
+    private static func inotifyProblem() -> String? {
+        let descriptor = inotify_init1(Int32(IN_CLOEXEC))
+        guard descriptor >= 0 else {
+            return
+                "No further inotify instance can be made: \(String(cString: strerror(errno))). As root: sysctl fs.inotify.max_user_instances=1024"
+        }
+        defer { close(descriptor) }
+        guard inotify_add_watch(descriptor, "/", UInt32(IN_DELETE_SELF)) >= 0 else {
+            return
+                "No further file can be watched: \(String(cString: strerror(errno))). As root: sysctl fs.inotify.max_user_watches=524288"
+        }
+        return nil
+    }
+
+    /// Less is soon used up by a write-ahead log.
+    private static let leastSpace: UInt64 = 64 << 20
+
+    private static func spaceProblem(_ folder: String) -> String? {
+        var status = statvfs()
+        guard statvfs(folder, &status) == 0 else { return nil }
+        let free = UInt64(status.f_bavail) * UInt64(status.f_frsize)
+        if free < leastSpace {
+            return "There are only \(free >> 20) MB free on the disk of \"\(folder)\": make room."
+        }
+        if status.f_files > 0, status.f_favail == 0 {
+            return "There are no inodes left on the disk of \"\(folder)\": remove files."
+        }
+        return nil
+    }
+}

@@ -1,0 +1,111 @@
+import Logging
+import PersistentHistory
+
+/// What somebody has not had of a history.
+struct Lag: Sendable, Equatable {
+    /// Transactions that are for it. At least so many where `isAtLeast`.
+    var transactions = 0
+    var isAtLeast = false
+    /// When the oldest of them was committed.
+    var oldest: HistoryTimestamp?
+
+    /// How old that is: it grows for as long as nothing is delivered.
+    func age(at now: HistoryTimestamp) -> Duration {
+        oldest.map { .milliseconds(max(0, now.milliseconds - $0.milliseconds)) } ?? .zero
+    }
+}
+
+extension Lag {
+    /// Of a consumer, from what lies after its position.
+    init(_ backlog: Backlog, of consumer: String, under rule: DeliveryRule) {
+        for entry in backlog.entries where rule.delivers(entry.author, to: consumer) {
+            transactions += 1
+            if oldest == nil { oldest = entry.timestamp }
+        }
+        isAtLeast = !backlog.isWhole
+        // What is for it may lie behind what was looked at.
+        if oldest == nil, isAtLeast { oldest = backlog.entries.first?.timestamp }
+    }
+}
+
+extension Lag {
+    /// Of a feed, from what is for it.
+    init(_ backlog: Backlog) {
+        transactions = backlog.entries.count
+        isAtLeast = !backlog.isWhole
+        oldest = backlog.entries.first?.timestamp
+    }
+}
+
+extension RuntimeStatus.Consumer {
+    func isLagging(beyond limit: Duration, at now: HistoryTimestamp = .now) -> Bool {
+        ([lag] + contexts.values.map(\.lag)).contains { $0.age(at: now) > limit }
+    }
+}
+
+extension ControlHandler {
+    /// Looks how far everybody lags, and how many dead letters wait, for whoever asks about health or for figures.
+    func measure() async {
+        for store in await engine.stores { await measure(store) }
+    }
+
+    /// The same for stores where somebody is at work: nothing is read where all have what there is.
+    func measureBusyStores() async {
+        for store in await engine.stores where await store.control.isAtWork() { await measure(store) }
+    }
+
+    private func measure(_ store: RunningStore) async {
+        let places: StoreControl.Places
+        do {
+            places = try store.control.places()
+        } catch {
+            // Not open, or locked for the moment: what is known stays, and grows older.
+            return
+        }
+        let known = surroundings.status.read { $0.stores[store.name]?.consumers ?? [:] }
+        var positions: Set<Int64> = []
+        func need(_ position: Int64) { if position < places.newest.number { positions.insert(position) } }
+        for checkpoint in places.cursors.values { need(checkpoint.position) }
+        for consumer in known.values {
+            for failure in consumer.contexts.values { if let shown = failure.shown { need(shown.number) } }
+        }
+        var backlogs: [Int64: Backlog] = [:]
+        var feeds: [FeedID: Backlog] = [:]
+        let lagging = places.feeds.filter { $0.state.position < places.newest.number }
+        if !positions.isEmpty || !lagging.isEmpty {
+            do {
+                (backlogs, feeds) = try await store.control.backlogs(after: positions, of: lagging)
+            } catch {
+                logger.debug("The backlog of store \"\(store.name)\" cannot be read: \(error)")
+                return
+            }
+        }
+        take(backlogs, feeds, places, store)
+    }
+
+    private func take(
+        _ backlogs: [Int64: Backlog], _ feeds: [FeedID: Backlog], _ places: StoreControl.Places,
+        _ store: RunningStore
+    ) {
+        let rule = store.served.rule
+        surroundings.status.update { status in
+            func lag(_ position: Int64?, _ consumer: String) -> Lag {
+                guard let position, let backlog = backlogs[position] else { return Lag() }
+                return Lag(backlog, of: consumer, under: rule)
+            }
+            status.stores[store.name, default: .init()].deadLetters = places.deadLetters
+            for consumer in store.served.consumers.map(\.author) {
+                var known = status.stores[store.name]?.consumers[consumer] ?? .init()
+                known.lag = lag(places.cursors[consumer]?.position, consumer)
+                for (name, failure) in known.contexts {
+                    known.contexts[name]?.lag = lag(failure.shown?.number, consumer)
+                }
+                known.feedLags = [:]
+                for (feed, backlog) in feeds where feed.consumer == consumer {
+                    known.feedLags[feed.context] = Lag(backlog)
+                }
+                status.stores[store.name]?.consumers[consumer] = known
+            }
+        }
+    }
+}

@@ -1,0 +1,103 @@
+import HistoryConfiguration
+import HistoryControl
+import PersistentHistory
+
+/// The verdict on all that is known: a pure function, so that nothing that is wrong can pass for healthy by chance.
+extension RuntimeStatus {
+    func health(at now: HistoryTimestamp) -> HealthReport {
+        var reasons: [HealthReport.Reason] = []
+        if let refusal { reasons.append(.init(.reloadRefused, "The last reload was refused: \(refusal)")) }
+        for (name, plugin) in plugins.sorted(by: { $0.key < $1.key }) {
+            guard let problem = plugin.problem else { continue }
+            reasons.append(
+                .init(plugin.isFailing ? .pluginFailing : .pluginRestarting, problem, plugin: name))
+        }
+        for (name, store) in stores.sorted(by: { $0.key < $1.key }) {
+            let limit = healthyLags[name] ?? StoreConfiguration.defaultHealthyLag
+            reasons += store.reasons(name, limit, at: now)
+        }
+        return HealthReport(reasons: reasons)
+    }
+}
+
+extension RuntimeStatus.Store {
+    fileprivate func reasons(_ name: String, _ limit: Duration, at now: HistoryTimestamp)
+        -> [HealthReport.Reason]
+    {
+        var reasons: [HealthReport.Reason] = []
+        func add(_ cause: HealthReport.Cause, _ message: String, _ consumer: String? = nil) {
+            reasons.append(.init(cause, message, store: name, consumer: consumer))
+        }
+        if let problem { add(.storeNotOpen, "Store \"\(name)\" is not open: \(problem)") }
+        if isStateFailing { add(.stateNotWritable, "The state of store \"\(name)\" cannot be written.") }
+        if let trackingProblem {
+            add(.notTracked, "Store \"\(name)\" is not tracked as configured: \(trackingProblem)")
+        }
+        for (_, reason) in untracked.sorted(by: { $0.key < $1.key }) {
+            add(.notTracked, "Store \"\(name)\" is not tracked as configured: \(reason)")
+        }
+        if isPaused { add(.paused, "Store \"\(name)\" is paused.") }
+        if let cleaningProblem {
+            add(.cleaningFailing, "History of store \"\(name)\" cannot be cleaned: \(cleaningProblem)")
+        }
+        for holder in holdingBack.sorted() {
+            add(.historyKept, "History of store \"\(name)\" is kept for \"\(holder)\".")
+        }
+        for (consumer, count) in deadLetters.sorted(by: { $0.key < $1.key }) where count > 0 {
+            add(.deadLetters, "\(count, "dead letter") of \"\(consumer)\" waiting.", consumer)
+        }
+        for (consumer, known) in consumers.sorted(by: { $0.key < $1.key }) {
+            reasons += known.reasons(name, consumer, limit, isPaused: isPaused, at: now)
+        }
+        return reasons
+    }
+}
+
+extension RuntimeStatus.Consumer {
+    fileprivate func reasons(
+        _ store: String, _ name: String, _ limit: Duration, isPaused: Bool, at now: HistoryTimestamp
+    ) -> [HealthReport.Reason] {
+        var reasons: [HealthReport.Reason] = []
+        func add(
+            _ cause: HealthReport.Cause, _ message: String, hook: String? = nil, context: String? = nil
+        ) {
+            reasons.append(
+                .init(cause, message, store: store, consumer: name, context: context, hook: hook))
+        }
+        for hook in heldHooks.sorted() {
+            let reason = failure?.hook == hook ? failure?.reason : nil
+            add(
+                .hookHeld, "\"\(name)\" waits for hook \"\(hook)\"\(reason.map { ": \($0)" } ?? ".")",
+                hook: hook)
+        }
+        if let failure, !failure.isHeld {
+            if let hook = failure.hook {
+                add(.hookRetrying, "Hook \"\(hook)\" failed for \"\(name)\": \(failure.reason)", hook: hook)
+            } else {
+                add(.consumerStuck, "\"\(name)\" cannot go on: \(failure.reason)")
+            }
+        }
+        for (context, failure) in contexts.sorted(by: { $0.key < $1.key })
+        where failure.attempt >= RuntimeStatus.lastingFailure {
+            add(
+                .replicaNotWritable, "Replica \"\(context)\" of \"\(name)\": \(failure.reason)",
+                context: context)
+        }
+        // Whoever pauses knows that it lags.
+        if isPaused { return reasons }
+        func check(_ lag: Lag, _ cause: HealthReport.Cause, _ who: String, context: String? = nil) {
+            let age = lag.age(at: now)
+            guard age > limit else { return }
+            let count = "\(lag.isAtLeast ? "at least " : "")\(lag.transactions, "transaction")"
+            add(cause, "\(who) is \(age.components.seconds) s behind, \(count).", context: context)
+        }
+        check(lag, .lagging, "\"\(name)\"")
+        for (context, failure) in contexts.sorted(by: { $0.key < $1.key }) {
+            check(failure.lag, .lagging, "Replica \"\(context)\" of \"\(name)\"", context: context)
+        }
+        for (feed, lag) in feedLags.sorted(by: { $0.key < $1.key }) {
+            check(lag, .feedLagging, "Feed \"\(feed)\" of \"\(name)\"", context: feed)
+        }
+        return reasons
+    }
+}

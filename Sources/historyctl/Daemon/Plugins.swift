@@ -1,0 +1,74 @@
+import ArgumentParser
+import HistoryConfiguration
+import HistoryControl
+
+struct Plugins: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Show plugins, start one again, or try one.",
+        subcommands: [ListPlugins.self, RestartPlugin.self, TestPlugin.self])
+}
+
+struct ListPlugins: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "list", abstract: "Show the plugins, and how their processes are.")
+
+    @OptionGroup var daemon: DaemonOptions
+
+    func run() async throws {
+        try await daemon.ask(.plugins, PluginList.self) { list, output in
+            var table = TextTable(["PLUGIN", "MODE", "STATE", "FAILURES", "HOOKS", "COMMAND", "PROBLEM"])
+            try table.write(
+                list.plugins.map { plugin in
+                    [
+                        plugin.name, plugin.mode, plugin.state?.rawValue ?? "", String(plugin.failures),
+                        String(plugin.hooks.count), plugin.command.joined(separator: " "),
+                        plugin.problem ?? "",
+                    ]
+                }, to: &output)
+        }
+    }
+}
+
+struct RestartPlugin: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "restart", abstract: "End a coprocess, and start it again.",
+        discussion: "Calls in flight end first. Status 75 if the new process does not run.")
+
+    @OptionGroup var daemon: DaemonOptions
+    @Argument(help: "The plugin.") var name: String
+
+    func run() async throws {
+        let restart = try await daemon.ask(.restartPlugin(name), PluginRestart.self) { restart, output in
+            try output.writeLine(restart.problem?.printable ?? "\(restart.plugin) runs again")
+        }
+        if restart.problem != nil { throw ExitCode(ExitStatus.temporary.rawValue) }
+    }
+}
+
+struct TestPlugin: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "test", abstract: "Make a sample call to a hook, and show what comes of it.",
+        discussion: """
+            A process of its own is started for it. The call names a change that nobody has made; its delivery \
+            begins with "test-". Status 75 if the hook fails.
+            """)
+
+    @OptionGroup var daemon: DaemonOptions
+    @Argument(help: "The plugin.") var name: String
+    @Argument(help: "The hook; without one, the plugin's first.") var hook: String?
+
+    func run() async throws {
+        let test = try await daemon.ask(.testPlugin(name, hook: hook), PluginTest.self) { test, output in
+            try output.writeLine("call: \(test.call.printable)")
+            for line in test.errors { try output.writeLine("standard error: \(line.printable)") }
+            let milliseconds = Int((test.seconds * 1000).rounded())
+            if let problem = test.problem {
+                try output.writeLine("failed after \(milliseconds) ms: \(problem.printable)")
+            } else {
+                let result = test.result.map { ", with \($0)" } ?? ""
+                try output.writeLine("succeeded after \(milliseconds) ms\(result)")
+            }
+        }
+        if !test.succeeded { throw ExitCode(ExitStatus.temporary.rawValue) }
+    }
+}

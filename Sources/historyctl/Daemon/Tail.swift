@@ -1,0 +1,71 @@
+import ArgumentParser
+import HistoryConfiguration
+import HistoryControl
+
+struct Tail: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Print transactions readably as they are committed.",
+        discussion: """
+            A line for each change, in colour on a terminal unless NO_COLOR is set. Ends when it is interrupted, or \
+            with an error when the daemon does. For programs: historyctl follow.
+            """)
+
+    @OptionGroup var connection: ConnectionOptions
+    @Option(help: "The store, if there are several.")
+    var store: String?
+    @Option(help: "Only what is delivered to this consumer.")
+    var consumer: String?
+    @Option(help: ArgumentHelp("Begin after this token's transaction.", valueName: "token"))
+    var after: String?
+
+    func run() async throws {
+        let style = TerminalStyle.suitable
+        var lines = StreamLines()
+        let request = FollowRequest(store: store, consumer: consumer, after: after)
+        try await connection.client.send(.follow(request)) { bytes in
+            var output = StandardOutput()
+            for line in lines.take(bytes) {
+                if let failure = try StreamLines.failure(in: line) {
+                    try output.flush()
+                    throw failure
+                }
+                let transaction = try ControlJSON.read(Transaction.self, from: Array(line))
+                for text in transaction.lines(style) { try output.writeLine(text) }
+            }
+            try output.flush()
+        }
+    }
+
+    /// What is shown of a transaction.
+    private struct Transaction: Decodable {
+        struct Change: Decodable {
+            let entityName: String
+            let operation: String
+            let objectIDURL: String
+            let changedProperties: [String]?
+        }
+
+        let author: String?
+        let context: String?
+        let timestamp: String
+        let changes: [Change]
+
+        func lines(_ style: TerminalStyle) -> [String] {
+            // 2026-01-07T10:30:00.250Z: the time of the day is what one looks at.
+            let time = String(timestamp.drop { $0 != "T" }.dropFirst().prefix { $0 != "Z" })
+            let who = [author ?? "-", context].compactMap(\.self).joined(separator: "/").printable
+            return changes.map { change in
+                let colour: TerminalStyle.Style =
+                    change.operation == "insert" ? .green : change.operation == "delete" ? .red : .yellow
+                // x-history://<store>/<entity>/<key>: the key is what tells rows apart.
+                let key = change.objectIDURL.split(separator: "/").last.map { String($0) } ?? ""
+                let columns = (change.changedProperties ?? []).joined(separator: ", ").printable
+                let parts = [
+                    style(time, .dim), style(who, .cyan), style(change.operation, colour),
+                    change.entityName.printable, key.printable, style(columns, .dim),
+                ]
+                return parts.filter { !$0.isEmpty }.joined(separator: " ")
+            }
+        }
+    }
+}

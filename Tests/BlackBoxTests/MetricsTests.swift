@@ -1,0 +1,109 @@
+import Foundation
+import Testing
+
+/// What the metrics say of a daemon at work.
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(5)))
+struct MetricsTests {
+    /// A metric's value, by its name with its labels.
+    private func values(of bench: Workbench) async throws -> [String: Double] {
+        let text = try await bench.steer("metrics")
+        #expect(text.hasSuffix("# EOF\n"))
+        var values: [String: Double] = [:]
+        for line in text.split(separator: "\n") where !line.hasPrefix("#") {
+            let end = try #require(line.lastIndex(of: " "))
+            let value = Double(String(line[line.index(after: end)...]))
+            let number: Double = try #require(value, "\(line)")
+            values[String(line[..<end])] = number
+        }
+        return values
+    }
+
+    private static let main = #"{store="contacts",consumer="MainApp"}"#
+
+    @Test("Lag tells the truth while a hook is held, and counters outlive a restart") func held() async throws {
+        try await withWorkbench { bench in
+            try bench.configure(
+                StoreSetup(),
+                plugins: [
+                    PluginSetup(
+                        more: #""retry": {"attempts": 1, "initialDelay": "20ms", "maximumDelay": "50ms"}"#)
+                ])
+            var daemon = try await bench.startDaemon()
+            for id in 1...3 { try await bench.write("INSERT INTO person (id) VALUES (\(id))", as: "Widget") }
+            try await bench.calls(3, of: daemon)
+            var values = try await values(of: bench)
+            #expect(values["historyd_health_status"] == 0)
+            #expect(values["historyd_consumer_lag_seconds" + Self.main] == 0)
+            #expect(values[#"historyd_store_changes_total{store="contacts"}"#] == 3)
+            #expect(values["historyd_delivery_delay_seconds_count" + Self.main] == 3)
+            #expect(values[#"historyd_hook_call_duration_seconds_count{hook="audit/all"}"#] == 3)
+            #expect(try #require(values[#"historyd_hook_call_duration_seconds_sum{hook="audit/all"}"#]) > 0)
+
+            try bench.misbehave("refuse", "all")
+            try await bench.write("INSERT INTO person (id) VALUES (4)", as: "Widget")
+            try await daemon.logged("event=hookHeld")
+            for id in 5...6 { try await bench.write("INSERT INTO person (id) VALUES (\(id))", as: "Widget") }
+            values = try await self.values(of: bench)
+            let lag = try #require(values["historyd_consumer_lag_seconds" + Self.main])
+            #expect(lag > 0)
+            #expect(values["historyd_consumer_lag_transactions" + Self.main] == 3)
+            #expect(values[#"historyd_hook_held{hook="audit/all"}"#] == 1)
+            #expect(values["historyd_health_status"] == 2)
+            // It grows by as much as time passes, though attempts go on.
+            try await eventually("a second more of lag") {
+                try await self.values(of: bench)["historyd_consumer_lag_seconds" + Self.main] ?? 0 > lag + 1
+            }
+            let name = #"historyd_hook_failures_total{hook="audit/all"}"#
+            let failures = try #require(try await self.values(of: bench)[name])
+            #expect(failures > 0)
+            try await daemon.stop()
+            try bench.behave("refuse", "all")
+            daemon = try await bench.startDaemon()
+            try await bench.calls(6, of: daemon)
+            values = try await self.values(of: bench)
+            #expect(try #require(values[name]) >= failures)
+            #expect(values["historyd_consumer_lag_seconds" + Self.main] == 0)
+            try await daemon.stop()
+        }
+    }
+
+    @Test(
+        "A socket that is handed over answers with metrics, and with nothing else",
+        .enabled(if: Programs.areThere))
+    func overTCP() async throws {
+        try await withWorkbench { bench in
+            try bench.configure(StoreSetup(), plugins: [])
+            let port = 20_000 + Int.random(in: 0..<20_000)
+            let daemon = try bench.launchDaemon(
+                under: [
+                    "/usr/bin/systemd-socket-activate", "--listen=127.0.0.1:\(port)", "--fdname=metrics",
+                    "--setenv=STATE_DIRECTORY=\(bench.path("state"))",
+                ])
+            let code = """
+                import http.client, socket, sys, time
+                def get(method, path):
+                    while True:
+                        connection = http.client.HTTPConnection('127.0.0.1', \(port), timeout=60)
+                        try: connection.request(method, path); break
+                        except ConnectionRefusedError: time.sleep(.01)
+                    answer = connection.getresponse()
+                    return answer.status, answer.getheader('Content-Type'), answer.read()
+                status, kind, body = get('GET', '/metrics')
+                assert status == 200 and kind.startswith('application/openmetrics-text; version=1.0.0'), (status, kind)
+                assert body.endswith(b'# EOF\\n') and b'historyd_store_open{store="contacts"} 1' in body, body
+                for method, path, expected in ('GET', '/v1/status', 404), ('POST', '/v1/pause', 405), ('POST', '/metrics', 405):
+                    assert get(method, path)[0] == expected, (method, path)
+                # Clients that say nothing do not keep others from it.
+                idle = [socket.create_connection(('127.0.0.1', \(port))) for _ in range(40)]
+                for one in idle: one.close()
+                assert get('GET', '/v1/metrics')[0] == 200
+                """
+            try await bench.startPython(code).succeed()
+            try await daemon.stop()
+        }
+    }
+
+    private enum Programs {
+        static let areThere = FileManager.default.isExecutableFile(atPath: "/usr/bin/systemd-socket-activate")
+    }
+}

@@ -1,0 +1,120 @@
+import Foundation
+import TestSupport
+import Testing
+
+/// What people see, through a real pseudo-terminal.
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(5)))
+struct TerminalTests {
+    /// Runs historyctl on a pseudo-terminal, and the body beside it, which may say `see(text)`, `press(keys)`,
+    /// `resize(columns, rows)`, `screen()` and `end()`.
+    private func onTerminal(_ bench: Workbench, _ arguments: String, _ body: String, environment: String = "{}")
+        async throws
+    {
+        let head = """
+            import fcntl, os, pty, re, select, signal, struct, subprocess, sys, termios, time
+            process, terminal = pty.fork()
+            if process == 0:
+                os.environ.update({'TERM': 'xterm', 'STATE_DIRECTORY': '\(bench.path("state"))', **\(environment)})
+                os.execv('\(Products.historyctl)', ['historyctl'] + \(arguments))
+            written = b''
+            def resize(columns, rows):
+                fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack('HHHH', rows, columns, 0, 0))
+            resize(100, 30)
+            def read(seconds):
+                global written
+                if not select.select([terminal], [], [], seconds)[0]: return False
+                try: piece = os.read(terminal, 65536)
+                except OSError: return False
+                written += piece
+                return bool(piece)
+            def screen():
+                last = written.split(b'\\x1b[H')[-1].decode(errors='replace')
+                return [re.sub(r'\\x1b\\[[0-9;?]*[A-Za-z]', '', line) for line in last.split('\\r\\n')]
+            def see(text, where=screen):
+                end = time.monotonic() + 40
+                while not any(text in line for line in where()):
+                    assert time.monotonic() < end, (text, written[-3000:])
+                    read(.2)
+            def press(keys): os.write(terminal, keys.encode())
+            def end(status=0):
+                while read(5): pass
+                found = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+                assert found == status, (found, written[-2000:])
+
+            """
+        try await bench.startPython(head + body).succeed()
+    }
+
+    @Test("top shows what status has, takes keys and another size, and leaves the terminal as it was")
+    func top() async throws {
+        try await withWorkbench { bench in
+            try bench.configure(StoreSetup(authors: StoreSetup.named("MainApp", "Search")))
+            let daemon = try await bench.startDaemon()
+            try await bench.write("INSERT INTO person (id) VALUES (1)", as: "Widget")
+            try await bench.calls(2, of: daemon)
+            try await onTerminal(
+                bench, "['top']",
+                """
+                before = termios.tcgetattr(terminal)
+                see('healthy'); see('MainApp'); see('Search'); see('audit/all'); see('level')
+                assert b'\\x1b[?1049h' in written
+                assert all(len(line) <= 100 for line in screen()), screen()
+                press('s'); see('s sort (name)')
+                press('i'); see('cursor   '); press('i'); see('CONSUMER')
+                press('p'); see('paused')
+                press('p'); see('level')
+                resize(40, 8); os.kill(process, signal.SIGWINCH)
+                end_of_wait = time.monotonic() + 40
+                while not (len(screen()) <= 8 and all(len(line) <= 40 for line in screen())):
+                    assert time.monotonic() < end_of_wait, screen()
+                    read(.2)
+                press('q'); end()
+                assert written.rstrip().endswith(b'\\x1b[?1049l'), written[-100:]
+                """)
+            // It was paused and let go on.
+            #expect(try await bench.report("status")["stores"][0]["state"].text == "open")
+            try await daemon.stop()
+        }
+    }
+
+    @Test("tail colours what it prints on a terminal, unless NO_COLOR is set", arguments: [true, false])
+    func tail(_ isColoured: Bool) async throws {
+        try await withWorkbench { bench in
+            try bench.configure(StoreSetup(), plugins: [])
+            let daemon = try await bench.startDaemon()
+            try await bench.write(
+                "INSERT INTO person (id, name) VALUES (1, 'Ada')", "UPDATE person SET name = 'Grace'",
+                "DELETE FROM person", as: "Widget", context: "import")
+            let first = try #require(try await bench.report("status")["stores"][0]["oldest"].text)
+            try await onTerminal(
+                bench, "['tail', '--after', '\(first)']",
+                """
+                plain = lambda: [re.sub(r'\\x1b\\[[0-9;]*m', '', line) for line in written.decode().split('\\r\\n')]
+                see('Widget/import insert person p1', plain)
+                see('Widget/import update person p1 name', plain)
+                see('Widget/import delete person p1', plain)
+                assert (b'\\x1b[32minsert' in written) == \(isColoured ? "True" : "False"), written
+                os.kill(process, signal.SIGINT); end(-2)
+                """, environment: isColoured ? "{}" : "{'NO_COLOR': '1'}")
+            try await daemon.stop()
+        }
+    }
+
+    @Test("status --watch prints again when something has changed, and top wants a terminal")
+    func withoutATerminal() async throws {
+        try await withWorkbench { bench in
+            try bench.configure(StoreSetup(), plugins: [])
+            let daemon = try await bench.startDaemon()
+            let watch = try bench.startCtl(["status", "--watch"])
+            try await eventually("the status") { watch.output.contains("Watching 1 store") }
+            try await bench.steer("pause")
+            try await eventually("the next") { watch.output.contains("1 store paused") }
+            #expect(!watch.output.contains("\u{1B}"))
+            watch.signal(SIGINT)
+            _ = try await watch.end()
+            let top = try await bench.ctl("top")
+            #expect(top.status == .exited(64) && top.errors.contains("status --watch"), "\(top)")
+            try await daemon.stop()
+        }
+    }
+}

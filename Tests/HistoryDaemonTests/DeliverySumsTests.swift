@@ -1,0 +1,87 @@
+import Logging
+import PersistentHistory
+import TestSupport
+import Testing
+
+@testable import HistoryDaemon
+
+/// How deliveries become lines of the log.
+@Suite struct DeliverySumsTests {
+    private let start = ContinuousClock.now
+
+    private func sum(
+        _ number: Int64, of hook: String = "p/h", to consumer: String = "Main", store: String = "a",
+        author: String? = "W", entity: String? = "person", calls: Int = 1
+    ) -> DeliverySums.Sum {
+        let token = HistoryToken(store: StoreID.sample(), number: number)
+        return DeliverySums.Sum(
+            hook: hook, store: store, consumers: [consumer], calls: calls, transactions: calls, token: token,
+            author: author, entity: entity)
+    }
+
+    @Test func theFirstIsLoggedAtOnceAndTheOthersTogether() {
+        var sums = DeliverySums()
+        #expect(sums.add(sum(1), at: start) == .log(sum(1)))
+        #expect(sums.add(sum(2), at: start + .milliseconds(10)) == .wait(until: start + .seconds(1)))
+        for number in 3...300 as ClosedRange<Int64> {
+            #expect(sums.add(sum(number), at: start + .milliseconds(10 + number)) == .nothing)
+        }
+        let due = sums.take("p/h", at: start + .seconds(1))
+        #expect(due == sum(300, calls: 299))
+        #expect(sums.take("p/h", at: start + .seconds(1)) == nil)
+        // A second counts from the last line.
+        #expect(sums.add(sum(301), at: start + .milliseconds(1500)) == .wait(until: start + .seconds(2)))
+    }
+
+    @Test func afterASilenceALineComesAtOnce() {
+        var sums = DeliverySums()
+        _ = sums.add(sum(1), at: start)
+        #expect(sums.add(sum(2), at: start + .seconds(1)) == .log(sum(2)))
+    }
+
+    @Test func hooksHaveLinesOfTheirOwn() {
+        var sums = DeliverySums()
+        _ = sums.add(sum(1), at: start)
+        #expect(sums.add(sum(1, of: "p/other"), at: start) == .log(sum(1, of: "p/other")))
+    }
+
+    @Test func whatDiffersIsLeftOut() throws {
+        var sums = DeliverySums()
+        _ = sums.add(sum(1), at: start)
+        _ = sums.add(sum(2), at: start)
+        _ = sums.add(sum(3, to: "Other", store: "b", author: nil, entity: "item"), at: start)
+        let due = try #require(sums.takeAll().first)
+        #expect(due.store == nil && due.author == nil && due.entity == nil)
+        #expect(due.consumers == ["Main", "Other"])
+        #expect(sums.takeAll().isEmpty)
+    }
+
+    /// However deliveries come, nothing is lost, and two lines of a hook are a second apart.
+    @Test func nothingIsLost() {
+        let seed = UInt64.random(in: .min ... .max)
+        var random = SplitMix(state: seed)
+        var sums = DeliverySums()
+        var now = start
+        var due: ContinuousClock.Instant?
+        var lines: [ContinuousClock.Instant] = []
+        var logged = 0
+        for number in 1...2000 as ClosedRange<Int64> {
+            now += .milliseconds(Int64.random(in: 0...40, using: &random))
+            if let end = due, end <= now, let sum = sums.take("p/h", at: end) {
+                lines.append(end)
+                logged += sum.calls
+                due = nil
+            }
+            switch sums.add(sum(number), at: now) {
+            case .log(let sum):
+                lines.append(now)
+                logged += sum.calls
+            case .wait(let end): due = end
+            case .nothing: break
+            }
+        }
+        logged += sums.takeAll().reduce(0) { $0 + $1.calls }
+        #expect(logged == 2000, "seed \(seed)")
+        #expect(zip(lines, lines.dropFirst()).allSatisfy { $1 - $0 >= .seconds(1) }, "seed \(seed)")
+    }
+}

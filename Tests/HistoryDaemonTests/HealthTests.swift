@@ -1,0 +1,169 @@
+import HistoryControl
+import HistoryPlugins
+import PersistentHistory
+import TestSupport
+import Testing
+
+@testable import HistoryDaemon
+
+/// What is known of the daemon, and the verdict on it.
+@Suite struct HealthTests {
+    private static let now = HistoryTimestamp(milliseconds: 1_800_000_000_000)
+    private static let refusal = HookFailure(.refused, "no")
+    private static let error = HistoryError(.storeBusy, "It is locked.")
+    private static let token = HistoryToken(store: StoreID.sample(), number: 1)
+
+    /// Something that goes wrong, and the causes that the verdict names.
+    struct Case: CustomTestStringConvertible, Sendable {
+        let testDescription: String
+        let change: @Sendable (inout RuntimeStatus) -> Void
+        let causes: [HealthReport.Cause]
+
+        init(_ name: String, _ causes: HealthReport.Cause..., events: PipelineEvent...) {
+            self.init(name, causes) { status in
+                for event in events { _ = status.apply(event, store: "a", at: HealthTests.now) }
+            }
+        }
+
+        init(
+            _ name: String, _ causes: [HealthReport.Cause],
+            _ change: @escaping @Sendable (inout RuntimeStatus) -> Void
+        ) {
+            testDescription = name
+            self.causes = causes
+            self.change = change
+        }
+    }
+
+    static let opened = PipelineEvent.storeOpened(newest: token)
+    private static let failed = PipelineEvent.hookFailed(
+        consumer: "Main", hook: "p/h", refusal, token: token, attempt: 1, retryAfter: .zero)
+    private static let held = PipelineEvent.hookHeld(
+        consumer: "Main", hook: "p/h", refusal, token: token, attempts: 5, retryAfter: .zero)
+
+    private static func contextFailed(_ attempt: Int) -> PipelineEvent {
+        .contextFailed(consumer: "Main", context: "view", error, attempt: attempt)
+    }
+
+    private static func lag(
+        _ seconds: Int64, _ change: @escaping @Sendable (inout RuntimeStatus.Consumer, Lag) -> Void
+    )
+        -> @Sendable (inout RuntimeStatus) -> Void
+    {
+        { status in
+            let lag = Lag(
+                transactions: 3, oldest: HistoryTimestamp(milliseconds: now.milliseconds - seconds * 1000))
+            _ = status.apply(opened, store: "a", at: now)
+            var consumer = status.consumer(.init(store: "a", consumer: "Main"))
+            change(&consumer, lag)
+            status.stores["a"]?.consumers["Main"] = consumer
+        }
+    }
+
+    static let cases: [Case] = [
+        Case("nothing yet", events: opened),
+        Case("a store that is lost", .storeNotOpen, events: opened, .storeLost(error)),
+        Case("a store that is back", events: .storeLost(error), opened),
+        Case("a state that cannot be written", .stateNotWritable, events: opened, .stateFailed(error)),
+        Case("a state that recovered", events: .stateFailed(error), .stateRecovered),
+        Case("an entity that is not tracked", .notTracked, events: opened, .trackingFailed(error)),
+        Case(
+            "an entity that is not there", .notTracked, events: opened,
+            .entitiesUntracked(["later": "There is none."]),
+            .trackingComplete),
+        Case(
+            "an entity that is there again", events: .entitiesUntracked(["later": "There is none."]),
+            .entitiesUntracked([:])),
+        Case("an entity that is tracked again", events: .trackingFailed(error), .trackingComplete),
+        Case("a hook that failed", .hookRetrying, events: failed),
+        Case("a hook that is held", .hookHeld, events: failed, held),
+        Case(
+            "a hook that recovered",
+            events: held, .hookRecovered(consumer: "Main", hook: "p/h", token: token, attempts: 5),
+            .cursorMoved(consumer: "Main", to: token)),
+        Case(
+            "four dead letters", .deadLetters, events: opened, .deadLettersFound(["Main": 4])),
+        Case("no dead letters", events: .deadLettersFound(["Main": 4]), .deadLettersFound([:])),
+        Case(
+            "a dead letter that is kept now", .deadLetters,
+            events: opened,
+            .deadLetterKept(consumer: "Main", hook: "p/h", refusal, token: token, attempts: 5)),
+        Case("a replica that is locked for a moment", events: contextFailed(1)),
+        Case("a replica that cannot be written", .replicaNotWritable, events: contextFailed(3)),
+        Case(
+            "a replica that can be written again",
+            events: contextFailed(3), .contextRecovered(consumer: "Main", context: "view", attempts: 3)),
+        Case(
+            "a consumer that cannot go on", .consumerStuck,
+            events: .consumerFailed(consumer: "Main", error, retryAfter: .zero)),
+        Case("history that is kept", .historyKept, events: opened, .cleaningHeldBack(by: ["Main"])),
+        Case("a cleanup that fails", .cleaningFailing, events: opened, .cleaningFailed(error)),
+        Case("a pause", [.paused]) { $0.setPaused(true, "a") },
+        Case("a refused reload", [.reloadRefused]) { $0.refusal = "Line 1 is wrong." },
+        Case("a plugin that ended", [.pluginRestarting]) {
+            $0.pluginFailed("p", refusal, isTold: false, isLasting: false)
+        },
+        Case("a plugin that ends again and again", [.pluginFailing]) {
+            $0.pluginFailed("p", refusal, isTold: false, isLasting: true)
+        },
+        Case("a plugin that works again", []) {
+            $0.pluginFailed("p", refusal, isTold: false, isLasting: true)
+            $0.pluginWorks("p")
+        },
+        Case("a consumer at work", [], lag(299) { $0.lag = $1 }),
+        Case("a consumer that lags", [.lagging], lag(301) { $0.lag = $1 }),
+        Case("a feed that nobody reads", [.feedLagging], lag(301) { $0.feedLags["live"] = $1 }),
+        Case("a replica that lags", [.lagging]) { status in
+            lag(301) { consumer, lag in
+                consumer.contexts["view"] = .init(reason: "no", attempt: 1, shown: token, lag: lag)
+            }(&status)
+        },
+        Case("a pause that lags", [.paused]) { status in
+            lag(301) { $0.lag = $1 }(&status)
+            status.setPaused(true, "a")
+        },
+    ]
+
+    @Test(arguments: cases) func verdict(_ example: Case) throws {
+        var status = RuntimeStatus(stores: 1, hooks: 1)
+        example.change(&status)
+        let health = status.health(at: Self.now)
+        #expect(health.reasons.map(\.cause) == example.causes)
+        #expect(health.verdict == example.causes.map(\.verdict).max() ?? .healthy)
+        for reason in health.reasons {
+            #expect(reason.message.last == "." || reason.message.hasSuffix("no"), "\(reason.message)")
+        }
+    }
+
+    @Test func everyCauseHasACase() {
+        let met = Set(Self.cases.flatMap(\.causes))
+        #expect(met == Set(HealthReport.Cause.allCases))
+    }
+
+    /// The worst is named first, and everything is named.
+    @Test func everythingIsNamed() {
+        var status = RuntimeStatus()
+        for example in Self.cases where !example.causes.isEmpty { example.change(&status) }
+        let health = status.health(at: Self.now)
+        #expect(health.verdict == .failing)
+        #expect(health.reasons.map(\.verdict) == health.reasons.map(\.verdict).sorted(by: >))
+    }
+
+    @Test func theLimitIsTheStores() {
+        var status = RuntimeStatus()
+        Self.lag(20) { $0.lag = $1 }(&status)
+        #expect(status.health(at: Self.now).verdict == .healthy)
+        status.healthyLags["a"] = .seconds(10)
+        let reason = status.health(at: Self.now).reasons.first
+        #expect(reason?.message == "\"Main\" is 20 s behind, 3 transactions.")
+        #expect(reason?.store == "a" && reason?.consumer == "Main")
+    }
+
+    /// What lags is known until it moves.
+    @Test func aConsumerThatMovesLagsNoMore() {
+        var status = RuntimeStatus()
+        Self.lag(301) { $0.lag = $1 }(&status)
+        _ = status.apply(.cursorMoved(consumer: "Main", to: Self.token), store: "a", at: Self.now)
+        #expect(status.health(at: Self.now).verdict == .healthy)
+    }
+}

@@ -1,0 +1,192 @@
+import FoundationEssentials
+import HistoryControl
+import PersistentHistory
+import TestSupport
+import Testing
+
+@testable import HistoryDaemon
+
+@Suite struct MetricsTests {
+    private static let start = HistoryTimestamp(milliseconds: 1_800_000_000_500)
+    private static let store = StoreID.sample()
+
+    /// With everything in it that there is a metric for.
+    static func source(store name: String = "contacts") -> MetricsSource {
+        var status = RuntimeStatus()
+        let token = HistoryToken(store: store, number: 42)
+        var deliveries = RuntimeStatus.Consumer()
+        deliveries.delays.record(microseconds: 1500)
+        status.stores[name] = .init()
+        status.stores[name]?.consumers["Main"] = deliveries
+        status.hooks["p/h"] = .init(calls: 2)
+        status.hooks["p/h"]?.callTimes.record(microseconds: 800)
+        status.hooks["p/h"]?.callTimes.record(microseconds: 2_000_000_000)
+        status.counters.stores[name] = .init(deletedChanges: 7, cleanedAt: 1_800_000_000_000)
+        status.counters.hooks["p/h"] = .init(failures: 3)
+        status.counters.pluginEnds["p"] = 4
+        let lag = LagReport(transactions: 5, isAtLeast: nil, seconds: 2.5)
+        let feed = FeedReport(state: .connected, processID: 1, cursor: "\(token)", movedAt: "", behind: 0)
+        let consumer = ConsumerReport(
+            store: name, consumer: "Main", state: .held, cursor: "\(token)", movedAt: nil, behind: 1, lag: lag,
+            hook: nil, problem: nil, deadLetters: 1,
+            contexts: [
+                ContextReport(name: "view", kind: "replica", path: "/r", problem: "no", lag: lag),
+                ContextReport(name: "live", kind: "feed", path: nil, lag: lag, feed: feed),
+            ])
+        let report = DaemonReport(
+            version: "1.0", processID: 1, startedAt: "", summary: "", configuration: "", logLevel: "info",
+            reload: nil, hooks: 1,
+            plugins: [PluginReport(name: "p", state: .running, failures: 0, problem: nil)],
+            stores: [
+                StoreReport(
+                    name: name, path: "/s", state: .open, problem: nil, newest: "\(token)",
+                    oldest: "\(HistoryToken(store: store, number: 2))", consumers: [consumer])
+            ])
+        return MetricsSource(
+            report: report, status: status, hooks: ["p/h"], startedAt: start, configuredAt: start,
+            droppedLines: 1, now: start, size: { $0 == "/s" ? 4096 : nil })
+    }
+
+    private func lines(_ source: MetricsSource = source()) -> [Substring] {
+        String(decoding: source.text(), as: UTF8.self).split(separator: "\n")
+    }
+
+    @Test func theTextIsOpenMetrics() {
+        let lines = lines()
+        #expect(lines.last == "# EOF")
+        for line in [
+            "historyd_build_info{version=\"1.0\"} 1", "historyd_start_time_seconds 1800000000.5",
+            "# TYPE historyd_hook_failures counter", "historyd_hook_failures_total{hook=\"p/h\"} 3",
+            "# UNIT historyd_consumer_lag_seconds seconds",
+            "historyd_consumer_lag_seconds{store=\"contacts\",consumer=\"Main\"} 2.5",
+            "historyd_consumer_state{store=\"contacts\",consumer=\"Main\",state=\"held\"} 1",
+            "historyd_consumer_state{store=\"contacts\",consumer=\"Main\",state=\"level\"} 0",
+            "historyd_replica_up{store=\"contacts\",consumer=\"Main\",replica=\"view\"} 0",
+            "historyd_store_history_changes{store=\"contacts\"} 40",
+            "historyd_store_wal_size_bytes{store=\"contacts\"} 0",
+            "historyd_hook_call_duration_seconds_bucket{hook=\"p/h\",le=\"0.0005\"} 0",
+            "historyd_hook_call_duration_seconds_bucket{hook=\"p/h\",le=\"0.001\"} 1",
+            "historyd_hook_call_duration_seconds_bucket{hook=\"p/h\",le=\"300\"} 1",
+            "historyd_hook_call_duration_seconds_bucket{hook=\"p/h\",le=\"+Inf\"} 2",
+            "historyd_hook_call_duration_seconds_count{hook=\"p/h\"} 2",
+            "historyd_hook_call_duration_seconds_sum{hook=\"p/h\"} 2000.0008",
+        ] { #expect(lines.contains(Substring(line)), "\(line)") }
+    }
+
+    /// Each metric has a type, a help text and samples, once.
+    @Test func everyMetricIsThere() {
+        let lines = lines()
+        for metric in Metric.allCases {
+            #expect(lines.count { $0 == "# TYPE \(metric.rawValue) \(metric.kind.rawValue)" } == 1, "\(metric)")
+            #expect(lines.contains { $0.hasPrefix(metric.sampleName) }, "\(metric)")
+        }
+        #expect(lines.count { $0.hasPrefix("# TYPE") } == Metric.allCases.count)
+    }
+
+    /// Names that people give come back as they are.
+    @Test(arguments: ["a\"b", "a\\b", "a\nb", "ü 😀", "}{,="]) func labelsAreEscaped(_ name: String) {
+        let text = String(decoding: Self.source(store: name).text(), as: UTF8.self)
+        let escaped = name.replacing("\\", with: "\\\\").replacing("\"", with: "\\\"").replacing(
+            "\n", with: "\\n")
+        #expect(text.contains("historyd_store_open{store=\"\(escaped)\"} 1\n"))
+    }
+
+    /// A histogram loses nothing, whatever is recorded.
+    @Test func histogramsAddUp() {
+        let seed = UInt64.random(in: .min ... .max)
+        var random = SplitMix(state: seed)
+        var (one, other, all) = (DurationHistogram(), DurationHistogram(), DurationHistogram())
+        for _ in 0..<1000 {
+            let time = Int64.random(in: -10...1_000_000_000, using: &random)
+            if Bool.random(using: &random) {
+                one.record(microseconds: time)
+            } else {
+                other.record(microseconds: time)
+            }
+            all.record(microseconds: time)
+        }
+        one.add(other)
+        #expect(one == all && all.count == 1000, "seed \(seed)")
+    }
+}
+
+@Suite struct PassedSocketsTests {
+    private func sockets(_ count: String?, _ names: String?, process: String = "7") -> PassedSockets {
+        var environment = ["LISTEN_PID": process]
+        environment["LISTEN_FDS"] = count
+        environment["LISTEN_FDNAMES"] = names
+        return PassedSockets(environment: environment, processID: 7)
+    }
+
+    @Test func namesTellWhichIsWhich() {
+        let both = sockets("2", "metrics:historyd.socket")
+        #expect(both.control == 4 && both.metrics == [3])
+        #expect(sockets("1", "metrics").control == nil)
+        #expect(sockets("1", nil).control == 3 && sockets("1", nil).metrics.isEmpty)
+        #expect(sockets("3", "control:metrics:metrics").metrics == [4, 5])
+    }
+
+    @Test func whatIsNotForThisProcessIsLeftAlone() {
+        for given in [
+            sockets("1", nil, process: "8"), sockets("x", nil), sockets(nil, nil), sockets("-1", nil),
+        ] {
+            #expect(given.control == nil && given.metrics.isEmpty)
+        }
+    }
+}
+
+@Suite struct AlertCountersTests {
+    /// What was counted goes on after a restart; what is gone from the configuration does not.
+    @Test func theyAreKept() throws {
+        var counters = AlertCounters()
+        counters.hooks["p/h"] = .init(failures: 3)
+        counters.stores["a"] = .init(deletedChanges: 1, deadLetters: ["Main": 2])
+        counters.pluginEnds["p"] = 1
+        let bytes = try JSONEncoder().encode(counters)
+        #expect(try JSONDecoder().decode(AlertCounters.self, from: bytes) == counters)
+        var kept = counters
+        kept.keepOnly(stores: ["a"], hooks: ["p/h", "q/h"])
+        #expect(kept == counters)
+        kept.keepOnly(stores: [], hooks: [])
+        #expect(kept == AlertCounters())
+    }
+}
+
+/// What is shipped beside the programs names the metrics and causes that there are.
+@Suite struct MonitoringFileTests {
+    private func file(_ path: String) throws -> String {
+        let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .deletingLastPathComponent()
+        return try String(contentsOf: root.appending(path: path), encoding: .utf8)
+    }
+
+    private static let page = "Sources/PersistentHistory/PersistentHistory.docc/Monitoring.md"
+
+    @Test func thePageListsEveryMetric() throws {
+        let page = try file(Self.page)
+        for metric in Metric.allCases {
+            #expect(page.contains("| `\(metric.sampleName)` | \(metric.kind.rawValue) |"), "\(metric)")
+            #expect(page.contains("| \(metric.help) |"), "\(metric)")
+        }
+        #expect(page.matches(of: /\n\| `historyd_/).count == Metric.allCases.count)
+    }
+
+    @Test func thePageListsEveryCause() throws {
+        let page = try file(Self.page)
+        for cause in HealthReport.Cause.allCases {
+            #expect(page.contains("\n| `\(cause.rawValue)` | \(cause.verdict.rawValue) |"), "\(cause)")
+        }
+    }
+
+    @Test(arguments: ["historyd.rules.yml", "grafana-dashboard.json"])
+    func onlyKnownMetricsAreNamed(_ name: String) throws {
+        let text = try file("config/monitoring/\(name)")
+        let known = Set(
+            Metric.allCases.flatMap { metric in
+                metric.kind == .histogram ? [metric.rawValue + "_bucket"] : [metric.sampleName]
+            })
+        let named = text.matches(of: /\bhistoryd_[a-z_]+/).map { String($0.0) }
+        #expect(named.count > 10)
+        for metric in named { #expect(known.contains(metric), "\(metric)") }
+    }
+}
