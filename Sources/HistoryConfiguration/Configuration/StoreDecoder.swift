@@ -40,7 +40,8 @@ struct StoreDecoder {
             includingMirroring: fields["includingMirroring"]?.bool() ?? false,
             mirroringAuthors: fields["mirroringAuthors"]?.names("a list of author names") ?? [],
             clean: fields["clean"].flatMap(CleanDecoder.decode) ?? CleanConfiguration(),
-            poll: fields["poll"]?.duration(), autoStart: fields["autoStart"]?.bool() ?? true, isMirror: isMirror)
+            poll: fields["poll"]?.duration(), autoStart: fields["autoStart"]?.bool() ?? true, isMirror: isMirror
+        )
         return name == nil || path == nil || authors == nil ? nil : store
     }
 
