@@ -55,7 +55,7 @@ struct Status: AsyncParsableCommand {
             for store in report.stores {
                 guard let count = store.unlistedChanges, count > 0 else { continue }
                 try output.writeLine(
-                    "\nStore \(store.name.printable) keeps \(count, "change") by unlisted authors for ever; \"cleanUnlisted\": true has them cleaned."
+                    "\nStore \(store.name.printable) keeps \(count, "change") by unlisted authors without limit. Set \"cleanUnlisted\": true to clean them."
                 )
             }
             try report.writeFailingPlugins(to: &output)
