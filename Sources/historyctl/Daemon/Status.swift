@@ -7,7 +7,7 @@ struct Status: AsyncParsableCommand {
     static let configuration = CommandConfiguration(abstract: "Show the state of the daemon and its stores.")
 
     @OptionGroup var daemon: DaemonOptions
-    @Flag(help: "Print it again whenever it has changed, until interrupted.")
+    @Flag(help: "Print the status again after each change, until interrupted.")
     var watch = false
 
     func run() async throws {
