@@ -20,7 +20,13 @@ import Testing
     private func changes(_ store: DatabaseQueue) throws -> [HistoryChange] {
         let reader = try HistoryReader(path: store.path)
         defer { #expect(throws: Never.self) { try reader.close() } }
-        return try reader.batch(after: 0).transactions.flatMap(\.changes)
+        var changes: [HistoryChange] = []
+        var batch = try reader.batch(after: 0)
+        while true {
+            changes += batch.transactions.flatMap(\.changes)
+            if batch.isLast { return changes }
+            batch = try reader.batch(after: batch.end)
+        }
     }
 
     /// The keys that there are, by the history.
