@@ -96,7 +96,7 @@ extension ControlHandler {
         guard statvfs(folder, &status) == 0 else { return nil }
         let free = UInt64(status.f_bavail) * UInt64(status.f_frsize)
         if free < leastSpace {
-            return "There are only \(free >> 20) MB free on the disk of \"\(folder)\": free space."
+            return "There are only \(free >> 20) MB free on the disk of \"\(folder)\": free some space."
         }
         if status.f_files > 0, status.f_favail == 0 {
             return "There are no inodes left on the disk of \"\(folder)\": remove files."

@@ -96,7 +96,7 @@ extension Expiry {
         case .late: "\(range), was deleted before the consumer began"
         case .recreated:
             "changes of \(entities.map { "\"\($0)\"" }.joined(separator: ", ")) may have gone unrecorded before \(after)"
-        default: "the store is no longer the same, and continues after \(after)"
+        default: "the store is no longer the same; the consumer continues after \(after)"
         }
     }
 }
