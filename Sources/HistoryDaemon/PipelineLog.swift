@@ -97,7 +97,7 @@ struct PipelineLog: PipelineReporter {
         case .recreated(let consumer, let entities, let token):
             logger.report(
                 .changesUnrecorded,
-                "Changes of \(entities.map { "\"\($0)\"" }.joined(separator: ", ")) may have gone unrecorded before \(token); \"\(consumer)\" was told to read them again.",
+                "Changes of \(entities.map { "\"\($0)\"" }.joined(separator: ", ")) may have gone unrecorded before \(token); \"\(consumer)\" was notified to read them again.",
                 metadata: fields(consumer, token: token))
         case .trackingComplete, .deadLettersFound: break  // For the status.
         case .stateBegan(let path, let oldest):

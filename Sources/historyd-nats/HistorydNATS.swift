@@ -44,14 +44,14 @@ private func makeLogger() -> (Logger, LiveLogLevel) {
 
 struct Run: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Publish and follow (what is done without a verb).")
+        abstract: "Publish and follow (the default).")
 
     @OptionGroup var options: ConfigurationOption
 
     @Flag(help: "Check the configuration, report all errors, and exit.")
     var checkConfig = false
 
-    @Flag(help: "Publish and follow what there is, and exit.")
+    @Flag(help: "Publish and follow what exists now, and exit.")
     var once = false
 
     func run() throws {
@@ -82,8 +82,8 @@ struct Run: ParsableCommand {
 
 struct Publish: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Begin a new epoch of a stream: the store is right, whatever the stream has.",
-        discussion: "Followers get a new snapshot. Needed where a store went on from another copy of itself.")
+        abstract: "Start a new epoch of a stream: the store is right, and the stream is not.",
+        discussion: "Followers get a new snapshot. Needed if the store and a copy of it were both written to.")
 
     @OptionGroup var options: ConfigurationOption
 

@@ -7,7 +7,7 @@ struct StatusCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "status", abstract: "Show the streams and mirrors of the running program.")
 
-    @Option(help: "Where it listens.")
+    @Option(help: "The socket of the program.")
     var socket = StatusListener.path() ?? "/run/historyd-nats/status.sock"
 
     @Flag(help: "Print JSON.")
@@ -51,7 +51,7 @@ struct StatusCommand: ParsableCommand {
         }
         let text = String(decoding: answer, as: UTF8.self)
         guard let end = text.range(of: "\r\n\r\n") else {
-            FileHandle.standardError.write(Data("The answer of \"\(path)\" is not whole.\n".utf8))
+            FileHandle.standardError.write(Data("The answer of \"\(path)\" is not complete.\n".utf8))
             throw ExitCode(ExitStatus.temporary.rawValue)
         }
         return String(text[end.upperBound...])

@@ -159,7 +159,7 @@ import Testing
         #expect(important.allSatisfy { !$0.hasPrefix("info") && !$0.hasPrefix("debug") }, "\(important)")
         let all = try await lines(2, 30)
         #expect(all.contains { $0.contains("Received a notification of remote changes") })
-        #expect(all.contains { $0.contains("is done with everything up to") })
+        #expect(all.contains { $0.contains("has processed everything up to") })
     }
 }
 

@@ -10,9 +10,9 @@ package enum CommandCheck {
         guard stat(path, &status) == 0 else {
             return "\(path.quoted) cannot be used: \(String(cString: strerror(errno)))"
         }
-        guard status.st_mode & S_IFMT == S_IFREG else { return "\(path.quoted) is no program" }
+        guard status.st_mode & S_IFMT == S_IFREG else { return "\(path.quoted) is not a program" }
         guard access(path, X_OK) == 0 else {
-            return "\(path.quoted) is not executable; \"chmod +x\" makes it so"
+            return "\(path.quoted) is not executable; use \"chmod +x\""
         }
         let file = open(path, O_RDONLY | O_CLOEXEC)
         // What may be executed and not be read is a program: the kernel reads it.
@@ -24,7 +24,7 @@ package enum CommandCheck {
         if head.starts(with: [0x7F, 0x45, 0x4C, 0x46]) { return nil }
         guard head.starts(with: "#!".utf8) else {
             return
-                "\(path.quoted) is neither a program nor a script that names its interpreter; a first line such as \"#!/bin/sh\" does"
+                "\(path.quoted) is neither a program nor a script that names its interpreter; add a first line such as \"#!/bin/sh\""
         }
         // execve(2): the interpreter's path, which may follow spaces, ends at the first space.
         let line = head.dropFirst(2).prefix { $0 != UInt8(ascii: "\n") }

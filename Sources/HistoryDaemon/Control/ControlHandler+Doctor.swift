@@ -70,7 +70,7 @@ extension ControlHandler {
             return nil
         }
         return
-            "The newest transaction is of \(newest), and it is \(HistoryTimestamp.now) now: the clock was set back. See timedatectl."
+            "The time of the newest transaction is \(newest), but the time now is \(HistoryTimestamp.now): the clock was set back. See timedatectl."
     }
 
     /// By trying: the sandbox hides the limits themselves (`ProcSubset=pid`).
@@ -78,7 +78,7 @@ extension ControlHandler {
         let descriptor = inotify_init1(Int32(IN_CLOEXEC))
         guard descriptor >= 0 else {
             return
-                "No further inotify instance can be made: \(String(cString: strerror(errno))). As root: sysctl fs.inotify.max_user_instances=1024"
+                "No further inotify instance can be created: \(String(cString: strerror(errno))). As root: sysctl fs.inotify.max_user_instances=1024"
         }
         defer { close(descriptor) }
         guard inotify_add_watch(descriptor, "/", UInt32(IN_DELETE_SELF)) >= 0 else {
@@ -96,7 +96,7 @@ extension ControlHandler {
         guard statvfs(folder, &status) == 0 else { return nil }
         let free = UInt64(status.f_bavail) * UInt64(status.f_frsize)
         if free < leastSpace {
-            return "There are only \(free >> 20) MB free on the disk of \"\(folder)\": make room."
+            return "There are only \(free >> 20) MB free on the disk of \"\(folder)\": free some space."
         }
         if status.f_files > 0, status.f_favail == 0 {
             return "There are no inodes left on the disk of \"\(folder)\": remove files."

@@ -25,11 +25,11 @@ extension ControlHandler {
         let plugin = try await plugin(name)
         guard plugin.mode == .coprocess else {
             throw ControlError(
-                .badRequest, "Plugin \"\(name)\" is started for each call: there is nothing to start again.")
+                .badRequest, "Plugin \"\(name)\" is started for each call, so it cannot be restarted.")
         }
         let problem = try await jobs.perform { [engine] in try await engine.restart(name) }
         logger.notice(
-            "Plugin \"\(name)\" was started again, by \(peer).", metadata: ["plugin": "\(name)"])
+            "\(peer) restarted the plugin \"\(name)\".", metadata: ["plugin": "\(name)"])
         return PluginRestart(plugin: name, problem: problem)
     }
 
@@ -45,10 +45,10 @@ extension ControlHandler {
             let known = plugin.hooks.map { String($0.fullName.dropFirst(name.count + 1)) }
             throw ControlError(
                 .unknownHook,
-                "Plugin \"\(name)\" has no hook \"\(hookName ?? "")\": there are \(known.quotedList).")
+                "Plugin \"\(name)\" has no hook \"\(hookName ?? "")\". Hooks: \(known.quotedList).")
         }
         logger.notice(
-            "Hook \"\(hook.fullName)\" gets a sample call, by \(peer).", metadata: ["hook": "\(hook.fullName)"])
+            "\(peer) makes a sample call to hook \"\(hook.fullName)\".", metadata: ["hook": "\(hook.fullName)"])
         let stores = await engine.stores
         let store = stores.first { $0.name == hook.store } ?? stores.first
         return try await SampleCall(hook, of: plugin, store: store?.served).make()
@@ -58,7 +58,7 @@ extension ControlHandler {
         let plugins = await engine.catalog.needed
         guard let plugin = plugins.first(where: { $0.name == name }) else {
             throw ControlError(
-                .unknownPlugin, "There is no plugin \"\(name)\": there are \(plugins.map(\.name).quotedList).")
+                .unknownPlugin, "There is no plugin \"\(name)\". Plugins: \(plugins.map(\.name).quotedList).")
         }
         return plugin
     }

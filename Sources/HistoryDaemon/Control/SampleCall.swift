@@ -62,7 +62,7 @@ struct SampleCall {
         case .observer:
             let outcome = await endpoint.observe([ObserverCall(header: header, kept: call)])
             if outcome.succeeded == 1 { return .success(nil) }
-            return .failure(outcome.failure ?? HookFailure(.cancelled, "The call was cut off."))
+            return .failure(outcome.failure ?? HookFailure(.cancelled, "The call was cancelled."))
         case .merge:
             do throws(HookFailure) {
                 return .success(

@@ -69,29 +69,29 @@ enum Metric: String, CaseIterable, Sendable {
         switch self {
         case .buildInfo: "Always 1; the label version tells which historyd runs."
         case .startTime: "When the daemon started, in seconds since 1970."
-        case .healthStatus: "0 healthy, 1 degraded, 2 failing, as historyctl health has it."
+        case .healthStatus: "0 healthy, 1 degraded, 2 failing, as historyctl health reports it."
         case .reloadTime: "When the configuration in force was read, in seconds since 1970."
-        case .reloadSuccess: "Whether the last reload was taken; 0 where an older configuration is in force."
-        case .droppedLines: "Lines that the journal did not take in time."
+        case .reloadSuccess: "Whether the last reload succeeded; 0 if an older configuration is in force."
+        case .droppedLines: "Lines that the journal did not accept in time."
         case .storeOpen: "Whether the store is open."
         case .storePaused: "Whether an operator holds the store's delivery."
         case .storeTracked: "Whether all configured entities are tracked."
-        case .storeStateWritable: "Whether the daemon can save how far the store's consumers are."
+        case .storeStateWritable: "Whether the daemon can save the positions of the store's consumers."
         case .storePosition: "The number of the newest change."
         case .storeOldestPosition: "The number up to which the history was deleted."
         case .storeChanges: "Changes ever recorded in the store."
         case .storeHistoryChanges:
-            "Changes in the store's history, at most: what was deleted in between counts."
+            "Changes in the store's history, at most: deleted changes in between count."
         case .storeSize: "Size of the store's file."
         case .storeWALSize: "Size of the store's write-ahead log."
         case .cleanupTime: "When history of the store was last deleted, in seconds since 1970."
         case .cleanupDeleted: "Changes deleted from the store's history. Kept over restarts."
-        case .consumerState: "1 for the state that the consumer is in, as historyctl consumers has it."
-        case .consumerPosition: "The number of the last change that the consumer is done with."
+        case .consumerState: "1 for the state that the consumer is in, as historyctl consumers reports it."
+        case .consumerPosition: "The number of the last change that the consumer has processed."
         case .consumerLagTransactions:
-            "Transactions that the consumer has not had; counting ends after 10000 changes."
+            "Transactions that the consumer has not processed; counting ends after 10000 changes."
         case .consumerLag:
-            "Age of the oldest transaction that the consumer has not had; 0 when it has everything."
+            "Age of the oldest transaction that the consumer has not processed; 0 if it has caught up."
         case .deliveryDelay: "Time from a transaction's commit to its delivery to a hook."
         case .deadLetters: "Calls that were given up, and wait to be retried or dropped."
         case .deadLettersKept: "Calls ever given up. Kept over restarts."
@@ -103,11 +103,11 @@ enum Metric: String, CaseIterable, Sendable {
         case .feedLag: "Age of the oldest transaction that the feed's program has not acknowledged."
         case .hookCalls: "Calls of the hook that succeeded since the daemon started."
         case .hookFailures: "Attempts to call the hook that failed. Kept over restarts."
-        case .hookHeld: "Consumers that wait for the hook, which has failed for the last time."
-        case .hookDuration: "Time that calls of the hook took which succeeded."
+        case .hookHeld: "Consumers that wait for the hook, whose last attempt has failed."
+        case .hookDuration: "Duration of the hook's successful calls."
         case .pluginUp: "Whether the plugin's process works."
         case .pluginEnds:
-            "Times that the plugin's process ended by itself, or could not be started. Kept over restarts."
+            "How often the plugin's process ended unexpectedly, or could not be started. Kept over restarts."
         }
     }
 }

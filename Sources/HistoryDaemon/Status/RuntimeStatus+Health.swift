@@ -74,7 +74,7 @@ extension RuntimeStatus.Consumer {
             if let hook = failure.hook {
                 add(.hookRetrying, "Hook \"\(hook)\" failed for \"\(name)\": \(failure.reason)", hook: hook)
             } else {
-                add(.consumerStuck, "\"\(name)\" cannot go on: \(failure.reason)")
+                add(.consumerStuck, "\"\(name)\" cannot continue: \(failure.reason)")
             }
         }
         for (context, failure) in contexts.sorted(by: { $0.key < $1.key })

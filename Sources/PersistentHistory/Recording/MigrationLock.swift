@@ -43,8 +43,8 @@ struct MigrationLock: Sendable {
 
     static func underWay(_ path: String) -> HistoryError {
         HistoryError(
-            .storeBusy, "A migration of the store \"\(path)\" is under way: its tracking is left alone.",
-            hint: "It is brought up to date when the migration has ended.")
+            .storeBusy, "A migration of the store \"\(path)\" is running, so its triggers are not changed.",
+            hint: "They are updated when the migration has ended.")
     }
 
     private static func lock(_ type: Int32) -> flock {

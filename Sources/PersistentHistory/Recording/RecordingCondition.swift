@@ -53,7 +53,7 @@ enum RecordingCondition {
         guard let name = RecordingFormat.tables.first(where: { schema.table($0) != nil }) else { return cause }
         return HistoryError(
             .notAnEntity,
-            "The store has a table \"\(name)\" of its own; names that begin with \"\(RecordingFormat.prefix)\" belong to the history.",
+            "The application has a table \"\(name)\", but names that begin with \"\(RecordingFormat.prefix)\" are reserved for the history.",
             hint: "Rename it.")
     }
 

@@ -19,8 +19,8 @@ final class ConsumerLease: Sendable {
             let process = other == getpid() ? "this process" : "process \(other)"
             throw HistoryError(
                 .consumerInUse,
-                "The consumer \"\(consumer)\" is served by \(process) already, with the same state.",
-                hint: "Stop that tracker or daemon, or give each program an author of its own.")
+                "The consumer \"\(consumer)\" is already served by \(process), with the same state folder.",
+                hint: "Stop that tracker or daemon, or give each program its own author.")
         }
     }
 
