@@ -88,6 +88,14 @@ import Testing
                 + [.alter(.makeAnew(table: "t", create: "CREATE TABLE t (id INTEGER PRIMARY KEY)"))]
                 + steps(["INSERT INTO t VALUES (4)"]))
     }
+    /// With any INSERT trigger SQLite reports the foreign key where a FAIL ends the statement.
+    @Test func aForeignKeyGoesBeforeAFailure() throws {
+        try expectNoFailure(
+            [
+                "CREATE TABLE c (b INTEGER PRIMARY KEY ON CONFLICT FAIL, r UNIQUE ON CONFLICT FAIL, FOREIGN KEY (r) REFERENCES c (b))",
+                "CREATE TRIGGER e BEFORE INSERT ON c BEGIN INSERT OR IGNORE INTO c VALUES (NEW.b, NEW.r); END",
+            ], steps(["INSERT INTO c VALUES (2, 3)"]))
+    }
     /// An UPSERT overlooks that a row refers to no key of its own table. With triggers, the row that makes that key
     /// may then refer to none itself: SQLite counts the one against the other.
     @Test func aRowThatRefersToNoKeyIsReferredTo() throws {

@@ -102,6 +102,13 @@ import Testing
         #expect(listener.all() == ["insert t 1"])
     }
 
+    @Test("Told where a column takes the name by which rows are known")
+    func rowidTaken() throws {
+        let store = try GatekeeperStore("CREATE TABLE t (n); CREATE TABLE u (n)")
+        try store.write("A", "ALTER TABLE t ADD COLUMN _rowid_; ALTER TABLE u ADD COLUMN rowid")
+        #expect(try Tracking.refresh(store.path).recreated == ["t"])
+    }
+
     @Test(
         "Not told where the schema and the triggers change in one transaction, as SQLite's own procedure has it"
     )

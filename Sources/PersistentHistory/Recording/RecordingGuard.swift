@@ -42,6 +42,9 @@ struct RecordingGuard: Codable, Sendable, Equatable {
                 .compactMap { StoreSchema.role(ofObject: $0.name) })
         if !present.isSuperset(of: triggers) { return true }
         if table.needsKnownRows, !keepsKnownRows, uniqueness != nil { return true }
+        // A column has taken the name by which the triggers know the rowid.
+        let rowid = TableSchema.rowidName(hiddenBy: shape.columns.map(\.name))
+        if let now = table.rowid, !table.keyIsRowid, now != rowid { return true }
         guard let uniqueness else { return false }
         let now = Self.uniqueness(of: table)
         // After a column was renamed, the texts say less than their number.

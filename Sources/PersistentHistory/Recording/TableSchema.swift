@@ -157,7 +157,7 @@ struct TableSchema: Sendable {
             hint: "Only ordinary tables can be tracked.")
     }
 
-    private static func rowidName(hiddenBy columns: [String]) -> String? {
+    static func rowidName(hiddenBy columns: [String]) -> String? {
         let taken = Set(columns.map { SQLText.folded($0) })
         // The first that no column has, nor is likely to get before tracking is brought up to date.
         return ["_rowid_", "rowid", "oid"].first { !taken.contains($0) }

@@ -91,7 +91,8 @@ struct AlterationGenerator {
             tables[index].rename(column.name, to: name)
             return .renameColumn(table: table.name, from: column.name, to: name)
         case 7 where table.writable.contains { $0.name != column.name }:
-            // What is in a key or an index SQLite does not drop.
+            // What is in a key or an index SQLite does not drop, and then the column is still there.
+            hadFirstName = hadFirstName || column.name == "_rowid_"
             tables[index].columns.removeAll { $0.name == column.name }
             return .dropColumn(table: table.name, column: column.name)
         case 8, 9:

@@ -17,9 +17,9 @@ struct SQL: Hashable {
 
     /// Whether this makes a table with a foreign key to itself.
     var refersToItself: Bool {
-        guard head.hasPrefix("CREATE TABLE ") else { return false }
-        let name = head.dropFirst("CREATE TABLE ".count).dropLast(" (".count)
-        return list.contains { $0.contains("REFERENCES \(name) (") }
+        guard text.hasPrefix("CREATE TABLE "), let end = text.firstRange(of: " (") else { return false }
+        let name = text[..<end.lowerBound].dropFirst("CREATE TABLE ".count)
+        return text.contains("REFERENCES \(name) (")
     }
 
     /// A name in one of SQLite's quotations that it can stand in.
