@@ -19,9 +19,11 @@ VERSION ?= $(shell git describe --tags --match 'v*' --dirty 2>/dev/null | sed 's
 ifeq ($(VERSION),)
 VERSION := $(shell commit=$$(git describe --always --dirty --exclude '*' 2>/dev/null) && echo "0.1.0+$$commit")
 endif
+# Exclusive access is proved by the compiler and the debug build's checks; a program for use does not check again.
+RELEASEFLAGS = -Xswiftc -enforce-exclusivity=unchecked -Xswiftc -use-ld=lld -Xlinker --icf=safe
 # Only the programs that are built for use say it: else each commit would link everything again.
 build-product = HISTORYD_VERSION='$(VERSION)' $(SWIFT) build -c release --static-swift-stdlib \
-	-Xswiftc -use-ld=lld -Xlinker --icf=safe --product $(1)
+	$(RELEASEFLAGS) --product $(1)
 
 PACKAGES  = libsqlite3-dev libsystemd-dev libnats-dev nats-server sqlite3 python3 python3-venv systemd-container jq curl acl prometheus
 EXTENSION = Sources/CSQLiteHistory/history.c
@@ -65,7 +67,7 @@ run-tests = $(if $(TESTFLAGS),$(test-command) $(1) $(TESTFLAGS),@failed=; log=$$
 .PHONY: help toolchain dependencies build debug test test-docs docs test-openapi test-differential torture torture-nats fuzz run run-nats bench install deb uninstall \
 	tsan asan lint format security clean
 
-help: ## List what can be made.
+help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-zA-Z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@echo "  NAME of a part:    $(BENCHPARTS)"
 
@@ -111,7 +113,7 @@ test: debug ## Run every test. TESTFLAGS="--filter NAME" runs some, here and bel
 SEED  ?= $(shell date +%s)
 CASES ?= 20000
 
-test-differential: debug ## Compare histories with what the tables say, for CASES= random cases from SEED= on; with SQLITE=current on a current SQLite.
+test-differential: debug ## Compare histories with the tables, for CASES= random cases from SEED= on; SQLITE=current uses a current SQLite.
 	$(if $(filter current,$(SQLITE)),/usr/bin/python3 Tests/CurrentSQLite/make-library.py .build/current-sqlite)
 	HISTORYD_DIFFERENTIAL_SEED=$(SEED) HISTORYD_DIFFERENTIAL_CASES=$(CASES) \
 		$(if $(filter current,$(SQLITE)),LD_LIBRARY_PATH=.build/current-sqlite) \
@@ -143,13 +145,13 @@ fuzz: debug ## Attack a daemon with CASES= mutated files and messages from SEED=
 	Tests/Fuzz/parsers .build/debug $(PARSERSECONDS) $(SEED)
 
 MINUTES ?= 10
-torture: debug ## Torment the daemon for MINUTES (10), and print what became of it. As root also with a full disk.
+torture: debug ## Stress the daemon for MINUTES (10), and print the result. As root, also with a full disk.
 	/usr/bin/python3 Tests/Torture/torture.py .build/debug/historyd .build/debug/libhistory.so $$(( $(MINUTES) * 60 ))
 
 torture-nats: debug ## Kill publisher, follower and server, and set the server back, for MINUTES (10).
 	/usr/bin/python3 Tests/NATS/nats.py .build/debug faults $$(( $(MINUTES) * 60 ))
 
-run: toolchain ## Run the daemon on a small store of its own in .run, ready to be tried.
+run: toolchain ## Run the daemon on a small sample store in .run, to try it.
 	@config/sample/run --check $(CURDIR)/.run
 	@echo "Building historyd, historyctl and libhistory.so in $(CURDIR)/.build/release: ten minutes at most the first"
 	@echo "time, seconds after that. Then historyd runs on a small store in $(CURDIR)/.run until Ctrl-C."
@@ -163,7 +165,7 @@ run-nats: toolchain ## Run a server, a publisher, a follower and two daemons on 
 BENCHPARTS = latency backlog replica scale idle writer recording cleaning migration instructions
 
 .PHONY: bench-build bench-plots bench-compare bench-aims bench-NAME $(BENCHPARTS:%=bench-%)
-bench: bench-build ## Measure everything. BENCHFLAGS="--rounds 3 --name before"; --help tells of all.
+bench: bench-build ## Measure everything. BENCHFLAGS="--rounds 3 --name before"; BENCHFLAGS=--help lists all flags.
 	.build/release/historyd-bench $(BENCHFLAGS)
 
 bench-NAME: ## Measure one part: NAME is one of those listed below.
@@ -179,7 +181,7 @@ bench-cleaning: PARTFLAGS = --cleaned 5000000
 bench-compare: ## Compare the last two runs, or those of the names A= and B=.
 	.build/release/historyd-bench compare $(A) $(B)
 
-bench-aims: ## Print what the last run, or that of the name A=, found of what is aimed at, in Markdown.
+bench-aims: ## Print which aims the last run, or that of the name A=, meets, in Markdown.
 	.build/release/historyd-bench aims $(A)
 
 bench-plots: ## Draw the last run, or that of the name A=, as SVG beside the page Performance.
@@ -192,7 +194,7 @@ bench-build: dependencies
 	$(call build-product,historyd-bench)
 	$(call bench-programs,.build/release)
 
-install: ## Install what was built. DESTDIR=, PREFIX=, UNITDIR=, BINDIR= (where the programs are).
+install: ## Install the build. DESTDIR=, PREFIX=, UNITDIR=, BINDIR= (where the built programs are).
 	@for file in historyd historyctl libhistory.so; do [ -e $(BINDIR)/$$file ] || \
 		{ echo "$(BINDIR)/$$file is missing: run make build first." >&2; exit 1; }; done
 	install -D -m 755 -s --strip-program=$(STRIP) -t $(DESTDIR)$(PREFIX)/bin $(BINDIR)/historyd $(BINDIR)/historyctl
@@ -272,10 +274,10 @@ asan: dependencies ## Run the tests under the address sanitizer.
 lint: ## Check the style of the sources.
 	$(SWIFT) format lint --strict --recursive Sources Tests Package.swift
 
-format: ## Bring the sources into that style.
+format: ## Format the sources in that style.
 	$(SWIFT) format --in-place --recursive Sources Tests Package.swift
 
-security: ## Check that the unit's sandbox is as tight as promised: an exposure of 1.0 at most.
+security: ## Check that the unit's sandbox has an exposure of at most 1.0.
 	systemd-analyze security --offline=yes --threshold=10 --no-pager systemd/historyd.service
 
 clean: ## Remove everything that was built.

@@ -23,7 +23,7 @@ package enum ExitStatus: Int32, Error, Sendable {
     /// EX_CONFIG.
     case configuration = 78
 
-    /// What an error of the library means to whoever started the program.
+    /// The exit status for an error of the library.
     package init(_ error: HistoryError) {
         switch error.code {
         case .authorInvalid: self = .usage

@@ -57,7 +57,7 @@ package struct PluginReport: Codable, Sendable, Hashable {
 
 package struct ReloadAttempt: Codable, Sendable, Hashable {
     package var at: String
-    /// Empty where the configuration was taken.
+    /// Empty if the configuration was taken.
     package var problems: [String]
 
     package init(at: String, problems: [String]) {
@@ -172,7 +172,7 @@ package struct ContextReport: Codable, Sendable, Hashable {
     package var name: String
     package var kind: String
     package var path: String?
-    /// Why a replica cannot be merged into at present.
+    /// Why a replica cannot be updated now.
     package var problem: String?
     /// What it has not had.
     package var lag: LagReport?
@@ -197,7 +197,7 @@ package struct FeedReport: Codable, Sendable, Hashable {
         case connected
         /// It keeps its place.
         case disconnected
-        /// It has lost history, and has yet to acknowledge that it has begun again.
+        /// It has lost history, and has not acknowledged that yet.
         case expired
     }
 

@@ -42,11 +42,11 @@ struct FeedConnection {
 /// Which of the lines are news: after a new connection the daemon sends again all that was not
 /// acknowledged.
 struct FeedOrder {
-    /// The last whole transaction that was handed over, or where the feed started over.
+    /// The last whole transaction that was handed over, or the position at which the feed started over.
     private var last: HistoryToken?
     private var expiry: FeedExpiry?
 
-    /// - Parameter acknowledged: The last that the program acknowledged, since it was last told of a loss.
+    /// - Parameter acknowledged: The last token that the program acknowledged since it was last notified of a loss.
     mutating func take(_ line: FeedLine, acknowledged: HistoryToken? = nil) -> FeedItem? {
         switch line {
         case .begins(let token):

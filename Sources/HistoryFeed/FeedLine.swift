@@ -10,7 +10,7 @@ enum FeedLine {
     /// Of a kind that this version does not know.
     case other
 
-    /// - Throws: `ControlError` where the stream breaks off with one, `DecodingError`.
+    /// - Throws: `ControlError` if the stream breaks off with one, `DecodingError`.
     init(_ line: ArraySlice<UInt8>) throws {
         if let error = try StreamLines.failure(in: line) { throw error }
         let message = try ControlJSON.read(Message.self, from: Infinities.replaced(in: line))
@@ -64,7 +64,7 @@ private struct Token: Decodable {
     init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         guard let token = HistoryToken(try container.decode(String.self)) else {
-            throw DecodingError.dataCorruptedError(in: container, debugDescription: "This is no token.")
+            throw DecodingError.dataCorruptedError(in: container, debugDescription: "This is not a token.")
         }
         self.token = token
     }
@@ -98,7 +98,7 @@ private struct Value: Decodable {
             let text = try keyed.decode(String.self, forKey: isText ? .base64Text : .base64)
             guard let data = Data(base64Encoded: text) else {
                 throw DecodingError.dataCorruptedError(
-                    forKey: isText ? .base64Text : .base64, in: keyed, debugDescription: "This is no base64.")
+                    forKey: isText ? .base64Text : .base64, in: keyed, debugDescription: "This is not base64.")
             }
             value = isText ? .invalidText(Array(data)) : .blob(Array(data))
             return

@@ -39,16 +39,16 @@ enum Part: String, CaseIterable, ExpressibleByArgument {
 
 /// How much is measured; the defaults take some minutes in all.
 struct Sizes: ParsableArguments {
-    @Option(help: "Rounds of which each figure is the median.")
+    @Option(help: "The number of rounds; each figure is their median.")
     var rounds = 5
 
-    @Option(help: "Commits in each round of a figure of latency.")
+    @Option(help: "Commits in each round of a latency figure.")
     var commits = 400
 
     @Option(help: "Single-row transactions of the backlog.")
     var backlog = 500_000
 
-    @Option(help: "Changes of the backlog of transactions of 1,000 rows, and rows that a replica takes in.")
+    @Option(help: "Changes in the backlog of transactions of 1,000 rows, and rows that a replica merges.")
     var changes = 1_000_000
 
     @Option(help: "Consumers of one store.")
@@ -63,13 +63,13 @@ struct Sizes: ParsableArguments {
     @Option(help: "Seconds for which an idle daemon is watched.")
     var seconds = 20
 
-    @Option(help: "Changes that are cleaned while somebody writes.")
+    @Option(help: "Changes that are cleaned while a program writes.")
     var cleaned = 2_000_000
 
     func validate() throws {
         let smallest =
             [rounds, commits, backlog, changes, consumers, stores, history, seconds, cleaned].min() ?? 0
-        guard smallest >= 1 else { throw ValidationError("No number may be smaller than 1.") }
+        guard smallest >= 1 else { throw ValidationError("Numbers must be at least 1.") }
         guard changes.isMultiple(of: 1000), cleaned.isMultiple(of: 1000) else {
             throw ValidationError("--changes and --cleaned must be multiples of 1,000.")
         }

@@ -161,7 +161,7 @@ struct MessageTests {
                 StoreSetup(entities: #"{"person": {}, "wide": {}}"#, authors: StoreSetup.mirrored()),
                 plugins: [])
             let daemon = try await bench.startDaemon()
-            try await daemon.logged("goes without the table \"wide\"")
+            try await daemon.logged("is created without the table \"wide\"")
             try await daemon.stop()
             return daemon.log
         },

@@ -115,7 +115,7 @@ struct SteeringTests {
             let timedOut = try await bench.ctl(
                 "wait", "--consumer", "MainApp", "--token", late, "--timeout", "200ms")
             #expect(timedOut.status == .exited(75))
-            #expect(timedOut.errors.contains("did not get to \(late) in time: it is at \(own)"))
+            #expect(timedOut.errors.contains("did not reach \(late) in time: it is at \(own)"))
             // One that waits already is told.
             let waiting = try bench.startCtl(["wait", "--consumer", "MainApp", "--token", late])
             try await bench.steer("resume")
@@ -129,7 +129,7 @@ struct SteeringTests {
             let nobody = try await bench.ctl("wait", "--consumer", "Nobody", "--token", late)
             #expect(nobody.status == .exited(66))
             #expect(
-                nobody.errors == "historyctl: There is no consumer \"Nobody\": there are \"MainApp\".\n")
+                nobody.errors == "historyctl: There is no consumer \"Nobody\". Consumers: \"MainApp\".\n")
             try await daemon.stop()
         }
     }
@@ -193,7 +193,7 @@ struct SteeringTests {
             try FileManager.default.removeItem(atPath: bench.store + "-shm")
             _ = rename(bench.path("another.sqlite"), bench.store)
             #expect(try await follower.end() == .exited(65), "\(follower.errors)")
-            #expect(follower.errors.contains("is another store's"))
+            #expect(follower.errors.contains("belongs to another store"))
             try await daemon.stop()
         }
     }

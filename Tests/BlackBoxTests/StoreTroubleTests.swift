@@ -38,7 +38,7 @@ struct StoreTroubleTests {
             try await daemon.sparing()
             #expect(
                 daemon.problems(bench) == [
-                    #"error: Store "contacts" cannot be used. "other.sqlite" is no SQLite database. Check the path. event=storeLost"#
+                    #"error: Store "contacts" cannot be used. "other.sqlite" is not an SQLite database. Check the path. event=storeLost"#
                 ])
             bench.replace(bench.path("other.sqlite"), by: bench.store)
             try await daemon.logged("event=trackingUpdated", within: .seconds(20))
@@ -97,7 +97,7 @@ struct StoreTroubleTests {
             #expect(try await daemon.wakeUps(in: .seconds(2)) <= 8)
             #expect(
                 daemon.problems(bench) == [
-                    #"error: Store "contacts" cannot be used. The store is not tracked. `historyctl track STORE ENTITY…` begins. event=storeLost"#
+                    #"error: Store "contacts" cannot be used. The store is not tracked. Track it with `historyctl track STORE ENTITY…`. event=storeLost"#
                 ])
             try Tracking.track(bench.store, ["person": nil])
             try await bench.write("INSERT INTO person (id) VALUES (2)", as: "Widget")

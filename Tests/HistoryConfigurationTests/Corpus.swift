@@ -128,7 +128,7 @@ let configurationCorpus: [CorpusCase] = [
         "unknown key like no other", top("\"colour \\n\": 1"),
         "2:1: [\"colour \\u{a}\"]: unknown key. Allowed: $schema, version, stores, plugins, logLevel, stopTimeout"
     ),
-    .bad("schema no text", top("\"$schema\": 1"), "2:12: $schema: expected a text, found 1"),
+    .bad("schema no text", top("\"$schema\": 1"), "2:12: $schema: expected a string, found 1"),
     .bad(
         "log level", top("\"logLevel\": \"warn\""),
         "2:13: logLevel: expected \"trace\", \"debug\", \"info\", \"notice\", \"warning\", \"error\", \"critical\" or \"off\", found \"warn\""
@@ -139,7 +139,8 @@ let configurationCorpus: [CorpusCase] = [
     ),
     .bad("plugins text", top("\"plugins\": \"/p\""), "2:12: plugins: expected a list of paths, found \"/p\""),
     .bad(
-        "plugin empty", top("\"plugins\": [\"\", 1]"), "2:13: plugins[0]: expected a path, found an empty text",
+        "plugin empty", top("\"plugins\": [\"\", 1]"),
+        "2:13: plugins[0]: expected a path, found an empty string",
         "2:17: plugins[1]: expected a path, found 1"),
     .badBeyondSchema(
         "key twice", top("\"plugins\": [], \"plugins\": []"),
@@ -157,7 +158,7 @@ let configurationCorpus: [CorpusCase] = [
         "store no object", "{\"version\": 1, \"stores\": [\n1]}", "2:1: stores[0]: expected an object, found 1"),
     .bad(
         "name empty, path null", "{\"version\": 1, \"stores\": [{\"name\":\n\"\", \"path\": null}]}",
-        "2:1: stores[0].name: expected a name, found an empty text",
+        "2:1: stores[0].name: expected a name, found an empty string",
         "2:13: stores[0].path: expected a path, found null"),
     .bad(
         "name with a control character",
@@ -304,7 +305,7 @@ let configurationCorpus: [CorpusCase] = [
         "2:10: \(in0).authors[0].batch: expected true or false, found \"yes\""),
     .bad(
         "batch with contexts", author("\"batch\": true, \"contexts\": [{\"name\": \"v\", \"kind\": \"feed\"}]"),
-        "2:16: \(in0).authors[0].contexts: a batch author only writes, it has no contexts"),
+        "2:16: \(in0).authors[0].contexts: a batch author only writes and has no contexts"),
     .bad(
         "unknown key of an author", author("\"context\": []"),
         "2:1: \(in0).authors[0].context: unknown key; did you mean \"contexts\"? Allowed: name, batch, contexts"
@@ -356,7 +357,7 @@ let configurationCorpus: [CorpusCase] = [
         ), "2:90: stores[0].authors[0].contexts[1].path: a replica's file \"/r\" is already given at FILE:2:42"),
     .badBeyondSchema(
         "replica in the store", contexts("{\"name\": \"v\", \"kind\": \"replica\", \"path\": \"/s.db\"}"),
-        "2:42: \(context0).path: a replica cannot be kept in a store's file, which is given at FILE:1:49"),
+        "2:42: \(context0).path: a replica cannot use a store's file; the store is at FILE:1:49"),
     .badBeyondSchema(
         "entity not tracked",
         contexts("{\"name\": \"v\", \"kind\": \"feed\", \"entities\": [\"persons\", \"item\", \"zebra\"]}"),
@@ -408,7 +409,7 @@ private func hooks(_ hooks: String) -> String {
 private func observer(_ keys: String) -> String { hooks("{\"name\": \"h\", \"kind\": \"observer\", \(keys)}") }
 private func merge(_ keys: String) -> String { hooks("{\"name\": \"m\", \"kind\": \"merge\", \(keys)}") }
 
-private let commandExpected = "a list: a program's path, then its arguments"
+private let commandExpected = "a list of a program's path and its arguments"
 private let plainName = "a name of letters, digits, \".\", \"_\" and \"-\""
 private let hook0 = "plugins[0].hooks[0]"
 private let hookKeys = "Allowed: name, kind, entity, operation, store, consumer, before"
@@ -482,15 +483,15 @@ let manifestCorpus: [CorpusCase] = [
         "2:1: plugins[0].command: expected \(commandExpected), found an empty list"),
     .bad(
         "command by search", command("[\"sh\"]"),
-        "2:2: plugins[0].command[0]: expected an absolute path, or one with a slash, from the manifest's folder, found \"sh\""
+        "2:2: plugins[0].command[0]: expected an absolute path, or a path with a slash, relative to the manifest's folder, found \"sh\""
     ),
     .bad(
         "command of nothing", command("[\"\"]"),
-        "2:2: plugins[0].command[0]: expected an absolute path, or one with a slash, from the manifest's folder, found an empty text"
+        "2:2: plugins[0].command[0]: expected an absolute path, or a path with a slash, relative to the manifest's folder, found an empty string"
     ),
     .bad(
         "argument number", command("[\"/p\", 5, \"\\u0000\"]"),
-        "2:8: plugins[0].command[1]: expected a text, found 5",
+        "2:8: plugins[0].command[1]: expected a string, found 5",
         "2:11: plugins[0].command[2]: expected an argument without NUL"),
     .bad(
         "mode", plugin("\"mode\": \"co-process\""),
@@ -594,7 +595,7 @@ let manifestCorpus: [CorpusCase] = [
         "2:47: \(hook0).consumer: unknown consumer \"Notes\". Known: \"MainApp\", \"Widget\""),
     .badBeyondSchema(
         "batch author as consumer", observer("\"consumer\": \"Importer\", \"store\": \"contacts\""),
-        "2:47: \(hook0).consumer: expected a consumer; \"Importer\" is a batch author, to whom nothing is delivered"
+        "2:47: \(hook0).consumer: expected a consumer; \"Importer\" is a batch author, which receives nothing"
     ),
     .badBeyondSchema(
         "unknown before",
@@ -611,19 +612,20 @@ let manifestCorpus: [CorpusCase] = [
         ), "2:42: \(hook0).before: expected a merge hook; \"p/o\" is an observer"),
     .badBeyondSchema(
         "before itself", merge("\"before\": \"p/m\""),
-        "2:42: \(hook0).before: a hook cannot stand before itself"),
+        "2:42: \(hook0).before: a hook cannot be before itself"),
     .badBeyondSchema(
         "before in a circle",
         hooks(
             """
             {"name": "in", "kind": "merge", "before": "p/a"}, {"name": "a", "kind": "merge", "before": "p/b"}, {"name": "b", "kind": "merge", "before": "p/a"}
-            """), "2:92: plugins[0].hooks[1].before: hooks stand before one another: p/a before p/b before p/a"),
+            """),
+        "2:92: plugins[0].hooks[1].before: hooks are before each other in a circle: p/a before p/b before p/a"),
     .badBeyondSchema(
         "two circles",
         hooks(
             """
             {"name": "a", "kind": "merge", "before": "p/a"},
             {"name": "b", "kind": "merge", "before": "p/c"}, {"name": "c", "kind": "merge", "before": "p/b"}
-            """), "2:42: \(hook0).before: a hook cannot stand before itself",
-        "3:42: plugins[0].hooks[1].before: hooks stand before one another: p/b before p/c before p/b"),
+            """), "2:42: \(hook0).before: a hook cannot be before itself",
+        "3:42: plugins[0].hooks[1].before: hooks are before each other in a circle: p/b before p/c before p/b"),
 ]

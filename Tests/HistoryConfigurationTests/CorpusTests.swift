@@ -92,8 +92,8 @@ extension CorpusCase {
         #expect(
             problems(manifest: manifest("p", before: "p/m"), besides: others)
                 == """
-                \(file):1:37: plugins[0].name: plugin "p" is there already
-                \(file):2:42: plugins[0].hooks[0].before: a hook cannot stand before itself
+                \(file):1:37: plugins[0].name: plugin "p" already exists
+                \(file):2:42: plugins[0].hooks[0].before: a hook cannot be before itself
                 """)
     }
 }

@@ -71,6 +71,14 @@ import Testing
         }
     }
 
+    @Test func aNoticeOfUnrecordedChanges() throws {
+        let notice = HistoryTransaction(
+            token: HistoryToken(store: StoreID(UUID()), number: 7), author: nil, context: nil, processID: nil,
+            timestamp: HistoryTimestamp(milliseconds: 5), changes: [], recreated: ["item", "person"])
+        let read = try again(notice)
+        #expect(read == notice && read.recreated == ["item", "person"])
+    }
+
     @Test func settings() throws {
         let policy = FailurePolicy(attempts: 3, afterLastAttempt: .skip)
         #expect(try again(policy) == policy)

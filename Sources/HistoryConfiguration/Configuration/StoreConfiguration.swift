@@ -1,6 +1,6 @@
 package import PersistentHistory
 
-/// A store that is watched, who writes to it, and who is told.
+/// A watched store, with its authors and consumers.
 package struct StoreConfiguration: Sendable, Hashable {
     /// Unique in the configuration.
     package var name: String
@@ -56,7 +56,7 @@ package struct StoreConfiguration: Sendable, Hashable {
     package var consumers: [AuthorConfiguration] { authors.filter { !$0.isBatch } }
 }
 
-/// What becomes of transactions by nobody, or by an author that is not listed.
+/// Whether transactions without an author, or by an author that is not listed, are delivered.
 package enum UnlistedAuthors: String, Sendable, CaseIterable {
     case deliver, ignore
 }
@@ -91,9 +91,9 @@ package struct AuthorConfiguration: Sendable, Hashable {
 /// What a consumer's changes are merged into.
 package struct ContextConfiguration: Sendable, Hashable {
     package enum Kind: Sendable, Hashable {
-        /// A SQLite file with copies of the rows.
+        /// An SQLite file with copies of the rows.
         ///
-        /// - access: Who may use it beside the daemon.
+        /// - access: The permissions of the file.
         case replica(path: String, access: ReplicaAccess? = nil)
         /// A stream on the control socket.
         ///
@@ -117,7 +117,7 @@ package struct ContextConfiguration: Sendable, Hashable {
     }
 }
 
-/// When history that everybody has had is deleted.
+/// When history that all consumers have processed is deleted.
 package struct CleanConfiguration: Sendable, Hashable {
     package var strategy: CleaningStrategy
     /// How long a consumer may stand still before it no longer blocks; nil is for ever.

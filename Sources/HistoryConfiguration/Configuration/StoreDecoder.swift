@@ -11,7 +11,7 @@ struct StoreDecoder {
         "mirror",
     ]
 
-    /// Nil where the store or one of its authors cannot be told by name.
+    /// Nil if the store or one of its authors has no valid name.
     mutating func decode(_ node: DocumentNode, names: inout Claims, paths: inout Claims) -> StoreConfiguration?
     {
         guard let fields = node.fields(Self.keys) else { return nil }
@@ -101,7 +101,7 @@ struct StoreDecoder {
         var contexts: [ContextConfiguration] = []
         if let node = fields["contexts"], let nodes = node.list(expected: "a list of contexts") {
             if isBatch, !nodes.isEmpty {
-                fields.refuse("contexts", "a batch author only writes, it has no contexts")
+                fields.refuse("contexts", "a batch author only writes and has no contexts")
             }
             var names = Claims()
             contexts = nodes.compactMap { context($0, names: &names, tracked: tracked) }

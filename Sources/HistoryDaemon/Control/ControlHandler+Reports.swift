@@ -141,7 +141,8 @@ extension ControlHandler {
         }
         logger.report(
             .hooksChanged,
-            "Added \(added.map(\.fullName).quotedList)\(addition.persist ? ", to be kept" : ""), by \(peer).")
+            "Added \(added.map(\.fullName).quotedList)\(addition.persist ? ", and kept over restarts" : ""), by \(peer)."
+        )
         return HookChange(added: added.map(\.named))
     }
 

@@ -70,7 +70,7 @@ actor Engine {
             do throws(HookFailure) {
                 try await coprocess.waitUntilStarted()
             } catch  where error.reason == .cancelled {
-                // It ends before it was up, for a reason that is told elsewhere.
+                // It ends before it was up, for a reason that is reported elsewhere.
             } catch {
                 surroundings.logger.report(
                     .pluginUnstartable,
@@ -180,7 +180,7 @@ actor Engine {
         return RunningPlugin(plugin, logger: surroundings.logger) { log.report($0) }
     }
 
-    /// Lets batches under way end, for a while.
+    /// Lets current batches end, for a limited time.
     private func hold(_ passes: [PassControl]) async {
         for control in passes { control.hold(by: .reload) }
         await wait(atMost: Self.timeout) { for control in passes { await control.quiet() } }

@@ -68,7 +68,7 @@ extension RuntimeStatus {
             effects.isRepeated = stores[store, default: Store()].doubts == doubts
             stores[store, default: Store()].doubts = doubts
         case .watchOverflowed:
-            // Each store hears of it.
+            // Each store reports it.
             effects.isRepeated =
                 lastOverflow.map { abs(now.milliseconds - $0.milliseconds) < 10_000 } ?? false
             lastOverflow = now
@@ -154,7 +154,7 @@ extension RuntimeStatus {
         }
     }
 
-    /// Whether something is over that the line tells of.
+    /// Whether a problem that the status line names is over.
     private func open(_ store: inout Store) -> Bool {
         defer {
             (store.problem, store.isStateFailing, store.holdingBack, store.movedTogether) = (

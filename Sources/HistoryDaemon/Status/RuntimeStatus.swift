@@ -17,7 +17,7 @@ struct RuntimeStatus: Sendable {
         /// How many failures there were.
         var failures = 0
         var heldHooks: Set<String> = []
-        /// Contexts that cannot be merged into at present.
+        /// Contexts that cannot be updated now.
         var contexts: [String: ContextFailure] = [:]
         /// What each context shows, as far as it was merged into since the store was opened.
         var shown: [String: HistoryToken] = [:]
@@ -28,7 +28,7 @@ struct RuntimeStatus: Sendable {
         /// The same of its feeds, by name.
         var feedLags: [String: Lag] = [:]
 
-        /// Why it does not go on, or not with all of its contexts.
+        /// Why it does not continue, or not with all of its contexts.
         var problem: String? {
             failure?.reason ?? contexts.min { $0.key < $1.key }?.value.reason
         }
@@ -94,7 +94,7 @@ struct RuntimeStatus: Sendable {
         var movedTogether: (consumers: MovedConsumers, cursor: HistoryToken)?
     }
 
-    /// The failed attempt from which on a context that fails is reported: a lock heals before that.
+    /// The failed attempt at which a failing context is reported: a lock is released before that.
     static let lastingFailure = 3
 
     var stores: [String: Store] = [:]
@@ -183,7 +183,7 @@ struct RuntimeStatus: Sendable {
 
     /// Forgets what is no longer in force.
     ///
-    /// - Parameter plugins: Those that go on as they were.
+    /// - Parameter plugins: Those that keep running.
     mutating func keepOnly(consumers: [String: Set<String>], hooks: Set<String>, plugins: Set<String>) {
         count = (consumers.count, hooks.count)
         served = Set(

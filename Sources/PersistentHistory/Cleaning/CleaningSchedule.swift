@@ -2,14 +2,14 @@
 public enum CleaningStrategy: Sendable, Hashable, Codable {
     /// Only by hand.
     case none
-    /// At most once in this time, remembered over restarts.
+    /// At most once in this time, which restarts do not reset.
     case byDuration(Duration)
-    /// After so many notifications of the store that brought something, whoever they concern: several commits that
-    /// are seen at one look are one.
+    /// After this number of notifications that brought new history, no matter which consumers they concern. Several
+    /// commits that one check finds count as one.
     case byNotification(times: Int)
 }
 
-/// Decides when a cleanup is due, and how far it may go: pure values, no clock of its own.
+/// Decides when a cleanup is due: pure values, without a clock.
 struct CleaningSchedule: Sendable {
     let strategy: CleaningStrategy
     var lastCleaned: HistoryTimestamp?

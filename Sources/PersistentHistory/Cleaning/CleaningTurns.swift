@@ -6,7 +6,7 @@ struct CleaningTurns: Sendable {
     private let reporter: any PipelineReporter
     private let stop: StopSignal
     private let standstill = Locked(StandstillWatch())
-    /// Those who were passed by, with the place that they have lost.
+    /// Those that were passed by, with the position that they have lost.
     private let passedBy = Locked<[String: Int64]>([:])
     /// Until where notifications were counted.
     private let counted = Locked<Int64>(0)
@@ -100,7 +100,7 @@ struct CleaningTurns: Sendable {
         }
     }
 
-    /// Reports who stands still and holds back the rest, and who is passed by.
+    /// Reports which consumers hold back the rest, and which are passed by.
     private func tell(_ plan: CleaningPlan) throws {
         let now = store.clock.wall()
         let blockers = try plan.blockers.map { holder in

@@ -1,4 +1,4 @@
-/// Which transactions a consumer is told of, and which history may be cleaned.
+/// Which transactions are delivered to a consumer, and which history may be cleaned.
 public struct DeliveryRule: Sendable, Equatable, Codable {
     /// Authors that write on behalf of a sync service, with a log of their own (the kit's
     /// `includingCloudKitMirroring`).
@@ -6,7 +6,7 @@ public struct DeliveryRule: Sendable, Equatable, Codable {
         "NSCloudKitMirroringDelegate.import", "NSCloudKitMirroringDelegate.export",
     ]
 
-    /// All registered authors, those that only write included.
+    /// All registered authors, including those that only write.
     public let authors: Set<String>
     /// Whether transactions by null or unregistered authors are delivered.
     public let deliversUnlisted: Bool
@@ -14,7 +14,7 @@ public struct DeliveryRule: Sendable, Equatable, Codable {
     public let cleansUnlisted: Bool
     /// Authors whose transactions are neither delivered nor cleaned.
     public let mirroring: Set<String>
-    /// Mirroring authors whose transactions are like anybody's.
+    /// Mirroring authors whose transactions are treated like any other.
     private let included: Set<String>
 
     /// Which authors there are, and whose transactions are delivered.
@@ -30,7 +30,7 @@ public struct DeliveryRule: Sendable, Equatable, Codable {
         included = includingMirroring ? all : []
     }
 
-    /// Whether history by this author is anybody's here.
+    /// Whether history by this author is delivered to any consumer, and cleaned.
     public func covers(_ author: String?) -> Bool {
         guard let author else { return deliversUnlisted }
         if mirroring.contains(author) { return false }
@@ -46,9 +46,16 @@ public struct DeliveryRule: Sendable, Equatable, Codable {
         return !authors.contains(author) && !mirroring.contains(author) && !included.contains(author)
     }
 
-    /// Whether a consumer is told of a transaction: of all but its own.
+    /// Whether a transaction of this author is delivered to a consumer: all except its own are.
     public func delivers(_ author: String?, to consumer: String) -> Bool {
         author != consumer && covers(author)
+    }
+
+    /// Those of some transactions that a consumer made itself, after a place.
+    func own(_ transactions: [HistoryTransaction], after place: Int64, of consumer: String)
+        -> [HistoryTransaction]
+    {
+        transactions.filter { $0.number > place && $0.author == consumer && covers(consumer) }
     }
 
     /// Those of some transactions that a consumer is told of, after a place.

@@ -19,7 +19,7 @@ struct OpenStore: Sendable {
     let places: [(consumer: Consumer, cursor: Int64)]
     /// The version of the schema for which the tracking is right.
     let schemaVersion: Int64
-    /// Asks everybody who serves the store to come to an end: at a stop, and when the store is gone.
+    /// Asks all parts that serve the store to end: at a stop, and when the store is gone.
     let ending = StopSignal()
 
     /// How many seconds an opening waits for a lock: where writers are never still, a store is seldom free for
@@ -112,7 +112,7 @@ struct OpenStore: Sendable {
         }
     }
 
-    /// A consumer that is new begins where the history does, and is told if that is not its start.
+    /// A new consumer begins where the history begins, and is notified if that is not the start of the history.
     private static func cursor(
         of consumer: Consumer, _ state: StateDatabase, _ reader: HistoryReader, _ reporter: any PipelineReporter
     ) throws -> Int64 {
@@ -125,7 +125,7 @@ struct OpenStore: Sendable {
         return oldest.number
     }
 
-    /// Where a consumer goes on whose place no longer exists.
+    /// Where a consumer continues if its position no longer exists.
     ///
     /// - Throws: `HistoryError`.
     func expiry(of error: HistoryError, at cursor: Int64) throws -> Expiry {
@@ -138,9 +138,13 @@ struct OpenStore: Sendable {
     /// Ends the connections, and then the probe: closing it first would drop SQLite's locks.
     func close() throws {
         // Each is closed, whatever becomes of the others.
-        // A store that is gone tells no number, and that is told elsewhere.
+        // A store that is gone has no number; that is reported elsewhere.
         let results = [
-            Result { try state.saveServed(newest: try? reader.newestToken().number) },
+            Result {
+                // Served time is for who may be passed by; else a state that is closed stays closed.
+                if store.maximumDuration == nil { return try state.cursors.flush() }
+                try state.saveServed(newest: try? reader.newestToken().number)
+            },
             Result { try reader.close() },
             Result {
                 if store.isUsedInProcess { WriterProbes.shared.keep(probe) } else { try probe.close() }

@@ -33,7 +33,7 @@ extension StoreSession {
                 }
             }
         } catch let error as HistoryError where error.code == .tokenAhead {
-            // The same file, with the pages of an older one: everybody's place is looked at again.
+            // The same file, with the pages of an older one: every position is checked again.
             opened.reporter.report(.storeReplaced)
             end()
         } catch {
@@ -58,7 +58,7 @@ extension StoreSession {
         return true
     }
 
-    /// - Returns: Whether there was something new; nil where a lock stood in the way.
+    /// - Returns: Whether there was something new; nil if a lock stood in the way.
     func look() throws -> Bool? {
         do {
             guard let look = try opened.fetcher.look() else { return false }
@@ -120,7 +120,7 @@ extension StoreSession {
     }
 
     /// Brings the tracking up to date where the schema has changed. A writer that holds the lock
-    /// is waited for: nobody else can commit meanwhile.
+    /// is waited for: no other process can commit meanwhile.
     func refreshTracking(failures: Int = 0) {
         let opened = opened
         let contexts = runners.values.map(\.contexts)

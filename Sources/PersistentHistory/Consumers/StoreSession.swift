@@ -8,7 +8,7 @@
     let errands = Errands()
     var runners: [String: ConsumerRunner] = [:]
     var running = 0
-    /// Consumers that have not begun yet.
+    /// Consumers that have not started yet.
     var unprepared = 0
     /// Consumers that were woken, and have not come to the end of the history since.
     var unfinished: Set<String> = []
@@ -66,7 +66,7 @@
     /// made again with the same delivery id.
     var grace: Duration { stop.isRequested ? control.stopTimeout : .seconds(1) }
 
-    /// - Throws: `HistoryError` where the store is lost.
+    /// - Throws: `HistoryError` if the store is lost.
     func run(watching inbox: SignalInbox, isUp: @Sendable () -> Void) async throws {
         control.opened(self)
         self.inbox = inbox
@@ -141,7 +141,7 @@
 
     func stopped() { if running > 0 { end(atOnce: !stop.isRequested) } }
 
-    /// Asks everybody to come to an end.
+    /// Asks all parts to end.
     func end(_ error: (any Error)? = nil, atOnce: Bool = false) {
         failure = failure ?? error
         if isEnding, !atOnce { return }
@@ -196,12 +196,12 @@
         }
     }
 
-    /// A state that is damaged is made again, whoever has found out.
+    /// A damaged state is created again, no matter which part has found the damage.
     func endWhenDamaged() async {
         for await _ in opened.state.damaged { end(opened.state.damage) }
     }
 
-    /// A full disk holds up nobody here: what is not saved is looked at once more after a crash.
+    /// A full disk delays no consumer here: what is not saved is only fetched again after a crash.
     func saveAllUntilItWorks() async throws {
         var failures = 0
         while true {

@@ -9,7 +9,7 @@ enum FeedLine {
         let isLast: Bool
     }
 
-    /// The first line: where the feed goes on.
+    /// The first line: where the feed continues.
     static func begins(after token: HistoryToken, to json: inout JSONBytes) {
         json.object { json in
             json.name("begins")

@@ -5,7 +5,7 @@ import GRDBSQLite
 struct ChangeDecoder {
     private let encoding: StoreEncoding
     private let shape: (Int64) throws -> Entity?
-    /// Rows that follow each other are mostly of one kind, and change the same columns.
+    /// Consecutive rows are usually of one kind, and change the same columns.
     private var last: (kind: Int64, meaning: (Entity, ChangeOperation))?
     private var lastChanged: (entity: Entity, bits: Int64, names: [String])?
 
@@ -30,7 +30,7 @@ struct ChangeDecoder {
         guard let entity = try shape(kind >> 2) else {
             throw HistoryError(
                 .storeCorrupt,
-                "Change \(sqlite3_column_int64(statement, 0)) is of the shape \(kind >> 2), which the history does not describe.",
+                "Change \(sqlite3_column_int64(statement, 0)) has the shape \(kind >> 2), which the history does not describe.",
                 hint: "The history is damaged: restore the store, or untrack and track it.")
         }
         last = (kind, (entity, operation))
@@ -104,7 +104,7 @@ struct ChangeDecoder {
     /// A column of the current row, with its storage class.
     func value(_ statement: OpaquePointer, _ column: Int32) -> HistoryValue { HistoryValue(statement, column) }
 
-    /// A text's bytes, until the statement's next step; nil where it is something else.
+    /// A text's bytes, until the statement's next step; nil if it is something else.
     static func bytes(_ statement: OpaquePointer, _ column: Int32) -> UnsafeBufferPointer<UInt8>? {
         guard sqlite3_column_type(statement, column) == SQLITE_TEXT,
             let start = sqlite3_column_text(statement, column)

@@ -4,7 +4,7 @@ public struct HistoryFilter: Sendable, Equatable, Codable {
     public var authors: Set<String>?
     /// Authors whose transactions are left out.
     public var excludedAuthors: Set<String> = []
-    /// Whether undeclared writers are wanted where `authors` names some.
+    /// Whether transactions without an author are selected in addition to those of `authors`.
     public var includesUndeclared = false
     /// The earliest time, inclusive.
     public var since: HistoryTimestamp?
@@ -14,11 +14,11 @@ public struct HistoryFilter: Sendable, Equatable, Codable {
     public var entities: Set<String>?
     /// Only these operations; nil for all.
     public var operations: Set<ChangeOperation>?
-    /// Only changes of one of these objects, of one of `entities`. An object has another id for
-    /// each name that its key's columns have had.
+    /// Only changes of one of these objects, in one of `entities`. If the columns of a key were renamed, the object
+    /// has one id for each name.
     public var objects: Set<ObjectID>?
 
-    /// A filter that lets everything pass.
+    /// A filter that selects everything.
     public init() {}
 
     func accepts(_ origin: Origin) -> Bool {

@@ -81,7 +81,7 @@ struct HistoryRows {
     }
 }
 
-/// The origin of the run of rows under way, compared with each row's as bytes.
+/// The origin of the current run of rows, compared with each row's as bytes.
 private struct OriginRun {
     private var text: [UInt8] = []
     private var milliseconds: Int64 = 0

@@ -11,7 +11,7 @@ struct TransactionAssembler {
     private var isOpen = false
     private var last: Int64 = 0
     private var changes: [HistoryChange] = []
-    /// Rows of the run under way, the unwanted ones included.
+    /// Rows of the current run, including those that the filter leaves out.
     private(set) var runLength = 0
 
     init(store: StoreID, filter: HistoryFilter = HistoryFilter(), isReversed: Bool = false) {

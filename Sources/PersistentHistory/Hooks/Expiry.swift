@@ -1,12 +1,12 @@
-/// Why a consumer does not go on where it was, and where it goes on instead.
+/// Why a consumer does not continue at its position, and where it continues instead.
 public struct Expiry: Sendable, Hashable, Codable {
     /// How history was lost.
     public enum Reason: String, Sendable, Hashable, Codable {
-        /// The history after its place has been deleted.
+        /// The history after its position has been deleted.
         case expired
-        /// Its place is ahead of the store, which was replaced or restored from a backup.
+        /// Its position is ahead of the store, which was replaced or restored from a backup.
         case restored
-        /// It is new, and history has been deleted before it came.
+        /// The consumer is new, and history was deleted before.
         case late
         /// Changes of some entities may have gone unrecorded: their tables were made again, or their triggers were
         /// missing for a time. Nothing else was lost.
@@ -15,9 +15,9 @@ public struct Expiry: Sendable, Hashable, Codable {
 
     /// How history was lost.
     public let reason: Reason
-    /// The place that was lost; nil for a consumer that is new.
+    /// The position that was lost; nil for a new consumer.
     public let lost: HistoryToken?
-    /// It is told of everything after this.
+    /// The position after which the consumer continues.
     public let after: HistoryToken
     /// For `recreated`: what has to be read again. Empty means everything.
     public let entities: [String]
@@ -47,7 +47,7 @@ extension Expiry {
     }
 }
 
-/// Tells a hook, once, that its consumer has lost history: what the plugin has made of it so far
+/// Notifies a hook, once, that its consumer has lost history: what the plugin has made of it so far
 /// has to be created again from the store as it is.
 package struct ExpiredCall: Sendable {
     package let header: HookCallHeader

@@ -60,7 +60,7 @@ package struct ObserverCall: Sendable {
     }
 }
 
-/// What changes are merged into, as a merge hook is told of it.
+/// A context of the consumer, as a merge hook receives it.
 package struct ContextDescription: Sendable, Hashable {
     package let name: String
     /// `replica` or `feed`.
@@ -105,7 +105,7 @@ public struct MergeResult: Sendable, Hashable, Codable {
     public enum Verdict: String, Sendable, Codable {
         /// On to the next hook, and after the last to the default merge.
         case goOn
-        /// No further hook, no default merge; the cursor moves on.
+        /// Call no further hook and skip the default merge; the cursor moves past the batch.
         case finish
     }
 

@@ -8,10 +8,10 @@ package protocol HookCallJSON {
 
 extension HookCallJSON {
     /// The call's parameters as one object.
-    package var parameters: JSONBytes {
+    package var parameters: [UInt8] {
         var json = JSONBytes()
         write(to: &json)
-        return json
+        return json.bytes.array
     }
 }
 

@@ -8,7 +8,7 @@ import GRDBSQLite
 /// - `{"changes":["id","origin","kind","object","detail"]}`: the history, as it is in the store.
 /// - `{"rows":"person","columns":["id","name"],"whole":false}`: rows to put.
 /// - `{"gone":"person","columns":["id"]}`: keys of rows that are no longer there.
-struct GroupWriter {
+struct GroupWriter: ~Copyable {
     let body: GroupBody
     private(set) var changes = 0
     /// Two are as good as many.
@@ -29,7 +29,7 @@ struct GroupWriter {
 
     /// What was written is in the body then.
     mutating func finish() throws {
-        try body.append(json.bytes)
+        try json.bytes.withBytes { try body.append($0) }
         json.removeAll()
     }
 

@@ -17,7 +17,7 @@ struct StoreLease: Sendable, Equatable {
     let state: Int64
     let process: pid_t
 
-    /// - Parameter stateFolder: Where this process keeps its state. One that is not there is nobody else's.
+    /// - Parameter stateFolder: Where this process keeps its state. A folder that does not exist belongs to no other process.
     init(stateFolder: String, process: pid_t = getpid()) {
         var status = stat()
         if stat(stateFolder, &status) != 0 { status = stat() }
@@ -32,7 +32,7 @@ struct StoreLease: Sendable, Equatable {
         self.process = process
     }
 
-    /// - Returns: Nil where the byte is no lease's.
+    /// - Returns: Nil if the byte is no lease's.
     init?(offset: Int64) {
         guard offset >= Self.start else { return nil }
         let number = offset - Self.start
@@ -53,9 +53,9 @@ struct StoreLease: Sendable, Equatable {
 }
 
 extension WriterProbe {
-    /// Takes a lease on the store, or says who has one with another state.
+    /// Takes a lease on the store, or returns the process that has one with another state folder.
     ///
-    /// A file system that keeps no locks gives a lease to everybody: SQLite itself does not work there.
+    /// A file system without locks gives a lease to every process: SQLite itself does not work there.
     ///
     /// - Throws: `HistoryError` with `.storeServedElsewhere`; this process then has no lease.
     func take(_ lease: StoreLease, path: String) throws(HistoryError) {
@@ -72,8 +72,8 @@ extension WriterProbe {
         guard let other else { return }
         throw HistoryError(
             .storeServedElsewhere,
-            "The store \"\(path)\" is served by process \(other.process) already, with another state.",
-            hint: "Stop that daemon or tracker, or let both use the same state.")
+            "The store \"\(path)\" is already served by process \(other.process), with another state folder.",
+            hint: "Stop that daemon or tracker, or let both use the same state folder.")
     }
 
     func end(_ lease: StoreLease) {
@@ -88,7 +88,7 @@ extension WriterProbe {
 }
 
 extension WriterProbe {
-    /// Does something while nobody serves the store with another state. A store that cannot be opened is not
+    /// Does something while no process serves the store with another state folder. A store that cannot be opened is not
     /// leased: the body finds out why.
     ///
     /// - Parameter isUsedInProcess: Whether this process may have connections to the store beside the body's.

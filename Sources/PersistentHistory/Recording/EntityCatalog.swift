@@ -84,9 +84,9 @@ struct EntityDefinition: Codable {
             } else if names.count < columns.count {
                 "has two columns of one name"
             } else if let key, key.isEmpty || !names.isSuperset(of: key) || Set(key).count < key.count {
-                "has a key that is none of its columns"
+                "has a key that is not one of its columns"
             } else if !names.isSuperset(of: preserve) {
-                "preserves what is none of its columns"
+                "preserves a column that it does not have"
             } else if plainTombstone == true, Set(preserve).count != 1 {
                 "has a tombstone of one value for \(preserve.count) columns"
             } else {

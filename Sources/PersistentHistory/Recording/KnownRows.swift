@@ -155,7 +155,7 @@ extension TriggerWriter {
         }
     }
 
-    /// A unique index's values, of a row of the table: null where the index does not have it.
+    /// A unique index's values, of a row of the table: null if the index does not have it.
     private func terms(_ uniqueness: Uniqueness) -> [String] {
         uniqueness.terms.map { term in
             let value = term.isExpression ? "(\(term.text))" : column(row, term.text)

@@ -50,10 +50,10 @@ enum RecordingTables {
         while let row = try rows.next() {
             let (type, name, table) = (try row.text("type"), try row.text("name"), try row.text("tbl_name"))
             if type == "trigger" {
-                throw UnexpectedValue("somebody's trigger \"\(shown(name))\" is on the table \"\(table)\"")
+                throw UnexpectedValue("the table \"\(table)\" has a foreign trigger \"\(shown(name))\"")
             }
             guard type == "table", let known = expected[name] else {
-                throw UnexpectedValue("\"\(name)\" is somebody's \(shown(type)), not a table of the history")
+                throw UnexpectedValue("\"\(name)\" is a foreign \(shown(type)), not a table of the history")
             }
             guard try known.contains(row.text("sql")) else {
                 throw UnexpectedValue("the table \"\(name)\" is not the history's: it has another definition")

@@ -2,17 +2,17 @@ import GRDB
 
 /// Turns recording on and off for the tables of a store.
 public enum Tracking {
-    /// What tracking did; empty where everything was already as asked for.
+    /// What tracking did; empty if nothing had to be done.
     public struct Outcome: Sendable, Equatable, Codable {
         /// Entities tracked for the first time.
         public var added: [String] = []
-        /// Entities whose tracking was brought up to date.
+        /// Entities whose triggers were updated.
         public var updated: [String] = []
-        /// Entities that were tracked, and whose table is gone.
+        /// Tracked entities whose table is gone.
         public var dropped: [String] = []
 
-        /// Why the recording of an entity may miss that REPLACE removed another row, by the entity's name. Replicas
-        /// then copy all of its rows with each change. No change of what was tracked.
+        /// The reasons why recording may miss that REPLACE removed another row, by the entity's name. Replicas
+        /// then copy all rows of the entity after each change. These are not changes of the tracking.
         public var doubts: [String: [String]] = [:]
 
         /// What was asked for and is left out, with the reason: a table that is not there or cannot be tracked, a
@@ -30,12 +30,12 @@ public enum Tracking {
         }
     }
 
-    /// Tracks entities of a store: idempotent, and it changes nothing but what recording needs.
+    /// Tracks entities of a store. It is idempotent, and changes only what recording needs.
     ///
     /// - Parameters:
     ///   - path: The store.
-    ///   - entities: Columns to preserve, by entity name. A nil list leaves what is preserved now.
-    ///   - all: Whether every ordinary table is meant, with `entities` saying what to preserve.
+    ///   - entities: Columns to preserve, by entity name. A nil list keeps the columns that are preserved now.
+    ///   - all: Whether to track every ordinary table; `entities` then says which columns to preserve.
     ///   - timeout: How long to wait for a lock that another process holds.
     /// - Throws: `HistoryError`.
     @discardableResult
@@ -52,7 +52,7 @@ public enum Tracking {
         timeout: Duration
     ) throws -> (outcome: Outcome, schemaVersion: Int64) {
         // Most often nothing is to be done: then no lock is taken, and no file beside the store
-        // made and removed, which others would hear of.
+        // created and removed, which would be an event for other observers.
         let seen = try StoreConnection.withConnection(to: path, .read, timeout: timeout) { queue in
             try queue.read { db -> (outcome: Outcome, schemaVersion: Int64)? in
                 let plan = try Plan(db, entities: entities, all: all, leavesOutUnfit: leavesOutUnfit)
@@ -92,8 +92,8 @@ public enum Tracking {
         try Int64.fetchOne(db, sql: "PRAGMA schema_version") ?? 0
     }
 
-    /// Brings what is tracked up to date with the schema: new, renamed and dropped columns, tables
-    /// renamed, dropped or created again.
+    /// Updates the triggers to the schema: new, renamed and dropped columns, tables that were renamed, dropped or
+    /// created again.
     ///
     /// - Throws: `HistoryError`.
     @discardableResult
@@ -133,5 +133,5 @@ extension DatabaseQueue {
 
 extension HistoryError {
     static let notTracked = HistoryError(
-        .notTracked, "The store is not tracked.", hint: "`historyctl track STORE ENTITY…` begins.")
+        .notTracked, "The store is not tracked.", hint: "Track it with `historyctl track STORE ENTITY…`.")
 }

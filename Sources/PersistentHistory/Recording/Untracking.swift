@@ -3,9 +3,9 @@ import GRDB
 extension Tracking {
     /// Stops recording.
     ///
-    /// For a whole store everything that tracking made goes, the history included, and the schema
-    /// is as it was before. For some of its entities their triggers go; their recorded changes
-    /// stay until they are cleaned, unless purged.
+    /// For a whole store, this removes everything that tracking added, including the history; the schema is then as
+    /// it was before. For some entities, it removes their triggers; their recorded changes stay until they are
+    /// cleaned, unless purged.
     ///
     /// - Parameters:
     ///   - path: The store.
@@ -63,7 +63,7 @@ extension Tracking {
                 throw HistoryError(
                     .notAnEntity, "The entity \"\(name)\" is not tracked.",
                     hint:
-                        "Tracked are \(catalog.tracked.keys.sorted().map { "\"\($0)\"" }.joined(separator: ", "))."
+                        "Tracked entities: \(catalog.tracked.keys.sorted().map { "\"\($0)\"" }.joined(separator: ", "))."
                 )
             }
             return entity

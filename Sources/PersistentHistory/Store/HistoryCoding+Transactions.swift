@@ -75,7 +75,9 @@ extension Tombstone: Codable {
 }
 
 extension HistoryTransaction: Codable {
-    private enum Member: String, CodingKey { case token, author, context, processID, timestamp, changes }
+    private enum Member: String, CodingKey {
+        case token, author, context, processID, timestamp, changes, recreated
+    }
 
     /// Reads a transaction with its changes.
     public init(from decoder: any Decoder) throws {
@@ -86,7 +88,8 @@ extension HistoryTransaction: Codable {
             context: try members.decodeIfPresent(String.self, forKey: .context),
             processID: try members.decodeIfPresent(Int32.self, forKey: .processID),
             timestamp: try members.decode(HistoryTimestamp.self, forKey: .timestamp),
-            changes: try members.decode([HistoryChange].self, forKey: .changes))
+            changes: try members.decode([HistoryChange].self, forKey: .changes),
+            recreated: try members.decodeIfPresent([String].self, forKey: .recreated) ?? [])
     }
 
     /// Writes a transaction with its changes.
@@ -98,5 +101,6 @@ extension HistoryTransaction: Codable {
         try members.encodeIfPresent(processID, forKey: .processID)
         try members.encode(timestamp, forKey: .timestamp)
         try members.encode(changes, forKey: .changes)
+        if !recreated.isEmpty { try members.encode(recreated, forKey: .recreated) }
     }
 }

@@ -1,4 +1,4 @@
-/// A place in one store's history, written `<store id>:<number>`.
+/// A position in the history of one store, written `<store id>:<number>`.
 ///
 /// The number is that of the last change of a transaction. Numbers only grow, in the order of
 /// commits, and are never given twice; a token is therefore a cursor that no clock can disturb.
@@ -17,7 +17,7 @@ public struct HistoryToken: Hashable, Comparable, Sendable, CustomStringConverti
         self.number = number
     }
 
-    /// Reads `<store id>:<number>`; nil where the text is something else.
+    /// Parses `<store id>:<number>`; nil if the text has another form.
     public init?(_ text: String) {
         guard let colon = text.lastIndex(of: ":"), colon != text.startIndex,
             let number = Int64(text[text.index(after: colon)...]), HistoryPosition.range.contains(number),
@@ -26,6 +26,7 @@ public struct HistoryToken: Hashable, Comparable, Sendable, CustomStringConverti
         self.init(store: store, number: number)
     }
 
+    /// Whether the first was committed before the second, where both are of one store.
     public static func < (a: Self, b: Self) -> Bool {
         a.store == b.store ? a.number < b.number : a.store.text < b.store.text
     }

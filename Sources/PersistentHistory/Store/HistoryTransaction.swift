@@ -8,18 +8,18 @@ public enum ChangeOperation: String, Sendable, Hashable, CaseIterable {
     case delete
 }
 
-/// The identity of a changed row: its primary key, or its rowid where it has none.
+/// The identity of a changed row: its primary key, or its rowid if it has none.
 public struct ObjectID: Hashable, Sendable {
-    /// Most keys are one value, which needs no memory of its own.
+    /// Most keys are one value, which needs no separate allocation.
     private enum Key: Hashable, Sendable {
         case one(HistoryValue)
         case some([HistoryValue])
     }
 
-    /// The key's columns in key order; one column named `rowid` where there is no key.
+    /// The key's columns in key order; one column named `rowid` if there is no key.
     public let columns: [String]
     private let key: Key
-    /// Whether the row is known by its rowid.
+    /// Whether the rowid identifies the row.
     public let isRowID: Bool
 
     /// The columns' values.
@@ -48,9 +48,9 @@ public struct ObjectID: Hashable, Sendable {
     var onlyValue: HistoryValue? { if case .one(let value) = key { value } else { nil } }
 }
 
-/// What is kept of a deleted row: the values of its entity's preserved columns.
+/// The values of a deleted row in its entity's preserved columns.
 public struct Tombstone: Hashable, Sendable {
-    /// Columns and values with SQLite's types, in table order, nulls included.
+    /// Columns and values with SQLite's types, in table order, including nulls.
     public let values: [(column: Entity.Column, value: HistoryValue)]
     /// When the row was deleted.
     public let deletedDate: HistoryTimestamp
@@ -129,17 +129,17 @@ public struct HistoryTransaction: Hashable, Sendable {
 
     private let content: Content
 
-    /// Names the transaction, and its position in the history.
+    /// The token of the transaction, which is its position in the history.
     public var token: HistoryToken { content.token }
-    /// Nil where the writer never declared itself.
+    /// Nil if the writer declared no author.
     public var author: String? { content.author }
-    /// What in the writer made the change, as the writer declared it.
+    /// The part of the writer that made the change, as the writer declared it.
     public var context: String? { content.context }
     /// The writer's process; nil if it declared no author.
     public var processID: Int32? { content.processID }
     /// When the transaction was recorded.
     public var timestamp: HistoryTimestamp { content.timestamp }
-    /// What it changed, in order.
+    /// The changes, in order.
     public var changes: [HistoryChange] { content.changes }
     /// The entities whose changes may have gone unrecorded before this: their tables were made again, or their
     /// triggers were missing for a time. Read them as they are. Empty in every transaction that has changes.

@@ -2,7 +2,7 @@
 final class ClosureHook: HookEndpoint {
     enum Callback: Sendable {
         case observer(HookCallback)
-        case merge(MergeHookCallback, contexts: [ReplicaMerger])
+        case merge(MergeHookCallback, contexts: [any HistoryContext])
     }
 
     private let callback: Callback

@@ -1,21 +1,18 @@
-/// Cleans a store's history when it is told to, and only as far as every author has got that must have had it.
+/// Cleans a store's history when called, up to the position that all consumers have processed.
 ///
 /// An author that has not moved for longer than the tracker's `maximumDuration` is not waited for.
 public actor ManualCleaner {
     private let cleaning: ManualCleaning
 
-    /// - Parameter store: As a tracker serves it: all its authors must have had a transaction before it is deleted.
+    /// - Parameter store: As a tracker serves it: all its authors and feeds must have had a transaction before it is
+    ///   deleted.
     init(_ store: ServedStore, stateFolder: String) {
-        var cleaned = ServedStore(
-            name: store.name, path: store.path, entities: nil, rule: store.rule, consumers: [],
-            maximumDuration: store.maximumDuration, clock: store.clock)
-        cleaned.consumersElsewhere = store.mustHaveHad
-        cleaning = ManualCleaning(cleaned, stateFolder: stateFolder)
+        cleaning = ManualCleaning(store, stateFolder: stateFolder)
     }
 
-    /// Deletes what every author has had that does more than write.
+    /// Deletes the history that every author except batch authors has processed.
     ///
-    /// - Returns: How much was deleted; nil where an author has not begun yet, which holds back everything.
+    /// - Returns: What was deleted; nil if an author has no position yet, so that nothing may be deleted.
     /// - Throws: `HistoryError`.
     @discardableResult
     public func clean() async throws -> HistoryCleaner.Outcome? {

@@ -3,10 +3,10 @@ import PersistentHistory
 
 struct Track: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Record the changes of tables of a store.",
+        abstract: "Record the changes of a store's tables.",
         discussion: """
-            Tracking what is tracked already brings it up to date with the schema: new, renamed and \
-            dropped columns, renamed tables. Without an entity, only this is done. Nothing else in the \
+            For tables that are already tracked, this updates the triggers to the schema: new, renamed and \
+            dropped columns, renamed tables. Without an entity, it does only that. Nothing else in the \
             store is changed.
             """)
 
@@ -24,9 +24,9 @@ struct Track: ParsableCommand {
             "A column whose value is kept when a row is deleted.",
             discussion: """
                 The columns given for an entity replace those that were preserved before; an entity \
-                without any keeps them. An entity that is named here is tracked. Names may contain dots: \
-                what fits the store's tables is meant, and if several do, an entity named in the \
-                command, then the longest name.
+                without any keeps its columns. An entity that is named here is tracked. Names may contain \
+                dots. If the text fits several of the store's tables, an entity named in the command is \
+                preferred, then the longest name.
                 """,
             valueName: "entity.column"))
     var preserve: [String] = []
@@ -64,7 +64,7 @@ extension Tracking.Outcome {
         if !recreated.isEmpty {
             let names = recreated.joined(separator: ", ")
             try output.writeLine(
-                "changes of \(names) may have gone unrecorded until now; every consumer is told")
+                "changes of \(names) may have gone unrecorded until now; every consumer is notified")
         }
     }
 }
