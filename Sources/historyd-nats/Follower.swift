@@ -62,7 +62,7 @@ struct Follower: Sendable {
             guard let position = mirror.position else {
                 try snapshots.fetch(into: mirror, waits: !isOnce, "it is new")
                 succeeded()
-                continue
+                if isOnce { continue } else { return }
             }
             status.connected(position.position, epoch: position.epoch)
             let start = try Self.start(in: end, position, jetStream, names.history)
@@ -72,6 +72,9 @@ struct Follower: Sendable {
                 until: isOnce ? end.last : nil, succeeded)
             guard let need else { return }
             try snapshots.fetch(into: mirror, waits: !isOnce, isRepair: need.isRepair, need.reason)
+            succeeded()
+            // What the server still sends to this connection goes with it: another session follows.
+            if !isOnce { return }
         }
     }
 

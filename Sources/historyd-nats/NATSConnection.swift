@@ -21,6 +21,9 @@ struct NATSError: Error, CustomStringConvertible {
 final class NATSConnection: Sendable {
     /// libnats locks it: it may be closed by another thread, which ends what this one waits for.
     nonisolated(unsafe) private let pointer: OpaquePointer
+    /// They are kept for as long as the connection: libnats 3.4.1 uses a subscription after it was freed, where messages
+    /// arrive for it while it is destroyed.
+    private let subscriptions = Locked<[NATSSubscription]>([])
 
     /// - Parameter wakeUp: Is signalled when the connection is lost. It must live as long as the process.
     /// - Throws: `NATSError`.
@@ -132,7 +135,9 @@ final class NATSConnection: Sendable {
         guard let subscription else {
             throw NATSError(call: "subscribe to \(subject)", reason: "no subscription")
         }
-        return NATSSubscription(subscription, subject)
+        let made = NATSSubscription(subscription, subject)
+        subscriptions.withLock { $0.append(made) }
+        return made
     }
 
     /// A subject that nobody else has.
@@ -155,8 +160,9 @@ final class NATSConnection: Sendable {
 }
 
 /// Where messages wait for the thread that reads them.
-final class NATSSubscription {
-    private let pointer: OpaquePointer
+final class NATSSubscription: Sendable {
+    /// libnats locks it.
+    nonisolated(unsafe) private let pointer: OpaquePointer
     let subject: String
 
     fileprivate init(_ pointer: OpaquePointer, _ subject: String) {

@@ -287,8 +287,10 @@ class Bench:
         return [json.loads(line)["token"] for line in lines]
 
     def calls(self):
+        """The transactions of the calls, of which there is one for each change."""
         with open(self.path("calls")) as file:
-            return file.read().split("\n")[:-1]
+            lines = file.read().split("\n")[:-1]
+        return [line for place, line in enumerate(lines) if place == 0 or line != lines[place - 1]]
 
 
 def basic(bench):
