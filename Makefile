@@ -19,11 +19,13 @@ VERSION ?= $(shell git describe --tags --match 'v*' --dirty 2>/dev/null | sed 's
 ifeq ($(VERSION),)
 VERSION := $(shell commit=$$(git describe --always --dirty --exclude '*' 2>/dev/null) && echo "0.1.0+$$commit")
 endif
+# Exclusive access is proved by the compiler and the debug build's checks; a program for use does not check again.
+RELEASEFLAGS = -Xswiftc -enforce-exclusivity=unchecked -Xswiftc -use-ld=lld -Xlinker --icf=safe
 # Only the programs that are built for use say it: else each commit would link everything again.
 build-product = HISTORYD_VERSION='$(VERSION)' $(SWIFT) build -c release --static-swift-stdlib \
-	-Xswiftc -use-ld=lld -Xlinker --icf=safe --product $(1)
+	$(RELEASEFLAGS) --product $(1)
 
-PACKAGES  = libsqlite3-dev libsystemd-dev sqlite3 python3 python3-venv systemd-container jq curl acl prometheus dpkg-dev
+PACKAGES  = libsqlite3-dev libsystemd-dev libnats-dev nats-server sqlite3 python3 python3-venv systemd-container jq curl acl prometheus dpkg-dev
 EXTENSION = Sources/CSQLiteHistory/history.c
 # SwiftPM would link the extension against the Swift runtime, and it could not be loaded without one.
 build-extension = $(CC) -std=gnu11 -O2 -Wall -Wextra -Werror -fPIC -shared \
@@ -50,7 +52,7 @@ DOCUMENTED = PersistentHistory HistoryFeed
 # One process for each group: tests of one process share its few threads, and those that compute
 # would keep those waiting that listen to a daemon.
 TESTGROUPS = PersistentHistoryTests DifferentialTests \
-	HistoryConfigurationTests|HistoryControlTests|HistoryPluginsTests|HistoryDaemonTests|BenchTests \
+	HistoryConfigurationTests|HistoryControlTests|HistoryPluginsTests|HistoryDaemonTests|HistoryNATSTests|BenchTests \
 	BlackBoxTests|SystemdTests
 test-command = $(SWIFT) test --skip-build --disable-xctest
 # What failed is said once more at the end: much is printed after it.
@@ -62,10 +64,10 @@ run-tests = $(if $(TESTFLAGS),$(test-command) $(1) $(TESTFLAGS),@failed=; log=$$
 	[ -z "$$failed" ] || { echo "Failed, in:$$failed"; cat "$$all"; exit 1; })
 
 .DEFAULT_GOAL := help
-.PHONY: help toolchain dependencies build debug test test-docs docs test-openapi test-differential torture fuzz run bench install deb uninstall \
+.PHONY: help toolchain dependencies build debug test test-docs docs test-openapi test-differential torture torture-nats fuzz run run-nats bench install deb uninstall \
 	tsan asan lint format security clean
 
-help: ## List what can be made.
+help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-zA-Z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@echo "  NAME of a part:    $(BENCHPARTS)"
 
@@ -91,8 +93,9 @@ dependencies: toolchain ## Install the Debian packages that are missing.
 	export DEBIAN_FRONTEND=noninteractive; \
 	$$as apt-get install -qq -y$$missing || { $$as apt-get update -qq && $$as apt-get install -qq -y$$missing; }
 
-build: dependencies ## Build for use: historyd, historyctl and libhistory.so in .build/release.
+build: dependencies ## Build for use: historyd, historyd-nats, historyctl and libhistory.so in .build/release.
 	$(call build-product,historyd)
+	$(call build-product,historyd-nats)
 	$(call build-product,historyctl)
 	$(call build-extension,.build/release)
 	@python3 config/man/make-man .build/release '$(VERSION)' .build/release/man >/dev/null
@@ -110,7 +113,7 @@ test: debug ## Run every test. TESTFLAGS="--filter NAME" runs some, here and bel
 SEED  ?= $(shell date +%s)
 CASES ?= 20000
 
-test-differential: debug ## Compare histories with what the tables say, for CASES= random cases from SEED= on; with SQLITE=current on a current SQLite.
+test-differential: debug ## Compare histories with the tables, for CASES= random cases from SEED= on; SQLITE=current uses a current SQLite.
 	$(if $(filter current,$(SQLITE)),/usr/bin/python3 Tests/CurrentSQLite/make-library.py .build/current-sqlite)
 	HISTORYD_DIFFERENTIAL_SEED=$(SEED) HISTORYD_DIFFERENTIAL_CASES=$(CASES) \
 		$(if $(filter current,$(SQLITE)),LD_LIBRARY_PATH=.build/current-sqlite) \
@@ -142,20 +145,27 @@ fuzz: debug ## Attack a daemon with CASES= mutated files and messages from SEED=
 	Tests/Fuzz/parsers .build/debug $(PARSERSECONDS) $(SEED)
 
 MINUTES ?= 10
-torture: debug ## Torment the daemon for MINUTES (10), and print what became of it. As root also with a full disk.
+torture: debug ## Stress the daemon for MINUTES (10), and print the result. As root, also with a full disk.
 	/usr/bin/python3 Tests/Torture/torture.py .build/debug/historyd .build/debug/libhistory.so $$(( $(MINUTES) * 60 ))
 
-run: toolchain ## Run the daemon on a small store of its own in .run, ready to be tried.
+torture-nats: debug ## Kill publisher, follower and server, and set the server back, for MINUTES (10).
+	/usr/bin/python3 Tests/NATS/nats.py .build/debug faults $$(( $(MINUTES) * 60 ))
+
+run: toolchain ## Run the daemon on a small sample store in .run, to try it.
 	@config/sample/run --check $(CURDIR)/.run
 	@echo "Building historyd, historyctl and libhistory.so in $(CURDIR)/.build/release: ten minutes at most the first"
 	@echo "time, seconds after that. Then historyd runs on a small store in $(CURDIR)/.run until Ctrl-C."
 	@$(MAKE) --no-print-directory build
 	@config/sample/run $(CURDIR)/.build/release $(CURDIR)/.run
 
-BENCHPARTS = latency backlog replica scale idle writer recording cleaning instructions
+run-nats: toolchain ## Run a server, a publisher, a follower and two daemons on small stores in .run-nats.
+	@$(MAKE) --no-print-directory build
+	@config/sample/run-nats $(CURDIR)/.build/release $(CURDIR)/.run-nats
+
+BENCHPARTS = latency backlog replica scale idle writer recording cleaning migration instructions
 
 .PHONY: bench-build bench-plots bench-compare bench-aims bench-NAME $(BENCHPARTS:%=bench-%)
-bench: bench-build ## Measure everything. BENCHFLAGS="--rounds 3 --name before"; --help tells of all.
+bench: bench-build ## Measure everything. BENCHFLAGS="--rounds 3 --name before"; BENCHFLAGS=--help lists all flags.
 	.build/release/historyd-bench $(BENCHFLAGS)
 
 bench-NAME: ## Measure one part: NAME is one of those listed below.
@@ -171,7 +181,7 @@ bench-cleaning: PARTFLAGS = --cleaned 5000000
 bench-compare: ## Compare the last two runs, or those of the names A= and B=.
 	.build/release/historyd-bench compare $(A) $(B)
 
-bench-aims: ## Print what the last run, or that of the name A=, found of what is aimed at, in Markdown.
+bench-aims: ## Print which aims the last run, or that of the name A=, meets, in Markdown.
 	.build/release/historyd-bench aims $(A)
 
 bench-plots: ## Draw the last run, or that of the name A=, as SVG beside the page Performance.
@@ -184,7 +194,7 @@ bench-build: dependencies
 	$(call build-product,historyd-bench)
 	$(call bench-programs,.build/release)
 
-install: ## Install what was built. DESTDIR=, PREFIX=, UNITDIR=, BINDIR= (where the programs are).
+install: ## Install the build. DESTDIR=, PREFIX=, UNITDIR=, BINDIR= (where the built programs are).
 	@for file in historyd historyctl libhistory.so; do [ -e $(BINDIR)/$$file ] || \
 		{ echo "$(BINDIR)/$$file is missing: run make build first." >&2; exit 1; }; done
 	install -D -m 755 -s --strip-program=$(STRIP) -t $(DESTDIR)$(PREFIX)/bin $(BINDIR)/historyd $(BINDIR)/historyctl
@@ -210,6 +220,11 @@ install: ## Install what was built. DESTDIR=, PREFIX=, UNITDIR=, BINDIR= (where 
 	$(foreach file,$(wildcard $(BINDIR)/completions/*), install -D -m 644 $(file) \
 		$(DESTDIR)$(PREFIX)/share/$(call completion,$(basename $(notdir $(file))),$(subst .,,$(suffix $(file)))) &&) true
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/historyd/monitoring config/monitoring/*
+	@# Of its own package, perhaps: it needs libnats.
+	if [ -e $(BINDIR)/historyd-nats ]; then \
+		install -D -m 755 -s --strip-program=$(STRIP) -t $(DESTDIR)$(PREFIX)/bin $(BINDIR)/historyd-nats; \
+		$(call install-text,systemd/historyd-nats.service,$(DESTDIR)$(UNITDIR)/historyd-nats.service); \
+		$(call install-text,config/nats.json,$(DESTDIR)$(PREFIX)/share/historyd/examples/nats.json); fi
 	@# An administrator's configuration is kept, and samples that were removed do not come back.
 	[ -e $(DESTDIR)$(SYSCONFDIR)/historyd/historyd.json ] || { \
 		$(foreach file,historyd.json $(patsubst config/%,%,$(wildcard config/plugins.d/*.json)), \
@@ -232,11 +247,11 @@ uninstall: ## Stop it, remove what `install` put there, but for configuration an
 		systemctl disable --now historyd.socket historyd-metrics.socket historyd.service 2>/dev/null || true
 	@[ -n "$(DESTDIR)" ] || [ ! -x $(PREFIX)/lib/historyd/tracked-stores ] || \
 		$(PREFIX)/lib/historyd/tracked-stores $(PREFIX)/bin/historyctl /var/lib/historyd /var/lib/historyd-*
-	rm -f $(DESTDIR)$(PREFIX)/bin/historyd $(DESTDIR)$(PREFIX)/bin/historyctl
+	rm -f $(foreach program,historyd historyctl historyd-nats,$(DESTDIR)$(PREFIX)/bin/$(program))
 	rm -rf $(DESTDIR)$(PREFIX)/lib/historyd $(DESTDIR)$(PREFIX)/share/historyd
 	rm -f $(foreach page,historyd.8 historyctl.1 historyd.json.5 historyd-plugins.7 historyd-feed.7,\
 		$(DESTDIR)$(PREFIX)/share/man/man$(subst .,,$(suffix $(page)))/$(page))
-	rm -f $(foreach file,historyd.service historyd@.service historyd.socket historyd-metrics.socket,\
+	rm -f $(foreach file,historyd.service historyd@.service historyd.socket historyd-metrics.socket historyd-nats.service,\
 		$(DESTDIR)$(UNITDIR)/$(file)) $(DESTDIR)$(USERUNITDIR)/historyd.service
 	rm -f $(foreach program,historyd historyctl,$(foreach shell,bash zsh fish,\
 		$(DESTDIR)$(PREFIX)/share/$(call completion,$(program),$(shell))))
@@ -260,10 +275,10 @@ asan: dependencies ## Run the tests under the address sanitizer.
 lint: ## Check the style of the sources.
 	$(SWIFT) format lint --strict --recursive Sources Tests Package.swift
 
-format: ## Bring the sources into that style.
+format: ## Format the sources in that style.
 	$(SWIFT) format --in-place --recursive Sources Tests Package.swift
 
-security: ## Check that the unit's sandbox is as tight as promised: an exposure of 1.0 at most.
+security: ## Check that the unit's sandbox has an exposure of at most 1.0.
 	systemd-analyze security --offline=yes --threshold=10 --no-pager systemd/historyd.service
 
 clean: ## Remove everything that was built.

@@ -36,6 +36,7 @@ let package = Package(
         .library(name: "HistoryFeed", targets: ["HistoryFeed"]),
         .executable(name: "historyd", targets: ["historyd"]),
         .executable(name: "historyctl", targets: ["historyctl"]),
+        .executable(name: "historyd-nats", targets: ["historyd-nats"]),
         .executable(name: "historyd-bench", targets: ["historyd-bench"]),
     ],
     dependencies: [
@@ -53,6 +54,8 @@ let package = Package(
         // posix_spawn and pidfd, which Swift does not see.
         .target(name: "CSpawn"),
         .systemLibrary(name: "CSystemd", pkgConfig: "libsystemd", providers: [.apt(["libsystemd-dev"])]),
+        // For historyd-nats alone: it has threads of its own.
+        .systemLibrary(name: "CNats", pkgConfig: "libnats", providers: [.apt(["libnats-dev"])]),
 
         // epoll and its kin, which Swift does not see either.
         .systemLibrary(name: "CLinux"),
@@ -103,6 +106,16 @@ let package = Package(
                 arguments, logging,
             ],
             swiftSettings: strict),
+        // What publishing to a stream and following it decide, without a network.
+        .target(name: "HistoryNATS", dependencies: ["PersistentHistory"], swiftSettings: strict),
+        .executableTarget(
+            name: "historyd-nats",
+            dependencies: [
+                "CNats", "HistoryNATS", "HistoryDaemon", "HistoryConfiguration", "HistoryControl",
+                "HistoryFeed",
+                "PersistentHistory", arguments, logging, lifecycle,
+            ],
+            swiftSettings: strict),
         .executableTarget(
             name: "historyctl",
             dependencies: [
@@ -120,7 +133,7 @@ let package = Package(
             path: "Tests/TestSupport", swiftSettings: strict),
         .testTarget(
             name: "PersistentHistoryTests",
-            dependencies: ["PersistentHistory", "TestSupport", grdb, sqlite, subprocess],
+            dependencies: ["PersistentHistory", "TestSupport", grdb, logging, sqlite, subprocess],
             swiftSettings: strict),
         .testTarget(
             name: "DifferentialTests",
@@ -144,6 +157,10 @@ let package = Package(
             ],
             swiftSettings: strict),
         .testTarget(
+            name: "HistoryNATSTests",
+            dependencies: ["HistoryNATS", "PersistentHistory", "TestSupport", grdb, sqlite],
+            swiftSettings: strict),
+        .testTarget(
             name: "BenchTests", dependencies: ["historyd-bench", "TestSupport"], swiftSettings: strict),
         .testTarget(
             name: "BlackBoxTests", dependencies: ["TestSupport", "PersistentHistory", "HistoryFeed"],
@@ -155,7 +172,7 @@ let package = Package(
             swiftSettings: strict),
         // Stands in for the daemon where it is systemd that is tested.
         .executableTarget(
-            name: "ServiceProbe", dependencies: ["HistoryDaemon", logging, lifecycle],
+            name: "ServiceProbe", dependencies: ["HistoryDaemon", "HistoryConfiguration", logging, lifecycle],
             path: "Tests/ServiceProbe", swiftSettings: strict),
     ],
     swiftLanguageModes: [.v6]

@@ -1,5 +1,5 @@
 /*
- * Makes a SQLite connection known to the history of the stores it writes to.
+ * Makes an SQLite connection known to the history of the stores it writes to.
  *
  *   SELECT history_author('WidgetExtension');          declares the connection's author
  *   SELECT history_author('WidgetExtension', 'sync');  and a context name
@@ -83,7 +83,7 @@ static int isUncommitted(sqlite3 *db, Connection *c) {
     return c->writingCount > 0;
 }
 
-/* The number of a store's newest change; 0 where there is none, or no history. */
+/* The number of a store's newest change; 0 if there is none, or no history. */
 static sqlite3_int64 newestChange(sqlite3 *db, const char *schema) {
     sqlite3_int64 newest = 0;
     sqlite3_stmt *statement;
@@ -350,7 +350,7 @@ static void release(void *connection) {
  * before must then be made to look again, which any change of a connection's settings does. */
 static int overrideCompileOption(sqlite3 *db, Connection *c) {
     int rc, setting = 0;
-    c->references++; /* SQLite calls the destructor also where the registration fails */
+    c->references++; /* SQLite calls the destructor also if the registration fails */
     rc = sqlite3_create_function_v2(
         db, "sqlite_compileoption_get", 1, SQLITE_UTF8 | SQLITE_INNOCUOUS, c, compileOption, NULL,
         NULL, release);

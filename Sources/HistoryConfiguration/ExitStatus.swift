@@ -23,18 +23,18 @@ package enum ExitStatus: Int32, Error, Sendable {
     /// EX_CONFIG.
     case configuration = 78
 
-    /// What an error of the library means to whoever started the program.
+    /// The exit status for an error of the library.
     package init(_ error: HistoryError) {
         switch error.code {
         case .authorInvalid: self = .usage
         case .storeMissing: self = .noInput
-        case .storeCorrupt, .storeCopied, .formatTooNew, .notAnEntity, .tokenInvalid, .tokenForeign,
+        case .storeCorrupt, .storeCopied, .formatTooNew, .notAnEntity, .isMirror, .tokenInvalid, .tokenForeign,
             .tokenAhead, .tokenNotSent, .statementFailed:
             self = .badData
         case .storeUnreadable, .wouldLockOut, .stateNotPermitted: self = .noPermission
         case .storeBusy, .storeInterrupted: self = .temporary
         case .notTracked, .tokenExpired: self = .unavailable
-        case .stateInUse, .storeServedElsewhere: self = .temporary
+        case .stateInUse, .storeServedElsewhere, .consumerInUse: self = .temporary
         case .replicaUnwritable, .controlSocket, .stateUnusable, .stateFull, .stateReadOnly, .stateDamaged:
             self = .inputOutput
         default: self = .internalError

@@ -17,7 +17,7 @@ package struct ControlClient: Sendable {
 
     /// Sends a command, and hands on its answer's body piece by piece as it comes.
     ///
-    /// - Throws: `ControlError` where the daemon refuses, `Unreachable` where there is none, and what
+    /// - Throws: `ControlError` if the daemon refuses, `Unreachable` if there is none, and what
     ///   `take` throws.
     package func send(
         _ command: ControlCommand, body: [UInt8] = [], take: (ByteBuffer) async throws -> Void
@@ -55,11 +55,12 @@ package struct ControlClient: Sendable {
         } catch let error as IOError where error.errnoCode == EACCES || error.errnoCode == EPERM {
             throw Unreachable(
                 description:
-                    "The control socket \"\(socketPath)\" may not be used by this user: its mode and group say who may.",
+                    "The control socket \"\(socketPath)\" may not be used by this user. Its mode and group say which users may.",
                 isForbidden: true)
         } catch is IOError {
             throw Unreachable(
-                description: "historyd is not running: nobody listens at \"\(socketPath)\".", isForbidden: false
+                description: "historyd is not running: no process listens at \"\(socketPath)\".",
+                isForbidden: false
             )
         } catch is SocketAddressError {
             throw Unreachable(

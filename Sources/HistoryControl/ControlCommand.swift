@@ -87,7 +87,7 @@ package struct WaitRequest: Sendable, Hashable {
 
 package struct FollowRequest: Sendable, Hashable {
     package var store: String?
-    /// Only what this consumer is told of.
+    /// Only what is delivered to this consumer.
     package var consumer: String?
     /// Begin after this transaction; nil begins with what comes.
     package var after: String?

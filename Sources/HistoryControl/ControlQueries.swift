@@ -12,7 +12,7 @@ struct QueryReader {
         }
     }
 
-    /// Nil where it is not there, or empty.
+    /// Nil if it is not there, or empty.
     mutating func take(_ name: String) -> String? {
         guard let value = values.removeValue(forKey: name), !value.isEmpty else { return nil }
         return value
@@ -35,14 +35,14 @@ struct QueryReader {
     mutating func uuid(_ name: String) throws(ControlError) -> UUID? {
         guard let text = take(name) else { return nil }
         guard let id = UUID(uuidString: text) else {
-            throw ControlError(.badRequest, "\"\(name)\" is a hook's id, not \"\(text)\".")
+            throw ControlError(.badRequest, "\"\(name)\" must be a hook's id, not \"\(text)\".")
         }
         return id
     }
 
     func finish() throws(ControlError) {
         guard let name = values.keys.min() else { return }
-        throw ControlError(.badRequest, "\"\(name)\" is not known here.")
+        throw ControlError(.badRequest, "\"\(name)\" is not a parameter of this request.")
     }
 }
 

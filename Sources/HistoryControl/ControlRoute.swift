@@ -149,11 +149,11 @@ extension ControlCommand {
         let routes = ControlRoute.all.filter { $0.path == components.path }
         guard !routes.isEmpty else {
             throw ControlError(
-                .unknownRequest, "There is nothing at \"\(components.path)\". Begin with GET /v1/status.")
+                .unknownRequest, "There is no request \"\(components.path)\". Start with GET /v1/status.")
         }
         guard let route = routes.first(where: { $0.method.rawValue == method }) else {
             let allowed = routes.map(\.method.rawValue).joined(separator: " and ")
-            throw ControlError(.wrongMethod, "\(components.path) takes \(allowed), not \(method).")
+            throw ControlError(.wrongMethod, "\(components.path) accepts \(allowed), not \(method).")
         }
         var query = try QueryReader(components.queryItems ?? [])
         do {

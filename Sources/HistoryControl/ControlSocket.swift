@@ -26,7 +26,7 @@ package enum ControlSocket {
         return [ofService, inStateFolder(environment)].compactMap(\.self).first(where: isListening) ?? system
     }
 
-    /// Whether somebody listens at a socket, even where this user may not connect.
+    /// Whether a process listens at a socket, even if this user may not connect.
     package static func isListening(_ path: String) -> Bool {
         var address = sockaddr_un()
         address.sun_family = sa_family_t(AF_UNIX)

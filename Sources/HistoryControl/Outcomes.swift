@@ -6,7 +6,7 @@ package struct ReloadReport: Codable, Sendable, Hashable {
     /// Plugins' processes, likewise.
     package var plugins: Changes
     package var hooks: Int
-    /// Stores that wait, and what for; nil where none does.
+    /// Stores that wait, and what for; nil if none does.
     package var warnings: [String]?
 
     package struct Changes: Codable, Sendable, Hashable {
@@ -31,7 +31,7 @@ package struct ReloadReport: Codable, Sendable, Hashable {
     }
 }
 
-/// Stores that were paused, or go on.
+/// Stores that were paused or resumed.
 package struct PauseReport: Codable, Sendable, Hashable {
     package var stores: [Store]
 
@@ -87,7 +87,7 @@ package struct CleanReport: Codable, Sendable, Hashable {
         /// Changes that were deleted; for a dry run, that would be.
         package var changes: Int
         package var isDryRun: Bool
-        /// Consumers and feeds for whose sake the rest is kept, the slowest first.
+        /// Consumers and feeds for which the rest is kept, the slowest first.
         package var keptFor: [Keeper]
         /// Consumers that were passed by, with `force` or because they have stood still for too long:
         /// they start over.

@@ -57,7 +57,7 @@ package struct PluginReport: Codable, Sendable, Hashable {
 
 package struct ReloadAttempt: Codable, Sendable, Hashable {
     package var at: String
-    /// Empty where the configuration was taken.
+    /// Empty if the configuration was taken.
     package var problems: [String]
 
     package init(at: String, problems: [String]) {
@@ -84,11 +84,16 @@ package struct StoreReport: Codable, Sendable, Hashable {
     package var newest: String?
     /// The oldest token that still works.
     package var oldest: String?
+    /// Configured entities that are not tracked as configured; not there where all are.
+    package var untracked: [UntrackedEntity]?
+    /// How many changes by unlisted authors are kept for ever: those are neither delivered nor cleaned. Not there
+    /// where they are.
+    package var unlistedChanges: Int?
     package var consumers: [ConsumerReport]
 
     package init(
         name: String, path: String, state: State, problem: String?, newest: String?, oldest: String?,
-        consumers: [ConsumerReport]
+        untracked: [UntrackedEntity]? = nil, consumers: [ConsumerReport]
     ) {
         self.name = name
         self.path = path
@@ -96,7 +101,19 @@ package struct StoreReport: Codable, Sendable, Hashable {
         self.problem = problem
         self.newest = newest
         self.oldest = oldest
+        self.untracked = untracked
         self.consumers = consumers
+    }
+}
+
+/// A configured entity whose changes are not recorded, or not as configured.
+package struct UntrackedEntity: Codable, Sendable, Hashable {
+    package var entity: String
+    package var reason: String
+
+    package init(entity: String, reason: String) {
+        self.entity = entity
+        self.reason = reason
     }
 }
 
@@ -155,7 +172,7 @@ package struct ContextReport: Codable, Sendable, Hashable {
     package var name: String
     package var kind: String
     package var path: String?
-    /// Why a replica cannot be merged into at present.
+    /// Why a replica cannot be updated now.
     package var problem: String?
     /// What it has not had.
     package var lag: LagReport?
@@ -180,7 +197,7 @@ package struct FeedReport: Codable, Sendable, Hashable {
         case connected
         /// It keeps its place.
         case disconnected
-        /// It has lost history, and has yet to acknowledge that it has begun again.
+        /// It has lost history, and has not acknowledged that yet.
         case expired
     }
 

@@ -35,7 +35,8 @@ extension ServedStore {
     init(_ store: StoreConfiguration) {
         let rule = DeliveryRule(
             authors: Set(store.authors.map(\.name)), deliversUnlisted: store.unlistedAuthors == .deliver,
-            mirroringAuthors: Set(store.mirroringAuthors), includingMirroring: store.includingMirroring)
+            cleansUnlisted: store.cleansUnlisted, mirroringAuthors: Set(store.mirroringAuthors),
+            includingMirroring: store.includingMirroring)
         let consumers = store.consumers.map { author in
             Consumer(
                 store: store.name, author: author.name, rule: rule,
@@ -49,6 +50,8 @@ extension ServedStore {
             },
             rule: rule, consumers: consumers, cleaning: store.clean.strategy,
             maximumDuration: store.clean.maximumDuration)
+        tracksEveryTable = store.tracksEveryTable
+        isMirror = store.isMirror
     }
 }
 

@@ -21,7 +21,7 @@ package struct Daemon: Sendable {
 
     /// Reads which hooks were added to an earlier daemon to be kept.
     ///
-    /// - Throws: `HistoryError` where these cannot be read, `ConfigurationErrors` where they do not fit the
+    /// - Throws: `HistoryError` if these cannot be read, `ConfigurationErrors` if they do not fit the
     ///   configuration.
     package init(
         _ loaded: LoadedConfiguration, stateFolder: StateFolder, logger: Logger, level: LiveLogLevel,
@@ -37,7 +37,7 @@ package struct Daemon: Sendable {
         persisted = try kept.load(for: loaded.configuration, besides: loaded.plugins)
         // A plugin that closes its standard input is a failed write, not the end of the daemon.
         signal(SIGPIPE, SIG_IGN)
-        // Who started it may ignore the ends of children: the kernel would then keep no exit status (wait(2)),
+        // The parent process may ignore the ends of children: the kernel would then keep no exit status (wait(2)),
         // and a hook that failed would pass for one that succeeded.
         signal(SIGCHLD, SIG_DFL)
         // Before the daemon listens for it, it would end it.
@@ -52,7 +52,7 @@ package struct Daemon: Sendable {
         // Before there are other threads.
         let (stop, reload) = (try SignalLine([SIGTERM, SIGINT]), try SignalLine([SIGHUP]))
         logger.report(.starting, "historyd \(HistoryVersion.current) starts, state \"\(folder.path)\".")
-        level.level = loaded.configuration.logLevel.loggerLevel
+        level.level = loaded.configuration.logLevel
         var known = RuntimeStatus()
         known.counters = CounterKeeper.load(from: folder.path, logger: logger)
         let status = LiveStatus(known, notifier: notifier)
@@ -82,7 +82,7 @@ package struct Daemon: Sendable {
         let watchdog = WatchdogService(
             interval: ServiceNotifier.watchdogInterval(), notifier: notifier, logger: logger
         ) {
-            // While the loop turns, passes can go on.
+            // While the loop runs, passes can continue.
             await LoopActor.turn()
             // The status line names who lags.
             await handler.measureBusyStores()
@@ -102,7 +102,7 @@ package struct Daemon: Sendable {
         }
         try await ServiceGroup(configuration: configuration).run(until: stop, within: limit) { hurry in
             let why = hurry == .secondSignal ? "A second signal" : "The stop takes longer than \(limit().text)"
-            logger.notice("\(why): what is under way is broken off, and made again after the next start.")
+            logger.notice("\(why): calls in flight are cancelled, and repeated after the next start.")
         }
     }
 
@@ -127,9 +127,9 @@ package struct Daemon: Sendable {
 
     /// Works off everything there is, and returns: whether all consumers are level.
     ///
-    /// - Throws: `HistoryError` where a store cannot be opened or read.
+    /// - Throws: `HistoryError` if a store cannot be opened or read.
     package func runOnce() async throws -> Bool {
-        level.level = loaded.configuration.logLevel.loggerLevel
+        level.level = loaded.configuration.logLevel
         let assembly = Assembly(loaded, persisted: persisted, logger: logger)
         let status = LiveStatus(
             RuntimeStatus(stores: assembly.stores.count, hooks: assembly.hooks.count), notifier: notifier)

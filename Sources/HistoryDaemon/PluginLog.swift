@@ -3,9 +3,9 @@ import HistoryPlugins
 import Logging
 import PersistentHistory
 
-/// Tells the log, the status line and `historyctl` what happens to one coprocess.
+/// Reports what happens to one coprocess to the log, the status line and `historyctl`.
 ///
-/// One that ends again and again is told of at the first end, once more when it is clear that it does not
+/// One that ends again and again is reported at the first end, once more when it is clear that it does not
 /// recover, and then once an hour with the number of ends.
 struct PluginLog: Sendable {
     let plugin: String
@@ -19,7 +19,7 @@ struct PluginLog: Sendable {
         self.status = status
     }
 
-    /// When a plugin that fails is told of.
+    /// When a failing plugin is reported.
     struct Pace: Sendable {
         /// So many ends in a row are no accident.
         static let failing = 5
@@ -30,7 +30,7 @@ struct PluginLog: Sendable {
         private var toldAt: ContinuousClock.Instant?
 
         /// - Parameter count: The failures in a row, this one included.
-        /// - Returns: What to tell of a failure.
+        /// - Returns: How to report a failure.
         mutating func word(count: Int, at now: ContinuousClock.Instant) -> Word {
             if count == 1 { return .first }
             guard count >= Self.failing else { return .repeated }
@@ -73,7 +73,7 @@ struct PluginLog: Sendable {
     private func tellFailing(_ failure: HookFailure, _ count: Int, _ restart: Duration) {
         log(
             .pluginFailing,
-            "\(failure) That is the \(count)th time in a row. It is started again every \(restart.text); what it writes is logged at level debug."
+            "\(failure) This is the \(count)th time in a row. It is started again every \(restart.text); what it writes is logged at level debug."
         )
     }
 

@@ -53,7 +53,7 @@ private struct WatchTrouble {
 
 /// Waits for something that happens once.
 struct StartGate: Sendable {
-    // An AsyncStream would end for all who wait when the task of one is cancelled.
+    // An AsyncStream would end for all waiting tasks when one of them is cancelled.
     private let signal = StopSignal()
 
     func open() { signal.request() }
@@ -62,7 +62,7 @@ struct StartGate: Sendable {
     func wait() async { await signal.wait() }
 }
 
-/// Tells the service manager that the daemon is ready, once everything really is.
+/// Notifies the service manager that the daemon is ready, once all parts are.
 struct ReadinessService: Service {
     let waitUntilUp: @Sendable () async -> Void
     let isReady: @Sendable () -> Void

@@ -12,21 +12,21 @@ struct ReloadService: Service {
                 do {
                     _ = try await handler.reload()
                 } catch {
-                    // Told already, with all that is wrong: the old one stays in force.
+                    // Reported already, with all errors: the old one stays in force.
                 }
             }
         }
     }
 }
 
-/// Why a stop cancels what is under way.
+/// Why a stop cancels calls in flight.
 enum StopHurry: Sendable {
     case secondSignal, limit
 }
 
 extension ServiceGroup {
-    /// Runs the services until a signal tells them to come to an end, and they have. A second signal shortens
-    /// that: what is under way is broken off, and made again after the next start.
+    /// Runs the services until a signal stops them and they have ended. A second signal shortens
+    /// that: calls in flight are cancelled, and repeated after the next start.
     ///
     /// - Parameters:
     ///   - limit: How long the end may take; then, too, the services are cancelled.

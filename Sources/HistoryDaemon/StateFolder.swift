@@ -24,11 +24,11 @@ package final class StateFolder: Sendable {
     package init(_ path: String) throws(HistoryError) {
         self.path = path
         guard Self.make(path) else {
-            throw Self.trouble("The state folder \"\(path)\" cannot be made", errno)
+            throw Self.trouble("The state folder \"\(path)\" cannot be created", errno)
         }
         let file = "\(path)/historyd.lock"
         var descriptor = open(file, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
-        // Also where nothing can be written at present: that stores wait for, one by one.
+        // Also if nothing can be written now: each store waits for that.
         let number = errno
         if descriptor < 0, number == EROFS { descriptor = open(file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) }
         guard descriptor >= 0 else { throw Self.trouble("The lock \"\(file)\" cannot be opened", number) }
@@ -40,7 +40,7 @@ package final class StateFolder: Sendable {
             let holder = count > 0 ? String(decoding: digits.prefix(count), as: UTF8.self) : "unknown"
             throw HistoryError(
                 .stateInUse, "Another historyd, process \(holder), uses the state folder \"\(path)\".",
-                hint: "Stop it, or give this one a STATE_DIRECTORY of its own.")
+                hint: "Stop it, or set another STATE_DIRECTORY for this one.")
         }
         let process = Array("\(getpid())".utf8)
         ftruncate(descriptor, 0)
@@ -49,7 +49,7 @@ package final class StateFolder: Sendable {
 
     private static func trouble(_ what: String, _ number: Int32) -> HistoryError {
         let trouble = StateTrouble(errno: number)
-        let hint = trouble == .unusable ? "Set STATE_DIRECTORY to a folder that may be written." : trouble.hint
+        let hint = trouble == .unusable ? "Set STATE_DIRECTORY to a writable folder." : trouble.hint
         return HistoryError(trouble.code, "\(what): \(String(cString: strerror(number))).", hint: hint)
     }
 

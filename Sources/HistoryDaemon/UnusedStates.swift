@@ -8,7 +8,7 @@ import PersistentHistory
 /// The state of stores that were replaced, or are configured no more: it stays for a while, since they may
 /// come back, and then goes.
 struct UnusedStates {
-    /// How long a state is kept that no store asks for.
+    /// How long a state is kept that no store uses.
     static let age: Duration = .seconds(90 * 86_400)
 
     /// All files that the state of one store is made of.
@@ -63,12 +63,13 @@ struct UnusedStates {
         }
         let suffix = name[dot...]
         if suffix.hasPrefix(".sqlite.damaged-") { return name }
-        return [".sqlite", ".sqlite-wal", ".sqlite-shm", ".store"].contains(suffix) ? String(name[..<dot]) : nil
+        let suffixes: Set<Substring> = [".sqlite", ".sqlite-wal", ".sqlite-shm", ".store", ".lock"]
+        return suffixes.contains(suffix) ? String(name[..<dot]) : nil
     }
 }
 
 extension Engine {
-    /// Removes the states that no store has asked for in a long time, and tells of each.
+    /// Removes the states that no store has used for a long time, and reports each.
     func removeUnusedStates() {
         let (folder, logger) = (surroundings.stateFolder, surroundings.logger)
         var served: Set<String> = []
@@ -92,7 +93,7 @@ extension Engine {
                     "Removed the state of store \(state.id)\(path), which was not used for \(days, "day").")
             }
         } catch {
-            logger.debug("The state folder could not be looked through: \(error)")
+            logger.debug("The state folder could not be listed: \(error)")
         }
     }
 }

@@ -1,8 +1,8 @@
 import HistoryControl
 public import PersistentHistory
 
-/// A program's end of a feed: what other authors commit, as they commit it, after everything that they
-/// committed while the program was away.
+/// The client of a feed: delivers the transactions of other authors as they are committed, after those that were
+/// committed while the program was not connected.
 ///
 /// ```swift
 /// let feed = Feed(consumer: "MainApp", context: "live")
@@ -15,11 +15,12 @@ public import PersistentHistory
 /// }
 /// ```
 ///
-/// What was acknowledged does not come again, to any program. What was not comes again to the next program that
-/// connects. If the daemon is restarted, the feed reconnects and still delivers each item once. The daemon sends
-/// no more than the feed's `window` ahead of the last acknowledgement, which bounds the memory that this takes.
+/// An acknowledged item is not delivered again, to any program. An item that was not acknowledged is delivered again
+/// to the next program that connects. If the daemon is restarted, the feed reconnects and still delivers each item
+/// once. The daemon sends no more than the feed's `window` ahead of the last acknowledgement, which bounds the
+/// memory of the client.
 ///
-/// A feed is for one program, and within it for one loop.
+/// A feed serves one program, and one loop in that program.
 public struct Feed: AsyncSequence, Sendable {
     /// What the feed iterates over.
     public typealias Element = FeedItem
@@ -29,13 +30,13 @@ public struct Feed: AsyncSequence, Sendable {
 
     let client: ControlClient
     let request: FeedRequest
-    /// The last that the program acknowledged, since it was last told of a loss: see `FeedConnection`.
+    /// The last token that the program acknowledged since it was last notified of a loss: see `FeedConnection`.
     let acknowledged = Locked<HistoryToken?>(nil)
 
     /// - Parameters:
-    ///   - consumer: The author under which the program writes, and whose changes it is not told of.
+    ///   - consumer: The author under which the program writes. The feed does not deliver this author's changes.
     ///   - context: The consumer's context, of kind `feed`.
-    ///   - store: The store's name in the daemon's configuration, where several have such a consumer.
+    ///   - store: The store's name in the daemon's configuration; needed if several stores have such a consumer.
     ///   - socketPath: The daemon's control socket.
     public init(
         consumer: String, context: String, store: String? = nil, socketPath: String = Feed.systemSocket
@@ -44,11 +45,11 @@ public struct Feed: AsyncSequence, Sendable {
         request = FeedRequest(store: store, consumer: consumer, context: context)
     }
 
-    /// Tells the daemon that you are done with everything up to a token, and returns when it has saved that.
-    /// While there is no daemon, it waits for one.
+    /// Tells the daemon that the program has processed everything up to a token, and returns when the daemon has
+    /// saved that. While the daemon does not run, it waits.
     ///
-    /// A token of a store that has been replaced or restored since means nothing any more. That is not an error:
-    /// the next item, `.expired`, says what to do.
+    /// If the store was replaced or restored since, the token has no meaning any more. That is not an error: the
+    /// next item, `.expired`, says what to do.
     ///
     /// - Throws: ``FeedError`` if the daemon refuses or this user may not use its socket, `CancellationError`.
     public func acknowledge(_ token: HistoryToken) async throws {
@@ -70,7 +71,8 @@ public struct Feed: AsyncSequence, Sendable {
         }
     }
 
-    /// Acknowledges an item and all before it. Of a transaction that comes in parts, the last part does so.
+    /// Acknowledges an item and all items before it. If a transaction comes in parts, only the last part
+    /// acknowledges it.
     public func acknowledge(_ item: FeedItem) async throws {
         if let token = item.token { try await acknowledge(token) }
     }
@@ -78,7 +80,7 @@ public struct Feed: AsyncSequence, Sendable {
     /// Connects to the daemon.
     public func makeAsyncIterator() -> Iterator { Iterator(self) }
 
-    /// Connects when it is made, and ends the connection when it goes.
+    /// Connects when it is created, and ends the connection when it is released.
     public struct Iterator: AsyncIteratorProtocol {
         private let feed: Feed
         private var items: AsyncThrowingStream<FeedItem, any Error>.Iterator
@@ -86,7 +88,7 @@ public struct Feed: AsyncSequence, Sendable {
         fileprivate init(_ feed: Feed) {
             self.feed = feed
             let stream = AsyncThrowingStream<FeedItem, any Error> { continuation in
-                // Not a child of anybody: it ends with the stream, which ends with its iterator.
+                // Not a child task: it ends with the stream, which ends with its iterator.
                 let connecting = Task {
                     do {
                         var connection = FeedConnection(feed)
@@ -111,7 +113,9 @@ public struct Feed: AsyncSequence, Sendable {
         public mutating func next(isolation actor: isolated (any Actor)?) async throws -> FeedItem? {
             let item = try await items.next(isolation: actor)
             // The numbers may start over: what was acknowledged says nothing about what comes.
-            if case .expired? = item { feed.acknowledged.withLock { $0 = nil } }
+            if case .expired(let expiry)? = item, expiry.reason != .recreated {
+                feed.acknowledged.withLock { $0 = nil }
+            }
             return item
         }
     }

@@ -25,10 +25,8 @@ struct FeedConnection {
                         let acknowledged = feed.acknowledged.withLock { $0 }
                         if let item = order.take(line, acknowledged: acknowledged) {
                             handOver(item)
-                        } else if case .transaction(let transaction) = line, transaction.isWhole,
-                            transaction.token.isReached(by: acknowledged)
-                        {
-                            again = transaction.token
+                        } else if let token = line.wholeToken, token.isReached(by: acknowledged) {
+                            again = token
                         }
                     }
                     if let again { try await feed.send(again) }
@@ -44,16 +42,21 @@ struct FeedConnection {
 /// Which of the lines are news: after a new connection the daemon sends again all that was not
 /// acknowledged.
 struct FeedOrder {
-    /// The last whole transaction that was handed over, or where the feed started over.
+    /// The last whole transaction that was handed over, or the position at which the feed started over.
     private var last: HistoryToken?
     private var expiry: FeedExpiry?
 
-    /// - Parameter acknowledged: The last that the program acknowledged, since it was last told of a loss.
+    /// - Parameter acknowledged: The last token that the program acknowledged since it was last notified of a loss.
     mutating func take(_ line: FeedLine, acknowledged: HistoryToken? = nil) -> FeedItem? {
         switch line {
         case .begins(let token):
             guard let last, last.store != token.store else { return nil }
             return take(FeedExpiry(reason: .replaced, lost: last, after: token))
+        case .expired(let expiry) where expiry.reason == .recreated:
+            // It has its position among the transactions.
+            if expiry.after.isReached(by: last) { return nil }
+            last = expiry.after
+            return .expired(expiry)
         case .expired(let expiry):
             // Where something after it was acknowledged, the same has happened once more.
             if let acknowledged, acknowledged.number > expiry.after.number { self.expiry = nil }
@@ -71,6 +74,17 @@ struct FeedOrder {
         self.expiry = expiry
         last = expiry.after
         return .expired(expiry)
+    }
+}
+
+extension FeedLine {
+    /// What is acknowledged of a line that has its position among the transactions.
+    fileprivate var wholeToken: HistoryToken? {
+        switch self {
+        case .transaction(let transaction): transaction.isWhole ? transaction.token : nil
+        case .expired(let expiry): expiry.reason == .recreated ? expiry.after : nil
+        case .begins, .other: nil
+        }
     }
 }
 

@@ -1,8 +1,8 @@
 import HistoryControl
 
-/// Why a feed has ended, or an acknowledgement was refused: what does not heal by itself.
+/// Why a feed has ended, or an acknowledgement was refused: a failure that waiting cannot solve.
 ///
-/// A daemon that is restarted, or a store that is replaced, is not an error: the feed waits and reconnects.
+/// A restart of the daemon, or a replaced store, is not an error: the feed waits and reconnects.
 public struct FeedError: Error, Sendable, Hashable, CustomStringConvertible {
     /// The daemon's error code. A newer daemon may send codes that are not listed here.
     public struct Code: RawRepresentable, Sendable, Hashable {
@@ -28,7 +28,7 @@ public struct FeedError: Error, Sendable, Hashable, CustomStringConvertible {
 
     /// What went wrong, for programs.
     public let code: Code
-    /// What went wrong, for people: what, which, why, and what to do.
+    /// A human-readable message: what failed, which object, why, and what to do.
     public let message: String
 
     /// An error with a code and a message.

@@ -2,13 +2,14 @@ public import PersistentHistory
 
 /// What a feed delivers.
 public enum FeedItem: Sendable, Hashable {
-    /// Others have changed something. Acknowledge its token when you are done with it.
+    /// Another author has changed something. Acknowledge the token when the program has processed it.
     case transaction(FeedTransaction)
-    /// History was lost, and with it changes that you did not receive: read the store as it is, then
-    /// acknowledge. Everything that came after follows.
+    /// History was lost, and with it changes that the program did not receive. Read the store's current rows, then
+    /// acknowledge. All later transactions follow.
     case expired(FeedExpiry)
 
-    /// What to acknowledge when you are done with it; nil where another part of its transaction follows.
+    /// The token to acknowledge when the program has processed the item; nil if another part of its transaction
+    /// follows.
     public var token: HistoryToken? {
         switch self {
         case .transaction(let transaction): transaction.isWhole ? transaction.token : nil
@@ -17,13 +18,13 @@ public enum FeedItem: Sendable, Hashable {
     }
 }
 
-/// A transaction by another author, with what it did to each object in the end.
+/// A transaction by another author. Each object is in the list of its final result.
 public struct FeedTransaction: Sendable, Hashable {
     /// Names the transaction.
     public let token: HistoryToken
-    /// Nil where the writer did not declare itself.
+    /// Nil if the writer declared no author.
     public let author: String?
-    /// What in the writer made the change, as the writer declared it.
+    /// The part of the writer that made the change, as the writer declared it.
     public let context: String?
     /// The writer's process; nil if it declared no author.
     public let processID: Int32?
@@ -35,14 +36,14 @@ public struct FeedTransaction: Sendable, Hashable {
     public let updatedObjectIDs: [FeedObjectID]
     /// Rows that are gone.
     public let deletedObjectIDs: [FeedObjectID]
-    /// Nil where the transaction came in one piece; one of more than 10,000 objects comes in several.
+    /// Nil if the item is the whole transaction; a transaction of more than 10,000 objects comes in parts.
     public let part: Part?
 
     /// Which part of a large transaction an item is.
     public struct Part: Sendable, Hashable, Decodable {
         /// Counted from 0.
         public let index: Int
-        /// Whether the transaction is complete with it.
+        /// Whether this part completes the transaction.
         public let isLast: Bool
 
         /// A part, for tests and previews.
@@ -75,7 +76,7 @@ public struct FeedTransaction: Sendable, Hashable {
         self.part = part
     }
 
-    /// Whether the transaction is complete with this item.
+    /// Whether this item completes the transaction.
     public var isWhole: Bool { part?.isLast ?? true }
 }
 
@@ -96,7 +97,7 @@ public struct FeedObjectID: Sendable, Hashable {
     }
 }
 
-/// Why a feed does not continue where it was.
+/// Why a feed does not continue at its position.
 public struct FeedExpiry: Sendable, Hashable {
     /// How history was lost.
     public enum Reason: String, Sendable, Hashable {
@@ -106,21 +107,27 @@ public struct FeedExpiry: Sendable, Hashable {
         case restored
         /// The feed is new, and history was deleted before.
         case late
-        /// There is another store at the path.
+        /// The path now has another store.
         case replaced
+        /// Changes of some entities may have gone unrecorded: their tables were made again, or their triggers were
+        /// missing for a time. Nothing else was lost.
+        case recreated
     }
 
     /// How history was lost.
     public let reason: Reason
     /// The last token that was acknowledged or delivered; nil for a new feed.
     public let lost: HistoryToken?
-    /// What to acknowledge once you have read the store; everything after it follows.
+    /// The token to acknowledge after reading the store. The transactions after it follow.
     public let after: HistoryToken
+    /// For `recreated`: the entities to read again. Empty means everything.
+    public let entities: [String]
 
     /// An expiry, for tests and previews.
-    public init(reason: Reason, lost: HistoryToken?, after: HistoryToken) {
+    public init(reason: Reason, lost: HistoryToken?, after: HistoryToken, entities: [String] = []) {
         self.reason = reason
         self.lost = lost
         self.after = after
+        self.entities = entities
     }
 }

@@ -10,17 +10,17 @@ enum FeedLine {
     /// Of a kind that this version does not know.
     case other
 
-    /// - Throws: `ControlError` where the stream breaks off with one, `DecodingError`.
+    /// - Throws: `ControlError` if the stream breaks off with one, `DecodingError`.
     init(_ line: ArraySlice<UInt8>) throws {
         if let error = try StreamLines.failure(in: line) { throw error }
-        let message = try ControlJSON.read(Message.self, from: Array(line))
+        let message = try ControlJSON.read(Message.self, from: Infinities.replaced(in: line))
         if let begins = message.begins {
             self = .begins(after: begins.after.token)
         } else if let expired = message.expired {
             self = .expired(
                 FeedExpiry(
                     reason: FeedExpiry.Reason(rawValue: expired.reason) ?? .expired, lost: expired.lost?.token,
-                    after: expired.after.token))
+                    after: expired.after.token, entities: expired.entities ?? []))
         } else if let token = message.token, let timestamp = message.timestamp {
             self = .transaction(
                 FeedTransaction(
@@ -42,6 +42,7 @@ private struct Message: Decodable {
         let reason: String
         let lost: Token?
         let after: Token
+        let entities: [String]?
     }
 
     let begins: Begins?
@@ -63,7 +64,7 @@ private struct Token: Decodable {
     init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         guard let token = HistoryToken(try container.decode(String.self)) else {
-            throw DecodingError.dataCorruptedError(in: container, debugDescription: "This is no token.")
+            throw DecodingError.dataCorruptedError(in: container, debugDescription: "This is not a token.")
         }
         self.token = token
     }
@@ -85,15 +86,19 @@ private struct Object: Decodable {
 private struct Value: Decodable {
     let value: HistoryValue
 
-    private enum CodingKeys: CodingKey { case base64, base64Text }
+    private enum CodingKeys: CodingKey { case base64, base64Text, infinite }
 
     init(from decoder: any Decoder) throws {
         if let keyed = try? decoder.container(keyedBy: CodingKeys.self) {
+            if let sign = try keyed.decodeIfPresent(Int.self, forKey: .infinite) {
+                value = .real(sign < 0 ? -.infinity : .infinity)
+                return
+            }
             let isText = keyed.contains(.base64Text)
             let text = try keyed.decode(String.self, forKey: isText ? .base64Text : .base64)
             guard let data = Data(base64Encoded: text) else {
                 throw DecodingError.dataCorruptedError(
-                    forKey: isText ? .base64Text : .base64, in: keyed, debugDescription: "This is no base64.")
+                    forKey: isText ? .base64Text : .base64, in: keyed, debugDescription: "This is not base64.")
             }
             value = isText ? .invalidText(Array(data)) : .blob(Array(data))
             return

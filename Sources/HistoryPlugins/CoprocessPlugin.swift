@@ -26,7 +26,7 @@ import ServiceLifecycle
     var conversations: Deque<PluginConversation> = []
 
     enum Stage {
-        /// `run` has not begun, or there is no process for the time being.
+        /// `run` has not started, or there is no process now.
         case none
         case running(CoprocessSession)
         /// It was killed, or its end was noticed, and nothing is sent to it any more.
@@ -45,7 +45,7 @@ import ServiceLifecycle
     var errors = ErrorTail()
     /// Why it could not be started the last time; nil since it runs.
     private var lastFailure: HookFailure?
-    /// Whether there was a process; until then whoever waits for the start reports its failure.
+    /// Whether there was a process; until then the caller that waits for the start reports its failure.
     private var isStartedOnce = false
     /// The ends of processes since one has worked.
     private(set) var ends = 0
@@ -86,8 +86,8 @@ import ServiceLifecycle
 
     /// Waits until the plugin's process runs for the first time.
     ///
-    /// - Throws: `HookFailure`: `cannotStart` where the first start failed (`run` goes on trying),
-    ///   `cancelled` where the task or the plugin was.
+    /// - Throws: `HookFailure`: `cannotStart` if the first start failed (`run` goes on trying),
+    ///   `cancelled` if the task or the plugin was.
     package func waitUntilStarted() async throws(HookFailure) {
         while true {
             switch stage {
@@ -148,7 +148,7 @@ import ServiceLifecycle
                 if hasWorked { delay.reset() }
                 pause = delay.next()
                 if isStopping || Task.isCancelled { break }
-                // That it was killed for a call's sake is told with the call.
+                // If it was killed because of a call, the call reports that.
                 if end.failure.reason == .died || !end.isTold {
                     ends += 1
                     report(.ended(end.failure, inARow: ends, isTold: end.isTold, restart: pause))

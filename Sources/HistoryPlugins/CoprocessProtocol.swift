@@ -1,8 +1,8 @@
 import DequeModule
 
-/// What is under way to one coprocess, and what an answer, the clock or its end mean for it.
+/// The calls in flight to one coprocess, and what an answer, the clock or its end mean for them.
 ///
-/// A pipe holds more than one request, so that several calls may be under way, but no more than
+/// A pipe holds more than one request, so several calls may be in flight, but no more than
 /// the window allows; the plugin answers them in order. The state is pure: who owns it reads and
 /// writes, and tells it of that.
 struct CoprocessProtocol: Sendable {
@@ -17,7 +17,7 @@ struct CoprocessProtocol: Sendable {
     private struct Call {
         let id: Int64
         let size: Int
-        /// Who made it does not wait for the answer any more.
+        /// The caller does not wait for the answer any more.
         var isAbandoned = false
     }
 
@@ -46,7 +46,7 @@ struct CoprocessProtocol: Sendable {
 
     var isIdle: Bool { underWay.isEmpty }
 
-    /// Whether anybody waits for an answer.
+    /// Whether a call waits for an answer.
     var isAwaited: Bool { underWay.contains { !$0.isAbandoned } }
 
     /// Whether one more call may be sent: after a failure a single one, until it succeeds.
@@ -66,15 +66,15 @@ struct CoprocessProtocol: Sendable {
         bytesUnderWay += call.size
     }
 
-    /// The calls under way are of no interest any more. The plugin answers them all the same.
+    /// The calls in flight are no longer needed. The plugin answers them anyway.
     mutating func abandon() {
         for index in underWay.indices { underWay[index].isAbandoned = true }
     }
 
     enum Reception: Sendable, Hashable {
-        /// To who made the call.
+        /// For the caller.
         case deliver(PluginAnswer.Outcome)
-        /// Nobody waits for it.
+        /// No call waits for it.
         case drop
         /// The plugin has lost step, and is to be killed.
         case nonsense(String)
@@ -82,9 +82,9 @@ struct CoprocessProtocol: Sendable {
 
     /// An answer came; nil is a line that is none.
     mutating func receive(_ answer: PluginAnswer?, at now: Instant) -> Reception {
-        guard let answer else { return .nonsense("wrote a line that is no JSON-RPC response") }
+        guard let answer else { return .nonsense("wrote a line that is not a JSON-RPC response") }
         guard let oldest = underWay.first else {
-            return .nonsense("wrote an answer though it was not asked")
+            return .nonsense("wrote an answer without a request")
         }
         guard answer.id == oldest.id else {
             let given = answer.id.map { "with the id \($0)" } ?? "without an id"
@@ -113,7 +113,7 @@ struct CoprocessProtocol: Sendable {
         deadline.map { $0 <= now } ?? false
     }
 
-    /// The process is gone, and with it all that was under way.
+    /// The process is gone, and all calls in flight with it.
     mutating func reset() {
         if isAwaited { lastBeforeFailure = lastID }
         underWay.removeAll(keepingCapacity: true)

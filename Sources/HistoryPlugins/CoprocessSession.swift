@@ -33,7 +33,7 @@ struct SessionEnd: Sendable {
 extension CoprocessPlugin {
     /// After so many ends in a row, what the process writes to standard error is logged for debugging alone.
     private static let loggedEnds = 3
-    /// A process that has run for so long works, though nobody has called it.
+    /// A process that has run for this time works, even without a call.
     private static let timeToWork: Duration = .seconds(10)
 
     /// The parts of a session, as they end.
@@ -56,7 +56,7 @@ extension CoprocessPlugin {
         }
         let end: SessionEnd
         if let lastKill {
-            // Whoever waited has been told already.
+            // The waiting calls have failed already.
             end = SessionEnd(
                 failure: lastKill.failure, hasAnswered: exchange.hasAnswered, isTold: lastKill.isTold)
         } else {
@@ -175,7 +175,9 @@ extension CoprocessPlugin {
     func flush(_ session: CoprocessSession) {
         if outbox.count > 0, !session.refusesInput {
             do throws(SystemError) {
-                let count = try session.child.input.writeNow(outbox.bytes)
+                let count = try outbox.bytes.withBytes { bytes throws(SystemError) in
+                    try session.child.input.writeNow(bytes)
+                }
                 if count == outbox.count { outbox.removeAll() } else { outbox.removeFirst(count) }
             } catch {
                 logger.debug("The plugin has closed its standard input.", metadata: ["error": "\(error)"])
@@ -209,12 +211,12 @@ extension CoprocessPlugin {
                 // Where all was read there is an edge to come, unless it is the end.
             } while output.isExpired
         } catch {
-            killProcess(because: HookFailure(.badAnswer, "\(title) could not be read from: \(error)."))
+            killProcess(because: HookFailure(.badAnswer, "The output of \(title) could not be read: \(error)."))
             session.outputEnd.request()
         }
     }
 
-    /// - Returns: False where the process has lost step, and was killed.
+    /// - Returns: False if the process has lost step, and was killed.
     private func take(_ bytes: ArraySlice<UInt8>, _ session: CoprocessSession) -> Bool {
         var nonsense: String?
         var failure: HookFailure?
@@ -225,7 +227,7 @@ extension CoprocessPlugin {
             guard line.contains(where: { $0 > 0x20 }) else {
                 session.blankLines += 1
                 if session.blankLines > Self.maximumBlankLines {
-                    nonsense = "wrote one blank line after another"
+                    nonsense = "wrote only blank lines"
                 }
                 return
             }
@@ -238,7 +240,7 @@ extension CoprocessPlugin {
                     try conversations.first?.accept(outcome, after: exchange.lastCallTime)
                 } catch {
                     failure = error
-                    // Those behind it have been made in vain.
+                    // The requests behind it were in vain.
                     exchange.abandon()
                 }
             case .drop: answered = true

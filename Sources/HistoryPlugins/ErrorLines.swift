@@ -18,7 +18,7 @@ struct ErrorLines: Sendable {
     private var allowance = Double(burst)
     private var isDropping = false
     private var last: SuspendingClock.Instant?
-    /// Not told of yet.
+    /// Not reported yet.
     private(set) var dropped = 0
 
     mutating func split(_ chunk: ArraySlice<UInt8>, at now: SuspendingClock.Instant) -> [Line] {

@@ -15,7 +15,7 @@ struct FloodBrake {
         thrownAway += count
         guard thrownAway >= limit else { return }
         thrownAway = 0
-        // It throws only when it is cancelled, and then nobody reads any more.
+        // It throws only when it is cancelled, and then there is nothing more to read.
         try? await Task.sleep(for: Self.pause, clock: .loop)
     }
 }

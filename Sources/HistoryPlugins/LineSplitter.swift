@@ -3,9 +3,9 @@ import Glibc
 /// Lines out of chunks that begin and end anywhere, with a limit on what is kept of a line.
 struct LineSplitter: Sendable {
     private let limit: Int
-    /// What came of the line under way, at most `limit` bytes of it.
+    /// The received part of the current line, at most `limit` bytes of it.
     private var start: [UInt8] = []
-    /// More than the limit came of the line under way.
+    /// The current line is longer than the limit.
     private(set) var isOverLimit = false
 
     init(limit: Int) { self.limit = limit }
@@ -15,7 +15,7 @@ struct LineSplitter: Sendable {
         var rest = chunk
         while let end = Self.lineEnd(in: rest) {
             if start.isEmpty && end - rest.startIndex <= limit {
-                // Mostly a line comes in one piece, and need not be copied.
+                // A line usually comes in one piece, and need not be copied.
                 line(rest[..<end], false)
             } else {
                 keep(rest[..<end])

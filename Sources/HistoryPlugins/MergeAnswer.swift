@@ -27,7 +27,7 @@ extension MergeResult {
             for text in answer.reject ?? [] {
                 guard let token = HistoryToken(text) else {
                     throw HookFailure(
-                        .badAnswer, "Hook \"\(hook)\" rejected \"\(text.excerpt)\", which is no token.")
+                        .badAnswer, "Hook \"\(hook)\" rejected \"\(text.excerpt)\", which is not a token.")
                 }
                 rejected.insert(token)
             }
@@ -35,7 +35,7 @@ extension MergeResult {
         case .null, .other, .refused, .methodUnknown:
             throw HookFailure(
                 .badAnswer,
-                "Hook \"\(hook)\" gave no merge result; it is \"goOn\", \"finish\" or {\"verdict\":…,\"reject\":[…]}."
+                "Hook \"\(hook)\" gave no merge result. A merge result is \"goOn\", \"finish\" or {\"verdict\":…,\"reject\":[…]}."
             )
         }
     }

@@ -3,7 +3,7 @@ package import Logging
 package import PersistentHistory
 
 /// A plugin whose process is started for each call: it reads the call's `params` as one line from
-/// standard input, and ends with status 0 where all is well.
+/// standard input, and ends with status 0 if all is well.
 ///
 /// Calls for several consumers run side by side, in a process each.
 package final class OneshotPlugin: HookEndpoint {
@@ -75,7 +75,7 @@ package final class OneshotPlugin: HookEndpoint {
         var logger = logger
         logger[metadataKey: "hook"] = "\(header.hook)"
         let (result, status) = try await ChildProcess.run(plugin, adding: environment) {
-            [logger, bytes = json.bytes] child in
+            [logger, bytes = json.bytes.array] child in
             await attend(child, request: bytes, keeping: limit, logger: logger)
         }
         if Task.isCancelled { throw cancelled(header) }
@@ -116,7 +116,7 @@ package final class OneshotPlugin: HookEndpoint {
             }
             group.addTask {
                 let output = await Self.read(child.output, keeping: limit)
-                // Who is to say something may not say everything.
+                // The plugin may not read everything.
                 if output.isOverLimit && limit > 0 { child.signalGroup(SIGKILL) }
                 return .output(output)
             }

@@ -7,9 +7,33 @@ struct PlainAnswer {
     private(set) var outcome: PluginAnswer.Outcome?
 
     init?(_ line: ArraySlice<UInt8>) {
+        if let id = Self.success(line) {
+            self.id = id
+            outcome = .null
+            return
+        }
         let answer = line.withUnsafeBufferPointer { PlainAnswer(Reader(bytes: $0)) }
         guard let answer else { return nil }
         self = answer
+    }
+
+    /// The id, where the answer is as most programs write that all is well.
+    private static func success(_ line: ArraySlice<UInt8>) -> Int64? {
+        let (head, tail): (StaticString, StaticString) = (#"{"jsonrpc":"2.0","id":"#, #","result":null}"#)
+        let (start, end) = (head.utf8CodeUnitCount, line.count - tail.utf8CodeUnitCount)
+        guard start < end, end - start <= 18 else { return nil }
+        return line.withUnsafeBufferPointer { bytes in
+            guard let base = bytes.baseAddress, memcmp(base, head.utf8Start, start) == 0,
+                memcmp(base + end, tail.utf8Start, tail.utf8CodeUnitCount) == 0
+            else { return nil }
+            var id: Int64 = 0
+            for place in start..<end {
+                let digit = bytes[place] &- UInt8(ascii: "0")
+                guard digit < 10 else { return nil }
+                id = id &* 10 &+ Int64(digit)
+            }
+            return id
+        }
     }
 
     private init?(_ reader: Reader) {

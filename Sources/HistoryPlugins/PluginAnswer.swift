@@ -3,7 +3,7 @@ import FoundationEssentials
 /// What a plugin answered to one call.
 struct PluginAnswer: Sendable, Hashable {
     enum Outcome: Sendable, Hashable {
-        /// An observer's, mostly.
+        /// Usually an observer's.
         case null
         case text(String)
         case verdict(MergeVerdict)
@@ -15,11 +15,11 @@ struct PluginAnswer: Sendable, Hashable {
         case methodUnknown(String)
     }
 
-    /// Nil where the plugin could not tell which call it answers.
+    /// Nil if the plugin could not tell which call it answers.
     let id: Int64?
     let outcome: Outcome
 
-    /// Reads one line as a JSON-RPC 2.0 response; nil where it is none.
+    /// Reads one line as a JSON-RPC 2.0 response; nil if it is none.
     init?(line: ArraySlice<UInt8>) {
         if let answer = PlainAnswer(line), let id = answer.id, let outcome = answer.outcome {
             self.id = id

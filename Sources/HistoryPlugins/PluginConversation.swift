@@ -41,7 +41,7 @@ package import PersistentHistory
     /// Takes the answer to the next call, and how long it took.
     func accept(_ outcome: PluginAnswer.Outcome, after time: Duration) throws(HookFailure) {
         switch (outcome, request) {
-        // Who does not know of expiry has nothing to begin again.
+        // A plugin that does not know of expiry has nothing to start over.
         case (.methodUnknown, .expired): break
         case (.refused(let message), _), (.methodUnknown(let message), _):
             throw HookFailure(.refused, "\(plugin.title) answered with an error: \(message.excerpt)")
@@ -76,7 +76,7 @@ extension CoprocessPlugin {
     /// one consumer does not keep the others waiting to its end.
     private static let share = 64
 
-    /// Whether somebody waits for the turn.
+    /// Whether a conversation waits for its turn.
     var isAwaited: Bool { conversations.count > 1 }
 
     package func begin(_ request: HookRequest, answer: @escaping @LoopActor (HookAnswer) -> Void)

@@ -1,8 +1,8 @@
 package import PersistentHistory
 
-/// What happens to the process of a coprocess plugin, for whoever logs or counts it.
+/// What happens to the process of a coprocess plugin, for logs and counters.
 package enum PluginEvent: Sendable {
-    /// The process ended without being told to, and is started again.
+    /// The process ended unexpectedly, and is started again.
     ///
     /// - Parameters:
     ///   - inARow: The ends without a sign of life in between: an answer, or some seconds of running.

@@ -7,7 +7,7 @@ import Glibc
 /// use; and it is over when the process has ended and all it wrote has been read.
 struct Teardown: Sendable {
     enum Cause: String, Sendable {
-        case stop = "was told to stop"
+        case stop = "was asked to stop"
         case closedInput = "closed its standard input"
         case closedOutput = "closed its standard output"
     }
@@ -29,7 +29,7 @@ struct Teardown: Sendable {
     private var steps: ArraySlice<Step> = [.wait, .signal(SIGTERM), .signal(SIGKILL)]
     private var isDue = false
 
-    /// Why it had to be brought to its end; nil where it ended by itself (of which a pipe that is
+    /// Why it had to be brought to its end; nil if it ended by itself (of which a pipe that is
     /// closed may have been the first sign).
     private(set) var reason: Cause?
 

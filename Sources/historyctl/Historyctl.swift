@@ -13,14 +13,14 @@ struct Historyctl: AsyncParsableCommand {
             Exit statuses are those of sysexits(3): 64 wrong usage; 65 bad data (a damaged store, a token of \
             another store, SQL that fails); 66 no such store, hook, consumer or other name; 69 store not \
             tracked, token expired, or daemon not running; 70 internal error; 74 input or output error; \
-            75 temporary (a lock, a wait that took too long, a hook that fails); 77 not permitted; \
+            75 temporary failure (a lock, a timeout, a hook that fails); 77 not permitted; \
             78 configuration or manifest refused.
             """,
         version: HistoryVersion.current,
         groupedSubcommands: [
             CommandGroup(
                 name: "Stores (no daemon needed)",
-                subcommands: [Track.self, Untrack.self, Describe.self, Exec.self, History.self]),
+                subcommands: [Track.self, Untrack.self, Migrate.self, Describe.self, Exec.self, History.self]),
             CommandGroup(
                 name: "Daemon",
                 subcommands: [
@@ -35,7 +35,7 @@ struct Historyctl: AsyncParsableCommand {
     func run() throws { throw ValidationError("A command is missing.") }
 
     static func main() async {
-        // A reader that has seen enough, as `head`, ends this program, and without a word.
+        // If the reader ends early, as `head` does, this program ends silently.
         signal(SIGPIPE, SIG_DFL)
         MappedFiles.surviveLoss()
         do {
@@ -66,7 +66,7 @@ struct Historyctl: AsyncParsableCommand {
 
     private static func complain(_ text: String) {
         let line = Array("historyctl: \(text.printable)\n".utf8)
-        // Where standard error is closed nobody can be told; the status still tells.
+        // If standard error is closed, the status still reports the failure.
         _ = write(STDERR_FILENO, line, line.count)
     }
 }

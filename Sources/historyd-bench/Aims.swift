@@ -2,18 +2,18 @@ import ArgumentParser
 
 struct Aims: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Prints what a run found of what is aimed at, as a table in Markdown.")
+        abstract: "Prints the aims and whether a run meets them, as a table in Markdown.")
 
     @Argument(help: "The run: its name, or a file (default: the newest).")
     var name: String?
 
-    @Option(help: ArgumentHelp("Where results are kept.", valueName: "folder"))
+    @Option(help: ArgumentHelp("The folder of the results.", valueName: "folder"))
     var results = RunFolder.usual
 
     func run() throws {
         let folder = RunFolder(path: results)
         guard let name = try name ?? folder.names().first else {
-            throw BenchError("There are no runs in '\(results)': make bench makes one.")
+            throw BenchError("There are no runs in '\(results)'; `make bench` creates one.")
         }
         let record = try RunRecord.load(folder.file(name))
         print(record.machine.map { "\($0.name): \($0.value)" }.joined(separator: "; ") + ".\n")

@@ -8,6 +8,7 @@ struct Bench: ParsableCommand {
         abstract: "Measures historyd, each figure against a baseline in the same run.",
         subcommands: [
             Run.self, Compare.self, Aims.self, IdleCommand.self, StraightCommand.self, CleanCommand.self,
+            WriteCommand.self,
         ],
         defaultSubcommand: Run.self)
 }
@@ -30,10 +31,11 @@ struct Run: ParsableCommand {
 
     @OptionGroup var sizes: Sizes
 
-    @Option(help: ArgumentHelp("Where results are kept, a JSON file for each run.", valueName: "folder"))
+    @Option(
+        help: ArgumentHelp("The folder of the results, with a JSON file for each run.", valueName: "folder"))
     var results = RunFolder.usual
 
-    @Option(help: "What the results are kept as (default: the time).")
+    @Option(help: "The name of the results (default: the time).")
     var name: String?
 
     @Option(

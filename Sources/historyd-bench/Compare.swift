@@ -14,14 +14,14 @@ struct Compare: ParsableCommand {
     @Argument(help: "The later one (default: the newest).")
     var after: String?
 
-    @Option(help: ArgumentHelp("Where results are kept.", valueName: "folder"))
+    @Option(help: ArgumentHelp("The folder of the results.", valueName: "folder"))
     var results = RunFolder.usual
 
     func run() throws {
         let folder = RunFolder(path: results)
         let names = try folder.names()
         guard let newest = after ?? names.first else {
-            throw BenchError("There are no runs in '\(results)': make bench makes one.")
+            throw BenchError("There are no runs in '\(results)'; `make bench` creates one.")
         }
         let later = try RunRecord.load(folder.file(newest))
         let earlier = try before ?? earlierName(names, than: newest, in: folder, like: later)

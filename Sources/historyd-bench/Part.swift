@@ -2,7 +2,7 @@ import ArgumentParser
 
 /// The parts of a run.
 enum Part: String, CaseIterable, ExpressibleByArgument {
-    case latency, backlog, replica, scale, idle, writer, recording, cleaning, instructions
+    case latency, backlog, replica, scale, idle, writer, recording, cleaning, migration, instructions
 
     var summary: String {
         switch self {
@@ -14,6 +14,7 @@ enum Part: String, CaseIterable, ExpressibleByArgument {
         case .recording: "what the triggers cost a writer"
         case .idle: "memory, threads and wake-ups of a daemon that has nothing to do"
         case .cleaning: "what a writer feels of a cleanup"
+        case .migration: "for how long changes go unrecorded after a table was rebuilt"
         case .instructions: "how many the daemon runs, as valgrind counts them"
         }
     }
@@ -30,6 +31,7 @@ enum Part: String, CaseIterable, ExpressibleByArgument {
         case .recording: Findings(figures: try RecordingBenchmark(workplace).run())
         case .idle: Findings(figures: try IdleBenchmark(workplace, sizes).run())
         case .cleaning: Findings(figures: try CleaningBenchmark(workplace, sizes).run())
+        case .migration: Findings(figures: try MigrationBenchmark(workplace, sizes).run())
         case .instructions: try InstructionsBenchmark(workplace, sizes).run()
         }
     }
@@ -37,16 +39,16 @@ enum Part: String, CaseIterable, ExpressibleByArgument {
 
 /// How much is measured; the defaults take some minutes in all.
 struct Sizes: ParsableArguments {
-    @Option(help: "Rounds of which each figure is the median.")
+    @Option(help: "The number of rounds; each figure is their median.")
     var rounds = 5
 
-    @Option(help: "Commits in each round of a figure of latency.")
+    @Option(help: "Commits in each round of a latency figure.")
     var commits = 400
 
     @Option(help: "Single-row transactions of the backlog.")
     var backlog = 500_000
 
-    @Option(help: "Changes of the backlog of transactions of 1,000 rows, and rows that a replica takes in.")
+    @Option(help: "Changes in the backlog of transactions of 1,000 rows, and rows that a replica merges.")
     var changes = 1_000_000
 
     @Option(help: "Consumers of one store.")
@@ -61,13 +63,13 @@ struct Sizes: ParsableArguments {
     @Option(help: "Seconds for which an idle daemon is watched.")
     var seconds = 20
 
-    @Option(help: "Changes that are cleaned while somebody writes.")
+    @Option(help: "Changes that are cleaned while a program writes.")
     var cleaned = 2_000_000
 
     func validate() throws {
         let smallest =
             [rounds, commits, backlog, changes, consumers, stores, history, seconds, cleaned].min() ?? 0
-        guard smallest >= 1 else { throw ValidationError("No number may be smaller than 1.") }
+        guard smallest >= 1 else { throw ValidationError("Numbers must be at least 1.") }
         guard changes.isMultiple(of: 1000), cleaned.isMultiple(of: 1000) else {
             throw ValidationError("--changes and --cleaned must be multiples of 1,000.")
         }

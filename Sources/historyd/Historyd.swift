@@ -10,29 +10,29 @@ import PersistentHistory
 struct Historyd: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "historyd",
-        abstract: "Delivers to each program what other programs changed in a SQLite store.",
+        abstract: "Delivers to each program what other programs changed in an SQLite store.",
         discussion: """
             historyd watches SQLite stores, calls the hooks of plugins for each new transaction, merges it \
-            into replicas and feeds, and deletes history that every consumer has had. Stores are tracked \
-            with historyctl.
+            into replicas and feeds, and deletes history that every consumer has processed.
 
             Exit statuses are those of sysexits(3): 64 usage, 66 store missing, 69 store not tracked, \
             70 internal, 74 input or output, 75 temporary, 77 permission, 78 configuration.
             """,
         version: HistoryVersion.current)
 
-    @Option(help: "The configuration.")
+    @Option(help: "The configuration file.")
     var config = "/etc/historyd/historyd.json"
 
     @Flag(help: "Check the configuration and the manifests, report all errors, and exit.")
     var checkConfig = false
 
-    @Flag(help: "Deliver everything there is, and exit: with 0 if all consumers have caught up.")
+    @Flag(
+        help: "Deliver everything that is recorded so far, and exit. Status 0 if all consumers have caught up.")
     var once = false
 
     @Option(
         help: ArgumentHelp(
-            "The control socket: by default control.sock in $RUNTIME_DIRECTORY, else in the state folder.",
+            "The control socket. By default, control.sock in $RUNTIME_DIRECTORY or else in the state folder.",
             valueName: "path"), completion: .file())
     var controlSocket: String?
 

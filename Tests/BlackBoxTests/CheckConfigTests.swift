@@ -24,7 +24,7 @@ struct CheckConfigTests {
             what: "unknown key",
             configuration: #"{"version": 1, "stores": [{"name": "a", "path": "a.sqlite", "autors": []}]}"#,
             lines: [
-                #"historyd.json:1:61: stores[0].autors: unknown key; did you mean "authors"? Allowed: name, path, entities, authors, unlistedAuthors, includingMirroring, mirroringAuthors, clean, poll, healthyLag"#
+                #"historyd.json:1:61: stores[0].autors: unknown key; did you mean "authors"? Allowed: name, path, entities, authors, unlistedAuthors, cleanUnlisted, includingMirroring, mirroringAuthors, clean, poll, healthyLag, autoStart"#
             ]),
         Mistake(
             what: "wrong type, and a name twice",
@@ -53,7 +53,7 @@ struct CheckConfigTests {
             what: "missing manifest",
             configuration: #"{"version": 1, "stores": [{"name": "a", "path": "a"}], "plugins": ["none.json"]}"#,
             lines: [
-                #"historyd.json:1:68: plugins[0]: "none.json" cannot be read: No such file or directory. Write it, or name another one"#
+                #"historyd.json:1:68: plugins[0]: "none.json" cannot be read: No such file or directory. Create it, or configure another path"#
             ]),
         Mistake(
             what: "references",
@@ -74,7 +74,7 @@ struct CheckConfigTests {
             manifest:
                 #"{"version": 1, "plugins": [{"name": "p", "command": [], "mode": "daemon", "hooks": [{"name": "h", "kind": "observer", "entitiy": "x"}]}]}"#,
             lines: [
-                #"p.json:1:53: plugins[0].command: expected a list: a program's path, then its arguments, found an empty list"#,
+                #"p.json:1:53: plugins[0].command: expected a list of a program's path and its arguments, found an empty list"#,
                 #"p.json:1:65: plugins[0].mode: expected "oneshot" or "coprocess", found "daemon""#,
                 #"p.json:1:119: plugins[0].hooks[0].entitiy: unknown key; did you mean "entity"? Allowed: name, kind, entity, operation, store, consumer, before"#,
             ]),
@@ -122,7 +122,7 @@ struct CheckConfigTests {
             #expect(run.status == .exited(78))
             #expect(
                 run.log.map { $0.replacing(bench.folder.path + "/", with: "") } == [
-                    "error: historyd.json: cannot be read: No such file or directory. Write it, or name another one; historyd.json(5) describes it, --config names another event=configurationInvalid"
+                    "error: historyd.json: cannot be read: No such file or directory. Create it, or configure another path; historyd.json(5) describes the file, --config selects another event=configurationInvalid"
                 ])
         }
     }

@@ -6,7 +6,7 @@ import Testing
 @Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(15)))
 struct CleanupTests {
     private static let strategies = [
-        #""clean": {"strategy": "byNotification", "times": 2}"#,
+        #""clean": {"strategy": "byNotification", "times": 1}"#,
         #""clean": {"strategy": "byDuration", "seconds": "100ms"}"#,
     ]
 
@@ -20,6 +20,27 @@ struct CleanupTests {
             let fields = line.split(separator: "\t", omittingEmptySubsequences: false)
             return (line.split(separator: " ").first.map(String.init) ?? "")
                 + (fields.count > 3 ? " \(fields[3])" : line.contains(" ") ? " -" : "")
+        }
+    }
+
+    @Test("By duration, the first turn comes with the first pass after which something may go")
+    func firstTurn() async throws {
+        try await withWorkbench { bench in
+            try bench.configure(
+                StoreSetup(
+                    authors: StoreSetup.named("MainApp"),
+                    more: #""clean": {"strategy": "byDuration", "seconds": "7d"}"#))
+            let daemon = try await bench.startDaemon()
+            try await bench.write("INSERT INTO person (id) VALUES (1), (2), (3)", as: "Widget")
+            try await bench.calls(1, of: daemon)
+            try await eventually("the cleanup", state: { daemon.log.joined(separator: "\n") }) {
+                try await self.history(bench) == ["3"]
+            }
+            // That was the turn.
+            try await bench.write("INSERT INTO person (id) VALUES (4)", as: "Widget")
+            try await bench.calls(2, of: daemon)
+            try await daemon.stop()
+            #expect(try await history(bench).last == "4 Widget")
         }
     }
 

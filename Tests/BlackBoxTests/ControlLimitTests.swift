@@ -138,7 +138,7 @@ struct ControlLimitTests {
             #expect(
                 try await member("print(status(ask('GET', 'status')))", uid: 65533, of: bench).wholeLines
                     == ["200"])
-            #expect(daemon.log.count { $0.contains("was not let in") } == 1, "\(daemon.log)")
+            #expect(daemon.log.count { $0.contains("was refused on the control socket") } == 1, "\(daemon.log)")
             crowd.signal(SIGKILL)
             _ = try await crowd.end()
             // What may not be asked, asked again and again.

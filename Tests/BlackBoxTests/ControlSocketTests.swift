@@ -165,7 +165,7 @@ struct ControlSocketTests {
             try bench.folder.write("state/control.sock", "mine")
             let third = try bench.launchDaemon(name: "third")
             #expect(try await third.program.end() == .exited(74))
-            #expect(third.log.last?.contains("is there, and is no socket") == true, "\(third.log)")
+            #expect(third.log.last?.contains("exists and is not a socket") == true, "\(third.log)")
             #expect(third.log.last?.hasSuffix("event=controlUnavailable") == true)
             #expect(try String(contentsOfFile: bench.controlSocket, encoding: .utf8) == "mine")
 
@@ -256,7 +256,7 @@ struct ControlSocketTests {
                 #expect(program.output == "")
                 #expect(
                     program.errors
-                        == "historyctl: historyd is not running: nobody listens at \"\(bench.controlSocket)\".\n"
+                        == "historyctl: historyd is not running: no process listens at \"\(bench.controlSocket)\".\n"
                 )
             }
         }

@@ -89,7 +89,7 @@ import Testing
         #expect(outcome.output == "")
         #expect(
             outcome.errors
-                == "historyctl: The SQL leaves a transaction open, which was rolled back. End it with COMMIT.\n"
+                == "historyctl: The SQL leaves a transaction open; it was rolled back. End it with COMMIT.\n"
         )
         #expect(try await store.history() == [])
     }
@@ -114,7 +114,7 @@ import Testing
         #expect(outcome.output == "")
         #expect(
             outcome.errors
-                == "historyctl: The SQL fails: UNIQUE constraint failed: t.a. Nothing was changed: all of it is one transaction.\n"
+                == "historyctl: The SQL fails: UNIQUE constraint failed: t.a. Nothing was changed, because all the SQL is one transaction.\n"
         )
         #expect(try await store.history() == [])
         #expect(try await store.sql("SELECT count(*) FROM t;") == "0\n")

@@ -189,7 +189,7 @@ import Testing
         for option in ["--after", "--before"] {
             try await expect(
                 65,
-                "The token 5f0c7d0e-9a35-4c0f-8d5e-0b6a3c1f2e4d:1 is another store's; this one's tokens begin with \"\(id):\". Check which store the token was read from, and whether the store was replaced.",
+                "The token 5f0c7d0e-9a35-4c0f-8d5e-0b6a3c1f2e4d:1 belongs to another store; tokens of this store begin with \"\(id):\". Check which store the token was read from, and whether the store was replaced.",
                 option, "5f0c7d0e-9a35-4c0f-8d5e-0b6a3c1f2e4d:1")
             try await expect(
                 65,
@@ -222,7 +222,7 @@ import Testing
         let outcome = try await store.ctl("history", ["--entity", "nobody"])
         #expect(outcome.status == .exited(65))
         #expect(
-            outcome.errors == "historyctl: The history knows no entity \"nobody\". It knows \"t\", \"u\".\n")
+            outcome.errors == "historyctl: The history has no entity \"nobody\". It has \"t\", \"u\".\n")
         for arguments in [
             ["--operation", "upsert"], ["--limit", "-1"], ["--limit", "x"], ["--format", "xml"], ["--nonsense"],
         ] {

@@ -34,7 +34,8 @@ import Testing
         let outcome = try await store.ctl("history")
         #expect(outcome.status == .exited(69))
         #expect(
-            outcome.errors == "historyctl: The store is not tracked. `historyctl track STORE ENTITY…` begins.\n"
+            outcome.errors
+                == "historyctl: The store is not tracked. Track it with `historyctl track STORE ENTITY…`.\n"
         )
     }
 
@@ -60,7 +61,8 @@ import Testing
         #expect(newest.first.map { "\($0.number)" } != last.split(separator: ":").last.map(String.init))
         let unknown = try await store.ctl("untrack", ["nobody"])
         #expect(unknown.status == .exited(65))
-        #expect(unknown.errors == "historyctl: The entity \"nobody\" is not tracked. Tracked are \"b\".\n")
+        #expect(
+            unknown.errors == "historyctl: The entity \"nobody\" is not tracked. Tracked entities: \"b\".\n")
     }
 
     @Test func trackingAgainChangesNothing() async throws {
@@ -88,28 +90,31 @@ import Testing
         let text = try store.folder.write("text", String(repeating: "This is no database. ", count: 100))
         let outcome = try await Command(BuiltProducts.historyctl, ["track", text, "--all"]).run()
         #expect(outcome.status == .exited(65))
-        #expect(outcome.errors == "historyctl: \"\(text)\" is no SQLite database. Check the path.\n")
+        #expect(outcome.errors == "historyctl: \"\(text)\" is not an SQLite database. Check the path.\n")
     }
 
     @Test(arguments: [
-        ("v", "\"v\" is a view and cannot be tracked. Only ordinary tables can."),
-        ("f", "\"f\" is a virtual table and cannot be tracked. Only ordinary tables can."),
-        ("f_data", "\"f_data\" belongs to a virtual table and cannot be tracked. Only ordinary tables can."),
+        ("v", "\"v\" is a view and cannot be tracked. Only ordinary tables can be tracked."),
+        ("f", "\"f\" is a virtual table and cannot be tracked. Only ordinary tables can be tracked."),
+        (
+            "f_data",
+            "\"f_data\" belongs to a virtual table and cannot be tracked. Only ordinary tables can be tracked."
+        ),
         (
             "sqlite_sequence",
-            "\"sqlite_sequence\" is SQLite's own and cannot be tracked. Only ordinary tables can."
+            "\"sqlite_sequence\" is SQLite's own and cannot be tracked. Only ordinary tables can be tracked."
         ),
         (
             "sqlite_schema",
-            "\"sqlite_schema\" is SQLite's own and cannot be tracked. Only ordinary tables can."
+            "\"sqlite_schema\" is SQLite's own and cannot be tracked. Only ordinary tables can be tracked."
         ),
         (
             "historyd_change",
-            "\"historyd_change\" belongs to the history itself and cannot be tracked. Only ordinary tables can."
+            "\"historyd_change\" belongs to the history itself and cannot be tracked. Only ordinary tables can be tracked."
         ),
         (
             "nothing",
-            "There is no table \"nothing\" in the store. Names are those of ordinary tables; `sqlite3 STORE .tables` lists them."
+            "There is no table \"nothing\" in the store. `sqlite3 STORE .tables` lists the tables."
         ),
     ])
     func whatIsNoEntityIsRefused(name: String, message: String) async throws {
@@ -163,7 +168,12 @@ import Testing
             try await store.historyText(["--operation", "delete"]).contains(
                 #""tombstone":{"attributes":{"c":"zz"},"values":{"c":"zz"}"#))
         try await store.sql("DROP TABLE u;")
-        #expect(try await store.succeed("track") == "dropped u, whose table is gone\n")
+        #expect(
+            try await store.succeed("track") == """
+                dropped u, whose table is gone
+                changes of u may have gone unrecorded until now; every consumer is told
+
+                """)
     }
 
     /// SQLite drops no column that a trigger names

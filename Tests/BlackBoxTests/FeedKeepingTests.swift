@@ -153,7 +153,7 @@ struct FeedKeepingTests {
             try await bench.steer("reload")
             #expect(try await early.program.end() == .exited(66))
             #expect(early.program.errors.contains("has no feed \"early\""))
-            try await daemon.logged("The feed \"early\" of \"MainApp\" is configured no more")
+            try await daemon.logged("The feed \"early\" of \"MainApp\" is no longer configured")
             try await bench.insert(5...5)
             #expect(try await late.lines(3, of: daemon).last == "5 Widget +p5")
             try await daemon.stop()
@@ -229,7 +229,7 @@ struct FeedKeepingTests {
             try await bench.steer("reload")
             for program in [feed.program, follow] {
                 #expect(try await program.end() == .exited(75))
-                #expect(program.errors.contains("served no more"))
+                #expect(program.errors.contains("no longer served"))
             }
             try await bench.insert(1...1)
             #expect(try await stays.lines(2, of: daemon).last == "1 Widget +p1")

@@ -129,7 +129,7 @@ struct HostileWriterTests {
                     """)
             }
             let daemon = try await bench.startDaemon()
-            try await daemon.logged("goes without the table \"t\"")
+            try await daemon.logged("is created without the table \"t\"")
             let token = try await bench.commit("INSERT INTO person (name) VALUES ('x')")
             try await bench.steer(
                 "wait", "--store", "contacts", "--consumer", "MainApp", "--token", token, "--timeout", "10s")

@@ -16,7 +16,7 @@ struct LifeCycleTests {
                 #expect(try await second.program.end() == .exited(75))
                 #expect(
                     second.log == [
-                        "error: Another historyd, process \(first.processID), uses the state folder \"\(bench.path("state"))\". Stop it, or give this one a STATE_DIRECTORY of its own. event=stateInUse"
+                        "error: Another historyd, process \(first.processID), uses the state folder \"\(bench.path("state"))\". Stop it, or set another STATE_DIRECTORY for this one. event=stateInUse"
                     ])
             }
             try await bench.write("INSERT INTO person (id) VALUES (1)", as: "Widget")
@@ -25,6 +25,22 @@ struct LifeCycleTests {
             // Its place is free again, also after a kill.
             try await bench.startDaemon().kill()
             try await bench.startDaemon().stop()
+        }
+    }
+
+    @Test("A stop opens no state in which nothing is to be saved")
+    func closedStates() async throws {
+        try await withWorkbench { bench in
+            try bench.configure(StoreSetup())
+            let daemon = try await bench.startDaemon()
+            try await daemon.quiet()
+            func changedAt() throws -> Date? {
+                let attributes = try FileManager.default.attributesOfItem(atPath: try bench.stateDatabase())
+                return attributes[.modificationDate] as? Date
+            }
+            let before = try changedAt()
+            try await daemon.stop()
+            #expect(try changedAt() == before)
         }
     }
 

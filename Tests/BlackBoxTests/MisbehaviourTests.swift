@@ -45,20 +45,20 @@ struct MisbehaviourTests {
         Deed(
             name: "answers nonsense",
             call: "print('\\x1b[31mhello\\tworld\\x1b[0m', flush=True); time.sleep(1000)",
-            coprocess: #"is no JSON-RPC response: \u{1b}[31mhello\u{9}world\u{1b}[0m"#),
+            coprocess: #"is not a JSON-RPC response: \u{1b}[31mhello\u{9}world\u{1b}[0m"#),
         Deed(
             name: "answers a wrong id",
             call: #"print('{"id": 77, "result": null}', flush=True); time.sleep(1000)"#,
             coprocess: "answered with the id 77 where"),
         Deed(
             name: "floods standard output", call: "while True: print('x' * 100)",
-            coprocess: "is no JSON-RPC response: xxx", oneshot: "did not end within"),
+            coprocess: "is not a JSON-RPC response: xxx", oneshot: "did not end within"),
         Deed(
             name: "floods standard output with one line", call: "while True: sys.stdout.write('x' * 65536)",
             coprocess: "wrote a line of more than 16777216 bytes", oneshot: "did not end within"),
         Deed(
             name: "floods standard output with nothing", call: "while True: sys.stdout.write('\\n' * 65536)",
-            coprocess: "wrote one blank line after another", oneshot: "did not end within"),
+            coprocess: "wrote only blank lines", oneshot: "did not end within"),
         Deed(
             name: "floods standard error", call: "while True: sys.stderr.write('oh no\\n' * 10000)",
             coprocess: "did not answer within", oneshot: "did not end within", floodsTheLog: true),

@@ -104,7 +104,10 @@ struct SchemaChangeTests {
             }
             try await daemon.stop()
             #expect(daemon.log.filter { $0.contains("event=tracking") } == log)
-            #expect(daemon.problems(bench) == [])
+            // Dropped triggers, two tables that were made again, and one that is gone.
+            let notices = daemon.problems(bench).filter { $0.contains("event=changesUnrecorded") }
+            #expect(notices.count == 4)
+            #expect(daemon.problems(bench).count == notices.count)
         }
     }
 

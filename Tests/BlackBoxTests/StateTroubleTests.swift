@@ -126,7 +126,7 @@ struct StateTroubleTests {
                 #expect(try await other.end() == .exited(74))
                 #expect(
                     other.errors.wholeLines == [
-                        "error: The state folder \"\(bench.path("file/state"))\" cannot be made: Not a directory. Set STATE_DIRECTORY to a folder that may be written. event=stateUnavailable"
+                        "error: The state folder \"\(bench.path("file/state"))\" cannot be created: Not a directory. Set STATE_DIRECTORY to a writable folder. event=stateUnavailable"
                     ])
             }
         }

@@ -115,7 +115,7 @@ struct SteeringTests {
             let timedOut = try await bench.ctl(
                 "wait", "--consumer", "MainApp", "--token", late, "--timeout", "200ms")
             #expect(timedOut.status == .exited(75))
-            #expect(timedOut.errors.contains("did not get to \(late) in time: it is at \(own)"))
+            #expect(timedOut.errors.contains("did not reach \(late) in time: it is at \(own)"))
             // One that waits already is told.
             let waiting = try bench.startCtl(["wait", "--consumer", "MainApp", "--token", late])
             try await bench.steer("resume")
@@ -129,7 +129,7 @@ struct SteeringTests {
             let nobody = try await bench.ctl("wait", "--consumer", "Nobody", "--token", late)
             #expect(nobody.status == .exited(66))
             #expect(
-                nobody.errors == "historyctl: There is no consumer \"Nobody\": there are \"MainApp\".\n")
+                nobody.errors == "historyctl: There is no consumer \"Nobody\". Consumers: \"MainApp\".\n")
             try await daemon.stop()
         }
     }
@@ -193,7 +193,7 @@ struct SteeringTests {
             try FileManager.default.removeItem(atPath: bench.store + "-shm")
             _ = rename(bench.path("another.sqlite"), bench.store)
             #expect(try await follower.end() == .exited(65), "\(follower.errors)")
-            #expect(follower.errors.contains("is another store's"))
+            #expect(follower.errors.contains("belongs to another store"))
             try await daemon.stop()
         }
     }
@@ -269,6 +269,66 @@ struct SteeringTests {
             _ = try await bench.commit("INSERT INTO person (id) VALUES (1)")
             try await daemon.logged("The cursor of \"MainApp\" is at ")
             #expect(try await bench.report("status")["logLevel"].text == "trace")
+            try await daemon.stop()
+        }
+    }
+
+    @Test("With the log level off nothing more is logged")
+    func logLevelOff() async throws {
+        try await withWorkbench { bench in
+            try bench.configure(StoreSetup())
+            let daemon = try await bench.startDaemon()
+            #expect(try await bench.steer("log-level", "off") == "off\n")
+            #expect(try await bench.report("status")["logLevel"].text == "off")
+            let before = daemon.log
+            _ = try await bench.commit("INSERT INTO person (id) VALUES (1)")
+            try await bench.steer("pause")
+            try await bench.steer("resume")
+            #expect(daemon.log == before)
+            #expect(try await bench.steer("log-level", "info") == "info\n")
+            try await bench.steer("pause")
+            try await daemon.logged("is paused, by")
+            try await daemon.stop()
+        }
+    }
+
+    @Test("A store that does not start by itself is paused until it is resumed, and stays as it is at a reload")
+    func autoStart() async throws {
+        try await withWorkbench { bench in
+            let setup = StoreSetup(more: #""autoStart": false"#)
+            try bench.configure(setup, plugins: [PluginSetup()])
+            let daemon = try await bench.startDaemon()
+            try await bench.write("INSERT INTO person (id) VALUES (1)", as: "Widget")
+            try await daemon.logged("starts paused")
+            #expect(try await bench.report("status")["stores"][0]["state"].text == "paused")
+            try await bench.steer("reload")
+            #expect(try await bench.report("status")["stores"][0]["state"].text == "paused")
+            #expect(try bench.calls().isEmpty)
+            try await bench.steer("resume")
+            try await bench.calls(1, of: daemon)
+            try bench.configure(
+                StoreSetup(more: #""autoStart": false, "includingMirroring": true"#), plugins: [PluginSetup()])
+            try await bench.steer("reload")
+            #expect(try await bench.report("status")["stores"][0]["state"].text == "open")
+            try await daemon.stop()
+        }
+    }
+
+    @Test("Status counts the history that is ignored and kept for ever")
+    func unlistedHistory() async throws {
+        try await withWorkbench { bench in
+            try bench.configure(StoreSetup(more: #""unlistedAuthors": "ignore""#))
+            let daemon = try await bench.startDaemon()
+            #expect(try await bench.report("status")["stores"][0]["unlistedChanges"].int == 0)
+            _ = try await bench.commit("INSERT INTO person (id) VALUES (1), (2)", as: "Stranger")
+            #expect(try await bench.report("status")["stores"][0]["unlistedChanges"].int == 2)
+            #expect(
+                try await bench.ctl("status").output.contains("keeps 2 changes by unlisted authors for ever"))
+            try bench.configure(StoreSetup(more: #""unlistedAuthors": "ignore", "cleanUnlisted": true"#))
+            try await bench.steer("reload")
+            #expect(try await !bench.ctl("status").output.contains("unlisted"))
+            try await bench.steer("clean")
+            #expect(try await bench.ctl("history", bench.store, "--format", "json").output == "")
             try await daemon.stop()
         }
     }

@@ -23,7 +23,7 @@ struct StoreLeaseTests {
             try await first.logged("is open at")
             let second = try launch(bench, state: "two")
             let line = try await second.logged("event=storeLost")
-            #expect(line.contains("is served by process \(first.processID) already"), "\(line)")
+            #expect(line.contains("is already served by process \(first.processID)"), "\(line)")
             try await second.ready()
             #expect(try await launch(bench, state: "three", "--once").program.end() == .exited(75))
             if isKilled { try await first.kill() } else { try await first.stop() }

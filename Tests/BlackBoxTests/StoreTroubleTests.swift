@@ -38,7 +38,7 @@ struct StoreTroubleTests {
             try await daemon.sparing()
             #expect(
                 daemon.problems(bench) == [
-                    #"error: Store "contacts" cannot be used. "other.sqlite" is no SQLite database. Check the path. event=storeLost"#
+                    #"error: Store "contacts" cannot be used. "other.sqlite" is not an SQLite database. Check the path. event=storeLost"#
                 ])
             bench.replace(bench.path("other.sqlite"), by: bench.store)
             try await daemon.logged("event=trackingUpdated", within: .seconds(20))
@@ -97,7 +97,7 @@ struct StoreTroubleTests {
             #expect(try await daemon.wakeUps(in: .seconds(2)) <= 8)
             #expect(
                 daemon.problems(bench) == [
-                    #"error: Store "contacts" cannot be used. The store is not tracked. `historyctl track STORE ENTITY…` begins. event=storeLost"#
+                    #"error: Store "contacts" cannot be used. The store is not tracked. Track it with `historyctl track STORE ENTITY…`. event=storeLost"#
                 ])
             try Tracking.track(bench.store, ["person": nil])
             try await bench.write("INSERT INTO person (id) VALUES (2)", as: "Widget")
@@ -118,10 +118,15 @@ struct StoreTroubleTests {
             #expect(try await daemon.wakeUps(in: .seconds(2)) <= 8)
             #expect(
                 daemon.problems(bench) == [
-                    #"error: Store "contacts" cannot be used. There is no table "later" in the store. Names are those of ordinary tables; `sqlite3 STORE .tables` lists them. event=storeLost"#
+                    #"error: Store "contacts" is not tracked as configured. There is no table "later" in the store. Names are those of ordinary tables; `sqlite3 STORE .tables` lists them. entity=later event=trackingFailed"#
                 ])
+            // The other one is served meanwhile, and status says what is missing.
+            let status = try await bench.report("status")
+            #expect(status["stores"][0]["untracked"][0]["entity"].text == "later")
+            #expect(status["summary"].text?.contains("not tracked as configured: \"later\"") == true)
             try await bench.sql("CREATE TABLE later (id INTEGER PRIMARY KEY)")
-            try await daemon.logged("event=trackingUpdated")
+            try await daemon.logged("began \"later\"")
+            #expect(try await bench.report("status")["stores"][0]["untracked"].list.isEmpty)
             try await bench.write("INSERT INTO later VALUES (1)", as: "Widget")
             try await bench.calls(1, of: daemon)
             try await daemon.stop()

@@ -88,6 +88,16 @@ import Testing
                 + [.alter(.makeAnew(table: "t", create: "CREATE TABLE t (id INTEGER PRIMARY KEY)"))]
                 + steps(["INSERT INTO t VALUES (4)"]))
     }
+    /// An UPSERT overlooks that a row refers to no key of its own table. With triggers, the row that makes that key
+    /// may then refer to none itself: SQLite counts the one against the other.
+    @Test func aRowThatRefersToNoKeyIsReferredTo() throws {
+        try expectNoFailure(
+            ["CREATE TABLE t (id INTEGER PRIMARY KEY, p INTEGER REFERENCES t (id) ON DELETE SET NULL)"],
+            steps([
+                "INSERT INTO t VALUES (2, 3) ON CONFLICT (id) DO UPDATE SET p = NULL",
+                "INSERT INTO t VALUES (NULL, 5)",
+            ]))
+    }
     /// Without triggers an UPDATE of all rows may find them by an index, where that has all it asks for.
     @Test func anIndexGivesTheOrder() throws {
         try expectNoFailure(

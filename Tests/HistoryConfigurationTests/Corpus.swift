@@ -50,7 +50,7 @@ private func top(_ keys: String) -> String {
 
 private let duration = "a duration: seconds, or text such as \"500ms\", \"5s\", \"3m\", \"2h\" or \"7d\""
 private let storeKeys =
-    "Allowed: name, path, entities, authors, unlistedAuthors, includingMirroring, mirroringAuthors, clean, poll, healthyLag"
+    "Allowed: name, path, entities, authors, unlistedAuthors, cleanUnlisted, includingMirroring, mirroringAuthors, clean, poll, healthyLag, autoStart, mirror"
 private let in0 = "stores[0]"
 private let context0 = "stores[0].authors[0].contexts[0]"
 private let long = String(repeating: "é", count: 128)
@@ -70,6 +70,8 @@ let configurationCorpus: [CorpusCase] = [
             "entities": {"person": {"preserve": ["name"]}, "item": {}}, "unlistedAuthors": "ignore", "includingMirroring": true,\
             "mirroringAuthors": ["M"], "clean": {"strategy": "byNotification", "times": 1}, "poll": 0.5, "authors": []
             """)),
+    .good("mirror", store("\"mirror\": true, \"clean\": {\"strategy\": \"byDuration\", \"seconds\": 5}")),
+    .good("no mirror", store("\"mirror\": false, \"entities\": {\"item\": {}}")),
     .good(
         "replica and feed",
         contexts(
@@ -79,6 +81,15 @@ let configurationCorpus: [CorpusCase] = [
         "replica for a group",
         contexts(
             "{\"name\": \"a\", \"kind\": \"replica\", \"path\": \"/r\", \"mode\": \"0640\", \"group\": \"app\"}, {\"name\": \"b\", \"kind\": \"replica\", \"path\": \"/t\", \"mode\": \"664\"}"
+        )),
+    .good("every table", store("\"entities\": \"*\"")),
+    .good(
+        "every table, and columns of some",
+        store("\"entities\": {\"*\": {}, \"person\": {\"preserve\": [\"name\"]}}")),
+    .good(
+        "every table, some in a context",
+        store(
+            "\"entities\": \"*\", \"authors\": [{\"name\": \"A\", \"contexts\": [{\"name\": \"a\", \"kind\": \"feed\", \"entities\": [\"later\"]}]}]"
         )),
     .good("lag", store("\"healthyLag\": \"10m\"")),
     .bad(
@@ -117,24 +128,29 @@ let configurationCorpus: [CorpusCase] = [
         "unknown key like no other", top("\"colour \\n\": 1"),
         "2:1: [\"colour \\u{a}\"]: unknown key. Allowed: $schema, version, stores, plugins, logLevel, stopTimeout"
     ),
-    .bad("schema no text", top("\"$schema\": 1"), "2:12: $schema: expected a text, found 1"),
+    .bad("schema no text", top("\"$schema\": 1"), "2:12: $schema: expected a string, found 1"),
     .bad(
         "log level", top("\"logLevel\": \"warn\""),
-        "2:13: logLevel: expected \"trace\", \"debug\", \"info\", \"notice\", \"warning\", \"error\" or \"critical\", found \"warn\""
+        "2:13: logLevel: expected \"trace\", \"debug\", \"info\", \"notice\", \"warning\", \"error\", \"critical\" or \"off\", found \"warn\""
     ),
     .bad(
         "log level number", top("\"logLevel\": 3"),
-        "2:13: logLevel: expected \"trace\", \"debug\", \"info\", \"notice\", \"warning\", \"error\" or \"critical\", found 3"
+        "2:13: logLevel: expected \"trace\", \"debug\", \"info\", \"notice\", \"warning\", \"error\", \"critical\" or \"off\", found 3"
     ),
     .bad("plugins text", top("\"plugins\": \"/p\""), "2:12: plugins: expected a list of paths, found \"/p\""),
     .bad(
-        "plugin empty", top("\"plugins\": [\"\", 1]"), "2:13: plugins[0]: expected a path, found an empty text",
+        "plugin empty", top("\"plugins\": [\"\", 1]"),
+        "2:13: plugins[0]: expected a path, found an empty string",
         "2:17: plugins[1]: expected a path, found 1"),
     .badBeyondSchema(
         "key twice", top("\"plugins\": [], \"plugins\": []"),
         "2:16: key \"plugins\" is given twice, first at 2:1"),
 
     // Stores.
+    .bad("mirror no bool", store("\"mirror\": 1"), "2:11: \(in0).mirror: expected true or false, found 1"),
+    .bad(
+        "entities of a mirror", store("\"mirror\": true, \"entities\": {\"item\": {}}"),
+        "2:17: \(in0).entities: a mirror has the entities of its source"),
     .bad(
         "store without anything", "{\"version\": 1, \"stores\": [\n{}]}",
         "2:1: stores[0].name: missing, expected a name", "2:1: stores[0].path: missing, expected a path"),
@@ -142,7 +158,7 @@ let configurationCorpus: [CorpusCase] = [
         "store no object", "{\"version\": 1, \"stores\": [\n1]}", "2:1: stores[0]: expected an object, found 1"),
     .bad(
         "name empty, path null", "{\"version\": 1, \"stores\": [{\"name\":\n\"\", \"path\": null}]}",
-        "2:1: stores[0].name: expected a name, found an empty text",
+        "2:1: stores[0].name: expected a name, found an empty string",
         "2:13: stores[0].path: expected a path, found null"),
     .bad(
         "name with a control character",
@@ -164,7 +180,14 @@ let configurationCorpus: [CorpusCase] = [
         "2:1: \(in0).author: unknown key; did you mean \"authors\"? \(storeKeys)"),
     .bad(
         "entities as a list", store("\"entities\": [\"person\"]"),
-        "2:13: \(in0).entities: expected an object of entities by name, found a list"),
+        "2:13: \(in0).entities: expected an object of entities by name, or \"*\" for every table, found a list"),
+    .bad(
+        "entities as another text", store("\"entities\": \"all\""),
+        "2:13: \(in0).entities: expected an object of entities by name, or \"*\" for every table, found \"all\""
+    ),
+    .bad(
+        "columns of every table", store("\"entities\": {\"*\": {\"preserve\": [\"name\"]}}"),
+        "2:20: \(in0).entities[\"*\"].preserve: columns are preserved of an entity that is named"),
     .bad(
         "no entities", store("\"entities\": {}"),
         "2:13: \(in0).entities: expected at least one entity; leave the key out where \"historyctl track\" has named them"
@@ -187,6 +210,19 @@ let configurationCorpus: [CorpusCase] = [
     .bad(
         "preserve misspelt", store("\"entities\": {\"person\": {\"perserve\": []}}"),
         "2:25: \(in0).entities.person.perserve: unknown key; did you mean \"preserve\"? Allowed: preserve"),
+    .good("log level off", top("\"logLevel\": \"off\"")),
+    .good(
+        "paused, and cleaning what nobody is listed for",
+        store("\"autoStart\": false, \"unlistedAuthors\": \"ignore\", \"cleanUnlisted\": true")),
+    .bad(
+        "autoStart text", store("\"autoStart\": \"no\""),
+        "2:14: \(in0).autoStart: expected true or false, found \"no\""),
+    .bad(
+        "cleanUnlisted of what is delivered", store("\"cleanUnlisted\": true"),
+        "2:1: \(in0).cleanUnlisted: only with unlistedAuthors \"ignore\"; what is delivered is cleaned"),
+    .bad(
+        "cleanUnlisted text", store("\"unlistedAuthors\": \"ignore\", \"cleanUnlisted\": 1"),
+        "2:47: \(in0).cleanUnlisted: expected true or false, found 1"),
     .bad(
         "unlistedAuthors", store("\"unlistedAuthors\": \"delver\""),
         "2:20: \(in0).unlistedAuthors: expected \"deliver\" or \"ignore\", found \"delver\"; did you mean \"deliver\"?"
@@ -233,7 +269,7 @@ let configurationCorpus: [CorpusCase] = [
         "2:51: \(in0).clean.times: only strategy \"byNotification\" has it"),
     .bad(
         "byNotification with seconds", store("\"clean\": {\"strategy\": \"byNotification\", \"seconds\": 1}"),
-        "2:10: \(in0).clean.times: missing, expected a number of passes, with strategy \"byNotification\"",
+        "2:10: \(in0).clean.times: missing, expected a number of notifications, with strategy \"byNotification\"",
         "2:41: \(in0).clean.seconds: only strategy \"byDuration\" has it"),
     .bad(
         "seconds without a strategy", store("\"clean\": {\"seconds\": 1}"),
@@ -269,7 +305,7 @@ let configurationCorpus: [CorpusCase] = [
         "2:10: \(in0).authors[0].batch: expected true or false, found \"yes\""),
     .bad(
         "batch with contexts", author("\"batch\": true, \"contexts\": [{\"name\": \"v\", \"kind\": \"feed\"}]"),
-        "2:16: \(in0).authors[0].contexts: a batch author only writes, it has no contexts"),
+        "2:16: \(in0).authors[0].contexts: a batch author only writes and has no contexts"),
     .bad(
         "unknown key of an author", author("\"context\": []"),
         "2:1: \(in0).authors[0].context: unknown key; did you mean \"contexts\"? Allowed: name, batch, contexts"
@@ -321,7 +357,7 @@ let configurationCorpus: [CorpusCase] = [
         ), "2:90: stores[0].authors[0].contexts[1].path: a replica's file \"/r\" is already given at FILE:2:42"),
     .badBeyondSchema(
         "replica in the store", contexts("{\"name\": \"v\", \"kind\": \"replica\", \"path\": \"/s.db\"}"),
-        "2:42: \(context0).path: a replica cannot be kept in a store's file, which is given at FILE:1:49"),
+        "2:42: \(context0).path: a replica cannot use a store's file; the store is at FILE:1:49"),
     .badBeyondSchema(
         "entity not tracked",
         contexts("{\"name\": \"v\", \"kind\": \"feed\", \"entities\": [\"persons\", \"item\", \"zebra\"]}"),
@@ -349,7 +385,7 @@ let configurationCorpus: [CorpusCase] = [
         "5:44: stores[0].authors[1].name: author \"A\" is already given at FILE:5:27",
         "5:58: stores[0].authors[1].batch: expected true or false, found \"no\"",
         "6:5: stores[0].cleaning: unknown key. \(storeKeys)",
-        "8:15: logLevel: expected \"trace\", \"debug\", \"info\", \"notice\", \"warning\", \"error\" or \"critical\", found \"loud\""
+        "8:15: logLevel: expected \"trace\", \"debug\", \"info\", \"notice\", \"warning\", \"error\", \"critical\" or \"off\", found \"loud\""
     ),
 ]
 
@@ -373,7 +409,7 @@ private func hooks(_ hooks: String) -> String {
 private func observer(_ keys: String) -> String { hooks("{\"name\": \"h\", \"kind\": \"observer\", \(keys)}") }
 private func merge(_ keys: String) -> String { hooks("{\"name\": \"m\", \"kind\": \"merge\", \(keys)}") }
 
-private let commandExpected = "a list: a program's path, then its arguments"
+private let commandExpected = "a list of a program's path and its arguments"
 private let plainName = "a name of letters, digits, \".\", \"_\" and \"-\""
 private let hook0 = "plugins[0].hooks[0]"
 private let hookKeys = "Allowed: name, kind, entity, operation, store, consumer, before"
@@ -447,15 +483,15 @@ let manifestCorpus: [CorpusCase] = [
         "2:1: plugins[0].command: expected \(commandExpected), found an empty list"),
     .bad(
         "command by search", command("[\"sh\"]"),
-        "2:2: plugins[0].command[0]: expected an absolute path, or one with a slash, from the manifest's folder, found \"sh\""
+        "2:2: plugins[0].command[0]: expected an absolute path, or a path with a slash, relative to the manifest's folder, found \"sh\""
     ),
     .bad(
         "command of nothing", command("[\"\"]"),
-        "2:2: plugins[0].command[0]: expected an absolute path, or one with a slash, from the manifest's folder, found an empty text"
+        "2:2: plugins[0].command[0]: expected an absolute path, or a path with a slash, relative to the manifest's folder, found an empty string"
     ),
     .bad(
         "argument number", command("[\"/p\", 5, \"\\u0000\"]"),
-        "2:8: plugins[0].command[1]: expected a text, found 5",
+        "2:8: plugins[0].command[1]: expected a string, found 5",
         "2:11: plugins[0].command[2]: expected an argument without NUL"),
     .bad(
         "mode", plugin("\"mode\": \"co-process\""),
@@ -559,7 +595,7 @@ let manifestCorpus: [CorpusCase] = [
         "2:47: \(hook0).consumer: unknown consumer \"Notes\". Known: \"MainApp\", \"Widget\""),
     .badBeyondSchema(
         "batch author as consumer", observer("\"consumer\": \"Importer\", \"store\": \"contacts\""),
-        "2:47: \(hook0).consumer: expected a consumer; \"Importer\" is a batch author, to whom nothing is delivered"
+        "2:47: \(hook0).consumer: expected a consumer; \"Importer\" is a batch author, which receives nothing"
     ),
     .badBeyondSchema(
         "unknown before",
@@ -576,19 +612,20 @@ let manifestCorpus: [CorpusCase] = [
         ), "2:42: \(hook0).before: expected a merge hook; \"p/o\" is an observer"),
     .badBeyondSchema(
         "before itself", merge("\"before\": \"p/m\""),
-        "2:42: \(hook0).before: a hook cannot stand before itself"),
+        "2:42: \(hook0).before: a hook cannot be before itself"),
     .badBeyondSchema(
         "before in a circle",
         hooks(
             """
             {"name": "in", "kind": "merge", "before": "p/a"}, {"name": "a", "kind": "merge", "before": "p/b"}, {"name": "b", "kind": "merge", "before": "p/a"}
-            """), "2:92: plugins[0].hooks[1].before: hooks stand before one another: p/a before p/b before p/a"),
+            """),
+        "2:92: plugins[0].hooks[1].before: hooks are before each other in a circle: p/a before p/b before p/a"),
     .badBeyondSchema(
         "two circles",
         hooks(
             """
             {"name": "a", "kind": "merge", "before": "p/a"},
             {"name": "b", "kind": "merge", "before": "p/c"}, {"name": "c", "kind": "merge", "before": "p/b"}
-            """), "2:42: \(hook0).before: a hook cannot stand before itself",
-        "3:42: plugins[0].hooks[1].before: hooks stand before one another: p/b before p/c before p/b"),
+            """), "2:42: \(hook0).before: a hook cannot be before itself",
+        "3:42: plugins[0].hooks[1].before: hooks are before each other in a circle: p/b before p/c before p/b"),
 ]

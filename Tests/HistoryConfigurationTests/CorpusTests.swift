@@ -18,6 +18,13 @@ private func problems(configuration text: String) -> String {
     return problems.errors?.description ?? ""
 }
 
+private func problems(nats text: String) -> String {
+    let problems = ProblemList()
+    let source = DocumentNode.Source(file: file, folder: "/etc/historyd", problems: problems)
+    _ = DocumentNode.root(of: Array(text.utf8), source: source).flatMap(NATSDecoder.decode)
+    return problems.errors?.description ?? ""
+}
+
 private let configuration = DaemonConfiguration(stores: [
     StoreConfiguration(
         name: "contacts", path: "/c",
@@ -58,6 +65,11 @@ extension CorpusCase {
         #expect(problems(manifest: example.text) == example.output)
     }
 
+    @Test(arguments: natsCorpus)
+    func tellsAllThatIsWrongWithAConfigurationOfStreams(example: CorpusCase) {
+        #expect(problems(nats: example.text) == example.output)
+    }
+
     @Test func checksAManifestAgainstThePluginsInForce() {
         let others = [
             PluginConfiguration(
@@ -80,8 +92,8 @@ extension CorpusCase {
         #expect(
             problems(manifest: manifest("p", before: "p/m"), besides: others)
                 == """
-                \(file):1:37: plugins[0].name: plugin "p" is there already
-                \(file):2:42: plugins[0].hooks[0].before: a hook cannot stand before itself
+                \(file):1:37: plugins[0].name: plugin "p" already exists
+                \(file):2:42: plugins[0].hooks[0].before: a hook cannot be before itself
                 """)
     }
 }
@@ -160,7 +172,10 @@ func sample(_ name: String) throws -> String {
 }
 
 @Suite(.enabled("Python's jsonschema is not installed.", hasValidator)) struct SchemaTests {
-    @Test(arguments: [("historyd.schema.json", configurationCorpus), ("plugins.schema.json", manifestCorpus)])
+    @Test(arguments: [
+        ("historyd.schema.json", configurationCorpus), ("plugins.schema.json", manifestCorpus),
+        ("nats.schema.json", natsCorpus),
+    ])
     func agreesWithTheDecoder(schema: String, corpus: [CorpusCase]) async throws {
         let verdicts = try await verdicts(schema, corpus.map(\.text))
         try #require(verdicts.count == corpus.count)
@@ -186,6 +201,7 @@ func sample(_ name: String) throws -> String {
 
     @Test(arguments: [
         ("historyd.schema.json", "historyd.json"), ("plugins.schema.json", "plugins.d/audit.json"),
+        ("nats.schema.json", "nats.json"),
     ])
     func takesTheSamples(schema: String, name: String) async throws {
         #expect(try await verdicts(schema, [sample(name)]) == [true])

@@ -58,42 +58,42 @@ private func problems(_ bytes: [UInt8]) -> [String] {
         ("{\"a\":\n  {\"b\": ]}}", ["2:9: a.b: expected a value, found \"]\""]),
         ("{} x", ["1:4: expected the end of the file, found \"x\""]),
         ("[1] // no", ["1:5: expected the end of the file, found \"/\" (JSON has no comments)"]),
-        ("'a'", ["1:1: expected a value, found \"'\" (a text needs double quotes)"]),
+        ("'a'", ["1:1: expected a value, found \"'\" (a string needs double quotes)"]),
         (
             "[\"é\", True]",
-            ["1:7: [1]: expected a value, found \"True\"; did you mean true? (a text needs double quotes)"]
+            ["1:7: [1]: expected a value, found \"True\"; did you mean true? (a string needs double quotes)"]
         ),
-        ("yes", ["1:1: expected a value, found \"yes\" (a text needs double quotes)"]),
-        ("01", ["1:1: a number does not begin with 0"]),
+        ("yes", ["1:1: expected a value, found \"yes\" (a string needs double quotes)"]),
+        ("01", ["1:1: a number must not begin with 0"]),
         ("1.", ["1:3: expected a digit, found the end of the file"]),
         ("[1e+]", ["1:5: [0]: expected a digit, found \"]\""]),
         ("-", ["1:2: expected a digit, found the end of the file"]),
         ("+1", ["1:1: expected a value, found \"+\""]),
         ("[1e999, -1e999]", ["1:2: [0]: a number out of range", "1:9: [1]: a number out of range"]),
-        ("\"a", ["1:1: a text that does not end; the closing quote is missing"]),
+        ("\"a", ["1:1: a string does not end; the closing quote is missing"]),
         (
             "\"a\\",
             [
                 "1:3: an unknown escape; allowed are \\\" \\\\ \\/ \\b \\f \\n \\r \\t and \\u0000",
-                "1:1: a text that does not end; the closing quote is missing",
+                "1:1: a string does not end; the closing quote is missing",
             ]
         ),
-        ("[\"a,\n1]", ["1:2: [0]: a text that does not end on its line; the closing quote is missing"]),
+        ("[\"a,\n1]", ["1:2: [0]: a string does not end on its line; the closing quote is missing"]),
         (
             "[\"a\tb\", \"\u{1}\"]",
             [
-                "1:4: [0]: a control character in a text; write it as \\u0009",
-                "1:10: [1]: a control character in a text; write it as \\u0001",
+                "1:4: [0]: a control character in a string; write it as \\u0009",
+                "1:10: [1]: a control character in a string; write it as \\u0001",
             ]
         ),
         ("\"\\x\"", ["1:2: an unknown escape; allowed are \\\" \\\\ \\/ \\b \\f \\n \\r \\t and \\u0000"]),
         ("\"\\u12g4\"", ["1:2: \\u needs four hexadecimal digits"]),
-        ("\"\\ud800\"", ["1:2: half of a surrogate pair, which is no character"]),
+        ("\"\\ud800\"", ["1:2: half of a surrogate pair, which is not a character"]),
         (
             "\"\\udc00\\ud800\\ud800\"",
             [
-                "1:2: half of a surrogate pair, which is no character",
-                "1:8: half of a surrogate pair, which is no character",
+                "1:2: half of a surrogate pair, which is not a character",
+                "1:8: half of a surrogate pair, which is not a character",
             ]
         ),
         (
@@ -114,7 +114,7 @@ private func problems(_ bytes: [UInt8]) -> [String] {
         ("[\u{202E}]", ["1:2: [0]: expected a value, found \"\\u{202e}\""]),
         (
             "{\"a b\": {\"\": [x]}}",
-            ["1:15: [\"a b\"][\"\"][0]: expected a value, found \"x\" (a text needs double quotes)"]
+            ["1:15: [\"a b\"][\"\"][0]: expected a value, found \"x\" (a string needs double quotes)"]
         ),
     ])
     func tellsWhatIsWrongAndWhere(text: String, expected: [String]) {
@@ -129,7 +129,7 @@ private func problems(_ bytes: [UInt8]) -> [String] {
             ([0x22, 0xED, 0xA0, 0x80, 0x22], "1:2"),  // a surrogate
         ] as [([UInt8], String)])
     func refusesWhatIsNotUTF8(bytes: [UInt8], place: String) {
-        #expect(problems(bytes) == ["\(place): not UTF-8, which JSON is written in"])
+        #expect(problems(bytes) == ["\(place): not UTF-8; JSON must be UTF-8"])
     }
 
     @Test func boundsTheDepth() {
@@ -138,7 +138,7 @@ private func problems(_ bytes: [UInt8]) -> [String] {
         }
         #expect(problems(nested(128)) == [])
         let path = String(repeating: "[0]", count: 128)
-        #expect(problems(nested(129)) == ["1:129: \(path): more than 128 lists and objects in one another"])
+        #expect(problems(nested(129)) == ["1:129: \(path): lists and objects are nested more than 128 deep"])
         #expect(problems([UInt8](repeating: 0x5B, count: 1 << 20)).count == 1)
     }
 

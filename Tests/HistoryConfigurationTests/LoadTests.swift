@@ -37,9 +37,9 @@ private let oneStore = #"{"version": 1, "stores": [{"name": "s", "path": "s.db",
                     { "name": "live", "kind": "feed", "window": 7 }, { "name": "all", "kind": "feed" }] },
                   { "name": "Batch", "batch": true }
                 ],
-                "unlistedAuthors": "ignore", "includingMirroring": true, "mirroringAuthors": ["Mirror"],
+                "unlistedAuthors": "ignore", "cleanUnlisted": true, "includingMirroring": true, "mirroringAuthors": ["Mirror"],
                 "clean": { "strategy": "byNotification", "times": 3, "maximumDuration": 2592000 },
-                "poll": "500ms"
+                "poll": "500ms", "autoStart": false
               }, { "name": "notes", "path": "notes.sqlite", "clean": { "strategy": "byDuration", "seconds": "7d" } }],
               "plugins": ["plugins/one.json"],
               "logLevel": "debug",
@@ -79,10 +79,11 @@ private let oneStore = #"{"version": 1, "stores": [{"name": "s", "path": "s.db",
                     ]),
                 AuthorConfiguration(name: "Batch", isBatch: true),
             ],
-            unlistedAuthors: .ignore, includingMirroring: true, mirroringAuthors: ["Mirror"],
+            unlistedAuthors: .ignore, cleansUnlisted: true, includingMirroring: true,
+            mirroringAuthors: ["Mirror"],
             clean: CleanConfiguration(
                 strategy: .byNotification(times: 3), maximumDuration: .seconds(2_592_000)),
-            poll: .milliseconds(500))
+            poll: .milliseconds(500), autoStart: false)
         let notes = StoreConfiguration(
             name: "notes", path: folder.file("notes.sqlite"),
             clean: CleanConfiguration(strategy: .byDuration(.seconds(604_800))))
@@ -166,8 +167,8 @@ private let oneStore = #"{"version": 1, "stores": [{"name": "s", "path": "s.db",
                 "conf.d/10.json:1:1: version: missing, expected 1, the version of the format",
                 "conf.d/10.json:2:10: stores[0].name: store \"s\" is already given at historyd.json:1:36",
                 "conf.d/10.json:2:23: stores[0].path: the store's file \"s.db\" is already given at historyd.json:1:49",
-                "conf.d/10.json:3:109: stores[1].authors[0].contexts[0].path: a replica cannot be kept in a store's file, which is given at historyd.json:1:49",
-                "conf.d/10.json:4:41: plugins[2]: \"conf.d/none\" cannot be read: No such file or directory. Write it, or name another one",
+                "conf.d/10.json:3:109: stores[1].authors[0].contexts[0].path: a replica cannot use a store's file; the store is at historyd.json:1:49",
+                "conf.d/10.json:4:41: plugins[2]: \"conf.d/none\" cannot be read: No such file or directory. Create it, or configure another path",
                 "conf.d/q.manifest:1:37: plugins[0].name: plugin \"p\" is already given at conf.d/p.manifest:1:37",
             ])
     }
@@ -204,7 +205,7 @@ private let oneStore = #"{"version": 1, "stores": [{"name": "s", "path": "s.db",
         let folder = try TemporaryFolder()
         #expect(
             problems(folder) == [
-                "historyd.json: cannot be read: No such file or directory. Write it, or name another one; historyd.json(5) describes it, --config names another"
+                "historyd.json: cannot be read: No such file or directory. Create it, or configure another path; historyd.json(5) describes the file, --config selects another"
             ])
         try folder.write("conf.d/a.json/x", "")
         try folder.write("conf.d/b.json", "{\"version\": 2, \"plugins\": [\"c\", \"big\"]}")

@@ -12,9 +12,9 @@ import Testing
             "entities": { "person": { "preserve": ["name"] } },
             "authors": [{ "name": "A", "batch": false, "contexts": [
               { "name": "v", "kind": "replica", "path": "/r", "entities": ["person"] }] }],
-            "unlistedAuthors": "deliver", "includingMirroring": false, "mirroringAuthors": ["M"],
+            "unlistedAuthors": "ignore", "cleanUnlisted": true, "includingMirroring": false, "mirroringAuthors": ["M"],
             "clean": { "strategy": "byDuration", "seconds": 5, "maximumDuration": "7d" },
-            "poll": 5
+            "poll": 5, "autoStart": true
           }],
           "plugins": ["/p"],
           "logLevel": "info",
@@ -29,7 +29,8 @@ import Testing
     private static let expected = [
         "": "an object", "version": "1, the version of the format", "stores": "a list of stores",
         "stores[0]": "an object", "stores[0].name": "a name", "stores[0].path": "a path",
-        "stores[0].entities": "an object of entities by name", "stores[0].entities.person": "an object",
+        "stores[0].entities": "an object of entities by name, or \"*\" for every table",
+        "stores[0].entities.person": "an object",
         "stores[0].entities.person.preserve": "a list of column names",
         "stores[0].entities.person.preserve[0]": "a name",
         "stores[0].authors": "a list of authors", "stores[0].authors[0]": "an object",
@@ -41,14 +42,16 @@ import Testing
         "stores[0].authors[0].contexts[0].entities": "a list of entities",
         "stores[0].authors[0].contexts[0].entities[0]": "a name",
         "stores[0].unlistedAuthors": "\"deliver\" or \"ignore\"",
-        "stores[0].includingMirroring": "true or false",
+        "stores[0].includingMirroring": "true or false", "stores[0].cleanUnlisted": "true or false",
+        "stores[0].autoStart": "true or false",
         "stores[0].mirroringAuthors": "a list of author names", "stores[0].mirroringAuthors[0]": "a name",
         "stores[0].clean": "an object",
         "stores[0].clean.strategy": "\"none\", \"byDuration\" or \"byNotification\"",
         "stores[0].clean.seconds": duration, "stores[0].clean.maximumDuration": duration,
         "stores[0].poll": duration,
         "plugins": "a list of paths", "plugins[0]": "a path", "stopTimeout": duration,
-        "logLevel": "\"trace\", \"debug\", \"info\", \"notice\", \"warning\", \"error\" or \"critical\"",
+        "logLevel":
+            "\"trace\", \"debug\", \"info\", \"notice\", \"warning\", \"error\", \"critical\" or \"off\"",
     ]
 
     @Test func tellsEveryPlaceOfAWrongType() throws {
@@ -67,7 +70,7 @@ import Testing
         let allowed = [
             "": "$schema, version, stores, plugins, logLevel, stopTimeout",
             "stores[0]":
-                "name, path, entities, authors, unlistedAuthors, includingMirroring, mirroringAuthors, clean, poll, healthyLag",
+                "name, path, entities, authors, unlistedAuthors, cleanUnlisted, includingMirroring, mirroringAuthors, clean, poll, healthyLag, autoStart",
             "stores[0].entities.person": "preserve", "stores[0].authors[0]": "name, batch, contexts",
             "stores[0].authors[0].contexts[0]": "name, kind, path, entities, window, mode, group",
             "stores[0].clean": "strategy, seconds, times, maximumDuration",

@@ -23,6 +23,26 @@ import Testing
         HistoryToken(store: store, number: number)
     }
 
+    /// JSON has no infinities: they are numbers that a decoder refuses.
+    @Test func readsInfinities() throws {
+        let line = try read(
+            #"""
+            {"token":"00000000-0000-0000-0000-000000000001:7","timestamp":"","insertedObjectIDs":[
+            {"entityName":"9e999","objectID":{"a":9e999,"b":-9e999,"-9e999":"\"9e999"},"objectIDURL":"\\"}]}
+            """#)
+        guard case .transaction(let transaction) = line else {
+            Issue.record("\(line)")
+            return
+        }
+        #expect(
+            transaction.insertedObjectIDs == [
+                FeedObjectID(
+                    entityName: "9e999",
+                    objectID: ["a": .real(.infinity), "b": .real(-.infinity), "-9e999": .text("\"9e999")],
+                    objectIDURL: "\\")
+            ])
+    }
+
     @Test func readsATransaction() throws {
         let line = try read(
             #"""

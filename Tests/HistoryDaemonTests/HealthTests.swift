@@ -67,6 +67,13 @@ import Testing
         Case("a state that cannot be written", .stateNotWritable, events: opened, .stateFailed(error)),
         Case("a state that recovered", events: .stateFailed(error), .stateRecovered),
         Case("an entity that is not tracked", .notTracked, events: opened, .trackingFailed(error)),
+        Case(
+            "an entity that is not there", .notTracked, events: opened,
+            .entitiesUntracked(["later": "There is none."]),
+            .trackingComplete),
+        Case(
+            "an entity that is there again", events: .entitiesUntracked(["later": "There is none."]),
+            .entitiesUntracked([:])),
         Case("an entity that is tracked again", events: .trackingFailed(error), .trackingComplete),
         Case("a hook that failed", .hookRetrying, events: failed),
         Case("a hook that is held", .hookHeld, events: failed, held),

@@ -1,4 +1,5 @@
 import Glibc
+import HistoryConfiguration
 import Logging
 import Synchronization
 import Testing
@@ -81,12 +82,14 @@ import Testing
             stubborn.debug("never")
             level.level = .critical
             logger.error("no longer")
+            level.level = .off
+            logger.critical("nothing at all")
         }
         #expect(written.map(\.message) == ["now"])
     }
 
-    @Test(arguments: Logger.Level.allCases)
-    func everyLevelCanBeSet(level: Logger.Level) {
+    @Test(arguments: LogLevel.allCases)
+    func everyLevelCanBeSet(level: LogLevel) {
         let live = LiveLogLevel(.info)
         live.level = level
         #expect(live.level == level)

@@ -301,7 +301,7 @@ func isGone(_ process: pid_t) -> Bool {
             ("os.close(1); os.close(0); os.close(2); os._exit(4)", .died, "ended with status 4"),
             ("time.sleep(1000)", .timedOut, "did not answer within 15.0 seconds"),
             ("signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(1000)", .timedOut, "did not answer"),
-            ("print('hello', flush=True); time.sleep(1000)", .badAnswer, "is no JSON-RPC response: hello"),
+            ("print('hello', flush=True); time.sleep(1000)", .badAnswer, "is not a JSON-RPC response: hello"),
             (
                 #"print('{"id":77,"result":null}', flush=True)"#, .badAnswer,
                 "answered with the id 77 where 1 was due"
@@ -309,20 +309,20 @@ func isGone(_ process: pid_t) -> Bool {
             ("answer(r); answer(r); time.sleep(1000)", .badAnswer, "answered with the id 1 where 2 was due"),
             (
                 "while True: sys.stdout.write('\\n' * 4096)", .badAnswer,
-                "wrote one blank line after another"
+                "wrote only blank lines"
             ),
             (
                 #"print('{"id":null,"error":{"message":"' + 'y' * 9999 + '"}}', flush=True); time.sleep(1000)"#,
                 .badAnswer, "without an id where 1 was due (\"" + String(repeating: "y", count: 200) + "…"
             ),
-            ("while True: print('x' * 1000)", .badAnswer, "no JSON-RPC response: xxx"),
+            ("while True: print('x' * 1000)", .badAnswer, "not a JSON-RPC response: xxx"),
             (
                 "while True: sys.stdout.write('x' * 65536)", .badAnswer,
                 "wrote a line of more than 16777216 bytes"
             ),
             (
                 "sys.stdout.buffer.write(b'\\xff\\0\\n'); sys.stdout.flush(); time.sleep(1000)", .badAnswer,
-                "no JSON-RPC response"
+                "not a JSON-RPC response"
             ),
             ("os.fork() or time.sleep(1000); os._exit(5)", .died, "ended with status 5"),
             (
@@ -398,7 +398,7 @@ func isGone(_ process: pid_t) -> Bool {
         let journal = Journal()
         try await withCoprocess(command, grace: .milliseconds(50), journal: journal) { plugin in
             for await entry in journal.stream where entry.level == .warning {
-                #expect("\(entry.metadata["error"] ?? "")".contains("no JSON-RPC response: welcome"))
+                #expect("\(entry.metadata["error"] ?? "")".contains("not a JSON-RPC response: welcome"))
                 break
             }
         }

@@ -44,12 +44,13 @@ import Testing
         #expect(
             exchange.receive(Self.answer(nil, error: "parse error"), at: Self.at(0))
                 == .nonsense("answered without an id where 1 was due (\"parse error\")"))
-        #expect(exchange.receive(nil, at: Self.at(0)) == .nonsense("wrote a line that is no JSON-RPC response"))
+        #expect(
+            exchange.receive(nil, at: Self.at(0)) == .nonsense("wrote a line that is not a JSON-RPC response"))
         #expect(exchange.receive(Self.answer(1, error: "no"), at: Self.at(0)) == .deliver(.refused("no")))
         #expect(exchange.receive(Self.answer(2), at: Self.at(0)) == .deliver(.null))
         #expect(
             exchange.receive(Self.answer(2), at: Self.at(0))
-                == .nonsense("wrote an answer though it was not asked"))
+                == .nonsense("wrote an answer without a request"))
     }
 
     @Test func lateAnswersAreDroppedInStep() {

@@ -20,6 +20,17 @@ import Testing
         #expect(answer?.outcome == .null)
     }
 
+    /// The form that is read without a parser, and the same with a space in it, mean the same.
+    @Test(arguments: [
+        "0", "7", "007", "999999999999999999", "9999999999999999999", "-7", "7.0", "", "7,", "7e2",
+    ])
+    func theShortWayReadsWhatTheLongOneDoes(_ id: String) {
+        let short = Self.read(#"{"jsonrpc":"2.0","id":\#(id),"result":null}"#)
+        let long = Self.read(#"{"jsonrpc": "2.0","id":\#(id),"result":null}"#)
+        #expect(short == long)
+        #expect(Self.read(#"{"jsonrpc":"2.0","id":\#(id),"result":nil!}"#) == nil)
+    }
+
     @Test func results() {
         #expect(Self.read(#"{"id":1,"result":"goOn"}"#)?.outcome == .text("goOn"))
         #expect(Self.read(#"{"id":1,"result":"ü\n"}"#)?.outcome == .text("ü\n"))
@@ -127,7 +138,7 @@ import Testing
     private func text(_ body: (inout JSONBytes) -> Void) -> String {
         var json = JSONBytes()
         body(&json)
-        return String(decoding: json.bytes, as: UTF8.self)
+        return String(decoding: json.bytes.array, as: UTF8.self)
     }
 
     @Test func calls() {

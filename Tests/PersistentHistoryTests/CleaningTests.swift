@@ -89,6 +89,45 @@ import Testing
         #expect(listener.all() == ["insert t 2"])
     }
 
+    @Test("A tracker's cleaner does not wait for an author that has stood still for longer than allowed")
+    func manualCleanerHeedsMaximumDuration() async throws {
+        let store = try GatekeeperStore()
+        try store.write("A", "INSERT INTO t VALUES (1, 1)", "INSERT INTO t VALUES (2, 2)")
+        try await store.serve(store.served(["Main", "Slow"]))
+        let state = try store.state()
+        try state.cursors.save(Checkpoint(position: 1, movedAt: store.clock.clock.wall()), of: "Slow")
+        store.clock.advance(5000)
+        try state.saveServed(newest: nil)
+        try state.close()
+        var outcomes: [Int?] = []
+        for maximum in [nil, Duration.seconds(3600), .seconds(1)] {
+            let served = store.served(["Main", "Slow"], maximumDuration: maximum)
+            outcomes.append(try await ManualCleaner(served, stateFolder: store.folder.path).clean()?.deleted)
+        }
+        #expect(outcomes == [1, 0, 1])
+        #expect(try store.history().isEmpty)
+    }
+
+    @Test("What is ignored is kept for ever and counted, or cleaned where that is asked for")
+    func unlisted() async throws {
+        let store = try GatekeeperStore()
+        try store.write("Batch", "INSERT INTO t VALUES (1, 1)")
+        try store.write("Stranger", "INSERT INTO t VALUES (2, 2), (3, 3)")
+        try store.write("NSCloudKitMirroringDelegate.import", "INSERT INTO t VALUES (4, 4)")
+        try store.write(nil, "INSERT INTO t VALUES (5, 5)")
+        let keeping = DeliveryRule(authors: ["Batch"], deliversUnlisted: false)
+        let count = UnlistedCount()
+        #expect(try count.count(in: store.path, keeping) == 3)
+        _ = try await HistoryCleaner(path: store.path, rule: keeping).clean(through: 5)
+        #expect(try store.history() == [2, 3, 4, 5])
+        try store.write("Stranger", "INSERT INTO t VALUES (6, 6)")
+        #expect(try count.count(in: store.path, keeping) == 4, "it counts on")
+        let cleaning = DeliveryRule(authors: ["Batch"], deliversUnlisted: false, cleansUnlisted: true)
+        #expect(!cleaning.delivers("Stranger", to: "Batch") && !cleaning.delivers(nil, to: "Batch"))
+        _ = try await HistoryCleaner(path: store.path, rule: cleaning).clean(through: 6)
+        #expect(try store.history() == [4], "mirroring authors' history stays")
+    }
+
     @Test("A rule that covers more takes away what an earlier one kept")
     func widerRule() async throws {
         let store = try GatekeeperStore()
@@ -135,22 +174,22 @@ import Testing
         #expect(kept.deleted == 20_000)
     }
 
-    @Test("A pass that is counted while history is cleaned counts for the next turn")
-    func passes() async throws {
+    @Test("A notification that is counted while history is cleaned counts for the next turn")
+    func countedMeanwhile() async throws {
         let store = try GatekeeperStore()
         let served = store.served(["Main"], cleaning: .byNotification(times: 2))
         try store.write("A", "INSERT INTO t VALUES (1, 1)")
         let (state, reader) = (try store.state(), try HistoryReader(path: store.path))
         try state.cursors.save(Checkpoint(position: 1, movedAt: .now), of: "Main")
-        for _ in 1...2 { try state.countPass() }
+        for _ in 1...2 { try state.countNotification() }
         let events = EventLog { event in
-            if case .cleaned = event { try? state.countPass() }
+            if case .cleaned = event { try? state.countNotification() }
         }
         let turns = CleaningTurns(
             served, reader: reader, state: state, reporter: events, stop: StopSignal())
-        #expect(await turns.cleanIfDue())
+        #expect(await turns.cleanIfDue() == .taken)
         #expect(try store.history().isEmpty)
-        #expect(try state.cleaning().passes == 1)
+        #expect(try state.cleaning().notifications == 1)
         try state.close()
         try reader.close()
     }
@@ -165,7 +204,11 @@ import Testing
         let turns = CleaningTurns(
             served, reader: reader, state: state, reporter: SilentReporter(), stop: StopSignal())
         // Nobody has a place yet.
-        #expect(await !turns.cleanIfDue())
+        #expect(await turns.cleanIfDue() == .vain)
+        #expect(try state.cleaning().at == nil)
+        // Somebody has, and has had nothing.
+        try state.cursors.save(Checkpoint(position: 0, movedAt: .now), of: "Main")
+        #expect(await turns.cleanIfDue() == .vain)
         #expect(try state.cleaning().at == nil)
         // It ends before all is deleted.
         try state.cursors.save(Checkpoint(position: 2, movedAt: .now), of: "Main")
@@ -173,7 +216,7 @@ import Testing
         stop.request()
         let ending = CleaningTurns(
             served, reader: reader, state: state, reporter: SilentReporter(), stop: stop)
-        #expect(await !ending.cleanIfDue())
+        #expect(await ending.cleanIfDue() == .failed)
         #expect(try state.cleaning().at == nil)
         try state.close()
         try reader.close()
@@ -192,5 +235,65 @@ import Testing
         store.clock.set(by: -1_000_000)
         try await store.serve(served)
         #expect(try store.history().isEmpty)
+    }
+
+    @Test("The first turn comes with the first pass after which something may go, not a period later")
+    func firstTurn() async throws {
+        let store = try GatekeeperStore()
+        let served = store.served(["Main"], cleaning: .byDuration(.seconds(3600)))
+        try await store.serve(served)
+        try store.write("A", "INSERT INTO t VALUES (1, 1)", "INSERT INTO t VALUES (2, 2)")
+        try await store.serve(served, [Listener().observer()])
+        #expect(try store.history().isEmpty)
+        // That was a turn.
+        try store.write("A", "INSERT INTO t VALUES (3, 3)")
+        try await store.serve(served)
+        #expect(try store.history() == [3])
+    }
+
+    @Test("A turn in which a held consumer kept everything comes as soon as that goes on")
+    func heldConsumer() async throws {
+        let store = try GatekeeperStore()
+        let served = store.served(["Main", "Other"], cleaning: .byDuration(.seconds(3600)))
+        try store.write("A", "INSERT INTO t VALUES (1, 1)")
+        let refusing = Listener { _, _ in true }
+        try await store.serveUntilHeld(served, [refusing.observer(for: "Main")])
+        #expect(try store.history() == [1])
+        try await store.serve(served, [Listener().observer(for: "Main")])
+        #expect(try store.history().isEmpty)
+    }
+
+    @Test("byNotification counts what comes to the store once, however many consumers have it or rest")
+    func notifications() async throws {
+        let store = try GatekeeperStore()
+        let served = store.served(["One", "Two", "Three"], cleaning: .byNotification(times: 3))
+        let hooks = [Listener().observer("p/all", for: "One")]
+        for number in 1...2 {
+            try store.write("A", "INSERT INTO t VALUES (\(number), 0)")
+            try await store.serve(served, hooks)
+            #expect(try store.history() == Array(1...Int64(number)))
+        }
+        try store.write("A", "INSERT INTO t VALUES (3, 0)")
+        try await store.serve(served, hooks)
+        #expect(try store.history().isEmpty)
+    }
+}
+
+/// How often a turn is tried that came to nothing.
+@Suite struct TurnPaceTests {
+    @Test func theSecondTryComesAtOnceAndLaterOnesAreRare() {
+        var pace = TurnPace()
+        let pauses = (1...12).map { _ in pace.pause(after: .vain) }
+        #expect(Array(pauses.prefix(3)) == [.zero, .milliseconds(50), .milliseconds(100)])
+        #expect(pauses.last == .seconds(30))
+        #expect(pace.pause(after: .taken) == .zero)
+        #expect(pace.pause(after: .vain) == .zero)
+    }
+
+    @Test func aFailureIsNeverTriedAgainAtOnce() {
+        var pace = TurnPace()
+        #expect(pace.pause(after: .failed) >= .seconds(1))
+        for _ in 1...10 { _ = pace.pause(after: .failed) }
+        #expect(pace.pause(after: .failed) == .seconds(30))
     }
 }

@@ -28,6 +28,9 @@ import Testing
         var isEnding = false
 
         func isRelevant(_ number: Int64) -> Bool { authors[Int(number) - 1] != "Main" }
+        func takesOwn(_ number: Int64) -> Bool {
+            !isRelevant(number) && !hooks.mergers.isEmpty && !consumer.contexts.isEmpty
+        }
 
         func transaction(_ number: Int64) -> HistoryTransaction {
             HistoryTransaction(
@@ -157,6 +160,10 @@ import Testing
                     let isMerged = world.consumer.contexts.isEmpty || world.mergedEver.contains(number)
                     #expect(isMerged, "\(number): \(seed)")
                 }
+                // What the consumer wrote itself, perhaps in a merge hook, reaches its contexts as well.
+                for number in world.saved.cursor + 1...cursor.position where world.takesOwn(number) {
+                    #expect(world.mergedEver.contains(number), "own \(number): \(seed)")
+                }
                 world.saved.cursor = cursor.position
             case .keep(let letter):
                 // The call is given up: the consumer goes on without it.
@@ -195,7 +202,7 @@ import Testing
         let failure = HookFailure(Bool.random(using: &world.generator) ? .refused : .cancelled, "no")
         switch next {
         case .fetch(let number, let last): return .fetched(world.batch(after: number, through: last))
-        case .stage(let batch): return .staged(batch)
+        case .stage(let batch, _): return .staged(batch)
         case .observe(let run):
             #expect(!world.isEnding, "nothing is begun: \(seed)")
             let count = fails ? Int.random(in: 0..<run.calls.count, using: &world.generator) : run.calls.count
@@ -224,6 +231,7 @@ import Testing
         case .mergeIntoContexts(let merge, _):
             if fails { return .mergedIntoContexts(retryAfter: .milliseconds(1)) }
             world.mergedEver.formUnion(merge.transactions.map(\.number))
+            world.mergedEver.formUnion(merge.toMerge.map(\.number))
             return .mergedIntoContexts(retryAfter: nil)
         case .settleContexts: return .contextsSettled
         case .proceed, .retry: return .proceed

@@ -79,9 +79,7 @@ import Testing
         // A daemon has it open, so that the write-ahead log stays.
         let state = try store.state()
         try state.cursors.save(Self.place(2), of: "Main")
-        let cleaner = ManualCleaner(
-            path: store.path, stateFolder: store.folder.path, consumers: ["Main"],
-            rule: store.served(["Main"]).rule)
+        let cleaner = ManualCleaner(store.served(["Main"]), stateFolder: store.folder.path)
         _ = try await cleaner.clean()
         let left = store.folder.file("left.sqlite")
         try FileManager.default.copyItem(atPath: state.path, toPath: left)

@@ -133,7 +133,7 @@ private final class Record: Sendable {
     /// - Returns: Whether the call succeeds.
     func take(_ call: some HookCallJSON, _ delivery: String, _ entry: Entry) -> Bool {
         state.withLock { state in
-            state.calls[delivery, default: []].insert(call.parameters.bytes)
+            state.calls[delivery, default: []].insert(call.parameters)
             let succeeds = Int.random(in: 0..<100, using: &state.seed) >= failing
             if succeeds { state.entries.append(entry) }
             return succeeds

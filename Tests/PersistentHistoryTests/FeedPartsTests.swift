@@ -119,7 +119,7 @@ import Testing
         FeedLine.transaction(
             transaction(8, []), [], part: FeedLine.Part(index: 1, isLast: false), to: &json)
         #expect(
-            String(decoding: json.bytes, as: UTF8.self) == """
+            String(decoding: json.bytes.array, as: UTF8.self) == """
                 {"begins":{"after":"\(Self.store):7"}}
                 {"expired":{"reason":"late","lost":null,"after":"\(Self.store):7"}}
                 {"token":"\(Self.store):8","author":"A","context":null,"processID":1,"timestamp":"1970-01-01T00:00:00.000Z",\

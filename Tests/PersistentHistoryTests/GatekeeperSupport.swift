@@ -220,7 +220,8 @@ final class Listener: HookEndpoint {
 
     func expired(_ call: ExpiredCall) async throws(HookFailure) {
         let lost = call.expiry.lost.map { "\($0.number)" } ?? "-"
-        try tell("\(call.expiry.reason.rawValue) \(lost) > \(call.expiry.after.number)")
+        let entities = call.expiry.entities.map { " \($0)" }.joined()
+        try tell("\(call.expiry.reason.rawValue) \(lost) > \(call.expiry.after.number)\(entities)")
     }
 
     func observer(

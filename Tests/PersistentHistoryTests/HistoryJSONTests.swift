@@ -9,7 +9,7 @@ private let store = StoreID.sample()
 private func json(_ body: (inout JSONBytes) -> Void) -> String {
     var json = JSONBytes()
     body(&json)
-    return String(decoding: json.bytes, as: UTF8.self)
+    return String(decoding: json.bytes.array, as: UTF8.self)
 }
 
 private func decode<Value: Decodable>(_ type: Value.Type, _ text: String) throws -> Value {

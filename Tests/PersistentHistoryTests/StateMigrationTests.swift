@@ -114,7 +114,7 @@ import Testing
         let letter = try #require(try state.deadLetters.all().first).letter
         #expect(letter.hook == "p/h" && letter.attempts == 1 && letter.call.hasPrefix(#"{"store":"s""#))
         let cleaning = try state.cleaning()
-        #expect(cleaning.at == HistoryTimestamp(milliseconds: 1_795_303_339_981) && cleaning.passes == 2)
+        #expect(cleaning.at == HistoryTimestamp(milliseconds: 1_795_303_339_981) && cleaning.notifications == 2)
     }
 
     @Test("Numbers of dead letters that were dropped before are not given again")

@@ -110,6 +110,33 @@ import Testing
         #expect(await notifications.all == ["2 new"])
     }
 
+    /// As Tombstones.md has it.
+    @Test func originalTypesOfATombstone() async throws {
+        let store = try TrackedStore()
+        try await DatabaseQueue(path: store.path).writeWithoutTransaction { db in
+            try db.execute(
+                sql: "CREATE TABLE member (id INTEGER PRIMARY KEY, key UUID, born DATE, vip BOOLEAN)")
+        }
+        try Tracking.track(store.path, ["member": ["key", "born", "vip"]])
+        let tracker = store.tracker()
+        let notes = Notes()
+        await tracker.registerObserver(entityName: "member", operation: .delete) { contexts in
+            for context in contexts {
+                let attributes = context.tombstone?.attributes ?? [:]
+                let key = attributes["key"].flatMap { UUID(uuidString: $0) }
+                let born = try attributes["born"].map { try Date($0, strategy: .iso8601) }
+                let isVIP = attributes["vip"] == "true"
+                await notes.add("\(key?.uuidString ?? "-") \(born?.timeIntervalSince1970 ?? 0) \(isVIP)")
+            }
+        }
+        let id = UUID()
+        let blob = id.uuidString.replacingOccurrences(of: "-", with: "")
+        try store.write("INSERT INTO member VALUES (1, x'\(blob)', '1970-01-02', 1), (2, NULL, 86400, 0)")
+        try store.write("DELETE FROM member")
+        try await tracker.runOnce()
+        #expect(await notes.all == ["\(id) 86400.0 true", "- 86400.0 false"])
+    }
+
     // MARK: Merge hooks
 
     @Test func conditionalMerge() async throws {
@@ -138,7 +165,7 @@ import Testing
         await tracker.registerMergeHook { input in
             for context in input.contexts {
                 for transaction in input.transactions {
-                    try await context.merge([transaction], through: transaction.token.number)
+                    try await context.merge([transaction], through: transaction.token)
                     await merged.add("\(context.name) \(transaction.changes.count)")
                 }
             }

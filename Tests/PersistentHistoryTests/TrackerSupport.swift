@@ -30,12 +30,13 @@ final class TrackedStore: Sendable {
     func tracker(
         _ author: String = "MainApp", others: [String] = ["Widget"], batch: [String] = ["Importer"],
         contexts: [ReplicaContext] = [], deliversUnlisted: Bool = true, clean: TransactionCleanStrategy = .none,
+        maximumDuration: Duration? = nil, reporter: any PipelineReporter = SilentReporter(),
         autoStart: Bool = true
     ) -> PersistentHistoryTracker {
         PersistentHistoryTracker(
             store: path, contexts: contexts, currentAuthor: author, allAuthors: [author] + others + batch,
             batchAuthors: batch, deliversUnlisted: deliversUnlisted, stateFolder: stateFolder,
-            cleanStrategy: clean, autoStart: autoStart)
+            cleanStrategy: clean, maximumDuration: maximumDuration, reporter: reporter, autoStart: autoStart)
     }
 
     /// One transaction.

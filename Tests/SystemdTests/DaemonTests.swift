@@ -150,7 +150,7 @@ extension Container {
     }
 
     /// Adds people with these ids, each in a transaction of its own, as the author WidgetExtension.
-    fileprivate func addPeople(_ ids: ClosedRange<Int>) async throws {
+    func addPeople(_ ids: ClosedRange<Int>) async throws {
         let inserts = ids.map {
             "INSERT INTO person (id, name, email) VALUES (\($0), 'P', 'p\($0)@example.org');"
         }
@@ -169,7 +169,7 @@ extension Container {
     }
 
     /// Waits for the last id to be told of, then expects that all were, and that the replica has them.
-    fileprivate func expectDelivery(of ids: ClosedRange<Int>, after mark: JournalMark) async throws {
+    func expectDelivery(of ids: ClosedRange<Int>, after mark: JournalMark) async throws {
         try await waitForJournal(after: mark, "--unit=\(ServiceTests.unit)") {
             $0.message == "told of \(ids.upperBound)"
         }

@@ -9,7 +9,7 @@ import Testing
         try await withTemporaryFolder { folder in
             let programs = folder.appending(path: "programs").path
             try FileManager.default.createDirectory(atPath: programs, withIntermediateDirectories: false)
-            for name in ["historyd", "historyctl", "libhistory.so"] {
+            for name in ["historyd", "historyctl", "historyd-nats", "libhistory.so"] {
                 try await succeed("install", "-m", "755", "/dev/null", "\(programs)/\(name)")
             }
             let root = folder.appending(path: "root")
@@ -38,7 +38,7 @@ import Testing
             }
             let outcome = try await run(
                 "systemd-analyze", "verify", "--man=no", "--recursive-errors=no", "--root=\(root.path)",
-                "historyd.service")
+                "historyd.service", "historyd-nats.service")
             let complaints = outcome.output.split(separator: "\n").filter { $0.contains("historyd") }
             #expect(complaints.isEmpty)
             #expect(outcome.status == 0)
@@ -52,6 +52,17 @@ import Testing
             let outcome = try await run(
                 "systemd-analyze", "security", "--offline=yes", "--threshold=10", "--no-pager",
                 "\(root.path)/usr/lib/systemd/system/historyd.service")
+            #expect(outcome.status == 0, "\(outcome.output)")
+        }
+    }
+
+    /// A client of a network can be no tighter than this.
+    @Test(.enabled(if: Package.isInstalled("systemd-analyze"), "systemd-analyze is not installed"))
+    func theSandboxOfAClientIsTight() async throws {
+        try await withInstallation { root in
+            let outcome = try await run(
+                "systemd-analyze", "security", "--offline=yes", "--threshold=25", "--no-pager",
+                "\(root.path)/usr/lib/systemd/system/historyd-nats.service")
             #expect(outcome.status == 0, "\(outcome.output)")
         }
     }

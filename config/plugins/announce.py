@@ -1,9 +1,9 @@
 #!/usr/bin/python3
-"""A plugin in mode "coprocess": started once, it answers JSON-RPC 2.0, one message a line.
+"""A plugin in mode "coprocess": it is started once and answers JSON-RPC 2.0 requests, one in each line.
 
 Its observer hook writes a line to standard error for each group of changes; historyd logs it.
 Its merge hook rejects the transactions of the authors in ANNOUNCE_REJECT (separated by commas),
-and lets the others go on.
+and accepts all others.
 """
 
 import json
@@ -45,7 +45,7 @@ def answer(line):
         if method is None:
             return failure(request_id, -32601, f"Unknown method {request['method']!r}.")
         return {"jsonrpc": "2.0", "id": request_id, "result": method(request["params"])}
-    except Exception as error:  # whatever it was, the daemon is to hear of it, and we go on
+    except Exception as error:  # report every failure to the daemon, and continue
         return failure(request_id, -32603, f"{type(error).__name__}: {error}")
 
 

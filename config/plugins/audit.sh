@@ -1,8 +1,8 @@
 #!/bin/sh
-# An observer in mode "oneshot": started for each call, which it reads as one line of JSON.
-# It appends that line to the file AUDIT_LOG. Status 0 is success; anything else is tried again.
+# An observer in mode "oneshot": it is started for each call, and reads the call as one line of JSON.
+# It appends that line to the file AUDIT_LOG. Status 0 is success. After another status, the call is repeated.
 #
-# A call may come twice (after a failure or a restart); its "delivery" is the same then.
+# A call may be repeated (after a failure or a restart). It then has the same "delivery".
 set -eu
 umask 077
 

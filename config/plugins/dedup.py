@@ -1,20 +1,20 @@
 #!/usr/bin/python3
-"""A merge hook in mode "coprocess": rows that mean the same thing become one.
+"""A merge hook in mode "coprocess": merges duplicate rows into one.
 
-Several programs, or devices that synchronize, may each insert what the others insert, too. For each
-inserted row (and each whose key was changed) this looks for rows with the same value in a column,
-keeps one of them, and deletes the others. Rows of other tables that refer to a deleted row by a
-foreign key are made to refer to the kept one. All of it is one transaction, under an author of its
-own, so that every consumer hears of it.
+Several programs, or devices that synchronize, may insert the same thing. For each inserted row (and
+each row whose key was changed) this hook looks for rows with the same value in a column, keeps one of
+them, and deletes the others. If rows of other tables refer to a deleted row by a foreign key, they are
+changed to refer to the kept row. All of it is one transaction with its own author, so every consumer
+receives it.
 
 Environment:
   DEDUP_STORE      the store's file
   DEDUP_ENTITY     the table, which has a primary key of one column
-  DEDUP_KEY        rows with the same value in this column are the same thing; NULL never is
+  DEDUP_KEY        rows with the same value in this column are duplicates, except NULL
   DEDUP_ORDER      the column that says which row is older (default: the primary key)
-  DEDUP_KEEP       oldest (default), newest, or merge: the oldest, which gets from the others, the
-                   older ones first, what it has NULL for
-  DEDUP_AUTHOR     default: Deduplication; name it a batch author in the configuration
+  DEDUP_KEEP       oldest (default), newest, or merge: the oldest, in which each NULL is replaced by
+                   the value of the oldest other row that has one
+  DEDUP_AUTHOR     default: Deduplication; make it a batch author in the configuration
   DEDUP_EXTENSION  default: libhistory.so in the folder above this file's
 """
 
@@ -27,7 +27,7 @@ import sys
 def setting(name, default=None):
     value = os.environ.get("DEDUP_" + name, default)
     if value is None:
-        sys.exit(f"DEDUP_{name} is missing: give it in the manifest, under \"environment\".")
+        sys.exit(f"DEDUP_{name} is missing: set it in the manifest, under \"environment\".")
     return value
 
 
@@ -84,7 +84,7 @@ def deduplicate(connection, identity, key_value):
                 f"UPDATE {quoted(child)} SET {quoted(column)} = ? WHERE {quoted(column)} = ?",
                 (kept[identity], other[identity]),
             )
-        # Deleted before their values are taken over: these may have to be unique.
+        # Delete the rows before their values are copied: the values may have to be unique.
         connection.execute(f"DELETE FROM {table} WHERE {pk} = ?", (other[identity],))
     if KEEP == "merge":
         for column in kept.keys():
@@ -113,12 +113,12 @@ def merge(call):
             row = connection.execute(
                 f"SELECT {quoted(KEY)} FROM {quoted(ENTITY)} WHERE {quoted(identity)} = ?", (object_id[identity],)
             ).fetchone()
-            # It may have been deleted since, perhaps by us.
+            # It may have been deleted since, perhaps by this hook.
             if row is not None and row[0] is not None:
                 deduplicate(connection, identity, row[0])
         connection.execute("COMMIT")
     finally:
-        connection.close()  # what was not committed is rolled back
+        connection.close()  # rolls back what was not committed
     return "goOn"
 
 

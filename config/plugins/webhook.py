@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """An observer in mode "coprocess": each call is sent to a web server, in order, as a POST of its JSON.
 
-A status from 200 to 299 is success. With anything else the call is tried again, as the manifest's
-"retry" says, and those behind it wait. A call may come twice; its Idempotency-Key is the same then.
+A status from 200 to 299 is success. Otherwise the call is tried again, as the manifest's "retry" says, and
+later calls wait. A call may be repeated; it then has the same Idempotency-Key.
 
 Environment:
   WEBHOOK_URL      http://… or https://…
@@ -43,7 +43,7 @@ def post(body, headers):
     except (OSError, http.client.HTTPException) as error:
         connection.close()
         connection = None
-        # A server may close a connection that nobody has used for a while.
+        # A server may close a connection that was not used for a while.
         if is_new or isinstance(error, TimeoutError):
             raise
         return post(body, headers)
@@ -69,7 +69,7 @@ for line in sys.stdin.buffer:
     try:
         if request["method"] == "observe":
             send(request["params"])
-        # A merge hook that lets everything go on.
+        # As a merge hook it accepts everything.
         answer["result"] = "goOn" if request["method"] == "merge" else None
     except Exception as error:  # the hook has failed, and is called again
         answer["error"] = {"code": -32000, "message": f"{type(error).__name__}: {error}"}

@@ -18,7 +18,7 @@ int history_allocate_singly(void);
  * are not run either. Gives an SQLite result. */
 int history_harden(sqlite3 *db, int runs_schema_code);
 
-/* The name of a VFS that follows no link in a file's own name, for URIs; NULL where SQLite knows no URIs. */
+/* The name of a VFS that follows no link in a file's own name, for URIs; NULL if SQLite knows no URIs. */
 const char *history_plain_vfs(void);
 
 /* What SQLite reports of a database that was opened through that VFS, once a part of its mapped wal-index (the file

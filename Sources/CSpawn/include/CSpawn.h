@@ -5,7 +5,7 @@
 
 #include <sys/types.h>
 
-/// A pipe whose ends are closed on exec and are none of the standard descriptors, even where the
+/// A pipe whose ends are closed on exec and are none of the standard descriptors, even if the
 /// program was started without those.
 /// Returns 0 or an errno.
 int cspawn_pipe(int ends[2]);
@@ -22,7 +22,7 @@ int cspawn_start(
 int cspawn_has_ended(pid_t pid);
 
 /// Waits for the child's end, and releases its number.
-/// Returns 0 or an errno; `signal` is 0 where the process ended by itself with `status`.
+/// Returns 0 or an errno; `signal` is 0 if the process ended by itself with `status`.
 int cspawn_reap(pid_t pid, int *status, int *signal);
 
 #endif

@@ -20,7 +20,7 @@ enum CleanDecoder {
             _ = fields.required("seconds", "\(DurationText.expected), with strategy \"byDuration\"")
             strategy = seconds.map { .byDuration($0) }
         case .byNotification:
-            _ = fields.required("times", "a number of passes, with strategy \"byNotification\"")
+            _ = fields.required("times", "a number of notifications, with strategy \"byNotification\"")
             strategy = times.map { .byNotification(times: $0) }
         }
         // A strategy that could not be read does not make its keys wrong too.

@@ -51,7 +51,7 @@ struct ConfigurationDecoder {
         }
     }
 
-    /// Checks what only the whole can tell, and gives what there is.
+    /// Checks what concerns the whole configuration, and returns what is valid.
     func finish() -> DaemonConfiguration {
         if storeCount == 0, knowsAllNames, let main {
             let expected = "at least one store, here or in a file of conf.d"
@@ -66,7 +66,7 @@ struct ConfigurationDecoder {
         for (file, replica) in storeDecoder.replicas.all {
             if let store = storePaths[file] {
                 replica.report(
-                    "a replica cannot be kept in a store's file, which is given at \(store.location)")
+                    "a replica cannot use a store's file; the store is at \(store.location)")
             }
         }
         return DaemonConfiguration(

@@ -9,7 +9,8 @@ struct ConfigurationLoader {
     init(checksCommands: Bool) { manifests = ManifestDecoder(checksCommands: checksCommands) }
 
     mutating func load(file: String) throws(ConfigurationErrors) -> LoadedConfiguration {
-        configurations.add(document(file, hint: "; historyd.json(5) describes it, --config names another"))
+        configurations.add(
+            document(file, hint: "; historyd.json(5) describes the file, --config selects another"))
         addDropIns(besides: file)
         let configuration = configurations.finish()
         for plugin in configurations.plugins { addManifests(plugin) }

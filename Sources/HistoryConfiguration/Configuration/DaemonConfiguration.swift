@@ -22,7 +22,7 @@ package struct DaemonConfiguration: Sendable, Hashable {
     }
 }
 
-/// How much is logged. The names are those of swift-log.
+/// How much is logged. The names are those of swift-log, and `off`.
 package enum LogLevel: String, Sendable, CaseIterable {
-    case trace, debug, info, notice, warning, error, critical
+    case trace, debug, info, notice, warning, error, critical, off
 }

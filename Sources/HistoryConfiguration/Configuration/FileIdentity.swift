@@ -1,10 +1,10 @@
 import Glibc
 
-/// Tells whether two paths name one file, whether or not it is there yet.
+/// Whether two paths name one file, even if the file does not exist yet.
 ///
-/// Only links of root and of this process's user are followed. Whoever can write to a folder on the way could lay a
-/// link to another configured file there, and so make the whole configuration invalid; where such a link leads is
-/// looked at when the file is opened, and concerns that store alone.
+/// Only links of root and of this process's user are followed. A user that can write to a folder on the path could
+/// create a link to another configured file, and so make the whole configuration invalid. Such a link is checked when
+/// the file is opened, and affects only that store.
 enum FileIdentity {
     /// The path without links, `.` and `..`.
     static func of(_ path: String) -> String { resolve(path, followsLast: true) }

@@ -1,14 +1,18 @@
 package import PersistentHistory
 
-/// A store that is watched, who writes to it, and who is told.
+/// A watched store, with its authors and consumers.
 package struct StoreConfiguration: Sendable, Hashable {
     /// Unique in the configuration.
     package var name: String
     package var path: String
     /// The entities that the daemon tracks itself; nil where `historyctl track` has done it.
     package var entities: [TrackedEntity]?
+    /// Whether every table is tracked, new ones as they come; `entities` then says what to preserve.
+    package var tracksEveryTable = false
     package var authors: [AuthorConfiguration]
     package var unlistedAuthors: UnlistedAuthors
+    /// Whether history by unlisted authors is cleaned although it is ignored.
+    package var cleansUnlisted: Bool
     /// Whether the transactions of mirroring authors are delivered, and their history is cleaned.
     package var includingMirroring: Bool
     /// Besides the well-known ones.
@@ -18,34 +22,41 @@ package struct StoreConfiguration: Sendable, Hashable {
     package var poll: Duration?
     /// How long after its commit a transaction may wait to be delivered before that is a failure.
     package var healthyLag: Duration
+    /// Whether historyd-nats alone writes to it: it is recorded at its source.
+    package var isMirror = false
+    /// Whether delivery begins with the daemon, or with `historyctl resume`.
+    package var autoStart: Bool
 
     /// What `healthyLag` is where a configuration does not say.
     package static let defaultHealthyLag: Duration = .seconds(300)
 
     package init(
         name: String, path: String, entities: [TrackedEntity]? = nil, authors: [AuthorConfiguration] = [],
-        unlistedAuthors: UnlistedAuthors = .deliver, includingMirroring: Bool = false,
-        mirroringAuthors: [String] = [], clean: CleanConfiguration = CleanConfiguration(),
-        poll: Duration? = nil,
-        healthyLag: Duration = Self.defaultHealthyLag
+        unlistedAuthors: UnlistedAuthors = .deliver, cleansUnlisted: Bool = false,
+        includingMirroring: Bool = false, mirroringAuthors: [String] = [],
+        clean: CleanConfiguration = CleanConfiguration(), poll: Duration? = nil,
+        healthyLag: Duration = Self.defaultHealthyLag,
+        autoStart: Bool = true
     ) {
         self.name = name
         self.path = path
         self.entities = entities
         self.authors = authors
         self.unlistedAuthors = unlistedAuthors
+        self.cleansUnlisted = cleansUnlisted
         self.includingMirroring = includingMirroring
         self.mirroringAuthors = mirroringAuthors
         self.clean = clean
         self.poll = poll
         self.healthyLag = healthyLag
+        self.autoStart = autoStart
     }
 
     /// The authors that have a cursor: all but the batch ones.
     package var consumers: [AuthorConfiguration] { authors.filter { !$0.isBatch } }
 }
 
-/// What becomes of transactions by nobody, or by an author that is not listed.
+/// Whether transactions without an author, or by an author that is not listed, are delivered.
 package enum UnlistedAuthors: String, Sendable, CaseIterable {
     case deliver, ignore
 }
@@ -80,9 +91,9 @@ package struct AuthorConfiguration: Sendable, Hashable {
 /// What a consumer's changes are merged into.
 package struct ContextConfiguration: Sendable, Hashable {
     package enum Kind: Sendable, Hashable {
-        /// A SQLite file with copies of the rows.
+        /// An SQLite file with copies of the rows.
         ///
-        /// - access: Who may use it beside the daemon.
+        /// - access: The permissions of the file.
         case replica(path: String, access: ReplicaAccess? = nil)
         /// A stream on the control socket.
         ///
@@ -106,7 +117,7 @@ package struct ContextConfiguration: Sendable, Hashable {
     }
 }
 
-/// When history that everybody has had is deleted.
+/// When history that all consumers have processed is deleted.
 package struct CleanConfiguration: Sendable, Hashable {
     package var strategy: CleaningStrategy
     /// How long a consumer may stand still before it no longer blocks; nil is for ever.

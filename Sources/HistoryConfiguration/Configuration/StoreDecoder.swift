@@ -6,11 +6,12 @@ struct StoreDecoder {
     var replicas = Claims()
 
     private static let keys = [
-        "name", "path", "entities", "authors", "unlistedAuthors", "includingMirroring", "mirroringAuthors",
-        "clean", "poll", "healthyLag",
+        "name", "path", "entities", "authors", "unlistedAuthors", "cleanUnlisted", "includingMirroring",
+        "mirroringAuthors", "clean", "poll", "healthyLag", "autoStart",
+        "mirror",
     ]
 
-    /// Nil where the store or one of its authors cannot be told by name.
+    /// Nil if the store or one of its authors has no valid name.
     mutating func decode(_ node: DocumentNode, names: inout Claims, paths: inout Claims) -> StoreConfiguration?
     {
         guard let fields = node.fields(Self.keys) else { return nil }
@@ -23,20 +24,43 @@ struct StoreDecoder {
             }
         }
         let entities = fields["entities"].flatMap(Self.entities)
-        let authors = fields["authors"].map { self.authors($0, tracked: entities?.map(\.name)) } ?? []
-        let store = StoreConfiguration(
-            name: name ?? "", path: path ?? "", entities: entities, authors: authors ?? [],
-            unlistedAuthors: fields["unlistedAuthors"]?.choice(UnlistedAuthors.allCases) ?? .deliver,
+        let isAll = entities?.contains { $0.name == Self.everyTable } ?? false
+        let named = entities?.filter { $0.name != Self.everyTable }
+        // Which tables come is not known.
+        let tracked = isAll ? nil : named?.map(\.name)
+        let authors = fields["authors"].map { self.authors($0, tracked: tracked) } ?? []
+        let unlisted =
+            if let node = fields["unlistedAuthors"] {
+                node.choice(UnlistedAuthors.allCases)
+            } else { UnlistedAuthors.deliver }
+        // What could not be read does not make another key wrong too.
+        if unlisted == .deliver {
+            fields.refuse("cleanUnlisted", "only with unlistedAuthors \"ignore\"; what is delivered is cleaned")
+        }
+        var store = StoreConfiguration(
+            name: name ?? "", path: path ?? "", entities: named, authors: authors ?? [],
+            unlistedAuthors: unlisted ?? .deliver, cleansUnlisted: fields["cleanUnlisted"]?.bool() ?? false,
             includingMirroring: fields["includingMirroring"]?.bool() ?? false,
             mirroringAuthors: fields["mirroringAuthors"]?.names("a list of author names") ?? [],
             clean: fields["clean"].flatMap(CleanDecoder.decode) ?? CleanConfiguration(),
             poll: fields["poll"]?.duration(),
-            healthyLag: fields["healthyLag"]?.duration() ?? StoreConfiguration.defaultHealthyLag)
+            healthyLag: fields["healthyLag"]?.duration() ?? StoreConfiguration.defaultHealthyLag,
+            autoStart: fields["autoStart"]?.bool() ?? true)
+        store.tracksEveryTable = isAll
+        store.isMirror = fields["mirror"]?.bool() ?? false
+        if store.isMirror { fields.refuse("entities", "a mirror has the entities of its source") }
         return name == nil || path == nil || authors == nil ? nil : store
     }
 
+    /// Stands for every table.
+    private static let everyTable = "*"
+
     private static func entities(_ node: DocumentNode) -> [TrackedEntity]? {
-        guard let members = node.members(expected: "an object of entities by name") else { return nil }
+        if case .string(everyTable) = node.value.content { return [TrackedEntity(name: everyTable)] }
+        guard let members = node.members(expected: "an object of entities by name, or \"*\" for every table")
+        else {
+            return nil
+        }
         if members.isEmpty {
             node.report(
                 "expected at least one entity; leave the key out where \"historyctl track\" has named them")
@@ -45,7 +69,11 @@ struct StoreDecoder {
             if member.name.isEmpty || member.name.hasControlCharacters {
                 member.report("expected an entity's name, found \(member.name.excerpt)")
             }
-            let columns = member.node.fields(["preserve"])?["preserve"]?.names("a list of column names")
+            let fields = member.node.fields(["preserve"])
+            if member.name == everyTable {
+                fields?.refuse("preserve", "columns are preserved of an entity that is named")
+            }
+            let columns = fields?["preserve"]?.names("a list of column names")
             return TrackedEntity(name: member.name, preserve: columns ?? [])
         }
     }
@@ -73,7 +101,7 @@ struct StoreDecoder {
         var contexts: [ContextConfiguration] = []
         if let node = fields["contexts"], let nodes = node.list(expected: "a list of contexts") {
             if isBatch, !nodes.isEmpty {
-                fields.refuse("contexts", "a batch author only writes, it has no contexts")
+                fields.refuse("contexts", "a batch author only writes and has no contexts")
             }
             var names = Claims()
             contexts = nodes.compactMap { context($0, names: &names, tracked: tracked) }

@@ -1,7 +1,7 @@
 /// One thing that is wrong with a configuration or a manifest, and where.
 package struct ConfigurationProblem: Sendable, Hashable, CustomStringConvertible {
     package let file: String
-    /// Nil where the file could not be read at all.
+    /// Nil if the file could not be read at all.
     package let position: SourcePosition?
     /// `stores[0].authors[1].batch`; empty for the document as a whole.
     package let keyPath: String
@@ -54,7 +54,7 @@ final class ProblemList {
         if fileOrder[file] == nil { fileOrder[file] = fileOrder.count }
     }
 
-    /// Nil where nothing is wrong.
+    /// Nil if nothing is wrong.
     var errors: ConfigurationErrors? {
         guard !problems.isEmpty else { return nil }
         let start = SourcePosition(line: 0, column: 0)

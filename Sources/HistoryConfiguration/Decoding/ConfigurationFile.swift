@@ -21,7 +21,7 @@ enum ConfigurationFile {
         private static func hint(_ code: Int32) -> String {
             switch code {
             case EACCES, EPERM: "Let the user that historyd runs as (uid \(geteuid())) read it"
-            case ENOENT, ENOTDIR: "Write it, or name another one"
+            case ENOENT, ENOTDIR: "Create it, or configure another path"
             case EISDIR: "Name a file"
             default: "Check the file system"
             }

@@ -75,7 +75,7 @@ extension DocumentNode {
     func text(expected: String) -> String? {
         guard let text = string(expected: expected) else { return nil }
         if text.isEmpty {
-            report("expected \(expected), found an empty text")
+            report("expected \(expected), found an empty string")
             return nil
         }
         if text.hasControlCharacters {

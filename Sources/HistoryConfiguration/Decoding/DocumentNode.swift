@@ -1,4 +1,4 @@
-/// A value of a document that is being decoded: it knows where it stands, and where to complain.
+/// A value of a document that is being decoded, with its position and the list for its errors.
 ///
 /// Every reading method gives nil after reporting what was wrong, so that a decoder can go on with
 /// the rest and give up only at the end.
@@ -16,7 +16,7 @@ struct DocumentNode {
     let path: DocumentPath
     let source: Source
 
-    /// Reads a document; nil where it is no JSON, or is JSON with mistakes that reading survived
+    /// Reads a document; nil if it is no JSON, or is JSON with mistakes that reading survived
     /// and no value came of it. Either way the mistakes are reported.
     static func root(of bytes: [UInt8], source: Source) -> DocumentNode? {
         source.problems.begin(source.file)
@@ -74,7 +74,7 @@ struct DocumentNode {
         return nil
     }
 
-    func string(expected: String = "a text") -> String? {
+    func string(expected: String = "a string") -> String? {
         if case .string(let text) = value.content { return text }
         report(expected: expected)
         return nil

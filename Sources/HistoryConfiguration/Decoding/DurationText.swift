@@ -14,7 +14,7 @@ struct DurationText {
         self.duration = duration
     }
 
-    /// Nil where the text is no number with a unit.
+    /// Nil if the text is no number with a unit.
     init?(_ text: String) {
         let digits = UInt8(ascii: "0")...UInt8(ascii: "9")
         let point = UInt8(ascii: ".")

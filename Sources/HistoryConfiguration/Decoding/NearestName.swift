@@ -4,7 +4,7 @@ enum NearestName {
     /// upper and lower case are the same), unless more than a third of it would be wrong.
     static func of(_ name: String, in known: some Sequence<String>) -> String? {
         let letters = Array(name.lowercased().unicodeScalars)
-        // Nobody misspells a page of text; and the work grows with the square of the length.
+        // Long text is not a misspelled name, and the work grows with the square of the length.
         guard letters.count <= 64 else { return nil }
         var nearest: (name: String, slips: Int)?
         for candidate in known {

@@ -56,7 +56,7 @@ struct JSONInput {
         while let byte = peek, byte == 0x20 || byte == 0x0A || byte == 0x0D || byte == 0x09 { index += 1 }
     }
 
-    /// Goes past the text (in ASCII) if it stands here.
+    /// Moves past the text (in ASCII) if it is here.
     mutating func take(_ text: String) -> Bool {
         guard bytes[min(index, bytes.count)...].starts(with: text.utf8) else { return false }
         index += text.utf8.count
@@ -119,7 +119,7 @@ struct JSONInput {
             decoding: rest.prefix { Character(Unicode.Scalar($0)).isASCIIWordCharacter }, as: UTF8.self)
     }
 
-    /// What stands here, for a message.
+    /// What is here, for a message.
     var found: String {
         guard index < bytes.count else { return "the end of the file" }
         // A scalar has at most four bytes, and the text was found to be UTF-8.
@@ -127,7 +127,7 @@ struct JSONInput {
         guard let scalar = text.unicodeScalars.first else { return "the end of the file" }
         switch scalar {
         case "/", "#": return "\"\(scalar)\" (JSON has no comments)"
-        case "'": return "\"'\" (a text needs double quotes)"
+        case "'": return "\"'\" (a string needs double quotes)"
         default: return String(scalar).quoted
         }
     }

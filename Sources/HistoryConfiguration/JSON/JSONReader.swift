@@ -21,13 +21,13 @@ struct JSONReader {
         self.input = input
     }
 
-    /// Why reading cannot go on. The problem itself has been noted.
+    /// Why reading cannot continue. The problem itself has been reported.
     private struct Stop: Error {}
 
     private mutating func document() -> JSONValue? {
         if let invalid = input.firstInvalidByte {
             input.index = invalid
-            note("not UTF-8, which JSON is written in")
+            note("not UTF-8; JSON must be UTF-8")
             return nil
         }
         if input.skipByteOrderMark() {
@@ -108,7 +108,7 @@ struct JSONReader {
 
     private mutating func open(depth: Int) throws(Stop) {
         if depth > Self.maximumDepth {
-            throw stop("more than \(Self.maximumDepth) lists and objects in one another")
+            throw stop("lists and objects are nested more than \(Self.maximumDepth) deep")
         }
         input.index += 1
         input.skipWhitespace()
@@ -139,7 +139,7 @@ struct JSONReader {
             return .bool(false)
         default:
             let near = NearestName.of(word, in: ["true", "false", "null"]).map { "; did you mean \($0)?" }
-            throw stop("expected a value, found \(word.excerpt)\(near ?? "") (a text needs double quotes)")
+            throw stop("expected a value, found \(word.excerpt)\(near ?? "") (a string needs double quotes)")
         }
     }
 
@@ -148,7 +148,7 @@ struct JSONReader {
         let position = input.position
         _ = input.take("-")
         if input.take("0") {
-            if input.digits() > 0 { throw stop("a number does not begin with 0", at: position) }
+            if input.digits() > 0 { throw stop("a number must not begin with 0", at: position) }
         } else if input.digits() == 0 {
             throw stop(expected: "a digit")
         }
@@ -176,19 +176,19 @@ struct JSONReader {
                 text += Array(String(escape()).utf8)
                 continue
             case UInt8(ascii: "\n"), UInt8(ascii: "\r"):
-                throw stop("a text that does not end on its line; the closing quote is missing", at: start)
+                throw stop("a string does not end on its line; the closing quote is missing", at: start)
             case 0..<0x20:
                 let digits = String(byte, radix: 16)
-                note("a control character in a text; write it as \\u00\(byte < 16 ? "0" : "")\(digits)")
+                note("a control character in a string; write it as \\u00\(byte < 16 ? "0" : "")\(digits)")
             default:
                 text.append(byte)
             }
             input.index += 1
         }
-        throw stop("a text that does not end; the closing quote is missing", at: start)
+        throw stop("a string does not end; the closing quote is missing", at: start)
     }
 
-    /// One escape, from its backslash on. A wrong one is noted and stands for U+FFFD.
+    /// One escape, from its backslash on. A wrong one is reported and becomes U+FFFD.
     private mutating func escape() -> Unicode.Scalar {
         let replacement: Unicode.Scalar = "\u{FFFD}"
         let position = input.position
@@ -208,7 +208,7 @@ struct JSONReader {
         {
             return UTF16.decode(UTF16.EncodedScalar([unit, trail]))
         }
-        note("half of a surrogate pair, which is no character", at: position)
+        note("half of a surrogate pair, which is not a character", at: position)
         return replacement
     }
 

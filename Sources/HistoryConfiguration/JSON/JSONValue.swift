@@ -25,7 +25,7 @@ struct JSONNumber: Sendable {
     let text: String
     let double: Double
 
-    /// Nil where the number has a fraction, or does not fit. `1.0` and `1e3` are integers, as in JSON Schema.
+    /// Nil if the number has a fraction, or does not fit. `1.0` and `1e3` are integers, as in JSON Schema.
     var integer: Int? { Int(text) ?? Int(exactly: double) }
 }
 

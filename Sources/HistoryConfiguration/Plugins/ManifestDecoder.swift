@@ -48,7 +48,7 @@ struct ManifestDecoder {
         let nameNode = fields.required("name", PluginName.expected)
         let name = nameNode.flatMap(PluginName.read)
         if let name, let nameNode {
-            if existing.contains(name) { nameNode.report("plugin \(name.quoted) is there already") }
+            if existing.contains(name) { nameNode.report("plugin \(name.quoted) already exists") }
             _ = pluginNames.claim(name, at: nameNode, as: "plugin")
         }
         if name == nil { knowsAllNames = false }
@@ -81,7 +81,7 @@ struct ManifestDecoder {
 
     // MARK: The parts of a plugin
 
-    private static let commandExpected = "a list: a program's path, then its arguments"
+    private static let commandExpected = "a list of a program's path and its arguments"
 
     private func command(_ node: DocumentNode) -> [String]? {
         guard let nodes = node.list(expected: Self.commandExpected) else { return nil }
@@ -89,7 +89,7 @@ struct ManifestDecoder {
             node.report("expected \(Self.commandExpected), found an empty list")
             return nil
         }
-        let expected = "an absolute path, or one with a slash, from the manifest's folder"
+        let expected = "an absolute path, or a path with a slash, relative to the manifest's folder"
         let program = first.filePath(expected: expected)
         if program != nil, case .string(let text) = first.value.content, !text.utf8.contains(UInt8(ascii: "/"))
         {

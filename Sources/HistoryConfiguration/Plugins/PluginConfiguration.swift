@@ -64,7 +64,7 @@ package struct HookConfiguration: Sendable, Hashable, Identifiable {
     package var store: String?
     /// Nil is every consumer.
     package var consumer: String?
-    /// For a merge hook: the full name of the one that it stands in front of.
+    /// For a merge hook: the full name of the one before which it is called.
     package var before: String?
 
     package init(

@@ -31,7 +31,7 @@ struct ReferenceCheck {
             var seen = Set<String>()
             node.reportUnknown("consumer", name, known: known.filter { seen.insert($0).inserted })
         } else {
-            node.report("expected a consumer; \(name.quoted) is a batch author, to whom nothing is delivered")
+            node.report("expected a consumer; \(name.quoted) is a batch author, which receives nothing")
         }
     }
 
@@ -76,10 +76,10 @@ struct ReferenceCheck {
             guard let entry = way.firstIndex(of: name), entry < way.count - 1 else { continue }
             let cycle = way[entry...]
             if cycle.count == 2 {
-                report(at: name, else: node, "a hook cannot stand before itself")
+                report(at: name, else: node, "a hook cannot be before itself")
             } else {
                 let names = cycle.map(\.printable).joined(separator: " before ")
-                report(at: name, else: node, "hooks stand before one another: \(names)")
+                report(at: name, else: node, "hooks are before each other in a circle: \(names)")
             }
         }
     }

@@ -3,7 +3,7 @@ import PersistentHistory
 /// How many connections to the control socket there may be at once, each of which costs a descriptor and
 /// memory. No user can take the places of all others.
 ///
-/// Root and the daemon's user have places besides: whoever may steer must be let in when it matters.
+/// Root and the daemon's user are not limited: operators must always be able to connect.
 final class ConnectionPlaces: Sendable {
     /// For all users together, besides one for each feed: programs at feeds stay.
     static let most = 64
@@ -17,7 +17,7 @@ final class ConnectionPlaces: Sendable {
 
     private let state = Locked(State())
 
-    /// - Returns: Nil where no place is left for the user.
+    /// - Returns: Nil if no place is left for the user.
     func take(for userID: UInt32, feeds: Int) -> Place? {
         state.withLock { state in
             guard state.count < Self.most + feeds, state.users[userID, default: 0] < Self.mostOfOne + feeds

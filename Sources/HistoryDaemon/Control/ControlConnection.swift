@@ -34,7 +34,7 @@ struct ControlConnection {
     /// - Throws: What a client that goes away leads to.
     func serve() async throws {
         let connection = try await channel.eventLoop.submit {
-            // Who has gone already leaves a channel that cannot be made one.
+            // A client that has gone already leaves a channel that cannot become one.
             guard channel.isActive else { throw ChannelError.ioOnClosedChannel }
             return try Wrapped(wrappingChannelSynchronously: channel)
         }.get()
@@ -75,7 +75,7 @@ struct ControlConnection {
     private func refuse(_ peer: Peer, _ outbound: ControlResponse.Writer) async throws {
         handler.repeatedLines.log("not let in", by: peer) { [logger = handler.logger] more in
             logger.warning(
-                "\(peer) was not let in to the control socket: a user may have \(ConnectionPlaces.mostOfOne) connections, all together \(ConnectionPlaces.most)\(more)."
+                "\(peer) was refused on the control socket: a user may have \(ConnectionPlaces.mostOfOne) connections, all together \(ConnectionPlaces.most)\(more)."
             )
         }
         let response = ControlResponse(outbound, of: channel)
@@ -89,7 +89,7 @@ struct ControlConnection {
 
     private func peer() async throws -> Peer {
         guard let provider = channel as? any SocketOptionProvider else {
-            throw ControlError(.failed, "The peer of the control socket cannot be told.")
+            throw ControlError(.failed, "The peer of the control socket cannot be identified.")
         }
         let credentials: Credentials = try await provider.unsafeGetSocketOption(
             level: NIOBSDSocket.OptionLevel(rawValue: SOL_SOCKET),

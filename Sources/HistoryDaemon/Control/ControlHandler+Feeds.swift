@@ -32,7 +32,7 @@ extension ControlHandler {
             send: { try await response.write($0) })
     }
 
-    /// Who may steer may also skip what the feed has not sent.
+    /// Root and the daemon's user may also skip what the feed has not sent.
     func acknowledge(_ request: FeedRequest, _ text: String, _ peer: Peer) async throws -> AcknowledgeReport {
         let (store, feed) = try await feed(request)
         let cursor = try await store.control.acknowledge(
@@ -52,7 +52,7 @@ extension ControlHandler {
         guard feeds.contains(request.context) else {
             throw ControlError(
                 .unknownContext,
-                "\"\(request.consumer)\" of store \"\(store.name)\" has no feed \"\(request.context)\": there are \(feeds.quotedList)."
+                "\"\(request.consumer)\" of store \"\(store.name)\" has no feed \"\(request.context)\". Feeds: \(feeds.quotedList)."
             )
         }
         return (store, FeedID(consumer: request.consumer, context: request.context))

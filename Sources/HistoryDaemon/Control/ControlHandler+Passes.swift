@@ -3,9 +3,9 @@ import HistoryControl
 import Logging
 import PersistentHistory
 
-/// Passes: held, let go, begun, waited for, followed.
+/// Passes: to hold, release, start, wait for and follow them.
 extension ControlHandler {
-    /// Returns when the batches under way have ended.
+    /// Returns when the current batches have ended.
     func pause(_ name: String?, _ peer: Peer) async throws -> PauseReport {
         let stores = try await stores(name)
         for store in stores {
@@ -48,14 +48,14 @@ extension ControlHandler {
 
     /// A pass now, what failed included: returns when each consumer is level or has failed again.
     ///
-    /// - Throws: `ControlError` with `.timedOut` where that takes longer than the timeout.
+    /// - Throws: `ControlError` with `.timedOut` if that takes longer than the timeout.
     func run(_ name: String?, _ timeout: String?) async throws -> ConsumerList {
         let limit = try timeout.map { text throws(ControlError) in try Self.duration(text) } ?? Self.runTimeout
         let stores = try await stores(name)
         let paused = stores.filter { $0.control.passes.isHeld(by: .operatorOrder) }
         guard paused.isEmpty else {
             throw ControlError(
-                .paused, "Paused: \(paused.map(\.name).quotedList). Resume before you run a pass.")
+                .paused, "Paused: \(paused.map(\.name).quotedList). Resume them before you run a pass.")
         }
         let isDone = try await within(limit) { try await pass(stores) }
         guard isDone ?? false else {
@@ -95,13 +95,13 @@ extension ControlHandler {
             let why = consumer.problem.map { ", \($0)" } ?? ""
             return "\"\(consumer.consumer)\" of store \"\(consumer.store)\" is behind\(changes)\(why)"
         }
-        return reasons.isEmpty ? "it is level now" : reasons.joined(separator: "; ")
+        return reasons.isEmpty ? "it has caught up now" : reasons.joined(separator: "; ")
     }
 
     private static func duration(_ text: String) throws(ControlError) -> Duration {
         guard let duration = Duration(configured: text) else {
             throw ControlError(
-                .badRequest, "\"\(text)\" is no duration: write seconds, or \"500ms\", \"5s\", \"3m\".")
+                .badRequest, "\"\(text)\" is not a duration: write seconds, or \"500ms\", \"5s\", \"3m\".")
         }
         return duration
     }
@@ -126,17 +126,18 @@ extension ControlHandler {
             // It may be gone meanwhile.
             _ = try await self.store(request.store, with: request.consumer)
             let state = surroundings.status.consumer(place)
-            let place = state.cursor.map { "it is at \($0)" } ?? "it has not begun"
-            let reason = state.problem.map { ", and is kept by a failure: \($0)" } ?? ""
+            let place = state.cursor.map { "it is at \($0)" } ?? "it has no position yet"
+            let reason = state.problem.map { ", and is held by a failure: \($0)" } ?? ""
             throw ControlError(
-                .timedOut, "\"\(request.consumer)\" did not get to \(token) in time: \(place)\(reason).")
+                .timedOut, "\"\(request.consumer)\" did not reach \(token) in time: \(place)\(reason).")
         }
         return WaitReport(store: store.name, consumer: request.consumer, cursor: reached.description)
     }
 
     static func token(_ text: String) throws(ControlError) -> HistoryToken {
         guard let token = HistoryToken(text) else {
-            throw ControlError(.tokenInvalid, "\"\(text)\" is no token: one is \"<store id>:<number>\".")
+            throw ControlError(
+                .tokenInvalid, "\"\(text)\" is not a token; a token has the form \"<store id>:<number>\".")
         }
         return token
     }
@@ -171,7 +172,7 @@ extension ControlHandler {
             guard let only = stores.first, stores.count == 1 else {
                 throw ControlError(
                     .ambiguous,
-                    "There are several stores, \(stores.map(\.name).quotedList): say which one is meant.")
+                    "There are several stores: \(stores.map(\.name).quotedList). Name one of them.")
             }
             store = only
         }
@@ -185,7 +186,7 @@ extension ControlHandler {
                     HistoryJSON.write(transaction, to: &json)
                     json.endLine()
                 }
-                try await response.write(json.bytes)
+                try await response.write(json.bytes.array)
             })
     }
 }

@@ -10,7 +10,12 @@ extension ControlHandler {
     func status() async -> DaemonReport {
         await measure()
         var reports: [StoreReport] = []
-        for store in await engine.stores { reports.append(report(store)) }
+        for store in await engine.stores {
+            var report = report(store)
+            // A store that is not open at the moment has said so.
+            report.unlistedChanges = try? await store.control.unlistedChanges()
+            reports.append(report)
+        }
         return DaemonReport(
             version: HistoryVersion.current, processID: getpid(), startedAt: startedAt.description,
             summary: surroundings.status.line,
@@ -51,10 +56,16 @@ extension ControlHandler {
             name: store.name, path: store.configuration.path,
             state: isPaused ? .paused : isOpen ? .open : .waiting,
             problem: problem, newest: places?.newest.description,
-            oldest: places?.oldest.description,
+            oldest: places?.oldest.description, untracked: untracked(store.name),
             consumers: store.served.consumers.map {
                 report($0, store, places, isPaused: isPaused, isOpen: isOpen)
             })
+    }
+
+    private func untracked(_ store: String) -> [UntrackedEntity]? {
+        let untracked = surroundings.status.read { $0.stores[store]?.untracked ?? [:] }
+        if untracked.isEmpty { return nil }
+        return untracked.sorted { $0.key < $1.key }.map { UntrackedEntity(entity: $0.key, reason: $0.value) }
     }
 
     private func report(
@@ -130,7 +141,8 @@ extension ControlHandler {
         }
         logger.report(
             .hooksChanged,
-            "Added \(added.map(\.fullName).quotedList)\(addition.persist ? ", to be kept" : ""), by \(peer).")
+            "Added \(added.map(\.fullName).quotedList)\(addition.persist ? ", and kept over restarts" : ""), by \(peer)."
+        )
         return HookChange(added: added.map(\.named))
     }
 

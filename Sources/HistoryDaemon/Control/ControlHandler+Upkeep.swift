@@ -45,18 +45,18 @@ extension ControlHandler {
             if feeds.contains(where: { $0.name == request.context }) {
                 throw ControlError(
                     .badRequest,
-                    "\"\(request.context)\" is a feed, which is not filled: its program reads the store itself."
+                    "\"\(request.context)\" is a feed and cannot be filled: its program reads the store itself."
                 )
             }
             throw ControlError(
                 .unknownContext,
-                "There is no context \"\(request.context)\": GET /v1/consumers shows those there are.")
+                "There is no context \"\(request.context)\". `historyctl consumers` lists the contexts.")
         }
         guard fitting.count == 1 else {
             let places = fitting.map { "\($0.consumer) of \($0.store.name)" }.quotedList
             throw ControlError(
                 .ambiguous,
-                "\(places) have a context \"\(request.context)\": say which consumer's, in which store.")
+                "\(places) have a context \"\(request.context)\". Name the consumer and the store.")
         }
         let token = try await store.control.resync(request.context, of: consumer)
         logger.notice(
@@ -115,7 +115,7 @@ extension ControlHandler {
         case .observer:
             let outcome = await hook.endpoint.observe([ObserverCall(header: header, kept: letter.call)])
             if outcome.succeeded == 1 { return nil }
-            return outcome.failure ?? HookFailure(.cancelled, "The call was cut off.")
+            return outcome.failure ?? HookFailure(.cancelled, "The call was cancelled.")
         case .merge:
             do throws(HookFailure) {
                 // Its batch has long been merged: what it says of that comes too late.

@@ -103,10 +103,12 @@ struct ControlHandler: Sendable {
     private func setLogLevel(_ name: String, _ peer: Peer) throws(ControlError) -> LogLevelReport {
         guard let level = LogLevel(rawValue: name) else {
             let known = LogLevel.allCases.map(\.rawValue).joined(separator: ", ")
-            throw ControlError(.badRequest, "\"\(name)\" is no log level: there are \(known).")
+            throw ControlError(.badRequest, "\"\(name)\" is not a log level. Log levels: \(known).")
         }
-        surroundings.level.level = level.loggerLevel
-        logger.notice("The log level is \(name) now, by \(peer).")
+        // Said at whichever of the two levels lets it through.
+        if level == .off { logger.notice("The log is off now, by \(peer).") }
+        surroundings.level.level = level
+        if level != .off { logger.notice("The log level is \(name) now, by \(peer).") }
         return LogLevelReport(logLevel: name)
     }
 
@@ -118,7 +120,7 @@ struct ControlHandler: Sendable {
         guard let name else { return stores }
         guard let store = stores.first(where: { $0.name == name }) else {
             throw ControlError(
-                .unknownStore, "There is no store \"\(name)\": there are \(stores.map(\.name).quotedList).")
+                .unknownStore, "There is no store \"\(name)\". Stores: \(stores.map(\.name).quotedList).")
         }
         return [store]
     }
@@ -130,12 +132,12 @@ struct ControlHandler: Sendable {
         guard let store = fitting.first else {
             let known = Set(stores.flatMap { $0.served.consumers.map(\.author) }).sorted()
             throw ControlError(
-                .unknownConsumer, "There is no consumer \"\(consumer)\": there are \(known.quotedList).")
+                .unknownConsumer, "There is no consumer \"\(consumer)\". Consumers: \(known.quotedList).")
         }
         guard fitting.count == 1 else {
             throw ControlError(
                 .ambiguous,
-                "Stores \(fitting.map(\.name).quotedList) have a consumer \"\(consumer)\": say which one is meant."
+                "Stores \(fitting.map(\.name).quotedList) have a consumer \"\(consumer)\". Name the store."
             )
         }
         return store
@@ -148,7 +150,7 @@ extension [String] {
 }
 
 extension ControlError {
-    /// What an error of the library means to whoever asked.
+    /// The control error for an error of the library.
     init(_ error: any Error) {
         switch error {
         case let error as ControlError: self = error

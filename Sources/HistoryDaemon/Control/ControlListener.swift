@@ -8,12 +8,12 @@ package struct ControlListener: Sendable {
     /// Of our own making, to be removed at the end.
     let isOurs: Bool
 
-    /// The group's members may connect; who may change something, the peer's uid tells.
+    /// The group's members may connect; the peer's uid decides whether it may change something.
     static let mode: mode_t = 0o660
 
     /// Takes the socket that the service manager hands over (sd_listen_fds(3)), or else binds one.
     ///
-    /// A socket that nobody listens on, left by a daemon that was killed, is replaced; anything else
+    /// A socket without a listener, left by a daemon that was killed, is replaced; anything else
     /// at the path is left alone.
     ///
     /// - Throws: `HistoryError` with `.controlSocket`.
@@ -36,15 +36,15 @@ package struct ControlListener: Sendable {
         guard bytes.count < room else {
             throw HistoryError(
                 .controlSocket,
-                "The control socket's path \"\(path)\" is too long: a socket's has at most \(room - 1) bytes.",
-                hint: "Give a shorter one with --control-socket.")
+                "The control socket's path \"\(path)\" is too long: at most \(room - 1) bytes are allowed.",
+                hint: "Set a shorter path with --control-socket.")
         }
         withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: bytes) }
         try removeDeadSocket(path, &address)
 
         let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { throw failed("made", path) }
-        // Nobody can connect before listen(2), by when the mode is right.
+        // No client can connect before listen(2), and the mode is set before that.
         guard call(Glibc.bind, descriptor, &address) == 0, chmod(path, mode) == 0,
             listen(descriptor, SOMAXCONN) == 0
         else {
@@ -60,16 +60,16 @@ package struct ControlListener: Sendable {
         guard lstat(path, &status) == 0 else { return }
         guard status.st_mode & S_IFMT == S_IFSOCK else {
             throw HistoryError(
-                .controlSocket, "The control socket cannot be bound: \"\(path)\" is there, and is no socket.",
-                hint: "Move it away, or give another path with --control-socket.")
+                .controlSocket, "The control socket cannot be bound: \"\(path)\" exists and is not a socket.",
+                hint: "Move it away, or set another path with --control-socket.")
         }
         let probe = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         guard probe >= 0 else { throw failed("made", path) }
         defer { close(probe) }
         guard call(connect, probe, &address) != 0, errno == ECONNREFUSED else {
             throw HistoryError(
-                .controlSocket, "Somebody listens on the control socket \"\(path)\" already.",
-                hint: "Stop that daemon, or give another path with --control-socket.")
+                .controlSocket, "Another process already listens on the control socket \"\(path)\".",
+                hint: "Stop that process, or set another path with --control-socket.")
         }
         guard unlink(path) == 0 else { throw failed("replaced", path) }
     }
@@ -89,7 +89,7 @@ package struct ControlListener: Sendable {
         HistoryError(
             .controlSocket,
             "The control socket \"\(path)\" cannot be \(what): \(String(cString: strerror(errno))).",
-            hint: "Check its folder, or give another path with --control-socket.")
+            hint: "Check its folder, or set another path with --control-socket.")
     }
 
     /// Takes the socket's file away.

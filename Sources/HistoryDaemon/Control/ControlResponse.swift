@@ -28,7 +28,7 @@ final class ControlResponse {
         try await write(bytes)
     }
 
-    /// In a stream that has begun, an error is its last line.
+    /// If the stream has started, an error is its last line.
     func send(_ error: ControlError) async throws {
         if hasBegun {
             try await write(try ControlJSON.bytes(ControlFailure(error)))

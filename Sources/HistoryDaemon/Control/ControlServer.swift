@@ -9,7 +9,7 @@ import ServiceLifecycle
 /// Serves HTTP on the control socket: one request a connection, each in a task of its own that is
 /// cancelled when the client goes away.
 ///
-/// Its one thread sleeps in the kernel until somebody connects.
+/// Its one thread sleeps in the kernel until a client connects.
 struct ControlServer: Service {
     let listener: ControlListener
     let logger: Logger
@@ -36,7 +36,7 @@ struct ControlServer: Service {
         do {
             try await cancelWhenGracefulShutdown { try await accept(server) }
         } catch is CancellationError {
-            // The daemon stops; who was connected is told by the end of the connection.
+            // The daemon stops; the end of the connection tells the clients.
         }
         try await group.shutdownGracefully()
     }
@@ -56,7 +56,7 @@ struct ControlServer: Service {
         }
     }
 
-    /// A client that goes away in the middle of something is nobody's failure.
+    /// A client that disconnects early is not an error.
     private func quietly(_ body: () async throws -> Void) async {
         do {
             try await body()

@@ -1,6 +1,6 @@
 import HistoryControl
 
-/// Who asks: the process at the other end of the control socket.
+/// The process at the other end of the control socket.
 ///
 /// Source: unix(7), SO_PEERCRED: the credentials as of the peer's connect(2).
 struct Peer: Sendable, Hashable, CustomStringConvertible {
@@ -15,13 +15,13 @@ struct Peer: Sendable, Hashable, CustomStringConvertible {
         guard command.steers, !maySteer(daemon: daemon) else { return }
         throw ControlError(
             .notPermitted,
-            "Only root and the daemon's user (uid \(daemon)) may do that; this is \(user). Asking for the status, the hooks or the history is open to all who can connect."
+            "Only root and the daemon's user (uid \(daemon)) may do that; this is \(user). Every user that can connect may query the status, the hooks and the history."
         )
     }
 
     func maySteer(daemon: UInt32) -> Bool { userID == 0 || userID == daemon }
 
-    /// In a sandbox with users of its own, all but root and the daemon's user look like one.
+    /// In a sandbox with its own user namespace, all users except root and the daemon's look the same.
     private var user: String {
         userID == UserNamespace.unknownUser && !UserNamespace.knowsEverybody
             ? "a user that the daemon's sandbox does not know (PrivateUsers=yes)" : "uid \(userID)"

@@ -5,7 +5,7 @@ import ServiceLifecycle
 /// one user causes, the first is written, and then once in a while the last of those that came since, with
 /// their number.
 final class RepeatedLines: Service {
-    /// Writes a line; is given what it ends with: how many others it stands for.
+    /// Writes a line; its argument is the end of the line: how many suppressed lines it represents.
     typealias Write = @Sendable (_ more: String) -> Void
 
     private struct Kind: Hashable {

@@ -38,7 +38,7 @@ struct RequestReader {
         case (.awaitingEnd(let command, var body), .body(let bytes)):
             guard bytes.readableBytes <= limit - body.count else {
                 state = .complete
-                return .failure(ControlError(.tooLarge, "The body is longer than \(limit) bytes."))
+                return .failure(ControlError(.tooLarge, "The body has more than \(limit) bytes."))
             }
             // Not held twice, which would copy it.
             state = .complete

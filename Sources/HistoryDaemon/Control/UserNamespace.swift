@@ -5,7 +5,7 @@ enum UserNamespace {
     /// What the kernel shows instead of a user that the namespace does not know: `overflowuid` (proc(5)).
     static let unknownUser: UInt32 = 65534
 
-    /// Whether everybody has a number here, as they have but in a sandbox with `PrivateUsers=yes`.
+    /// Whether every user has a number here, which is the case except in a sandbox with `PrivateUsers=yes`.
     static let knowsEverybody: Bool = {
         guard let map = fopen("/proc/self/uid_map", "r") else { return true }
         defer { fclose(map) }

@@ -1,4 +1,5 @@
 import Glibc
+import HistoryConfiguration
 import Logging
 
 /// Writes to the journal, with fields, or to standard error, as plain lines.
@@ -23,7 +24,7 @@ struct DaemonLogHandler: LogHandler {
     }
 
     var logLevel: Logger.Level {
-        get { ownLevel ?? sharedLevel.level }
+        get { ownLevel ?? sharedLevel.level.loggerLevel }
         set { ownLevel = newValue }
     }
 
@@ -33,6 +34,7 @@ struct DaemonLogHandler: LogHandler {
     }
 
     func log(event: LogEvent) {
+        if ownLevel == nil, sharedLevel.level == .off { return }
         var all = metadata
         if let provided = metadataProvider?.get() { all.merge(provided) { _, new in new } }
         if let given = event.metadata { all.merge(given) { _, new in new } }

@@ -2,7 +2,7 @@ package import Logging
 
 extension Event {
     /// How loud the event is, in syslog's terms: an *error* wants a human to act, a *warning* is
-    /// degraded service that heals itself, a *notice* is a rare change of state, *info* the rest.
+    /// degraded service that recovers by itself, a *notice* is a rare change of state, *info* the rest.
     package var level: Logger.Level {
         switch self {
         case .starting, .ready, .stopping, .cleaned:
@@ -13,7 +13,7 @@ extension Event {
             .notice
         case .storeReplaced, .tokenExpired, .hookFailed, .hookTimedOut, .pluginDied,
             .consumerBlocksCleanup, .consumerPassedBy, .cleanFailed, .stateLost, .linesDropped,
-            .controlRefused, .replicaTableLeftOut:
+            .controlRefused, .replicaTableLeftOut, .recordingDoubtful, .changesUnrecorded, .historyBeganAgain:
             .warning
         case .configurationInvalid, .reloadRefused, .storeLost, .storeUnusable, .wouldLockOut, .trackingFailed,
             .watchFailed, .contextFailed, .hookHeld, .deadLetterKept, .pluginFailing,

@@ -5,7 +5,7 @@ import Logging
 import PersistentHistory
 import Synchronization
 
-/// Hands entries to journald without making anyone wait for it.
+/// Hands entries to journald without blocking the caller.
 ///
 /// `sd_journal_sendv` blocks while journald does not read, and a daemon must not stand still for its
 /// own log. So entries wait here in order, for a thread of their own, up to `limit` bytes; what comes when

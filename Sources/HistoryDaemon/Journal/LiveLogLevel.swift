@@ -1,5 +1,5 @@
 package import HistoryConfiguration
-package import Logging
+import Logging
 import Synchronization
 
 /// The level of the whole daemon's log, which may be changed while it runs.
@@ -8,21 +8,19 @@ import Synchronization
 package final class LiveLogLevel: Sendable {
     private let index: Atomic<Int>
 
-    package init(_ level: Logger.Level = .info) {
+    package init(_ level: LogLevel = .info) {
         index = Atomic(Self.index(of: level))
     }
 
-    package var level: Logger.Level {
-        get { Logger.Level.allCases[index.load(ordering: .relaxed)] }
+    package var level: LogLevel {
+        get { LogLevel.allCases[index.load(ordering: .relaxed)] }
         set { index.store(Self.index(of: newValue), ordering: .relaxed) }
     }
 
-    private static func index(of level: Logger.Level) -> Int {
-        Logger.Level.allCases.firstIndex(of: level) ?? 0
-    }
+    private static func index(of level: LogLevel) -> Int { LogLevel.allCases.firstIndex(of: level) ?? 0 }
 }
 
 extension LogLevel {
-    /// The level of the log.
-    package var loggerLevel: Logger.Level { Logger.Level(rawValue: rawValue) ?? .info }
+    /// The level that swift-log knows; with `off` the handler drops even that.
+    var loggerLevel: Logger.Level { Logger.Level(rawValue: rawValue) ?? .critical }
 }

@@ -5,7 +5,7 @@ package import Logging
 package enum LogOutput: Sendable, Hashable {
     /// Natively to journald, with fields.
     case journal
-    /// As lines of text, without time and process id: whoever reads standard error has them.
+    /// As lines of text, without time and process id, which the reader of standard error adds.
     case standardError
 
     /// The journal if standard error leads there anyway, else standard error.

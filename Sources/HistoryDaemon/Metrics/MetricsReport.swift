@@ -43,7 +43,7 @@ extension MetricsSource {
         // A paused store is open, unless something else is wrong with it.
         write(.storeOpen) { $0.newest != nil ? 1 : 0 }
         write(.storePaused) { $0.state == .paused ? 1 : 0 }
-        write(.storeTracked) { known($0)?.trackingProblem == nil ? 1 : 0 }
+        write(.storeTracked) { known($0)?.isTracked ?? true ? 1 : 0 }
         write(.storeStateWritable) { known($0)?.isStateFailing ?? false ? 0 : 1 }
         write(.storePosition) { Self.number($0.newest) }
         write(.storeOldestPosition) { Self.number($0.oldest) }

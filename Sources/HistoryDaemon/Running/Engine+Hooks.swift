@@ -33,11 +33,12 @@ extension Engine {
 
     private func place(_ plugins: inout [PluginConfiguration], before id: UUID) throws(ControlError) {
         guard let target = catalog.hooks.first(where: { $0.id == id }) else {
-            throw ControlError(.unknownHook, "There is no hook \(id) to put others before.")
+            throw ControlError(.unknownHook, "There is no hook \(id) to put other hooks before.")
         }
         guard target.kind == .merge else {
             throw ControlError(
-                .badRequest, "\"\(target.fullName)\" is an observer: only merge hooks have others before them.")
+                .badRequest,
+                "\"\(target.fullName)\" is an observer: \"before\" is possible only for merge hooks.")
         }
         for plugin in plugins.indices {
             for hook in plugins[plugin].hooks.indices where plugins[plugin].hooks[hook].kind == .merge {
@@ -94,7 +95,7 @@ extension Engine {
         } catch {
             throw ControlError(
                 .failed,
-                "What is to be kept cannot be written to \"\(persistedHooks.folder)\": \(error). Nothing was changed."
+                "The persisted hooks cannot be written to \"\(persistedHooks.folder)\": \(error). Nothing was changed."
             )
         }
     }

@@ -6,7 +6,7 @@ import PersistentHistory
 extension Engine {
     /// Reads the configuration again and puts it in force, all or nothing.
     ///
-    /// The service manager is told of each attempt, and that the daemon is ready again also after one
+    /// The service manager is notified of each attempt, and that the daemon is ready again also after one
     /// that was refused: a reload of `Type=notify-reload` would otherwise wait in vain (sd_notify(3)).
     ///
     /// - Throws: `ControlError` with `.reloadRefused` and all that is wrong.
@@ -18,7 +18,7 @@ extension Engine {
             await waitUntilUp(difference.plugins.begun + difference.plugins.changed)
             removeUnusedStates()
             let line = surroundings.status.replace { $0.refusal = nil }
-            logger.report(.reloaded, "The configuration was read again, and is in force.")
+            logger.report(.reloaded, "The configuration was read again and is in force.")
             notifier.notify(.ready, .status(line))
             logger.report(.ready, "\(line).")
             let waiting = stores.compactMap { store in
@@ -50,7 +50,7 @@ extension Engine {
         }
         let (level, before) = (new.configuration.logLevel, loaded.configuration.logLevel)
         let difference = await apply(new, HookCatalog(manifests: new.plugins, added: catalog.added))
-        if level != before { surroundings.level.level = level.loggerLevel }
+        if level != before { surroundings.level.level = level }
         return difference
     }
 }

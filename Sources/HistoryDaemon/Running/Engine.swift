@@ -70,7 +70,7 @@ actor Engine {
             do throws(HookFailure) {
                 try await coprocess.waitUntilStarted()
             } catch  where error.reason == .cancelled {
-                // It ends before it was up, for a reason that is told elsewhere.
+                // It ends before it was up, for a reason that is reported elsewhere.
             } catch {
                 surroundings.logger.report(
                     .pluginUnstartable,
@@ -152,7 +152,7 @@ actor Engine {
         for store in endingStores where difference.stores.ended.contains(store.name) { store.control.end() }
         let controls = Dictionary(stores.map { ($0.name, $0.control) }) { first, _ in first }
         stores = loaded.configuration.stores.map { store in
-            kept[store.name] ?? start(store, controls[store.name] ?? StoreControl())
+            kept[store.name] ?? start(store, controls[store.name] ?? newControl(of: store))
         }
         plugins = nextPlugins
         endpoints.withLock { $0 = nextPlugins.values.map(\.endpoint) }
@@ -180,10 +180,22 @@ actor Engine {
         return RunningPlugin(plugin, logger: surroundings.logger) { log.report($0) }
     }
 
-    /// Lets batches under way end, for a while.
+    /// Lets current batches end, for a limited time.
     private func hold(_ passes: [PassControl]) async {
         for control in passes { control.hold(by: .reload) }
         await wait(atMost: Self.timeout) { for control in passes { await control.quiet() } }
+    }
+
+    /// A store that is new starts paused where its configuration says so.
+    private func newControl(of store: StoreConfiguration) -> StoreControl {
+        let control = StoreControl()
+        guard !store.autoStart else { return control }
+        control.passes.hold(by: .operatorOrder)
+        surroundings.status.update { $0.setPaused(true, store.name) }
+        surroundings.logger.report(
+            .paused, "Store \"\(store.name)\" starts paused, as configured.",
+            metadata: ["store": "\(store.name)"])
+        return control
     }
 
     private func start(_ configuration: StoreConfiguration, _ control: StoreControl) -> RunningStore {

@@ -37,7 +37,7 @@ struct HookCatalog: Sendable {
             + MergeOrder.pipeline(of: plugins).compactMap(present)
     }
 
-    /// What is left of a hook; nil where nothing is.
+    /// What is left of a hook; nil if nothing is.
     private func present(_ hook: HookConfiguration) -> HookConfiguration? {
         guard let withheld = withheld[hook.id] else { return hook }
         var hook = hook

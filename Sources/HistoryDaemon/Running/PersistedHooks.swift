@@ -52,7 +52,8 @@ struct PersistedHooks: Sendable {
             } catch {
                 let trouble = StateTrouble(errno: error.number)
                 throw HistoryError(
-                    trouble.code, "The kept hooks in \"\(file)\" cannot be read: \(error).", hint: trouble.hint
+                    trouble.code, "The persisted hooks in \"\(file)\" cannot be read: \(error).",
+                    hint: trouble.hint
                 )
             }
             plugins += try PluginConfiguration.read(
@@ -104,7 +105,7 @@ extension PluginConfiguration {
             json.array { write(to: &$0) }
         }
         json.endLine()
-        return json.bytes
+        return json.bytes.array
     }
 
     private func write(to json: inout JSONBytes) {

@@ -39,7 +39,7 @@ struct RunningPlugin: Sendable {
 struct RunningStore: Sendable {
     let configuration: StoreConfiguration
     let served: ServedStore
-    /// Stays when the store is begun again with another configuration.
+    /// Stays when the store is started again with another configuration.
     let control: StoreControl
     let stop: StopSignal
     /// Opens when it is open, or when it is certain that there is nothing to open yet.
@@ -50,7 +50,7 @@ struct RunningStore: Sendable {
 
     /// Ends the service of it, and waits for that.
     ///
-    /// - Parameter timeout: How long what is under way may take to end by itself.
+    /// - Parameter timeout: How long calls in flight may take to end by themselves.
     func finish(within timeout: Duration) async {
         stop.request()
         await wait(atMost: timeout) { [guest] in await guest.ended() }

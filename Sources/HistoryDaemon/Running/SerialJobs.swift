@@ -1,7 +1,7 @@
 import HistoryControl
 import ServiceLifecycle
 
-/// Does what changes the daemon one after the other, and each to its end: also where the one who
+/// Does what changes the daemon one after the other, and each to its end: also if the one who
 /// asked for it has gone meanwhile.
 final class SerialJobs: Service {
     private typealias Job = @Sendable () async -> Void
@@ -21,7 +21,7 @@ final class SerialJobs: Service {
 
     /// Has a job done when its turn comes, and waits for it.
     ///
-    /// - Throws: What it throws; `ControlError` with `.stopping` where its turn does not come any more.
+    /// - Throws: What it throws; `ControlError` with `.stopping` if its turn does not come any more.
     func perform<T: Sendable>(_ body: @escaping @Sendable () async throws -> T) async throws -> T {
         try await withCheckedThrowingContinuation { continuation in
             let job: Job = {

@@ -39,7 +39,7 @@ final class ServiceHost: Service {
     /// Begins a service, now or when the host itself runs.
     func start(_ service: any Service) -> Guest {
         let guest = Guest(service)
-        // After the door was closed it is never begun, and has ended.
+        // After the host was closed, the service is never started, and counts as ended.
         if case .terminated = door.yield(guest) { guest.hasEnded() }
         return guest
     }

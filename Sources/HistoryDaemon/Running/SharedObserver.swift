@@ -30,7 +30,7 @@ final class SharedObserver: Service {
                 do throws(ObserverError) {
                     try await observer.run()
                 } catch {
-                    // Its stores are told the same, say so, and have another one made.
+                    // Its stores get the same error, report it, and create another observer.
                     current.withLock { $0 = nil }
                 }
             }

@@ -1,4 +1,4 @@
-/// What a service tells its service manager.
+/// A notification from a service to its service manager.
 ///
 /// Source: sd_notify(3).
 package enum ServiceNotification: Sendable, Hashable {

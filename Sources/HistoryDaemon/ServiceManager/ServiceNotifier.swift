@@ -5,7 +5,7 @@ package import Logging
 import PersistentHistory
 import ServiceLifecycle
 
-/// Tells a service manager how the daemon is.
+/// Notifies a service manager of the daemon's state.
 package protocol ServiceNotifying: Sendable {
     /// Sends all of them as one datagram, in this order.
     func notify(_ notifications: [ServiceNotification])
@@ -17,7 +17,7 @@ extension ServiceNotifying {
     }
 }
 
-/// Tells systemd, through `$NOTIFY_SOCKET`. Does nothing where there is none.
+/// Notifies systemd through `$NOTIFY_SOCKET`. Does nothing if that is not set.
 ///
 /// Nothing waits for a service manager that does not read: what it has to know is kept and sent with the
 /// next notification or, where this runs as a service, as soon as it reads again.
@@ -43,12 +43,12 @@ package final class ServiceNotifier: ServiceNotifying, Service {
         }
         if let problem {
             logger.warning(
-                "The service manager cannot be notified: \(problem). The daemon goes on; what it has to know is sent again."
+                "The service manager cannot be notified: \(problem). The daemon continues, and sends important notifications again."
             )
             wakeUp.continuation.yield()
         }
         if let isOver {
-            logger.notice("The service manager is notified again; \(isOver, "notification") were dropped.")
+            logger.notice("The service manager can be notified again; \(isOver, "notification") were dropped.")
         }
     }
 
@@ -78,7 +78,7 @@ package final class ServiceNotifier: ServiceNotifying, Service {
         var address = sockaddr_un()
         address.sun_family = sa_family_t(AF_UNIX)
         var name = Array(path.utf8)
-        // Another address is one of a virtual machine's host, which is not where a daemon's manager is.
+        // Another address is one of a virtual machine's host, which does not manage this daemon.
         guard name.first == UInt8(ascii: "/") || name.first == UInt8(ascii: "@"),
             name.count < MemoryLayout.size(ofValue: address.sun_path)
         else { return EAFNOSUPPORT }
@@ -113,7 +113,7 @@ package final class ServiceNotifier: ServiceNotifying, Service {
         }
     }
 
-    /// How often the service manager wants to hear that the service works, if it does.
+    /// How often the service manager expects a keep-alive notification; nil if it expects none.
     ///
     /// Source: sd_watchdog_enabled(3), which also looks whether it is this process that is meant.
     package static func watchdogInterval() -> Duration? {

@@ -45,10 +45,11 @@ package struct WatchdogService<C: Clock & Sendable>: Service where C.Duration ==
                 notifier.notify(.watchdog)
                 isStuck = false
             } catch {
-                // Told once: the restart that follows is told by the service manager.
+                // Reported once: the service manager reports the restart that follows.
                 if !isStuck, !Task.isCancelled {
                     logger.report(
-                        .pipelineStuck, "The pipeline did not answer; the watchdog is not fed.", error: error)
+                        .pipelineStuck, "The pipeline did not answer; the daemon stops notifying the watchdog.",
+                        error: error)
                 }
                 isStuck = true
             }

@@ -32,7 +32,7 @@ final class LiveStatus: Sendable {
 
     /// Waits until `look` gives something of a consumer's state: it is called now, and whenever that changes.
     ///
-    /// - Returns: Nil where the task was cancelled, or there is no such consumer any more.
+    /// - Returns: Nil if the task was cancelled, or there is no such consumer any more.
     func wait<T: Sendable>(for id: RuntimeStatus.ConsumerID, _ look: (RuntimeStatus.Consumer) -> T?)
         async -> T?
     {
@@ -93,7 +93,7 @@ final class LiveStatus: Sendable {
         }
     }
 
-    /// Forgets what is no longer in force; nobody waits for those consumers any longer.
+    /// Removes what is no longer in force; no task waits for those consumers any more.
     func keepOnly(consumers: [String: Set<String>], hooks: Set<String>, plugins: Set<String>) {
         let woken = state.withLock { state in
             state.status.keepOnly(consumers: consumers, hooks: hooks, plugins: plugins)
@@ -105,7 +105,7 @@ final class LiveStatus: Sendable {
 }
 
 extension LiveStatus.State {
-    /// Nil where it is the same as before.
+    /// Nil if it is the same as before.
     fileprivate mutating func takeLine() -> String? {
         let line = status.line
         guard line != self.line else { return nil }

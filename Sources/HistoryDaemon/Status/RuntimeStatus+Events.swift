@@ -60,8 +60,15 @@ extension RuntimeStatus {
             effects.isStateBack = stores[store]?.isStateFailing ?? false
             stores[store]?.isStateFailing = false
             effects.mayChangeLine = true
+        case .entitiesUntracked(let untracked):
+            effects.isRepeated = stores[store, default: Store()].untracked == untracked
+            stores[store, default: Store()].untracked = untracked
+            effects.mayChangeLine = !effects.isRepeated
+        case .recordingDoubtful(let doubts):
+            effects.isRepeated = stores[store, default: Store()].doubts == doubts
+            stores[store, default: Store()].doubts = doubts
         case .watchOverflowed:
-            // Each store hears of it.
+            // Each store reports it.
             effects.isRepeated =
                 lastOverflow.map { abs(now.milliseconds - $0.milliseconds) < 10_000 } ?? false
             lastOverflow = now
@@ -147,7 +154,7 @@ extension RuntimeStatus {
         }
     }
 
-    /// Whether something is over that the line tells of.
+    /// Whether a problem that the status line names is over.
     private func open(_ store: inout Store) -> Bool {
         defer {
             (store.problem, store.isStateFailing, store.holdingBack, store.movedTogether) = (

@@ -33,6 +33,9 @@ extension RuntimeStatus.Store {
         if let trackingProblem {
             add(.notTracked, "Store \"\(name)\" is not tracked as configured: \(trackingProblem)")
         }
+        for (_, reason) in untracked.sorted(by: { $0.key < $1.key }) {
+            add(.notTracked, "Store \"\(name)\" is not tracked as configured: \(reason)")
+        }
         if isPaused { add(.paused, "Store \"\(name)\" is paused.") }
         if let cleaningProblem {
             add(.cleaningFailing, "History of store \"\(name)\" cannot be cleaned: \(cleaningProblem)")

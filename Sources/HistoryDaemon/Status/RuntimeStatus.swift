@@ -17,7 +17,7 @@ struct RuntimeStatus: Sendable {
         /// How many failures there were.
         var failures = 0
         var heldHooks: Set<String> = []
-        /// Contexts that cannot be merged into at present.
+        /// Contexts that cannot be updated now.
         var contexts: [String: ContextFailure] = [:]
         /// What each context shows, as far as it was merged into since the store was opened.
         var shown: [String: HistoryToken] = [:]
@@ -28,7 +28,7 @@ struct RuntimeStatus: Sendable {
         /// The same of its feeds, by name.
         var feedLags: [String: Lag] = [:]
 
-        /// Why it does not go on, or not with all of its contexts.
+        /// Why it does not continue, or not with all of its contexts.
         var problem: String? {
             failure?.reason ?? contexts.min { $0.key < $1.key }?.value.reason
         }
@@ -83,12 +83,18 @@ struct RuntimeStatus: Sendable {
         var isPaused = false
         /// Consumers and feeds that hold back the cleanup and have not moved for long.
         var holdingBack: Set<String> = []
+        /// Configured entities that are not tracked as configured, and why.
+        var untracked: [String: String] = [:]
+        /// Entities whose recording may miss something, and why.
+        var doubts: [String: [String]] = [:]
+        /// Whether all is tracked that is configured.
+        var isTracked: Bool { trackingProblem == nil && untracked.isEmpty }
         var consumers: [String: Consumer] = [:]
         /// Consumers whose cursors were moved together, and where to.
         var movedTogether: (consumers: MovedConsumers, cursor: HistoryToken)?
     }
 
-    /// The failed attempt from which on a context that fails is reported: a lock heals before that.
+    /// The failed attempt at which a failing context is reported: a lock is released before that.
     static let lastingFailure = 3
 
     var stores: [String: Store] = [:]
@@ -129,7 +135,7 @@ struct RuntimeStatus: Sendable {
         let consumers = stores.values.flatMap(\.consumers.values)
         let contexts = consumers.flatMap(\.contexts.values).count { $0.attempt >= Self.lastingFailure }
         let names = Set(stores.values.flatMap(\.holdingBack)).sorted()
-        let rest = names.count > 3 ? " and \(names.count - 3) more" : ""
+        let untracked = stores.values.flatMap(\.untracked.keys).sorted()
         let parts: [(Int, String)] = [
             (count { $0.problem != nil }, "waiting for \(count { $0.problem != nil }, "store")"),
             (count(\.isStateFailing), "state of \(count(\.isStateFailing), "store") not writable"),
@@ -141,13 +147,14 @@ struct RuntimeStatus: Sendable {
                 plugins.values.count(where: \.isFailing),
                 "\(plugins.values.count(where: \.isFailing), "plugin") failing"
             ),
+            (untracked.count, "not tracked as configured: \(untracked.named)"),
             (held, "\(held, "hook") held"),
             (contexts, "\(contexts, "context") failing"),
             (deadLetters, "\(deadLetters, "dead letter") waiting"),
             (lagging, "\(lagging, "consumer") lagging"),
             (
                 names.count,
-                "history kept for \(names.prefix(3).map { "\"\($0)\"" }.joined(separator: ", "))\(rest)"
+                "history kept for \(names.named)"
             ),
             (count(\.isPaused), "\(count(\.isPaused), "store") paused"),
             (refusal == nil ? 0 : 1, "reload refused: \(refusal ?? "")"),
@@ -176,7 +183,7 @@ struct RuntimeStatus: Sendable {
 
     /// Forgets what is no longer in force.
     ///
-    /// - Parameter plugins: Those that go on as they were.
+    /// - Parameter plugins: Those that keep running.
     mutating func keepOnly(consumers: [String: Set<String>], hooks: Set<String>, plugins: Set<String>) {
         count = (consumers.count, hooks.count)
         served = Set(
@@ -212,5 +219,12 @@ struct RuntimeStatus: Sendable {
     mutating func pluginWorks(_ name: String) {
         plugins[name]?.problem = nil
         plugins[name]?.isFailing = false
+    }
+}
+
+extension [String] {
+    /// The first three, in quotes.
+    fileprivate var named: String {
+        prefix(3).map { "\"\($0)\"" }.joined(separator: ", ") + (count > 3 ? " and \(count - 3) more" : "")
     }
 }

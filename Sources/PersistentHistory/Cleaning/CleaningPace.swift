@@ -1,14 +1,14 @@
 /// How much is deleted in one step, and how long the store is left to others after it.
 ///
-/// A step holds the write lock, and whoever wants it meanwhile sleeps and asks again, for longer
+/// A step holds the write lock. A writer that needs it meanwhile sleeps and tries again, for longer
 /// each time; so a step is short, and where others write, steps are so rare that a writer hardly ever
 /// meets one.
 struct CleaningPace: Sendable {
     /// What a step should take.
     static let target: Duration = .milliseconds(1)
-    /// Between two steps, where nobody else writes: twice as long, so that a writer who comes gets in.
+    /// Between two steps, if no one else writes: twice as long as a step, so that a new writer gets the lock.
     static let usualPause = 2
-    /// Where somebody does: the cleaner holds the lock for at most a two-hundredth of the time.
+    /// If another process writes: the cleaner holds the lock for at most a two-hundredth of the time.
     static let longPause = 200
     /// For how many steps after another's commit.
     static let stepsOfCare = 10
@@ -25,7 +25,7 @@ struct CleaningPace: Sendable {
 
     /// What others have done between two steps.
     struct Others {
-        /// Whether somebody has committed.
+        /// Whether another process has committed.
         var wrote = false
         /// How many changes they have recorded, and in what time.
         var changes: Int64 = 0

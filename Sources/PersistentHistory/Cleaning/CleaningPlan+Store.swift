@@ -1,4 +1,4 @@
-/// One cleanup of a store, whoever asks for it: its turn, an operator, or a program by itself.
+/// One cleanup of a store: by its schedule, by an operator, or by a program.
 extension CleaningPlan {
     /// The plan for a store as it is. What is not for a feed is skipped first, so that it holds nothing back, and
     /// the checkpoints that the plan relies on are brought to the disk.

@@ -1,12 +1,12 @@
-/// How far history may be deleted, and who holds back the rest: a pure function of how far everybody
+/// How far history may be deleted, and which consumers hold back the rest: a pure function of how far each
 /// has got.
 package struct CleaningPlan: Sendable, Equatable {
-    /// Somebody who must have had a transaction before it goes.
+    /// A consumer or feed that must have processed a transaction before it is deleted.
     package struct Holder: Sendable, Equatable {
         package let consumer: String
-        /// For one context of the consumer that has a place of its own.
+        /// For one context of the consumer that has its own position.
         package let context: String?
-        /// The last transaction that it is done with; nil where it has had nothing yet.
+        /// The last transaction that it is done with; nil if it has had nothing yet.
         package let number: Int64?
         /// How long it has left something undone.
         package let standing: Duration
@@ -22,17 +22,17 @@ package struct CleaningPlan: Sendable, Equatable {
         package var name: String { context.map { "\(consumer)/\($0)" } ?? consumer }
     }
 
-    /// Everything up to here may go; nil where somebody has had nothing yet.
+    /// Everything up to here may be deleted; nil if a consumer has no position yet.
     package let number: Int64?
-    /// Those who hold back the rest, the slowest first.
+    /// Those that hold back the rest, the slowest first.
     package let blockers: [Holder]
-    /// Those who have not had everything that may go: their tokens expire.
+    /// Those that have not processed everything that may be deleted: their tokens expire.
     package let passedBy: [Holder]
 
     /// - Parameters:
     ///   - newest: The store's newest change.
-    ///   - maximumDuration: How long somebody may stand still before it blocks no longer.
-    ///   - force: Whether nobody is waited for.
+    ///   - maximumDuration: How long a consumer that does not move blocks the cleanup.
+    ///   - force: Whether to wait for no consumer.
     package init(_ holders: [Holder], newest: Int64, maximumDuration: Duration?, force: Bool = false) {
         let order = { (a: Holder, b: Holder) in (a.number ?? -1, a.name) < (b.number ?? -1, b.name) }
         let waiting = holders.filter { holder in

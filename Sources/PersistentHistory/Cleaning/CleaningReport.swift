@@ -9,10 +9,10 @@ package struct CleaningReport: Sendable, Equatable {
     package let newest: HistoryToken
     /// How many changes would be deleted.
     package let deleting: Int
-    /// How many changes that everybody has had would be kept: those of mirroring authors, and of
+    /// How many changes that all have processed would be kept: those of mirroring authors, and of
     /// unlisted ones where these are not delivered.
     package let keepingByRule: Int
-    /// Those who hold back the rest, the slowest first, with the changes that are kept for them.
+    /// Those that hold back the rest, the slowest first, with the changes that are kept for them.
     package let blockers: [Blocker]
     /// Those whose tokens would expire.
     package let passedBy: [CleaningPlan.Holder]

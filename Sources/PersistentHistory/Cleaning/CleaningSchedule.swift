@@ -1,20 +1,27 @@
 /// When history is cleaned.
-public enum CleaningStrategy: Sendable, Hashable {
+public enum CleaningStrategy: Sendable, Hashable, Codable {
     /// Only by hand.
     case none
-    /// At most once in this time, remembered over restarts.
+    /// At most once in this time, which restarts do not reset.
     case byDuration(Duration)
-    /// After so many passes that brought something.
+    /// After so many notifications of the store that brought something, whoever they concern: several commits that
+    /// are seen at one look are one.
     case byNotification(times: Int)
 }
 
-/// Decides when a cleanup is due, and how far it may go: pure values, no clock of its own.
+/// Decides when a cleanup is due: pure values, without a clock.
 struct CleaningSchedule: Sendable {
     let strategy: CleaningStrategy
     var lastCleaned: HistoryTimestamp?
-    var passes = 0
+    var notifications = 0
 
-    /// How long to wait until a cleanup is due; nil where only a pass can make it due.
+    /// The notifications that a turn takes: what came beyond, while it was held up, counts for the next one.
+    var taken: Int {
+        guard case .byNotification(let times) = strategy, times > 0 else { return notifications }
+        return notifications - notifications % times
+    }
+
+    /// How long to wait until a cleanup is due; nil where only a notification can make it due.
     ///
     /// A clock that was set back does not put it off for longer than the strategy's time.
     func delay(now: HistoryTimestamp) -> Duration? {
@@ -28,7 +35,12 @@ struct CleaningSchedule: Sendable {
         switch strategy {
         case .none: false
         case .byDuration: delay(now: now) == .zero
-        case .byNotification(let times): passes >= times
+        case .byNotification(let times): notifications >= times
         }
     }
+}
+
+extension CleaningStrategy {
+    /// The time between two turns, where it has one.
+    var interval: Duration? { if case .byDuration(let interval) = self { interval } else { nil } }
 }

@@ -6,10 +6,12 @@ struct CleaningTurns: Sendable {
     private let reporter: any PipelineReporter
     private let stop: StopSignal
     private let standstill = Locked(StandstillWatch())
-    /// Those who were passed by, with the place that they have lost.
+    /// Those that were passed by, with the position that they have lost.
     private let passedBy = Locked<[String: Int64]>([:])
-    /// Rings when a pass was counted, and ends with the session.
-    let bell = Bell()
+    /// Until where notifications were counted.
+    private let counted = Locked<Int64>(0)
+    /// Wakes the turns when more may be deleted than before.
+    let wakeUp = WakeUp()
 
     init(
         _ store: ServedStore, reader: HistoryReader, state: StateDatabase, reporter: any PipelineReporter,
@@ -22,64 +24,83 @@ struct CleaningTurns: Sendable {
         self.stop = stop
     }
 
-    /// Counts a pass that brought something.
+    /// Counts a notification of the store that brought something: one for all its consumers.
     ///
+    /// - Parameter position: Where the history ended. Nothing is counted that ends no later than what was
+    ///   counted before.
     /// - Throws: `HistoryError` with `.stateUnusable`.
-    func countPass() throws {
+    func countNotification(through position: Int64) throws {
         guard case .byNotification = store.cleaning else { return }
-        try state.countPass()
-        bell.ring()
+        let isNew = counted.withLock { counted in
+            defer { counted = max(counted, position) }
+            return position > counted
+        }
+        if isNew { try state.countNotification() }
     }
 
-    /// Cleans whenever it is due, until a stop is requested.
+    /// What came of a turn.
+    enum Turn: Equatable {
+        /// History was deleted: the next turn is the strategy's.
+        case taken
+        /// It is not due before this time has passed; nil where only a notification can make it due.
+        case notDue(Duration?)
+        /// It is due, and there was nothing that may be deleted: it is not used up.
+        case vain
+        /// It failed, or was interrupted, and is tried again.
+        case failed
+    }
+
+    /// Takes each turn that is due, until a stop is requested.
     func run() async {
-        switch store.cleaning {
-        case .none: return
-        case .byNotification:
-            for await _ in bell { await cleanIfDue() }
-        case .byDuration:
-            var failures = 0
-            while !stop.isRequested, !Task.isCancelled {
-                // A turn that could not be taken is tried again soon.
-                let wait = await cleanIfDue() ? schedule()?.delay(now: store.clock.wall()) : nil
-                failures = wait == nil ? failures + 1 : 0
-                await stop.sleep(for: wait ?? max(.seconds(1), Backoff.delay(afterFailures: failures)))
+        if store.cleaning == .none { return }
+        var pace = TurnPace()
+        while !stop.isRequested, !Task.isCancelled {
+            let turn = await cleanIfDue()
+            let pause = pace.pause(after: turn)
+            switch turn {
+            case .taken: break
+            case .notDue(let delay?): await stop.sleep(for: delay)
+            case .notDue(nil): await wakeUp.wait()
+            case .vain:
+                // What may be deleted grows when somebody moves on, or has stood still for too long.
+                let toTell =
+                    standstill.withLock { $0.isWatching } ? StandstillWatch.reportedAfter + .seconds(1) : nil
+                await wakeUp.wait(atMost: [store.cleaning.interval, toTell].compactMap { $0 }.min())
+                await stop.sleep(for: min(pause, store.cleaning.interval ?? pause))
+            case .failed: await stop.sleep(for: pause)
             }
         }
     }
 
-    private func schedule() -> CleaningSchedule? {
-        do {
-            let (at, passes) = try state.cleaning()
-            return CleaningSchedule(strategy: store.cleaning, lastCleaned: at, passes: passes)
-        } catch {
-            report(error)
-            return nil
-        }
+    private func schedule() throws -> CleaningSchedule {
+        let (at, notifications) = try state.cleaning()
+        return CleaningSchedule(strategy: store.cleaning, lastCleaned: at, notifications: notifications)
     }
 
-    /// Whether the turn was taken, or was not due.
+    /// Cleans if the strategy says so.
     @discardableResult
-    func cleanIfDue() async -> Bool {
-        guard let schedule = schedule() else { return false }
-        guard schedule.isDue(now: store.clock.wall()) else { return true }
+    func cleanIfDue() async -> Turn {
         do {
+            let schedule = try schedule()
+            guard schedule.isDue(now: store.clock.wall()) else {
+                return .notDue(schedule.delay(now: store.clock.wall()))
+            }
             let plan = try CleaningPlan(store, reader: reader, state: state)
             try tell(plan)
-            // A consumer that has had nothing yet holds back everything, and the turn is not used up.
-            if plan.number == nil { return false }
-            _ = try await plan.carryOut(on: store, reporter: reporter) { [stop] in stop.isRequested }
+            if plan.number == nil { return .vain }
+            let outcome = try await plan.carryOut(on: store, reporter: reporter) { [stop] in stop.isRequested }
             // A stop may have left a part, for the next start.
-            if stop.isRequested { return false }
-            try state.saveCleaning(at: store.clock.wall(), after: schedule.passes)
-            return true
+            if stop.isRequested { return .failed }
+            guard outcome.deleted > 0 else { return .vain }
+            try state.saveCleaning(at: store.clock.wall(), after: schedule.taken)
+            return .taken
         } catch {
             report(error)
-            return false
+            return .failed
         }
     }
 
-    /// Reports who stands still and holds back the rest, and who is passed by.
+    /// Reports which consumers hold back the rest, and which are passed by.
     private func tell(_ plan: CleaningPlan) throws {
         let now = store.clock.wall()
         let blockers = try plan.blockers.map { holder in
@@ -102,5 +123,27 @@ struct CleaningTurns: Sendable {
     private func report(_ error: any Error) {
         reporter.report(
             .cleaningFailed(error as? HistoryError ?? HistoryError(.sqlite, "\(error)", cause: error)))
+    }
+}
+
+/// How long to wait between turns that came to nothing: a pure value.
+struct TurnPace {
+    private var vain = 0
+    private var failures = 0
+
+    /// The first vain turn is followed by another as soon as somebody has moved on; later ones come at growing
+    /// distances, for each makes a plan.
+    mutating func pause(after turn: CleaningTurns.Turn) -> Duration {
+        switch turn {
+        case .failed:
+            failures += 1
+            return max(.seconds(1), Backoff.delay(afterFailures: failures))
+        case .vain:
+            (vain, failures) = (vain + 1, 0)
+            return vain == 1 ? .zero : Backoff.delay(afterFailures: vain - 1)
+        case .taken, .notDue:
+            (vain, failures) = (0, 0)
+            return .zero
+        }
     }
 }

@@ -1,6 +1,6 @@
 import GRDB
 
-/// Whether a rule covers who made a change. It is asked of change after change, and those of one
+/// Whether a rule lets history be cleaned, by who made a change. It is asked of change after change, and those of one
 /// transaction, which lie together, have one answer.
 struct CoveredOrigins {
     private let rule: DeliveryRule
@@ -10,7 +10,7 @@ struct CoveredOrigins {
 
     mutating func contain(_ origin: DatabaseValue) -> Bool {
         if let last, last.origin == origin { return last.isCovered }
-        let isCovered = rule.covers(Origin(origin).author)
+        let isCovered = rule.cleans(Origin(origin).author)
         last = (origin, isCovered)
         return isCovered
     }

@@ -1,40 +1,40 @@
 import GRDB
 
-/// Deletes history that everybody has had, in steps so small that a writer does not feel them.
+/// Deletes history that all consumers have processed, in steps so small that they hardly delay a writer.
 ///
-/// The floor moves to the goal with the first step: from then on a token below it has expired, and
-/// nobody reads a transaction that is half deleted. How far the deleting itself got stands beside
-/// it, so that a cleanup that was interrupted is taken up again.
+/// The first step moves the floor to the goal. From then on a token below the floor has expired, so no reader sees
+/// a transaction that is half deleted. The progress of the deletion is stored beside the floor, so that an
+/// interrupted cleanup is continued.
 public struct HistoryCleaner: Sendable {
-    /// For how long a lock is asked for in vain before a turn is given up.
+    /// For how long a cleanup tries to get a lock before it is given up.
     static let timeout: Duration = .seconds(5)
 
     let path: String
     let rule: DeliveryRule
 
-    /// A cleaner of one store. Mirroring authors' history stays, as the rule says.
+    /// A cleaner of one store. Mirroring authors' history stays, and unlisted authors', as the rule says.
     public init(path: String, rule: DeliveryRule) {
         self.path = path
         self.rule = rule
     }
 
     /// What a cleanup deleted.
-    public struct Outcome: Sendable, Equatable {
+    public struct Outcome: Sendable, Equatable, Codable {
         /// Changes that were deleted.
         public var deleted = 0
         /// The oldest token that still works.
         public var floor: HistoryToken
-        /// Bytes given back to the file system: where the store has `auto_vacuum = INCREMENTAL`.
+        /// Bytes returned to the file system, if the store has `auto_vacuum = INCREMENTAL`.
         public var givenBack: Int64 = 0
-        /// Bytes in the store's file that are free for what it will hold; `VACUUM` gives them back,
-        /// under a lock.
+        /// Free bytes in the store's file, which SQLite reuses. `VACUUM` returns them to the file system, under a
+        /// lock.
         public var free: Int64 = 0
     }
 
-    /// Deletes changes up to a place, but not those of authors that the rule does not cover.
+    /// Deletes changes up to a position, except those of authors that the rule does not cover.
     ///
     /// - Parameters:
-    ///   - limit: The number of a token that everybody has passed.
+    ///   - limit: The number of a token that all consumers have processed.
     ///   - shouldStop: Asked between steps.
     /// - Throws: `HistoryError`.
     public func clean(
@@ -46,7 +46,7 @@ public struct HistoryCleaner: Sendable {
             try HistoryError.translating(path) { try queue.end() }
             return outcome
         } catch {
-            // What failed first is what is told.
+            // The first error is reported.
             try? queue.end()
             throw error
         }
@@ -57,8 +57,8 @@ public struct HistoryCleaner: Sendable {
     ) async throws -> Outcome {
         try access(queue) { db in
             let isLog = try String.fetchOne(db, sql: "PRAGMA journal_mode") == "wal"
-            // In a write-ahead log, to lose the last steps in a power failure harms nothing; and the
-            // checkpoints that the steps bring about are not left to the application's commits.
+            // In a write-ahead log, losing the last steps in a power failure does no harm. The cleaner runs the
+            // checkpoints that its steps need, so that the application's commits do not.
             if isLog { try db.execute(sql: "PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 500") }
         }
         let tables = CheckedTables()
@@ -78,8 +78,8 @@ public struct HistoryCleaner: Sendable {
         }
     }
 
-    /// Gives free pages back to the file system where the store allows it without a lock of its
-    /// whole length (https://www.sqlite.org/pragma.html#pragma_incremental_vacuum).
+    /// Returns free pages to the file system if the store allows that in small steps
+    /// (https://www.sqlite.org/pragma.html#pragma_incremental_vacuum).
     ///
     /// - Returns: Bytes.
     private func giveBack(_ queue: DatabaseQueue, _ shouldStop: @Sendable () -> Bool) async throws -> Int64 {
@@ -106,7 +106,7 @@ public struct HistoryCleaner: Sendable {
         var newest: Int64?
     }
 
-    /// Takes steps, each in a transaction of its own, until the last one, a stop, or too many refusals.
+    /// Takes steps, each in its own transaction, until the last one, a stop, or too many refusals.
     ///
     /// - Returns: What they did in all.
     private func inSteps(
@@ -146,7 +146,7 @@ public struct HistoryCleaner: Sendable {
             } catch let error as HistoryError where error.code == .storeBusy {
                 if refusals == 0 { refusedSince = .now }
                 guard ContinuousClock.now - refusedSince < Self.timeout else { throw error }
-                // Where writers take turns, the moment between two of them is short.
+                // If several writers take turns, the time between two of them is short.
                 let pause = min(Duration.milliseconds(1) * (1 << min(refusals, 6)), .milliseconds(50))
                 try await Task.sleep(for: pause, clock: .loop)
                 refusals += 1

@@ -3,7 +3,7 @@
 package struct HistoryClock: Sendable {
     /// What the wall clock shows.
     package let wall: @Sendable () -> HistoryTimestamp
-    /// Time since some moment, which nobody sets.
+    /// Monotonic time, which setting the clock does not change.
     package let elapsed: @Sendable () -> Duration
 
     package init(

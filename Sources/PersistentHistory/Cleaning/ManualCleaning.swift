@@ -11,9 +11,9 @@ package struct ManualCleaning: Sendable {
         self.stateFolder = stateFolder
     }
 
-    /// What would be deleted, and who holds back what. No history is deleted.
+    /// What would be deleted, and what is kept for which consumer. No history is deleted.
     ///
-    /// - Parameter force: Whether nobody is waited for; `passedBy` names those that lose history.
+    /// - Parameter force: Whether to wait for no consumer; `passedBy` names those that lose history.
     /// - Throws: `HistoryError`.
     package func report(force: Bool = false) throws -> CleaningReport { try plan(force: force).report }
 
@@ -41,7 +41,7 @@ package struct ManualCleaning: Sendable {
     }
 
     private func plan(_ reader: HistoryReader, force: Bool) throws -> CleaningPlan {
-        // Without a state nobody has had anything; it is not made for that.
+        // Without a state, no consumer has a position; the state is not created for a cleanup.
         guard FileID(of: StateDatabase.path(folder: stateFolder, store: reader.storeID)) != nil else {
             let holders = store.mustHaveHad.map {
                 CleaningPlan.Holder(consumer: $0, number: nil, standing: .zero)

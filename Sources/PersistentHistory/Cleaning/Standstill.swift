@@ -1,12 +1,12 @@
-/// How long a consumer has left something undone.
+/// How long a consumer that lags has not moved.
 ///
-/// Two measures, of which the shorter counts, so that nobody is passed by for what is not its fault.
-/// By the wall clock: since it moved last, or since what it has not had was made, if that is later
-/// (who had everything stood still for no reason). By served time: while nobody served the store
-/// nobody could move, and a clock that is set forward makes nobody late.
+/// There are two measures, and the shorter counts, so that no consumer is passed by without its fault.
+/// By the wall clock: since its last move, or since the first transaction that it has not processed, if that is
+/// later (before, there was nothing to do). By served time: while the store was not served, no consumer could
+/// move; and setting the clock forward makes no consumer late.
 enum Standstill {
     /// - Parameters:
-    ///   - firstMissing: When the first transaction that it has not had was made.
+    ///   - firstMissing: The time of the first transaction that it has not processed.
     ///   - served: How long the store has been served in all.
     static func duration(
         of checkpoint: Checkpoint, newest: Int64, firstMissing: HistoryTimestamp?, now: HistoryTimestamp,
@@ -15,7 +15,7 @@ enum Standstill {
         guard checkpoint.position < newest else { return .zero }
         let bySession = max(.zero, served - checkpoint.movedAtServed)
         let since = max(checkpoint.movedAt, firstMissing ?? checkpoint.movedAt)
-        // A time that is yet to come says nothing: the clock was set back.
+        // A time in the future means nothing: the clock was set back.
         guard since <= now else { return bySession }
         return min(bySession, .milliseconds(now.milliseconds - since.milliseconds))
     }

@@ -1,16 +1,18 @@
-/// Tells who really holds back the cleaning: not everybody who is just at work, but those who have
-/// left something undone for long. Each is told of once, until it has caught up.
+/// Finds the consumers that really hold back the cleaning: not those that are just working, but those that have
+/// not moved for long. Each is reported once, until it has caught up.
 struct StandstillWatch: Sendable {
     static let reportedAfter: Duration = .seconds(60)
 
     private var told: Set<String> = []
-    /// All who stand still as of the last turn.
+    /// All that do not move, as of the last turn.
     private(set) var all: [String] = []
+    /// Whether somebody holds back the cleaning who has not been reported, and may be later.
+    private(set) var isWatching = false
 
-    /// Takes in a turn of the cleaner.
+    /// Processes a turn of the cleaner.
     ///
-    /// - Parameter blockers: Those who have not had everything, with the time of what they have not had.
-    /// - Returns: All who stand still, if there is somebody new among them; otherwise nobody.
+    /// - Parameter blockers: Those that lag, with the time of the first transaction that they have not processed.
+    /// - Returns: All that do not move, if there is a new one among them; otherwise none.
     mutating func standing(_ blockers: [(name: String, since: HistoryTimestamp)], now: HistoryTimestamp)
         -> [String]
     {
@@ -19,6 +21,7 @@ struct StandstillWatch: Sendable {
             .filter { .milliseconds(now.milliseconds - $0.since.milliseconds) > Self.reportedAfter }
             .map(\.name)
         all = standing
+        isWatching = standing.count < blockers.count
         defer { told = Set(standing) }
         return told.isSuperset(of: standing) ? [] : standing
     }

@@ -1,4 +1,4 @@
-/// Growing pauses for what heals itself: a lock, a full disk.
+/// Growing pauses for errors that pass by themselves: a lock, a full disk.
 package enum Backoff {
     /// 50 ms, doubled with each failure, at most 30 s.
     package static func delay(afterFailures failures: Int) -> Duration {

@@ -49,7 +49,7 @@ extension ConsumerMachine {
     }
 
     mutating func mergeIntoContexts(_ around: Surroundings) -> Next {
-        guard let pending, !consumer.contexts.isEmpty else { return endMerge(around) }
+        guard let pending, consumer.hasContexts else { return endMerge(around) }
         return .mergeIntoContexts(pending, waits: !around.hooks.mergers.isEmpty)
     }
 
@@ -69,7 +69,7 @@ extension ConsumerMachine {
 
     // MARK: Failures
 
-    /// Counts a failure, and reports it. One hook fails at a time, for nothing goes on behind it.
+    /// Counts a failure, and reports it. Only one hook fails at a time, because no other is called meanwhile.
     mutating func decide(_ hook: Hook, _ failure: HookFailure, at token: HistoryToken)
         -> FailurePolicy.Decision
     {
@@ -101,7 +101,7 @@ extension ConsumerMachine {
 
     /// Keeps a call that is made no more.
     mutating func giveUp(
-        _ hook: Hook, _ failure: HookFailure, _ header: HookCallHeader, _ call: JSONBytes,
+        _ hook: Hook, _ failure: HookFailure, _ header: HookCallHeader, _ call: [UInt8],
         at token: HistoryToken, _ around: Surroundings
     ) {
         let attempts = failing?.attempts ?? 1
@@ -110,7 +110,7 @@ extension ConsumerMachine {
                 DeadLetter(
                     consumer: consumer.author, hook: hook.name, delivery: header.delivery,
                     reason: failure.message, attempts: attempts,
-                    call: String(decoding: call.bytes, as: UTF8.self), keptAt: around.now)))
+                    call: String(decoding: call, as: UTF8.self), keptAt: around.now)))
         report(
             .deadLetterKept(
                 consumer: consumer.author, hook: hook.name, failure, token: token, attempts: attempts))
@@ -127,17 +127,35 @@ extension ConsumerMachine {
 
     // MARK: Expiry
 
-    /// Tells all hooks that the consumer has lost history.
+    /// Tells the hooks concerned that the consumer has lost history.
     mutating func tell(_ expiry: Expiry, _ around: Surroundings) -> Next {
-        let hooks = around.hooks.observers + around.hooks.mergers
+        if !isLossReported {
+            isLossReported = true
+            report(.historyLost(consumer: consumer.author, expiry))
+        }
+        let hooks = around.hooks.observers.filter { expiry.concerns($0) } + around.hooks.mergers
         guard let hook = hooks.first(where: { !toldOfExpiry.contains($0.name) }) else {
-            effects.append(.removeExpiry)
             self.expiry = nil
+            toldOfExpiry = []
+            isLossReported = false
+            if expiry.reason == .recreated { return pass(expiry, around) }
+            effects.append(.removeExpiry)
             return .proceed
         }
         let call = ExpiredCall(expiry, hook: hook, store: consumer.store, consumer: consumer.author)
         waitsFor = .expiry(hook, call)
         return .tellOfExpiry(hook, call)
+    }
+
+    /// Moves past what tells of unrecorded changes: the contexts take it in as a batch without changes.
+    private mutating func pass(_ recreation: Expiry, _ around: Surroundings) -> Next {
+        guard let batch, batch.end > cursor else { return .proceed }
+        report(
+            .recreated(consumer: consumer.author, entities: recreation.entities, at: recreation.after))
+        var merge = PendingMerge([], after: cursor, end: batch.end)
+        merge.recreation = recreation
+        pending = merge
+        return self.merge(around)
     }
 
     mutating func take(_ failure: HookFailure?, of hook: Hook, _ call: ExpiredCall, _ around: Surroundings)

@@ -4,17 +4,24 @@ extension ConsumerMachine {
         waitsFor = nil
         self.batch = batch
         guard batch.end > cursor else { return caughtUp() }
+        if let recreation = batch.transactions.first.flatMap({ Expiry($0) }) {
+            expiry = recreation
+            return tell(recreation, around)
+        }
         let relevant = consumer.rule.relevant(batch.transactions, after: cursor, to: consumer.author)
+        let own =
+            around.takesOwn && consumer.hasContexts
+            ? consumer.rule.own(batch.transactions, after: cursor, of: consumer.author) : []
         let unseen = relevant.drop { $0.number <= observed }
         let plan = DeliveryPlan(
             unseen, hooks: around.hooks.observers, store: consumer.store, consumer: consumer.author, done: done)
         // No hook has run, and none needs to. (Feeds get what lies behind the cursor: it is saved before, since
         // what they acknowledge must not be ahead of it after a crash.)
         let isMerged =
-            !(around.hooks.mergers.isEmpty && consumer.contexts.isEmpty && consumer.feeds.isEmpty)
+            !around.hooks.mergers.isEmpty || consumer.hasContexts || !consumer.feeds.isEmpty
         let isOfConcern =
             !plan.runs.isEmpty || unseen.count < relevant.count || !done.isEmpty
-            || !relevant.isEmpty && isMerged
+            || !relevant.isEmpty && isMerged || !own.isEmpty
         guard isOfConcern else {
             move(
                 to: Checkpoint(
@@ -28,7 +35,7 @@ extension ConsumerMachine {
             effects.append(.saveBatchEnd(batch.end))
             batchEnd = batch.end
         }
-        observing = ObserverProgress(plan, relevant: relevant, of: batch)
+        observing = ObserverProgress(plan, relevant: relevant, own: own, of: batch)
         return observe(around)
     }
 
@@ -61,15 +68,19 @@ extension ConsumerMachine {
             if let last = finished.last {
                 observed = max(observed, last.number)
                 if last.number > cursor {
-                    pending = PendingMerge(finished, after: cursor, end: last.number)
+                    pending = PendingMerge(
+                        finished, own: progress.own, after: cursor, end: last.number)
                 }
             }
             afterMerge = progress.failure.map { .failed(next, $0) } ?? .proceed
         } else {
             done = []
             if let last = progress.relevant.last { observed = max(observed, last.number) }
-            pending = PendingMerge(progress.relevant, after: cursor, end: progress.end)
-            afterMerge = progress.isLast ? .idle : .proceed
+            pending = PendingMerge(
+                progress.relevant, own: progress.own, after: cursor, end: progress.end)
+            // What the hooks are about to write is looked for once more.
+            let mayWrite = around.takesOwn && consumer.hasContexts && !progress.relevant.isEmpty
+            afterMerge = progress.isLast && !mayWrite ? .idle : .proceed
         }
         return pending == nil ? afterMerge(around) : merge(around)
     }
@@ -100,21 +111,27 @@ extension ConsumerMachine {
 struct ObserverProgress: Sendable {
     /// What of the batch is for the consumer.
     let relevant: [HistoryTransaction]
+    /// What of it the consumer made itself, where its contexts take that in.
+    let own: [HistoryTransaction]
     let end: Int64
     let isLast: Bool
     /// Calls made, by hook, in the order of their first.
     private(set) var delivered: [(hook: String, deliveries: Deliveries)] = []
     /// The call that comes next where not all were made.
     private(set) var next: ObserverCall?
-    /// Why it failed; nil where it was not made.
+    /// Why it failed; nil if it was not made.
     private(set) var failure: HookFailure?
     /// Deliveries made of the next call's transaction.
     private(set) var done: Set<String> = []
     private let runs: [DeliveryPlan.Run]
     private var place = 0
 
-    init(_ plan: DeliveryPlan, relevant: [HistoryTransaction], of batch: HistoryBatch) {
+    init(
+        _ plan: DeliveryPlan, relevant: [HistoryTransaction], own: [HistoryTransaction] = [],
+        of batch: HistoryBatch
+    ) {
         self.relevant = relevant
+        self.own = own
         end = batch.end
         isLast = batch.isLast
         runs = plan.runs

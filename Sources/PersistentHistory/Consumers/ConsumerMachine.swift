@@ -31,7 +31,7 @@ struct ConsumerMachine: Sendable {
         case saveLater(Checkpoint)
         /// What the feeds must not be given.
         case saveUnmerged([ClosedRange<Int64>])
-        /// It had everything until now, and cannot go on.
+        /// It had caught up until now, and cannot continue.
         case saveCaughtUpUntilNow
         case keep(DeadLetter)
         case removeExpiry
@@ -40,7 +40,8 @@ struct ConsumerMachine: Sendable {
 
     enum Next: Sendable {
         case fetch(after: Int64, through: Int64?)
-        case stage(HistoryBatch)
+        /// - takesOwn: Whether the contexts take in the consumer's own changes, too.
+        case stage(HistoryBatch, takesOwn: Bool)
         case observe(DeliveryPlan.Run)
         case merge(Hook, MergeCall)
         case tellOfExpiry(Hook, ExpiredCall)
@@ -64,18 +65,23 @@ struct ConsumerMachine: Sendable {
     struct Surroundings {
         let hooks: HookSet
         let now: HistoryTimestamp
-        /// Nothing new is begun.
+        /// Nothing new is started.
         let isEnding: Bool
         /// How long the call took that the event answers.
         var callTime: Duration = .zero
+
+        /// Merge hooks may write under their consumer's name, as one that removes duplicates does. Its contexts then
+        /// take in all of its own changes, whoever in it made them: nothing tells them apart after a restart.
+        var takesOwn: Bool { !hooks.mergers.isEmpty }
     }
 
     let consumer: Consumer
     let storeID: StoreID
     var cursor: Int64
-    /// What the hooks have yet to be told before anything else.
+    /// The loss of which the hooks must be notified before anything else.
     var expiry: Expiry?
     var toldOfExpiry: Set<String> = []
+    var isLossReported = false
     /// The batch under way. It stays the same until it is done, also over a new start (see
     /// `batchEnd`): an undeclared writer's changes are grouped by time, and more of the same
     /// millisecond may come. A call that is repeated must not have grown.
@@ -145,7 +151,8 @@ struct ConsumerMachine: Sendable {
             if fetched.end <= cursor, case .batch(through: .some) = waitsFor {
                 return fetch(through: nil)
             }
-            return consumer.contexts.isEmpty ? deliver(fetched, around) : .stage(fetched)
+            return consumer.hasContexts
+                ? .stage(fetched, takesOwn: around.takesOwn) : deliver(fetched, around)
         case .staged(let batch): return deliver(batch, around)
         case .observed(let outcome): return take(outcome, around)
         case .merged(let result):
@@ -184,14 +191,14 @@ struct ConsumerMachine: Sendable {
     // MARK: The end of a step
 
     /// Nothing is left to be fetched.
-    mutating func caughtUp() -> Next { consumer.contexts.isEmpty ? idle() : .settleContexts }
+    mutating func caughtUp() -> Next { consumer.hasContexts ? .settleContexts : idle() }
 
     private mutating func idle() -> Next {
         wasCaughtUp = true
         return .idle
     }
 
-    /// What follows the merge does not: the step is begun again.
+    /// What follows the merge does not: the step is started again.
     mutating func retry(after delay: Duration) -> Next {
         afterMerge = .proceed
         return .retry(after: delay)

@@ -147,7 +147,7 @@ extension ConsumerRunner {
         store.reporter.report(.stateRecovered)
     }
 
-    /// What heals is tried again; a place that no longer exists is given up; anything else ends the session.
+    /// A passing error is tried again; a position that no longer exists is given up; any other error ends the session.
     func fail(_ error: any Error, _ again: @escaping Resumption) {
         leaveStep()
         if isEnding { return ended() }
@@ -189,7 +189,7 @@ extension ConsumerRunner {
             return fail(error) { $0.step() }
         }
         errand { [contexts] in
-            await contexts.beginAnew()
+            await contexts.beginAnew(isRestored: expiry.reason == .restored)
         } then: { runner, _ in
             runner.wakeFeeds()
             runner.store.reporter.report(.consumerStands(consumer: author, at: expiry.after))
@@ -201,13 +201,14 @@ extension ConsumerRunner {
 }
 
 extension ContextKeeper {
-    fileprivate func act(on next: ConsumerMachine.Next, cursor: Int64) throws -> ConsumerMachine.Event {
+    fileprivate func act(on next: ConsumerMachine.Next, cursor: Int64) async throws -> ConsumerMachine.Event {
         switch next {
-        case .stage(let batch): return .staged(try stage(batch, cursor: cursor))
+        case .stage(let batch, let takesOwn):
+            return .staged(try await stage(batch, cursor: cursor, takesOwn: takesOwn))
         case .mergeIntoContexts(let pending, let waits):
-            return .mergedIntoContexts(retryAfter: try merge(pending, cursor: cursor, waits: waits))
+            return .mergedIntoContexts(retryAfter: try await merge(pending, cursor: cursor, waits: waits))
         default:
-            try settle(cursor: cursor)
+            try await settle(cursor: cursor)
             return .contextsSettled
         }
     }

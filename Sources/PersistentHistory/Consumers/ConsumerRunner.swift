@@ -3,13 +3,13 @@
 /// Everything that does not wait happens within the call that wakes it: from a look at the store to the bytes in a
 /// plugin's pipe, and from a plugin's answer to the checkpoint.
 @LoopActor final class ConsumerRunner {
-    /// Who owns it.
+    /// The owner.
     struct Owner: Sendable {
         /// It has everything. Whether something was brought, and when to look after its contexts again.
         let caughtUp: @LoopActor @Sendable (ConsumerRunner, Bool) -> Void
         /// It has found its place, and begins.
         let prepared: @LoopActor @Sendable () -> Void
-        /// It has ended, because it was told to or cannot go on.
+        /// It has ended, because of a stop or because it cannot continue.
         let ended: @LoopActor @Sendable (ConsumerRunner, (any Error)?) -> Void
     }
 
@@ -20,7 +20,7 @@
         case begun
         case idle
         case working
-        /// Somebody holds the passes.
+        /// Passes are held, for example by a pause.
         case held
         /// After a failure.
         case paused
@@ -38,15 +38,15 @@
 
     var machine: ConsumerMachine
     var phase = Phase.begun
-    /// Woken, or told to try at once, while it was at work.
+    /// Woken up, or asked to try at once, while it was working.
     var isWoken = false
     var triesNow = false
     var isTold = false
-    /// A stop counts from its request on, before everybody is told.
+    /// A stop counts from its request on, before all parts are notified.
     var isEnding: Bool { isTold || stop.isRequested }
     var isInStep = false
     var startOfPass: Int64
-    /// Errors one after the other that heal: a lock, a full disk.
+    /// Consecutive errors that pass by themselves: a lock, a full disk.
     var failures = 0
     var isStateFailing = false
     var isPrepared = false
@@ -75,13 +75,14 @@
         self.stop = stop
         self.owner = owner
         startOfPass = cursor
+        let expiry = try store.state.cursors.expiry(of: consumer.author, store: store.storeID)
         contexts = ContextKeeper(
-            consumer, storeID: store.storeID, reader: store.reader, state: store.state, reporter: store.reporter
-        )
+            consumer, storeID: store.storeID, reader: store.reader, state: store.state,
+            reporter: store.reporter,
+            isRestored: expiry?.reason == .restored)
         machine = ConsumerMachine(
             consumer, storeID: store.storeID, cursor: cursor,
-            batchEnd: try store.state.cursors.batchEnd(of: consumer.author),
-            expiry: try store.state.cursors.expiry(of: consumer.author, store: store.storeID))
+            batchEnd: try store.state.cursors.batchEnd(of: consumer.author), expiry: expiry)
     }
 
     // MARK: Wake-ups
@@ -96,12 +97,12 @@
         }
     }
 
-    /// Nobody holds the passes any more.
+    /// The passes are no longer held.
     func released() { if case .held = phase { resumption(self) } }
 
     /// The pause after a failure is over.
     func tryNow() {
-        guard !consumer.contexts.isEmpty else { return goOnNow() }
+        guard consumer.hasContexts else { return goOnNow() }
         // That goes for contexts as well.
         _ = errands.run({ [contexts] in await contexts.tryNow() }) { self.goOnNow() }
     }
@@ -110,7 +111,7 @@
         if case .paused = phase { resume() } else { triesNow = true }
     }
 
-    /// Comes to an end: nothing new is begun.
+    /// Ends: nothing new is started.
     func end() {
         isTold = true
         switch phase {
@@ -119,7 +120,7 @@
         }
     }
 
-    /// Breaks off the call that is under way.
+    /// Cancels the call in progress.
     func cancelCall() { conversation?.cancel() }
 
     func ended(_ error: (any Error)? = nil) {
@@ -148,7 +149,7 @@
         } catch {
             return fail(error) { $0.prepare() }
         }
-        if consumer.contexts.isEmpty { return beginPass() }
+        if !consumer.hasContexts { return beginPass() }
         errand { [contexts] in
             try await onPool { try await contexts.tend(cursor: cursor) }
         } then: { runner, _ in
@@ -174,7 +175,7 @@
 
     func step() { enter(with: .proceed) }
 
-    /// Begins a step, or goes on with one, once nobody holds.
+    /// Begins or continues a step, once the passes are not held.
     func enter(with event: ConsumerMachine.Event) {
         if isEnding { return ended() }
         guard control.passes.tryEnter() else {
@@ -209,18 +210,18 @@
         if isWoken, case .idle = phase { beginPass() }
     }
 
-    /// Who has neither contexts nor feeds, nor hooks for every entity, is not woken by every commit.
+    /// A consumer without contexts, feeds and hooks for every entity is not woken by every commit.
     func rest() {
-        guard consumer.contexts.isEmpty, consumer.feeds.isEmpty, hookSet.mergers.isEmpty else { return }
+        guard !consumer.hasContexts, consumer.feeds.isEmpty, hookSet.mergers.isEmpty else { return }
         let entities = hookSet.observers.compactMap(\.entity)
         guard entities.count == hookSet.observers.count else { return }
         store.state.cursors.resting.rest(
             consumer.author, at: machine.cursor, until: Set(entities), hooks: hookSet.version)
     }
 
-    /// A context that failed is tried again also where nobody commits.
+    /// A context that failed is tried again even without a new commit.
     func watchContexts() {
-        guard !consumer.contexts.isEmpty else { return }
+        guard consumer.hasContexts else { return }
         _ = errands.run({ [contexts] in await contexts.retryDelay }) { delay in
             guard let delay, !self.isEnding else { return }
             self.contextsTimer?.cancel()

@@ -1,33 +1,35 @@
-/// Keeps one consumer's replicas: opens, fills, merges, and lets one that fails heal by itself.
+/// Keeps one consumer's replicas: opens, fills and merges them, and recovers those that fail.
 ///
 /// A replica that cannot be written (locked, on a full disk, deleted under our hands) is left
 /// behind, tried again at growing intervals, and then catches up from the history or is filled again:
-/// the consumer, its hooks and its other replicas go on. Only where merge hooks decide what is
-/// merged does the consumer wait for it: what they decided is known to nobody else.
+/// the consumer, its hooks and its other replicas continue. Only if merge hooks decide what is
+/// merged does the consumer wait for it, because their decisions are not saved.
 actor ContextKeeper {
-    private let consumer: Consumer
+    let consumer: Consumer
     private let storeID: StoreID
     private let reader: HistoryReader
     private let snapshots: StoreSnapshots
     private let replicas: [Replica]
     private let state: StateDatabase
-    private let reporter: any PipelineReporter
+    let reporter: any PipelineReporter
+    /// Those that are not replicas.
+    private nonisolated let others: ProgramContexts
 
-    private var troubles = ContextTroubles()
+    var troubles = ContextTroubles()
     /// Those that are open.
-    private var ready: Set<String> = []
+    var ready: Set<String> = []
     /// Those that have taken in more than they show.
     private var unsettled: Set<String> = []
     /// Those that could not be settled, because the store had gone on, in this run or the one before.
     private var overtaken: Set<String> = []
-    private var logTold: Set<String> = []
+    var logTold: Set<String> = []
 
     /// More than this in a replica's write-ahead log is worth a word.
-    private static let muchLog: Int64 = 256 << 20
+    static let muchLog: Int64 = 256 << 20
 
     init(
         _ consumer: Consumer, storeID: StoreID, reader: HistoryReader, state: StateDatabase,
-        reporter: any PipelineReporter
+        reporter: any PipelineReporter, isRestored: Bool = false
     ) {
         self.consumer = consumer
         self.storeID = storeID
@@ -36,6 +38,7 @@ actor ContextKeeper {
         replicas = consumer.contexts.map { Replica($0, storePath: reader.path) }
         self.state = state
         self.reporter = reporter
+        others = ProgramContexts(consumer, reader: reader, reporter: reporter, isRestored: isRestored)
     }
 
     nonisolated var descriptions: [ContextDescription] {
@@ -43,16 +46,31 @@ actor ContextKeeper {
     }
 
     /// How long until a context that failed is to be tried again; nil where none is in trouble.
-    var retryDelay: Duration? { troubles.delay(at: .now) }
+    var retryDelay: Duration? {
+        get async { [troubles.delay(at: .now), await others.retryDelay].compactMap { $0 }.min() }
+    }
 
     /// What is wrong with a context that has failed several times.
-    var lasting: HistoryError? { troubles.lasting }
+    var lasting: HistoryError? {
+        get async {
+            if let lasting = troubles.lasting { return lasting }
+            return await others.lasting
+        }
+    }
 
     /// Contexts that failed are tried again at the next opportunity.
-    func tryNow() { troubles.tryNow(.now) }
+    func tryNow() async {
+        troubles.tryNow(.now)
+        await others.tryNow()
+    }
 
     /// Everything is to be opened and looked at again.
-    func beginAnew() {
+    func beginAnew(isRestored: Bool) async {
+        closeReplicas()
+        await others.beginAgain(isRestored: isRestored)
+    }
+
+    private func closeReplicas() {
         for replica in replicas { replica.close() }
         ready = []
         troubles.forget()
@@ -60,21 +78,21 @@ actor ContextKeeper {
 
     /// Ends the connections.
     func close() {
-        beginAnew()
+        closeReplicas()
         snapshots.close()
     }
 
     /// Fills a context again from the store, now; where that fails, it is tried again as ever.
     ///
-    /// - Returns: What it shows; nil where there is no such context.
+    /// - Returns: What it shows; nil if there is no such context.
     /// - Throws: `HistoryError`.
-    func resync(_ name: String, cursor: Int64) throws -> HistoryToken? {
+    func resync(_ name: String, cursor: Int64) async throws -> HistoryToken? {
         guard let replica = replicas.first(where: { $0.context.name == name }) else { return nil }
         try state.replicas.refill(name, of: consumer.author)
         replica.close()
         ready.remove(name)
-        tryNow()
-        try tend(cursor: cursor)
+        await tryNow()
+        try await tend(cursor: cursor)
         if let error = troubles.error(of: name) { throw error }
         return HistoryToken(store: storeID, number: try replica.prepare(snapshots).number)
     }
@@ -90,11 +108,12 @@ actor ContextKeeper {
     /// lost when the power fails, and a replica that failed was left behind.
     ///
     /// - Throws: `HistoryError` for what is wrong with the store or the state.
-    func tend(cursor: Int64) throws {
+    func tend(cursor: Int64) async throws {
         for replica in replicas {
             if troubles.isPaused(replica.context.name, at: .now) { continue }
             try attempting(replica, .opened) { try open(replica, cursor: cursor) }
         }
+        try await others.tend(cursor: cursor)
     }
 
     /// - Returns: Whether the replica was written.
@@ -184,17 +203,19 @@ actor ContextKeeper {
     /// Reads the rows of a batch, before the hooks have their say.
     ///
     /// All is read in one snapshot of the store. What writers have committed since the batch was
-    /// fetched becomes part of it: rows may be read only where nothing newer is there.
+    /// fetched becomes part of it: rows may be read only if nothing newer is there.
     ///
     /// - Returns: The batch as it is to be delivered.
     /// - Throws: `HistoryError`.
-    func stage(_ batch: HistoryBatch, cursor: Int64) throws -> HistoryBatch {
-        try tend(cursor: cursor)
+    func stage(_ batch: HistoryBatch, cursor: Int64, takesOwn: Bool) async throws -> HistoryBatch {
+        try await tend(cursor: cursor)
         guard batch.isLast, !ready.isEmpty else { return batch }
         return try snapshots.read { store in
             let batch = try reader.batch(store, after: cursor, beginningAs: batch)
             guard batch.isLast else { return batch }
-            let wanted = relevant(batch, after: cursor)
+            let own = takesOwn ? consumer.rule.own(batch.transactions, after: cursor, of: consumer.author) : []
+            let wanted = PendingMerge(relevant(batch, after: cursor), own: own, after: cursor, end: batch.end)
+                .toMerge
             if wanted.isEmpty { return batch }
             let isMuch = wanted.lazy.map(\.changes.count).reduce(0, +) > HistoryReader.batchSize
             for replica in replicas where ready.contains(replica.context.name) {
@@ -218,15 +239,15 @@ actor ContextKeeper {
     ///
     /// - Parameter waits: Whether the consumer is to wait for a context that fails.
     /// - Returns: How long it has to wait.
-    func merge(_ merge: PendingMerge, cursor: Int64, waits: Bool) throws -> Duration? {
-        if waits { try tend(cursor: cursor) }
+    func merge(_ merge: PendingMerge, cursor: Int64, waits: Bool) async throws -> Duration? {
+        if waits { try await tend(cursor: cursor) }
         for replica in replicas where ready.contains(replica.context.name) {
             try attempting(replica, .written) {
                 let merged = try replica.merge(merge.toMerge, through: merge.end)
                 if !merged.isShown { unsettled.insert(replica.context.name) }
                 tell(replica.context, merged.leftOut)
                 watchLog(of: replica)
-                if merged.transactions > 0, let last = merge.transactions.last?.token {
+                if merged.transactions > 0, let last = merge.toMerge.last?.token {
                     reporter.report(
                         .merged(
                             consumer: consumer.author, context: replica.context.name,
@@ -235,13 +256,14 @@ actor ContextKeeper {
                 return .written
             }
         }
-        return waits ? retryDelay : nil
+        let delay = try await others.merge(merge, cursor: cursor, waits: waits)
+        return waits ? [troubles.delay(at: .now), delay].compactMap { $0 }.min() : nil
     }
 
     /// Lets replicas show all that they have taken in, and follow the store's schema, once their
     /// consumer is level.
-    func settle(cursor: Int64) throws {
-        if !troubles.isEmpty { try tend(cursor: cursor) }
+    func settle(cursor: Int64) async throws {
+        if await retryDelay != nil { try await tend(cursor: cursor) }
         for replica in replicas
         where unsettled.contains(replica.context.name) && ready.contains(replica.context.name) {
             try attempting(replica, .written) {
@@ -258,41 +280,6 @@ actor ContextKeeper {
                 overtaken.remove(replica.context.name)
                 return .written
             }
-        }
-    }
-
-    private func watchLog(of replica: Replica) {
-        let (size, context) = (replica.logSize, replica.context)
-        if size < Self.muchLog / 2 {
-            logTold.remove(context.name)
-        } else if size > Self.muchLog, logTold.insert(context.name).inserted {
-            reporter.report(
-                .replicaLogGrows(consumer: consumer.author, context: context.name, bytes: size))
-        }
-    }
-
-    // MARK: Trouble
-
-    /// Lets a context try. A failure of the context alone is kept for later.
-    ///
-    /// - Parameters:
-    ///   - stage: The stage that a failure shows to fail.
-    ///   - body: Returns the stage that it reached.
-    private func attempting(
-        _ replica: Replica, _ stage: ContextTroubles.Stage, _ body: () throws -> ContextTroubles.Stage
-    ) throws {
-        let (author, name) = (consumer.author, replica.context.name)
-        do {
-            let reached = try body()
-            guard let attempts = troubles.succeed(name, at: reached, now: .now) else { return }
-            reporter.report(.contextRecovered(consumer: author, context: name, attempts: attempts))
-        } catch let error as HistoryError
-            where error.code == .replicaUnwritable || error.code == .replicaDamaged
-        {
-            replica.close()
-            ready.remove(name)
-            let attempt = troubles.fail(name, error, at: stage, now: .now)
-            reporter.report(.contextFailed(consumer: author, context: name, error, attempt: attempt))
         }
     }
 }

@@ -1,7 +1,7 @@
-/// The contexts of a consumer that fail at present: how often, why, and when each is tried again.
+/// The contexts of a consumer that fail now: how often, why, and when each is tried again.
 ///
 /// A replica on a full disk opens well and fails only when it is written. An attempt therefore ends a
-/// trouble only where it got as far as the attempt that failed.
+/// trouble only if it got as far as the attempt that failed.
 struct ContextTroubles {
     /// How far an attempt got.
     enum Stage: Comparable {
@@ -25,7 +25,7 @@ struct ContextTroubles {
 
     func error(of context: String) -> HistoryError? { troubles[context]?.error }
 
-    /// How long until the next attempt; nil where no context is in trouble.
+    /// How long until the next attempt; nil if no context is in trouble.
     func delay(at now: ContinuousClock.Instant) -> Duration? {
         troubles.values.map(\.retryAt).min().map { max(.zero, $0 - now) }
     }

@@ -1,42 +1,61 @@
 /// Which transactions a consumer is told of, and which history may be cleaned.
-public struct DeliveryRule: Sendable, Equatable {
+public struct DeliveryRule: Sendable, Equatable, Codable {
     /// Authors that write on behalf of a sync service, with a log of their own (the kit's
     /// `includingCloudKitMirroring`).
     public static let cloudKitMirroring: Set<String> = [
         "NSCloudKitMirroringDelegate.import", "NSCloudKitMirroringDelegate.export",
     ]
 
-    /// All registered authors, those that only write included.
+    /// All registered authors, including those that only write.
     public let authors: Set<String>
     /// Whether transactions by null or unregistered authors are delivered.
     public let deliversUnlisted: Bool
+    /// Whether history by unlisted authors is cleaned although it is not delivered.
+    public let cleansUnlisted: Bool
     /// Authors whose transactions are neither delivered nor cleaned.
     public let mirroring: Set<String>
-    /// Mirroring authors whose transactions are like anybody's.
+    /// Mirroring authors whose transactions are treated like any other.
     private let included: Set<String>
 
     /// Which authors there are, and whose transactions are delivered.
     public init(
-        authors: Set<String>, deliversUnlisted: Bool = true, mirroringAuthors: Set<String> = [],
-        includingMirroring: Bool = false
+        authors: Set<String>, deliversUnlisted: Bool = true, cleansUnlisted: Bool = false,
+        mirroringAuthors: Set<String> = [], includingMirroring: Bool = false
     ) {
         self.authors = authors
         self.deliversUnlisted = deliversUnlisted
+        self.cleansUnlisted = cleansUnlisted
         let all = mirroringAuthors.union(Self.cloudKitMirroring)
         mirroring = includingMirroring ? [] : all
         included = includingMirroring ? all : []
     }
 
-    /// Whether history by this author is anybody's here.
+    /// Whether history by this author is delivered to any consumer, and cleaned.
     public func covers(_ author: String?) -> Bool {
         guard let author else { return deliversUnlisted }
         if mirroring.contains(author) { return false }
         return deliversUnlisted || authors.contains(author) || included.contains(author)
     }
 
+    /// Whether history by this author may be cleaned once everybody is past it.
+    public func cleans(_ author: String?) -> Bool { covers(author) || cleansUnlisted && isUnlisted(author) }
+
+    /// Whether an author is neither registered nor a mirroring one.
+    func isUnlisted(_ author: String?) -> Bool {
+        guard let author else { return true }
+        return !authors.contains(author) && !mirroring.contains(author) && !included.contains(author)
+    }
+
     /// Whether a consumer is told of a transaction: of all but its own.
     public func delivers(_ author: String?, to consumer: String) -> Bool {
         author != consumer && covers(author)
+    }
+
+    /// Those of some transactions that a consumer made itself, after a place.
+    func own(_ transactions: [HistoryTransaction], after place: Int64, of consumer: String)
+        -> [HistoryTransaction]
+    {
+        transactions.filter { $0.number > place && $0.author == consumer && covers(consumer) }
     }
 
     /// Those of some transactions that a consumer is told of, after a place.
@@ -57,8 +76,9 @@ public struct DeliveryRule: Sendable, Equatable {
 
     /// The same for rules under which the same history is kept.
     var keeping: String {
-        let listed = deliversUnlisted ? [] : authors.union(included).sorted()
+        let takesUnlisted = deliversUnlisted || cleansUnlisted
+        let listed = takesUnlisted ? [] : authors.union(included).sorted()
         return
-            "\(deliversUnlisted)\n\(mirroring.sorted().joined(separator: "\t"))\n\(listed.joined(separator: "\t"))"
+            "\(takesUnlisted)\n\(mirroring.sorted().joined(separator: "\t"))\n\(listed.joined(separator: "\t"))"
     }
 }

@@ -13,7 +13,7 @@
 
     /// Does something elsewhere, and then calls back.
     ///
-    /// - Returns: False where nothing is begun any more.
+    /// - Returns: False if nothing more may be started.
     func run<T: Sendable>(
         _ body: @escaping @Sendable () async -> T, then: @escaping @LoopActor @Sendable (T) -> Void
     ) -> Bool {
@@ -29,14 +29,14 @@
     ) -> Bool {
         run(
             { [cancellation] in
-                // It throws only where it was broken off before it began.
+                // It throws only if it was broken off before it began.
                 try? await cancellation.cancelling { await endpoint.answer(request) }
             }, then: then)
     }
 
     func cancel() { cancellation.request() }
 
-    /// Nothing more is begun.
+    /// Nothing more is started.
     func end() { beginning.finish() }
 
     /// Runs everything until the end, or until the task is cancelled.

@@ -11,12 +11,15 @@ struct OpenStore: Sendable {
     let reporter: any PipelineReporter
     let cleaning: CleaningTurns
     let feeds: FeedKeeper
+    let unlisted = UnlistedCount()
+    /// Held as long as the store is open.
+    private let lease: ConsumerLease
     let file: FileID?
     /// Where each consumer begins.
     let places: [(consumer: Consumer, cursor: Int64)]
     /// The version of the schema for which the tracking is right.
     let schemaVersion: Int64
-    /// Asks everybody who serves the store to come to an end: at a stop, and when the store is gone.
+    /// Asks all parts that serve the store to end: at a stop, and when the store is gone.
     let ending = StopSignal()
 
     /// How many seconds an opening waits for a lock: where writers are never still, a store is seldom free for
@@ -30,7 +33,9 @@ struct OpenStore: Sendable {
         self.store = store
         self.reporter = reporter
         loop = try HistoryLoop.shared()
-        let (problem, version) = try Self.bringTrackingUpToDate(store, reporter, timeout: Self.timeout)
+        let isMigrating = WriterProbe.isMigrating(store.path, isUsedInProcess: store.isUsedInProcess)
+        let (problem, version) = try Self.bringTrackingUpToDate(
+            store, reporter, timeout: Self.timeout, isMigrating: isMigrating)
         file = FileID(of: store.path)
         do {
             reader = try HistoryReader(path: store.path, timeout: Self.timeout)
@@ -39,8 +44,10 @@ struct OpenStore: Sendable {
         }
         storeID = reader.storeID
         reporter.report(problem.map { .trackingFailed($0) } ?? .trackingComplete)
-        schemaVersion = try version ?? reader.schemaVersion()
+        // Whatever a migration makes of the schema, the tracking is yet to follow it.
+        schemaVersion = isMigrating ? -1 : try version ?? reader.schemaVersion()
         try StateOwner.take(reader.storeID, in: stateFolder, for: store.path)
+        lease = try ConsumerLease(store.consumers.map(\.author), of: reader.storeID, in: stateFolder)
         let end = try reader.end()
         fetcher = try SharedFetcher(reader, after: end)
         let resting = RestingConsumers(
@@ -78,33 +85,34 @@ struct OpenStore: Sendable {
             ? try WriterProbes.shared.take(store.path) : try WriterProbe(storePath: store.path)
     }
 
-    /// Tracks as configured, or where that is left to others, what is tracked.
+    /// Tracks as configured, or where that is left to others, what is tracked. What is configured and not there is
+    /// reported.
     ///
+    /// - Parameter isMigrating: Whether a migration runs: then the tracking is left alone.
     /// - Returns: What stands in the way (what is tracked all the same goes on), and for which version of the
     ///   schema the tracking is right.
     static func bringTrackingUpToDate(
-        _ store: ServedStore, _ reporter: any PipelineReporter, timeout: Duration
+        _ store: ServedStore, _ reporter: any PipelineReporter, timeout: Duration, isMigrating: Bool = false
     ) throws -> (problem: HistoryError?, schemaVersion: Int64?) {
-        func track(_ entities: [String: [String]?]) throws -> Int64 {
-            let (outcome, version) = try Tracking.bringUpToDate(store.path, entities, timeout: timeout)
-            if !outcome.isEmpty { reporter.report(.trackingUpdated(outcome)) }
-            return version
+        if store.isMirror { return (nil, try Tracking.checkMirror(store.path, timeout: timeout)) }
+        if isMigrating {
+            reporter.report(.migrationUnderWay)
+            return (nil, nil)
         }
         do {
-            return (nil, try track(store.entities ?? [:]))
-        } catch let error as HistoryError where error.code == .notAnEntity && store.entities != nil {
-            // A table or a preserved column that is named in the configuration is not there.
-            do {
-                return (error, try track([:]))
-            } catch let refused as HistoryError where refused.code == .notTracked {
-                throw error
-            }
+            let (outcome, version) = try Tracking.bringUpToDate(
+                store.path, store.entities ?? [:], all: store.tracksEveryTable, leavesOutUnfit: true,
+                timeout: timeout)
+            if !outcome.isEmpty { reporter.report(.trackingUpdated(outcome)) }
+            reporter.report(.entitiesUntracked(outcome.unfit))
+            reporter.report(.recordingDoubtful(outcome.doubts))
+            return (nil, version)
         } catch let error as HistoryError where error.code == .storeUnreadable {
             return (error, nil)
         }
     }
 
-    /// A consumer that is new begins where the history does, and is told if that is not its start.
+    /// A new consumer begins where the history begins, and is notified if that is not the start of the history.
     private static func cursor(
         of consumer: Consumer, _ state: StateDatabase, _ reader: HistoryReader, _ reporter: any PipelineReporter
     ) throws -> Int64 {
@@ -117,7 +125,7 @@ struct OpenStore: Sendable {
         return oldest.number
     }
 
-    /// Where a consumer goes on whose place no longer exists.
+    /// Where a consumer continues if its position no longer exists.
     ///
     /// - Throws: `HistoryError`.
     func expiry(of error: HistoryError, at cursor: Int64) throws -> Expiry {
@@ -130,15 +138,20 @@ struct OpenStore: Sendable {
     /// Ends the connections, and then the probe: closing it first would drop SQLite's locks.
     func close() throws {
         // Each is closed, whatever becomes of the others.
-        // A store that is gone tells no number, and that is told elsewhere.
+        // A store that is gone has no number; that is reported elsewhere.
         let results = [
-            Result { try state.saveServed(newest: try? reader.newestToken().number) },
+            Result {
+                // Served time is for who may be passed by; else a state that is closed stays closed.
+                if store.maximumDuration == nil { return try state.cursors.flush() }
+                try state.saveServed(newest: try? reader.newestToken().number)
+            },
             Result { try reader.close() },
             Result {
                 if store.isUsedInProcess { WriterProbes.shared.keep(probe) } else { try probe.close() }
             },
             Result { try state.close() },
         ]
+        lease.end()
         for result in results { try result.get() }
     }
 }

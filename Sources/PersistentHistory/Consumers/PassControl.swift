@@ -1,10 +1,10 @@
 /// Lets an operator hold the passes of a store's consumers, let them go on, and have what failed
 /// tried again at once.
 ///
-/// A hold lets the batches under way come to their end; nothing new is begun until all holds are
+/// A hold lets the current batches finish; nothing new is started until all holds are
 /// released.
 package final class PassControl: Sendable {
-    /// Who holds: one does not release what another holds.
+    /// The reason of a hold: one does not release what another holds.
     package enum Holder: Sendable, Hashable {
         case operatorOrder, reload
     }
@@ -12,16 +12,16 @@ package final class PassControl: Sendable {
     private struct State {
         var holders: Set<Holder> = []
         var underWay = 0
-        /// Requested when nothing is under way any more.
+        /// Requested when no batch runs any more.
         var quiet: StopSignal?
         var released = StopSignal()
         /// The consumers' owner, while the store is open.
         var owner: Owner?
     }
 
-    /// Who is told on the loop.
+    /// Notified on the loop.
     struct Owner: Sendable {
-        /// Nobody holds any more.
+        /// The passes are no longer held.
         let released: @LoopActor @Sendable () -> Void
         /// The pauses after failures are over.
         let tryNow: @LoopActor @Sendable () -> Void
@@ -33,7 +33,7 @@ package final class PassControl: Sendable {
 
     package func isHeld(by holder: Holder) -> Bool { state.withLock { $0.holders.contains(holder) } }
 
-    /// Whether anybody holds.
+    /// Whether the passes are held.
     var isHeld: Bool { state.withLock { !$0.holders.isEmpty } }
 
     /// Begins to hold; `quiet` waits until it is felt.
@@ -54,7 +54,7 @@ package final class PassControl: Sendable {
         if let handler { try? HistoryLoop.shared().soon(handler) }
     }
 
-    /// Returns when no batch is under way, or the task is cancelled.
+    /// Returns when no batch runs, or the task is cancelled.
     package func quiet() async {
         let signal = state.withLock { state -> StopSignal? in
             guard state.underWay > 0 else { return nil }
@@ -68,9 +68,9 @@ package final class PassControl: Sendable {
     /// Ends the pauses after failures.
     package func tryNow() { Self.call(state.withLock { $0.owner }?.tryNow) }
 
-    // MARK: For those who are held
+    // MARK: For the held parts
 
-    /// Begins a batch, once nobody holds; false where a stop is requested before.
+    /// Begins a batch, once the passes are not held; false if a stop is requested before.
     func enter(_ stop: StopSignal) async -> Bool {
         while !stop.isRequested, !Task.isCancelled {
             let released = state.withLock { state -> StopSignal? in
@@ -96,7 +96,7 @@ package final class PassControl: Sendable {
 
     func setOwner(_ owner: Owner?) { state.withLock { $0.owner = owner } }
 
-    /// Begins a batch, unless somebody holds: then the owner is told when nobody does any more.
+    /// Begins a batch, unless the passes are held: then the owner is notified when they no longer are.
     func tryEnter() -> Bool {
         state.withLock { state in
             guard state.holders.isEmpty else { return false }

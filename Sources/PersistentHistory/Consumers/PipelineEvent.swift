@@ -1,19 +1,29 @@
-/// What happens on the way from a commit to a hook, for whoever logs, counts or watches it.
+/// An event between a commit and a hook, for logs, metrics and status reports.
 public enum PipelineEvent: Sendable {
     /// The store is open; its newest transaction is given.
     case storeOpened(newest: HistoryToken)
     /// The store cannot be read for now; it is tried again when something changes.
     case storeLost(HistoryError)
-    /// The store's files cannot be watched, and the store waits for that; it is tried again.
+    /// The store's files cannot be watched, so the store waits; it is tried again.
     case watchFailed(ObserverError)
-    /// There is another store at the path, or an older state of it.
+    /// The path now has another store, or an older state of the store.
     case storeReplaced
-    /// The kernel dropped notices of file changes; the store was looked at.
+    /// The kernel dropped notifications of file changes; the store was checked for new history.
     case watchOverflowed
+    /// Somebody has committed changes: the kit's notification of a remote change. Several commits that are seen
+    /// at one look are one.
+    case remoteChange(newest: HistoryToken)
     /// The triggers were brought up to date with the schema or the configured entities.
     case trackingUpdated(Tracking.Outcome)
-    /// Not all is tracked as configured; what is tracked goes on.
+    /// Not all entities are tracked as configured; tracked entities are still recorded.
     case trackingFailed(HistoryError)
+    /// Which of the configured entities are not tracked as configured, and why: after each look at the schema, and
+    /// mostly none.
+    case entitiesUntracked([String: String])
+    /// Entities whose recording may miss something, and why: after each look at the schema, and mostly none.
+    case recordingDoubtful([String: [String]])
+    /// A migration runs: the tracking is left alone until it has ended.
+    case migrationUnderWay
     /// There was no state for a store whose history has been cleaned: it was lost, or left behind.
     case stateBegan(path: String, oldest: HistoryToken)
     /// What is tracked is what is configured.
@@ -30,19 +40,19 @@ public enum PipelineEvent: Sendable {
     case consumerBegan(consumer: String, at: HistoryToken)
     /// A consumer is no longer configured; its cursor was removed.
     case consumerForgotten(consumer: String)
-    /// Where a consumer is when its store was opened, or when it starts over.
+    /// The position of a consumer when its store was opened, or when it starts over.
     case consumerStands(consumer: String, at: HistoryToken)
-    /// A hook has had some calls, one after the other.
+    /// Some calls of a hook, one after the other, have succeeded.
     case delivered(consumer: String, hook: String, Deliveries)
     /// A call failed, and is tried again after the delay.
     case hookFailed(
         consumer: String, hook: String, HookFailure, token: HistoryToken, attempt: Int, retryAfter: Duration)
-    /// The last attempt failed: the consumer waits, and goes on trying.
+    /// The last attempt failed: the consumer waits, and keeps trying.
     case hookHeld(
         consumer: String, hook: String, HookFailure, token: HistoryToken, attempts: Int, retryAfter: Duration)
     /// A hook that was held has succeeded.
     case hookRecovered(consumer: String, hook: String, token: HistoryToken, attempts: Int)
-    /// The last attempt failed: the call is kept, and the consumer goes on.
+    /// The last attempt failed: the call is kept as a dead letter, and the consumer continues.
     case deadLetterKept(consumer: String, hook: String, HookFailure, token: HistoryToken, attempts: Int)
     /// Transactions were merged into a replica.
     case merged(consumer: String, context: String, transactions: Int, last: HistoryToken)
@@ -54,44 +64,50 @@ public enum PipelineEvent: Sendable {
     case replicaTableLeftOut(consumer: String, context: String, ReplicaContext.LeftOut)
     /// An index of the store that the replica cannot have.
     case replicaIndexLeftOut(consumer: String, context: String, ReplicaContext.LeftOut)
-    /// A reader that stays in one transaction lets the replica's write-ahead log grow.
+    /// The replica's write-ahead log grows, because a reader keeps a transaction open.
     case replicaLogGrows(consumer: String, context: String, bytes: Int64)
     /// A context could not be opened or written. It is tried again; `attempt` counts the failures in a row.
     case contextFailed(consumer: String, context: String, HistoryError, attempt: Int)
-    /// A context that had failed was written again, after so many failed attempts.
+    /// A context that had failed was written again, after this number of failed attempts.
     case contextRecovered(consumer: String, context: String, attempts: Int)
-    /// A consumer is done with everything up to here.
+    /// A consumer has processed everything up to here.
     case cursorMoved(consumer: String, to: HistoryToken)
-    /// The cursors of consumers that a commit is of no concern to, all at once.
+    /// The cursors of all consumers that a commit does not concern have moved past it.
     case cursorsMoved(MovedConsumers, to: HistoryToken)
-    /// A feed that is new has its place here.
+    /// A new feed begins here.
     case feedBegan(consumer: String, context: String, at: HistoryToken)
     /// A feed is no longer configured; its position was removed.
     case feedForgotten(consumer: String, context: String)
-    /// Its program has acknowledged.
+    /// The feed's program has acknowledged a token.
     case feedMoved(consumer: String, context: String, to: HistoryToken)
-    /// History was deleted that a feed has not had; its program is told.
+    /// History was deleted that a feed has not delivered; its program is notified.
     case feedExpired(consumer: String, context: String, Expiry)
     /// A consumer's pass failed, and is tried again after the delay.
     case consumerFailed(consumer: String, HistoryError, retryAfter: Duration)
-    /// History was deleted that a consumer has not had.
+    /// History was deleted that a consumer has not processed.
     case tokenExpired(consumer: String, HistoryError)
+    /// Changes of some entities may have gone unrecorded before a position; the consumer's hooks have been told.
+    case recreated(consumer: String, entities: [String], at: HistoryToken)
+    /// A consumer has lost history, and its hooks are about to be told.
+    case historyLost(consumer: String, Expiry)
+    /// A closure that has no `onExpired` was not told of lost history.
+    case lossUnheard(consumer: String, hook: String, Expiry)
     /// A consumer has stood still for so long that history was deleted which it has not had.
     case consumerPassedBy(consumer: String, at: HistoryToken, standing: Duration)
     /// History was deleted.
     case cleaned(HistoryCleaner.Outcome)
     /// Cleaning waits for these consumers, which have no position yet.
     case cleaningBlocked(by: [String])
-    /// At each turn: all who have stood still for long and hold back the cleaning; mostly nobody.
+    /// At each cleanup: all consumers that have not moved for long and hold back the cleaning; usually none.
     case cleaningHeldBack(by: [String])
     /// History could not be deleted; it is tried again.
     case cleaningFailed(HistoryError)
 }
 
-/// Consumers whose cursors move together: who they are is asked, not told, for they may be many.
+/// Consumers whose cursors move together. There may be many, so the type answers queries instead of listing them.
 public struct MovedConsumers: Sendable {
     let resting: RestingConsumers
-    /// How many they are.
+    /// The number of consumers.
     public let count: Int
 
     /// Whether a consumer is one of them, now.
@@ -100,11 +116,11 @@ public struct MovedConsumers: Sendable {
 
 /// Calls of one hook that succeeded, one after the other.
 public struct Deliveries: Sendable, Equatable {
-    /// How many calls.
+    /// The number of calls.
     public internal(set) var calls = 0
-    /// How many transactions they delivered.
+    /// The number of transactions that the calls delivered.
     public internal(set) var transactions = 0
-    /// Of the last call.
+    /// The token of the last call.
     public internal(set) var token: HistoryToken
     /// The author of the last transaction.
     public internal(set) var author: String?
@@ -162,7 +178,7 @@ public protocol PipelineReporter: Sendable {
     func report(_ event: PipelineEvent)
 }
 
-/// Hears nothing.
+/// A reporter that ignores all events.
 public struct SilentReporter: PipelineReporter {
     /// A reporter that ignores everything.
     public init() {}

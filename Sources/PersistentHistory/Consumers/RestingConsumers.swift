@@ -1,20 +1,20 @@
-/// Consumers that have everything, and are not woken by what is of no concern to them.
+/// Idle consumers: they have caught up, and are not woken by commits that do not concern them.
 ///
-/// A consumer that has come to the end of the history, and whose hooks ask for entities by name, rests
-/// here. A commit without any of these entities moves all who rest past it: one place is theirs together, and
-/// its price is that of those who are woken, however many the others are.
+/// A consumer that has reached the end of the history, and whose hooks name their entities, is idle. A commit
+/// without any of these entities moves all idle consumers past it. They share one checkpoint, so the cost of a commit
+/// depends on the consumers that it wakes up, not on the number of idle ones.
 final class RestingConsumers: Sendable {
     fileprivate struct State {
-        /// The end of the history at the last look: where everybody is who rests.
+        /// The end of the history at the last look: the checkpoint of all idle consumers.
         var place: Checkpoint
-        /// Of the hooks, when they were last asked for.
+        /// The version of the hooks when they were last read.
         var hooks: Int?
-        /// Who rests, and for which entities each is woken.
+        /// The idle consumers, and the entities for which each is woken up.
         var resting: [String: Set<String>] = [:]
         var interested: [String: Set<String>] = [:]
-        /// Who is woken by everything.
+        /// The consumers that every commit wakes up.
         var awake: Set<String>
-        /// Where those were, who were woken and have not gone on yet.
+        /// The checkpoints of consumers that were woken up and have not continued yet.
         var woken: [String: Checkpoint] = [:]
     }
 
@@ -25,31 +25,31 @@ final class RestingConsumers: Sendable {
         state = Locked(State(place: place, awake: Set(consumers)))
     }
 
-    /// Where those are who rest, or have been woken and not gone on yet.
+    /// The checkpoints of consumers that are idle, or that were woken up and have not continued yet.
     var checkpoints: [String: Checkpoint] {
         state.withLock { state in
             state.woken.merging(state.resting.mapValues { _ in state.place }) { $1 }
         }
     }
 
-    /// Where one of those is; nil where it is none of them.
+    /// The checkpoint of such a consumer; nil for other consumers.
     func checkpoint(of consumer: String) -> Checkpoint? {
         state.withLock { state in state.resting[consumer].map { _ in state.place } ?? state.woken[consumer] }
     }
 
-    /// Whether a consumer rests now.
+    /// Whether a consumer is idle now.
     func contains(_ consumer: String) -> Bool { state.withLock { $0.resting[consumer] != nil } }
 
-    /// The end of the history at the last look, where that is after a place.
+    /// The end of the history at the last look, if that is after a position.
     func position(ifAfter position: Int64) -> Int64? {
         state.withLock { $0.place.position > position ? $0.place.position : nil }
     }
 
-    /// Lets a consumer rest, unless there has been a commit that it has not seen.
+    /// Makes a consumer idle, unless there has been a commit that it has not seen.
     ///
     /// - Parameters:
-    ///   - number: Where it is.
-    ///   - hooks: The version of the hooks that the entities are of.
+    ///   - number: Its position.
+    ///   - hooks: The version of the hooks from which the entities are.
     func rest(_ consumer: String, at number: Int64, until entities: Set<String>, hooks: Int) {
         state.withLock { state in
             guard number == state.place.position, state.hooks == nil || state.hooks == hooks else { return }
@@ -60,9 +60,9 @@ final class RestingConsumers: Sendable {
         }
     }
 
-    /// A consumer goes on by itself.
+    /// Wakes up one consumer.
     ///
-    /// - Returns: Where it is, if it has rested.
+    /// - Returns: Its checkpoint, if it was idle.
     func wake(_ consumer: String) -> Checkpoint? {
         state.withLock { state in
             state.wake(consumer)
@@ -70,12 +70,12 @@ final class RestingConsumers: Sendable {
         }
     }
 
-    /// Takes in what was committed since the last look.
+    /// Processes what was committed since the last look.
     ///
     /// - Parameters:
     ///   - place: The end of the batch.
-    ///   - hooks: The version of the hooks; nil where nobody is to be moved.
-    /// - Returns: Who has to go on, and how many were moved past it where they rest.
+    ///   - hooks: The version of the hooks; nil if no consumer may be moved.
+    /// - Returns: The consumers that have to continue, and the number of idle ones that were moved past the batch.
     func pass(_ batch: HistoryBatch, to place: Checkpoint, hooks: Int?) -> (woken: Set<String>, moved: Int) {
         state.withLock { state in
             if hooks == nil || state.hooks != hooks || !batch.isLast {

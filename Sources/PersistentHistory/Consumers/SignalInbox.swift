@@ -1,4 +1,4 @@
-/// A store's signals, for whoever serves it at the moment: sessions come and go, and what comes meanwhile is kept.
+/// A store's signals, for the current session: sessions come and go, and signals in between are kept.
 @LoopActor final class SignalInbox {
     private var pending: StoreSignal = []
     private(set) var isOver = false

@@ -1,4 +1,4 @@
-/// Asks what runs to come to a good end: to finish what is begun, to save, and to return.
+/// Asks running parts to end: to finish what they have started, to save, and to return.
 ///
 /// Cancelling a task would also end what still has to be saved; a stop is kinder, and comes first.
 package final class StopSignal: Sendable {

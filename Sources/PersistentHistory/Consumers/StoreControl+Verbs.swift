@@ -19,7 +19,7 @@ extension StoreControl {
     ///
     /// - Returns: The newest token there is now: those whose cursor is there are level.
     package func passNow() async throws -> HistoryToken {
-        // First, so that whoever is woken by the look finds the order.
+        // First, so that a consumer woken by the look finds the order.
         passes.tryNow()
         return try await patiently { try await withSession { try await $0.lookNow() } }
     }
@@ -52,16 +52,25 @@ extension StoreControl {
 
     /// Deletes history by hand, or says what would go.
     ///
-    /// - Parameter force: Whether nobody is waited for.
+    /// - Parameter force: Whether to wait for no consumer.
     package func clean(dryRun: Bool, force: Bool) async throws -> Cleaning {
         try await withSession { try await $0.clean(dryRun: dryRun, force: force) }
+    }
+
+    /// How many changes by unlisted authors are kept for ever; nil where they are delivered or cleaned.
+    package func unlistedChanges() async throws -> Int? {
+        try await withSession { session in
+            let (store, unlisted) = (session.store, session.opened.unlisted)
+            guard !store.rule.deliversUnlisted, !store.rule.cleansUnlisted else { return nil }
+            return try await onPool { try unlisted.count(in: store.path, store.rule) }
+        }
     }
 
     // MARK: Dead letters
 
     package func deadLetters() throws -> [NumberedDeadLetter] { try withSession { try $0.deadLetters() } }
 
-    /// - Returns: False where there is none of that number.
+    /// - Returns: False if there is none of that number.
     package func dropDeadLetter(_ number: Int64) throws -> Bool {
         try withSession { try $0.dropDeadLetter(number) }
     }
@@ -79,10 +88,10 @@ extension StoreControl {
     /// - Parameters:
     ///   - after: Where to begin; nil begins with what comes.
     ///   - wanted: Which authors' transactions are wanted.
-    ///   - begun: Called when nothing that is committed from now on is missed.
+    ///   - begun: Called when no commit from now on can be missed.
     ///   - deliver: Is waited for: a slow reader is not read ahead for.
-    /// - Throws: `HistoryError` where the token has expired or is none of this store, perhaps because that
-    ///   was replaced, or where it is not open to begin with; and what `begun` and `deliver` throw.
+    /// - Throws: `HistoryError` if the token has expired or is none of this store, perhaps because that
+    ///   was replaced, or if it is not open to begin with; and what `begun` and `deliver` throw.
     package func follow(
         after: HistoryToken?, wanted: (String?) -> Bool, begun: () async throws -> Void,
         deliver: ([HistoryTransaction]) async throws -> Void
@@ -110,9 +119,9 @@ extension StoreControl {
         }
     }
 
-    static var isOver: HistoryError { HistoryError(.storeNotOpen, "The store is served no more.") }
+    static var isOver: HistoryError { HistoryError(.storeNotOpen, "The store is no longer served.") }
 
-    /// Nil while the store is not open: the bell rings when it is.
+    /// Nil while the store is not open; the bell rings when it opens.
     private func next(after place: HistoryToken) throws -> HistoryBatch? {
         do {
             return try withSession { session in

@@ -1,4 +1,4 @@
-/// A handle on a store that is served, for whoever steers it: it stays while the store is opened,
+/// A handle to control a served store: it stays valid while the store is opened,
 /// lost, replaced, or begun again with another configuration.
 package final class StoreControl: Sendable {
     package let passes = PassControl()
@@ -11,7 +11,7 @@ package final class StoreControl: Sendable {
         var session: StoreSession?
         /// How many are at work with the session.
         var users = 0
-        /// Requested when nobody is any more.
+        /// Requested when no caller is left.
         var unused: StopSignal?
         var nextFollower = 0
         var followers: [Int: Bell] = [:]
@@ -32,7 +32,7 @@ package final class StoreControl: Sendable {
         seats.ring()
     }
 
-    /// Lets those who follow the history, or are connected to a feed, come to an end: the store is served
+    /// Ends the streams that follow the history or a feed: the store is served
     /// no more.
     package func end() {
         over.request()
@@ -40,7 +40,7 @@ package final class StoreControl: Sendable {
         seats.end()
     }
 
-    /// Lets nobody come to the session any more, and waits for those who are there: they may have
+    /// Admits no more callers to the session, and waits for those in it: they may have
     /// connections of their own to the store, which must be closed before its probe.
     func closed() async {
         let unused = state.withLock { state -> StopSignal? in
@@ -86,7 +86,7 @@ package final class StoreControl: Sendable {
         }
         guard let session else {
             throw HistoryError(
-                .storeNotOpen, "The store is not open.", hint: "Its status says why; it is tried again.")
+                .storeNotOpen, "The store is not open.", hint: "Its status says why. The daemon tries again.")
         }
         return session
     }
@@ -101,7 +101,7 @@ package final class StoreControl: Sendable {
         unused?.request()
     }
 
-    /// Tries again, for some seconds, what another process's lock stands in the way of.
+    /// Tries again, for some seconds, what another process's lock prevents.
     func patiently<T>(_ body: () async throws -> T) async throws -> T {
         var failures = 0
         while true {
@@ -116,12 +116,12 @@ package final class StoreControl: Sendable {
 
     // MARK: Followers
 
-    /// Tells those who follow the history that there may be more of it.
+    /// Notifies the streams that follow the history that there may be more of it.
     func tellFollowers() {
         for bell in state.withLock({ $0.followers.values.map { $0 } }) { bell.ring() }
     }
 
-    /// Runs something with a bell that rings when there may be more history.
+    /// Runs `body` with a bell that rings when there may be more history.
     func following<T>(_ body: (Bell) async throws -> T) async rethrows -> T {
         let bell = Bell()
         let number = state.withLock { state in

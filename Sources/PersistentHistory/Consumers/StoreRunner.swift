@@ -1,11 +1,13 @@
 internal import FoundationEssentials
 
-/// One store and everybody who is served from it.
+/// One store and all consumers and feeds that are served from it.
 package struct ServedStore: Sendable {
     package let name: String
     package let path: String
     /// What to track, with the columns to preserve; nil leaves the tracking to others.
     package let entities: [String: [String]?]?
+    /// Whether every table is tracked, new ones as they come; `entities` then says what to preserve.
+    package var tracksEveryTable = false
     package let rule: DeliveryRule
     package let consumers: [Consumer]
     package let cleaning: CleaningStrategy
@@ -15,6 +17,8 @@ package struct ServedStore: Sendable {
     package var consumersElsewhere: Set<String> = []
     /// Whether this process may have other connections to the store.
     package var isUsedInProcess = false
+    /// Whether it is a mirror: it is recorded at its source, and nothing of that is changed here.
+    package var isMirror = false
     package let clock: HistoryClock
 
     package init(
@@ -33,12 +37,12 @@ package struct ServedStore: Sendable {
 }
 
 extension ServedStore {
-    /// All who must have had a transaction before it is cleaned.
+    /// All that must have processed a transaction before it is cleaned.
     var mustHaveHad: Set<String> { consumersElsewhere.union(consumers.map(\.author)) }
 }
 
-/// Serves one store: waits until it is there, hears of its commits, and lets each consumer work
-/// off what is new. When the store is replaced or lost, everything is closed and begun again.
+/// Serves one store: waits until it exists, detects its commits, and lets each consumer work
+/// off what is new. When the store is replaced or lost, everything is closed and started again.
 package struct StoreRunner: Sendable {
     private let store: ServedStore
     private let hooks: HookRegistry
@@ -63,11 +67,11 @@ package struct StoreRunner: Sendable {
     ///
     /// - Parameter isUp: Called when the store is open and its consumers wait for commits, or when
     ///   it is certain that there is no store to open yet.
-    /// - Throws: `ObserverError` where the store cannot be watched, `HistoryError`.
+    /// - Throws: `ObserverError` if the store cannot be watched, `HistoryError`.
     package func run(watching signals: StoreSignals, isUp: @escaping @Sendable () -> Void = {}) async throws {
         // Everything is on the loop: here it is found out that there is none.
         _ = try HistoryLoop.shared()
-        // Without signals there is nothing to wait for; whoever watches may begin again.
+        // Without signals there is nothing to wait for; the owner may watch again.
         let end = StopSignal()
         var runner = self
         runner.stop = end
@@ -113,6 +117,9 @@ package struct StoreRunner: Sendable {
                         throw error
                     }
                 }
+            } catch let error as HistoryError where error.code == .consumerInUse && store.isUsedInProcess {
+                // A program that is started twice is told at once; a daemon waits until the tracker has ended.
+                throw error
             } catch let error as HistoryError {
                 if let error = movingAsideDamage(error), trouble.isNews(error) {
                     reporter.report(.storeLost(error))
@@ -185,7 +192,7 @@ package struct StoreRunner: Sendable {
 
     /// Works off everything there is, once.
     ///
-    /// - Throws: `HistoryError` where the store cannot be opened or read.
+    /// - Throws: `HistoryError` if the store cannot be opened or read.
     package func runOnce() async throws {
         _ = try HistoryLoop.shared()
         do {
@@ -215,7 +222,7 @@ private struct Trouble {
     private var failures = 0
     private var said: String?
 
-    /// Whether an error is worth a word: the same one is told once, and a lock, which is held now
+    /// Whether to report an error: the same one is reported once, and a lock, which is held now
     /// and then, when it lasts.
     mutating func isNews(_ error: HistoryError) -> Bool {
         if error.code == .storeBusy, failures < 5 { return false }

@@ -33,7 +33,7 @@ extension StoreSession {
                 }
             }
         } catch let error as HistoryError where error.code == .tokenAhead {
-            // The same file, with the pages of an older one: everybody's place is looked at again.
+            // The same file, with the pages of an older one: every position is checked again.
             opened.reporter.report(.storeReplaced)
             end()
         } catch {
@@ -43,7 +43,9 @@ extension StoreSession {
 
     /// Everything has been seen. Where the schema has changed, the tracking follows it before the next signal.
     func settled() {
-        if opened.fetcher.schemaVersion != schemaVersion { return refreshTracking() }
+        if opened.fetcher.schemaVersion != schemaVersion {
+            if opened.probe.isMigrating { awaitMigration() } else { return refreshTracking() }
+        }
         rule = nil
         receive()
     }
@@ -56,7 +58,7 @@ extension StoreSession {
         return true
     }
 
-    /// - Returns: Whether there was something new; nil where a lock stood in the way.
+    /// - Returns: Whether there was something new; nil if a lock stood in the way.
     func look() throws -> Bool? {
         do {
             guard let look = try opened.fetcher.look() else { return false }
@@ -71,23 +73,54 @@ extension StoreSession {
     /// Wakes those whom it may concern, and moves the others past it.
     func wakeConsumers(for look: HistoryReader.Look) throws {
         let (state, store) = (opened.state, opened.store)
+        opened.reporter.report(.remoteChange(newest: HistoryToken(store: opened.storeID, number: look.end)))
         let place = Checkpoint(
             position: look.end, fingerprint: look.fingerprint, movedAt: store.clock.wall(),
             movedAtServed: state.served)
         let version = control.passes.isHeld ? nil : hooks.version
         let (woken, moved) = state.cursors.resting.pass(look.batch, to: place, hooks: version)
+        try opened.cleaning.countNotification(through: look.end)
+        unfinished.formUnion(woken)
+        if unfinished.isEmpty { opened.cleaning.wakeUp.ring() } else { watchCleaning() }
         for consumer in woken { runners[consumer]?.wakeUp() }
         guard moved > 0 else { return }
         state.cursors.hasUnsaved.ring()
-        try opened.cleaning.countPass()
         opened.reporter.report(
             .cursorsMoved(
                 MovedConsumers(resting: state.cursors.resting, count: moved),
                 to: HistoryToken(store: opened.storeID, number: look.end)))
     }
 
+    /// How often to look whether a migration has ended, where no change of the file shows it.
+    private static let migrationInterval: Duration = .milliseconds(500)
+
+    /// A migration has the triggers taken out, and puts them back. Where it was killed, that is done here.
+    func awaitMigration() {
+        if !isMigrating { opened.reporter.report(.migrationUnderWay) }
+        isMigrating = true
+        migrationTimer?.cancel()
+        migrationTimer = opened.loop.schedule(after: Self.migrationInterval) {
+            guard self.rule == nil, !self.isEnding else { return }
+            self.rule = SettleRule()
+            self.settled()
+        }
+    }
+
+    /// How long the triggers wait for their turn. A writer that is never still leaves the lock for some
+    /// microseconds at a time.
+    private nonisolated static let triggerTimeout: Duration = .seconds(2)
+
+    /// Has the cleaning look once more at who holds it back, when those who are at work have had their time.
+    func watchCleaning() {
+        guard opened.store.cleaning != .none, cleaningTimer == nil else { return }
+        cleaningTimer = opened.loop.schedule(after: StandstillWatch.reportedAfter + .seconds(1)) {
+            self.cleaningTimer = nil
+            self.opened.cleaning.wakeUp.ring()
+        }
+    }
+
     /// Brings the tracking up to date where the schema has changed. A writer that holds the lock
-    /// is waited for: nobody else can commit meanwhile.
+    /// is waited for: no other process can commit meanwhile.
     func refreshTracking(failures: Int = 0) {
         let opened = opened
         let contexts = runners.values.map(\.contexts)
@@ -95,7 +128,7 @@ extension StoreSession {
             await onPool {
                 do {
                     let (problem, tracked) = try OpenStore.bringTrackingUpToDate(
-                        opened.store, opened.reporter, timeout: .zero)
+                        opened.store, opened.reporter, timeout: Self.triggerTimeout)
                     opened.reporter.report(problem.map { .trackingFailed($0) } ?? .trackingComplete)
                     let version = try tracked ?? opened.reader.schemaVersion()
                     for keeper in contexts { await keeper.followSchema() }
@@ -115,6 +148,7 @@ extension StoreSession {
         switch tracked {
         case .success(let version):
             schemaVersion = version
+            isMigrating = false
             wakeAll()
             rule = nil
             receive()

@@ -35,7 +35,7 @@ extension StoreSession {
 
     private nonisolated func cleanNow(dryRun: Bool, force: Bool) async throws -> StoreControl.Cleaning {
         let plan = try CleaningPlan(store, reader: reader, state: state, force: force)
-        // It reads all of the history: by a connection of its own, so that nobody waits for the other.
+        // It reads the whole history: by its own connection, so that the session does not wait for it.
         let ownReader = try HistoryReader(path: store.path)
         let result = Result { try ownReader.read { db in try CleaningReport(plan, rule: store.rule, db) } }
         try ownReader.close()
@@ -44,7 +44,7 @@ extension StoreSession {
         let outcome = try await plan.carryOut(on: store, reporter: opened.reporter) { [opened] in
             opened.ending.isRequested
         }
-        // Those who were passed by find out, and start over.
+        // Those that were passed by find out, and start over.
         if !plan.passedBy.isEmpty { await wakeAll() }
         return StoreControl.Cleaning(report: report, outcome: outcome)
     }

@@ -8,18 +8,24 @@
     let errands = Errands()
     var runners: [String: ConsumerRunner] = [:]
     var running = 0
-    /// Consumers that have not begun yet.
+    /// Consumers that have not started yet.
     var unprepared = 0
+    /// Consumers that were woken, and have not come to the end of the history since.
+    var unfinished: Set<String> = []
 
     /// When to look for what a signal spoke of; nil while there is nothing to look for.
     var rule: SettleRule?
     var lookTimer: LoopTimer?
     var inbox: SignalInbox?
+    /// Runs while a migration has the triggers of the store taken out.
+    var migrationTimer: LoopTimer?
+    var isMigrating = false
     var schemaVersion: Int64
 
     var failure: (any Error)?
     var isEnding = false
     var graceTimer: LoopTimer?
+    var cleaningTimer: LoopTimer?
     /// Waits for the last consumer's end.
     var waiter: CheckedContinuation<Void, Never>?
     /// Called when a consumer has everything: in a single run.
@@ -31,6 +37,7 @@
         self.stop = stop
         self.control = control
         schemaVersion = opened.schemaVersion
+        isMigrating = schemaVersion < 0
         let owner = ConsumerRunner.Owner { [weak self] runner, brought in
             self?.caughtUp(runner, brought)
         } prepared: { [weak self] in
@@ -59,7 +66,7 @@
     /// made again with the same delivery id.
     var grace: Duration { stop.isRequested ? control.stopTimeout : .seconds(1) }
 
-    /// - Throws: `HistoryError` where the store is lost.
+    /// - Throws: `HistoryError` if the store is lost.
     func run(watching inbox: SignalInbox, isUp: @Sendable () -> Void) async throws {
         control.opened(self)
         self.inbox = inbox
@@ -67,6 +74,7 @@
         await whileServing {
             wakeAll()
             receive()
+            if isMigrating { awaitMigration() }
             isUp()
         }
         inbox.receiver = nil
@@ -98,13 +106,15 @@
                 if running == 0 { resumeWaiter() }
             }
             graceTimer?.cancel()
+            cleaningTimer?.cancel()
             lookTimer?.cancel()
+            migrationTimer?.cancel()
             errands.end()
-            opened.cleaning.bell.end()
             opened.state.cursors.hasUnsaved.end()
             opened.state.damaged.end()
             // A single run cleans afterwards.
             if !isSingleRun { opened.ending.request() }
+            opened.cleaning.wakeUp.ring()
             group.cancelAll()
             await group.waitForAll()
         }
@@ -131,7 +141,7 @@
 
     func stopped() { if running > 0 { end(atOnce: !stop.isRequested) } }
 
-    /// Asks everybody to come to an end.
+    /// Asks all parts to end.
     func end(_ error: (any Error)? = nil, atOnce: Bool = false) {
         failure = failure ?? error
         if isEnding, !atOnce { return }
@@ -169,8 +179,12 @@
 
     func caughtUp(_ runner: ConsumerRunner, _ brought: Bool) {
         if brought {
-            do { try opened.cleaning.countPass() } catch { end(error) }
+            // What came while nobody looked counts as one, too.
+            do { try opened.cleaning.countNotification(through: runner.cursor) } catch { end(error) }
         }
+        // A turn that comes before the slowest of those at work would only take a part.
+        unfinished.remove(runner.consumer.author)
+        if unfinished.isEmpty { opened.cleaning.wakeUp.ring() }
         onCaughtUp?(runner)
     }
 
@@ -182,12 +196,12 @@
         }
     }
 
-    /// A state that is damaged is made again, whoever has found out.
+    /// A damaged state is created again, no matter which part has found the damage.
     func endWhenDamaged() async {
         for await _ in opened.state.damaged { end(opened.state.damage) }
     }
 
-    /// A full disk holds up nobody here: what is not saved is looked at once more after a crash.
+    /// A full disk delays no consumer here: what is not saved is only fetched again after a crash.
     func saveAllUntilItWorks() async throws {
         var failures = 0
         while true {
@@ -205,5 +219,8 @@
         }
     }
 
-    func wakeAll() { for runner in runners.values { runner.wakeUp() } }
+    func wakeAll() {
+        unfinished.formUnion(runners.keys)
+        for runner in runners.values { runner.wakeUp() }
+    }
 }

@@ -19,6 +19,7 @@ package struct FeedContext: Sendable, Hashable {
     func wants(_ transaction: HistoryTransaction) -> Bool {
         guard let entities else { return true }
         return transaction.changes.contains { entities.contains($0.entity.name) }
+            || !entities.isDisjoint(with: transaction.recreated)
     }
 }
 

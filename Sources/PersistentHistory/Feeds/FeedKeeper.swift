@@ -10,7 +10,7 @@ struct FeedKeeper: Sendable {
 
     /// Gives those that are new a place, and forgets those that are gone.
     ///
-    /// A feed that is new begins where the history does, and is told if that is not its start.
+    /// A new feed begins where the history begins, and is notified if that is not the start of the history.
     ///
     /// - Throws: `HistoryError`.
     func begin() throws {
@@ -39,7 +39,7 @@ struct FeedKeeper: Sendable {
         try state.cursors.checkpoint(of: consumer)?.position ?? 0
     }
 
-    /// Who has lost history reads the store as it is, and goes on here.
+    /// After a loss of history, the program reads the store and continues here.
     private func newStart(of consumer: String) throws -> Int64 {
         max(try cursor(of: consumer), try reader.oldestToken().number)
     }
@@ -56,7 +56,7 @@ struct FeedKeeper: Sendable {
     func place(of feed: FeedID) throws -> FeedState {
         _ = try context(of: feed)
         guard let place = try state.feeds.state(of: feed) else {
-            throw HistoryError(.stateUnusable, "The feed \"\(feed)\" has no place in \"\(state.path)\".")
+            throw HistoryError(.stateUnusable, "The feed \"\(feed)\" has no position in \"\(state.path)\".")
         }
         return place
     }
@@ -76,7 +76,7 @@ struct FeedKeeper: Sendable {
 
     /// Checks that a program acknowledges nothing that it was not sent.
     ///
-    /// - Parameter sent: The last token that was sent; nil where there was none.
+    /// - Parameter sent: The last token that was sent; nil if there was none.
     /// - Throws: `HistoryError` with `.tokenNotSent`.
     func check(_ token: HistoryToken, of feed: FeedID, sent: HistoryToken?) throws {
         // The store may have been replaced since.
@@ -87,14 +87,14 @@ struct FeedKeeper: Sendable {
             .tokenNotSent,
             "The feed \"\(feed)\" has sent this user nothing after \(HistoryToken(store: reader.storeID, number: last)): \(token) cannot be acknowledged.",
             hint:
-                "Connect to the feed, and acknowledge what it sends. After a restart of the daemon it sends again what was not acknowledged."
+                "Connect to the feed and acknowledge what it sends. After a restart, the daemon sends again what was not acknowledged."
         )
     }
 
     /// Notes what a feed's program is done with.
     ///
     /// - Returns: Where the feed is.
-    /// - Throws: `HistoryError`, with `.tokenForeign` or `.tokenAhead` where the token cannot be one that it
+    /// - Throws: `HistoryError`, with `.tokenForeign` or `.tokenAhead` if the token cannot be one that it
     ///   was given.
     func acknowledge(_ token: HistoryToken, of feed: FeedID) throws -> HistoryToken {
         let place = try place(of: feed)
@@ -104,8 +104,8 @@ struct FeedKeeper: Sendable {
         guard token.number <= last else {
             throw HistoryError(
                 .tokenAhead,
-                "The token \(token) is newer than \(HistoryToken(store: reader.storeID, number: last)), which is all that the feed \"\(feed)\" can have been given.",
-                hint: "Acknowledge what came by the feed.")
+                "The token \(token) is newer than \(HistoryToken(store: reader.storeID, number: last)), which is the last that the feed \"\(feed)\" can have sent.",
+                hint: "Acknowledge a token that the feed has sent.")
         }
         try state.feeds.acknowledge(feed, through: token.number)
         let moved = HistoryToken(store: reader.storeID, number: max(token.number, place.position))
@@ -131,14 +131,15 @@ struct FeedKeeper: Sendable {
     ) throws -> [HistoryTransaction] {
         let unmerged = try state.feeds.unmerged(of: consumer.author, after: number, through: last)
         return batch.filter { transaction in
-            consumer.rule.delivers(transaction.author, to: consumer.author) && context.wants(transaction)
+            (consumer.rule.delivers(transaction.author, to: consumer.author) || !transaction.recreated.isEmpty)
+                && context.wants(transaction)
                 && !unmerged.contains { $0.contains(transaction.token.number) }
         }
     }
 
     /// Reads on from a place.
     ///
-    /// - Returns: Nil where there is nothing yet.
+    /// - Returns: Nil if there is nothing yet.
     func next(
         for context: FeedContext, of consumer: Consumer, after number: Int64, by fetcher: SharedFetcher
     ) async throws -> Portion? {
@@ -176,7 +177,7 @@ struct FeedKeeper: Sendable {
             try !hasExpired(place)
         else { return }
         var number = place.position
-        // Mostly the first that it has not had is for it.
+        // The first transaction that it has not received is usually for it.
         var size = 100
         while number < last {
             let batch = try reader.batch(after: number, isPlace: true, through: last, changes: size)

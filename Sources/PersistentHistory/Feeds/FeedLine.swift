@@ -9,7 +9,7 @@ enum FeedLine {
         let isLast: Bool
     }
 
-    /// The first line: where the feed goes on.
+    /// The first line: where the feed continues.
     static func begins(after token: HistoryToken, to json: inout JSONBytes) {
         json.object { json in
             json.name("begins")
@@ -32,6 +32,7 @@ enum FeedLine {
                 json.string(expiry.lost?.description)
                 json.name("after")
                 json.string(expiry.after.description)
+                expiry.writeEntities(to: &json)
             }
         }
         json.endLine()

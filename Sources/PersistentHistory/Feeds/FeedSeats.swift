@@ -1,4 +1,4 @@
-/// Who is connected to a store's feeds: one program for each.
+/// The programs that are connected to a store's feeds: one for each feed.
 final class FeedSeats: Sendable {
     private struct Seat {
         let number: Int
@@ -25,9 +25,9 @@ final class FeedSeats: Sendable {
     /// A program that reconnects may come before the end of its old connection was seen.
     static let timeout: Duration = .seconds(2)
 
-    /// Runs something with a bell that rings when there may be something for the feed.
+    /// Runs `body` with a bell that rings when there may be something for the feed.
     ///
-    /// - Throws: `HistoryError` with `.feedInUse` where somebody has it already, and what the body throws.
+    /// - Throws: `HistoryError` with `.feedInUse` if another program is connected, and what the body throws.
     func occupying<T>(_ feed: FeedID, by client: FeedClient, _ body: (Bell) async throws -> T) async throws -> T
     {
         let deadline = ContinuousClock.now + Self.timeout
@@ -47,7 +47,7 @@ final class FeedSeats: Sendable {
             guard rest > .zero else {
                 throw HistoryError(
                     .feedInUse, "The feed \"\(feed)\" is in use by process \(other.client.processID).",
-                    hint: "A feed is for one program: give each a context of its own.")
+                    hint: "A feed serves one program at a time. Configure a feed for each program.")
             }
             await other.left.sleep(for: rest)
         }

@@ -10,9 +10,9 @@ struct FeedStream {
     private static let pieceSize = 64 << 10
 
     private let feed: FeedID
-    /// Nil until it has begun.
+    /// Nil until it has started.
     private var store: StoreID?
-    /// The loss that the program was told of, and has not acknowledged yet.
+    /// The loss of which the program was notified, and which it has not acknowledged yet.
     private var told: Expiry?
     private var window = FeedWindow(size: 1)
     /// The last token of what was returned: all up to it may be acknowledged. A transaction that is sent in
@@ -43,13 +43,13 @@ struct FeedStream {
         case rest
     }
 
-    /// - Returns: Whole lines; nil where there are none for now.
-    /// - Throws: `HistoryError`, also where the store is not open to begin with.
+    /// - Returns: Whole lines; nil if there are none for now.
+    /// - Throws: `HistoryError`, also if the store is not open to begin with.
     mutating func next(_ control: StoreControl) async throws -> [UInt8]? {
         var failures = 0
         while !Task.isCancelled {
             do {
-                // A step at a time: the session cannot end while somebody is at work with it.
+                // One step at a time: the session cannot end while a step uses it.
                 let taken = try await control.withSession { session in
                     try await step(session.feeds, session.opened.fetcher)
                 }
@@ -121,7 +121,7 @@ struct FeedStream {
         } else {
             FeedLine.begins(after: HistoryToken(store: store, number: place.position), to: &json)
         }
-        return json.bytes
+        return json.bytes.array
     }
 
     /// As many transactions as there are and fit; of one that is too large for a line, a part.
@@ -129,11 +129,16 @@ struct FeedStream {
         var json = JSONBytes()
         if partial != nil {
             writePart(to: &json)
-            return json.bytes
+            return json.bytes.array
         }
         while window.hasRoom, json.count < Self.pieceSize, let transaction = portion.popFirst() {
             let objects = ObjectIDNotification(transaction, entities: entities).objects
             window.send(transaction.token.number)
+            if let recreation = Expiry(transaction) {
+                FeedLine.expired(recreation, to: &json)
+                sent = transaction.token
+                continue
+            }
             if objects.count > FeedLine.mostObjects {
                 partial = Partial(transaction: transaction, objects: objects)
                 if json.count == 0 { writePart(to: &json) }
@@ -142,7 +147,7 @@ struct FeedStream {
             FeedLine.transaction(transaction, objects, to: &json)
             sent = transaction.token
         }
-        return json.bytes
+        return json.bytes.array
     }
 
     private mutating func writePart(to json: inout JSONBytes) {

@@ -2,7 +2,7 @@
 package struct FeedStanding: Sendable, Equatable {
     package let feed: FeedID
     package let state: FeedState
-    /// History was deleted that it has not had: its program is told when it connects.
+    /// History was deleted that it has not delivered: its program is notified when it connects.
     package let isExpired: Bool
     /// The process that is connected.
     package let client: Int32?
@@ -14,10 +14,10 @@ extension StoreControl {
     /// cancelled. While the store is not open it waits.
     ///
     /// - Parameters:
-    ///   - begun: Called when it is clear that there is such a feed, and nobody else has it.
+    ///   - begun: Called when it is certain that the feed exists and no other program is connected.
     ///   - send: Is given whole lines, and waited for: for a slow reader nothing is read ahead.
-    /// - Throws: `HistoryError` with `.feedInUse`, `.unknownContext`, `.storeNotOpen` where it is not open to
-    ///   begin with, or is served no more, `.tokenForeign` where the store was replaced; and what `begun`
+    /// - Throws: `HistoryError` with `.feedInUse`, `.unknownContext`, `.storeNotOpen` if it is not open to
+    ///   begin with, or is served no more, `.tokenForeign` if the store was replaced; and what `begun`
     ///   and `send` throw.
     package func feed(
         _ feed: FeedID, to client: FeedClient, begun: () async throws -> Void,
@@ -51,9 +51,9 @@ extension StoreControl {
     /// Notes that a feed's program is done with everything up to a token.
     ///
     /// - Parameter userID: Whose program it is: it may acknowledge what the feed has sent to programs of that
-    ///   user. Nil is someone who may skip what was not sent yet.
+    ///   user. Nil for a user that may skip what was not sent yet.
     /// - Returns: Where the feed is: there or, where more was acknowledged before, further.
-    /// - Throws: `HistoryError`, with `.tokenNotSent` where the token was not sent to that user.
+    /// - Throws: `HistoryError`, with `.tokenNotSent` if the token was not sent to that user.
     package func acknowledge(_ token: HistoryToken, of feed: FeedID, by userID: UInt32?) async throws
         -> HistoryToken
     {
@@ -62,6 +62,7 @@ extension StoreControl {
                 if let userID {
                     try session.feeds.check(token, of: feed, sent: seats.sent(by: feed, to: userID))
                 }
+                defer { session.opened.cleaning.wakeUp.ring() }
                 return try session.feeds.acknowledge(token, of: feed)
             }
         }

@@ -5,7 +5,7 @@ import GRDBSQLite
 struct ChangeDecoder {
     private let encoding: StoreEncoding
     private let shape: (Int64) throws -> Entity?
-    /// Rows that follow each other are mostly of one kind, and change the same columns.
+    /// Consecutive rows are usually of one kind, and change the same columns.
     private var last: (kind: Int64, meaning: (Entity, ChangeOperation))?
     private var lastChanged: (entity: Entity, bits: Int64, names: [String])?
 
@@ -30,7 +30,7 @@ struct ChangeDecoder {
         guard let entity = try shape(kind >> 2) else {
             throw HistoryError(
                 .storeCorrupt,
-                "Change \(sqlite3_column_int64(statement, 0)) is of the shape \(kind >> 2), which the history does not describe.",
+                "Change \(sqlite3_column_int64(statement, 0)) has the shape \(kind >> 2), which the history does not describe.",
                 hint: "The history is damaged: restore the store, or untrack and track it.")
         }
         last = (kind, (entity, operation))
@@ -73,7 +73,7 @@ struct ChangeDecoder {
         return names
     }
 
-    private func objectID(_ statement: OpaquePointer, _ entity: Entity) throws -> ObjectID {
+    func objectID(_ statement: OpaquePointer, _ entity: Entity) throws -> ObjectID {
         let columns = entity.json.keyColumns
         switch entity.key {
         case .rowid: return ObjectID(columns: columns, value: value(statement, 3), isRowID: true)
@@ -102,22 +102,9 @@ struct ChangeDecoder {
     }
 
     /// A column of the current row, with its storage class.
-    func value(_ statement: OpaquePointer, _ column: Int32) -> HistoryValue {
-        switch sqlite3_column_type(statement, column) {
-        case SQLITE_INTEGER: return .integer(sqlite3_column_int64(statement, column))
-        case SQLITE_FLOAT: return .real(sqlite3_column_double(statement, column))
-        case SQLITE_TEXT:
-            return ChangeDecoder.bytes(statement, column).map { HistoryValue(textOf: $0) } ?? .text("")
-        case SQLITE_BLOB:
-            guard let bytes = sqlite3_column_blob(statement, column) else { return .blob([]) }
-            return .blob(
-                Array(UnsafeRawBufferPointer(start: bytes, count: Int(sqlite3_column_bytes(statement, column))))
-            )
-        default: return .null
-        }
-    }
+    func value(_ statement: OpaquePointer, _ column: Int32) -> HistoryValue { HistoryValue(statement, column) }
 
-    /// A text's bytes, until the statement's next step; nil where it is something else.
+    /// A text's bytes, until the statement's next step; nil if it is something else.
     static func bytes(_ statement: OpaquePointer, _ column: Int32) -> UnsafeBufferPointer<UInt8>? {
         guard sqlite3_column_type(statement, column) == SQLITE_TEXT,
             let start = sqlite3_column_text(statement, column)
@@ -130,5 +117,24 @@ struct ChangeDecoder {
         return String(
             decoding: UnsafeBufferPointer(start: bytes, count: Int(sqlite3_column_bytes(statement, column))),
             as: UTF8.self)
+    }
+}
+
+extension HistoryValue {
+    /// A column of a statement's row, with its storage class.
+    init(_ statement: OpaquePointer, _ column: Int32) {
+        switch sqlite3_column_type(statement, column) {
+        case SQLITE_INTEGER: self = .integer(sqlite3_column_int64(statement, column))
+        case SQLITE_FLOAT: self = .real(sqlite3_column_double(statement, column))
+        case SQLITE_TEXT:
+            self = ChangeDecoder.bytes(statement, column).map { HistoryValue(textOf: $0) } ?? .text("")
+        case SQLITE_BLOB:
+            let count = Int(sqlite3_column_bytes(statement, column))
+            self = .blob(
+                sqlite3_column_blob(statement, column).map {
+                    Array(UnsafeRawBufferPointer(start: $0, count: count))
+                } ?? [])
+        default: self = .null
+        }
     }
 }

@@ -1,10 +1,10 @@
 /// Which transactions, and which of their changes, a reader wants. Everything, unless said otherwise.
-public struct HistoryFilter: Sendable, Equatable {
+public struct HistoryFilter: Sendable, Equatable, Codable {
     /// Only these authors; nil for any, undeclared writers included.
     public var authors: Set<String>?
     /// Authors whose transactions are left out.
     public var excludedAuthors: Set<String> = []
-    /// Whether undeclared writers are wanted where `authors` names some.
+    /// Whether transactions without an author are selected in addition to those of `authors`.
     public var includesUndeclared = false
     /// The earliest time, inclusive.
     public var since: HistoryTimestamp?
@@ -14,11 +14,11 @@ public struct HistoryFilter: Sendable, Equatable {
     public var entities: Set<String>?
     /// Only these operations; nil for all.
     public var operations: Set<ChangeOperation>?
-    /// Only changes of one of these objects, of one of `entities`. An object has another id for
-    /// each name that its key's columns have had.
+    /// Only changes of one of these objects, in one of `entities`. If the columns of a key were renamed, the object
+    /// has one id for each name.
     public var objects: Set<ObjectID>?
 
-    /// A filter that lets everything pass.
+    /// A filter that selects everything.
     public init() {}
 
     func accepts(_ origin: Origin) -> Bool {
@@ -31,6 +31,13 @@ public struct HistoryFilter: Sendable, Equatable {
 
     func accepts(_ entity: Entity, _ operation: ChangeOperation) -> Bool {
         (entities?.contains(entity.name) ?? true) && (operations?.contains(operation) ?? true)
+    }
+
+    /// Whether unrecorded changes of these entities may be among what is wanted: whoever made them.
+    func accepts(recreated names: [String], at time: HistoryTimestamp) -> Bool {
+        if let since, time < since { return false }
+        if let until, time > until { return false }
+        return entities.map { !$0.isDisjoint(with: names) } ?? true
     }
 
     func accepts(_ change: ObjectID) -> Bool { objects?.contains(change) ?? true }

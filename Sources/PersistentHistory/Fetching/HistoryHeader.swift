@@ -6,9 +6,9 @@ struct HistoryHeader: Sendable, Equatable {
     let storeID: StoreID
     /// History up to here may have been deleted; reading after anything older has expired.
     let floor: Int64
-    /// The newest change, 0 where there never was one.
+    /// The newest change, 0 if there never was one.
     let newest: Int64
-    /// Of the change that was asked about; see `HistoryBatch.fingerprint`. Nil where it has been deleted.
+    /// Of the change that was asked about; see `HistoryBatch.fingerprint`. Nil if it has been deleted.
     let fingerprint: String?
 
     /// One statement, and no row that is copied: each look begins with it.
@@ -17,12 +17,13 @@ struct HistoryHeader: Sendable, Equatable {
             """
             SELECT (SELECT value FROM historyd_store WHERE key = 'id'),
                 (SELECT value FROM historyd_store WHERE key = 'floor'), (SELECT max(id) FROM historyd_change),
-                (SELECT CAST(origin AS TEXT) FROM historyd_change WHERE id = ? AND kind & 3 <> 3)
+                (SELECT CAST(origin AS TEXT) FROM historyd_change WHERE id = ? AND (kind & 3 <> 3 OR object IS NOT NULL))
             """, number
         ) { row in
             guard sqlite3_column_type(row, 0) != SQLITE_NULL else { throw HistoryError.notTracked }
             return (
-                try Self.storeID(row), try Self.position(row, 1, "how far the history was deleted"),
+                try Self.storeID(row),
+                try Self.position(row, 1, "the position up to which the history was deleted"),
                 try Self.position(row, 2, "the number of the newest change"),
                 ChangeDecoder.bytes(row, 3).map { HistoryBatch.fingerprint($0) }
             )
@@ -37,7 +38,7 @@ struct HistoryHeader: Sendable, Equatable {
         return id
     }
 
-    /// 0 where there is none.
+    /// 0 if there is none.
     private static func position(_ row: OpaquePointer, _ column: Int32, _ what: String) throws -> Int64 {
         let type = sqlite3_column_type(row, column)
         if type == SQLITE_NULL { return 0 }

@@ -5,12 +5,12 @@ import GRDBSQLite
 public struct HistoryBatch: Sendable {
     /// In the order of their commits.
     public let transactions: [HistoryTransaction]
-    /// How far was read: the next batch begins after it, whatever was filtered out.
+    /// The position up to which was read, including what the filter left out. The next batch begins after it.
     public let end: Int64
-    /// Whether it is known that there was nothing more when the batch was read.
+    /// Whether it is known that the history had no more transactions when the batch was read.
     public let isLast: Bool
     /// Who made the change at the end, when: what tells it from a change of the same number in a
-    /// store that was restored and went on from there. Nil where nothing was read.
+    /// store that was restored and went on from there. Nil if nothing was read.
     let fingerprint: String?
 
     /// The fingerprint of a change whose origin is this text. What the extension writes is far shorter.
@@ -19,12 +19,12 @@ public struct HistoryBatch: Sendable {
     }
 }
 
-/// Reads a store's history after a token: exactly, in bounded memory, without disturbing writers.
+/// Reads a store's history after a token, in bounded memory and without delaying writers.
 ///
-/// Each batch is read in a SQL transaction of its own, which ends with it: a long history holds up
-/// neither checkpoints nor, in a rollback-journal store, writers.
+/// Each batch is read in its own SQL transaction. So reading a long history delays neither checkpoints nor, in a
+/// rollback-journal store, writers.
 public final class HistoryReader: Sendable {
-    /// Changes after which a batch ends, as soon as a transaction does.
+    /// The number of changes after which a batch ends, at the end of a transaction.
     public static let batchSize = 5000
 
     /// The store's file.
@@ -85,20 +85,20 @@ public final class HistoryReader: Sendable {
         }
     }
 
-    /// Ends the connection.
+    /// Closes the connection.
     public func close() throws { try HistoryError.translating(path) { try queue.end() } }
 
-    /// The token of the newest transaction; number 0 where nothing was ever recorded.
+    /// The token of the newest transaction; number 0 if nothing was ever recorded.
     ///
     /// - Throws: `HistoryError`.
     public func newestToken() throws -> HistoryToken { try token { $0.newest } }
 
-    /// The oldest token after which can be read.
+    /// The oldest token after which the history can be read.
     ///
     /// - Throws: `HistoryError`.
     public func oldestToken() throws -> HistoryToken { try token { $0.floor } }
 
-    /// When the first transaction after a place was made; nil where there is none.
+    /// When the first transaction after a place was made; nil if there is none.
     ///
     /// - Throws: `HistoryError`.
     func time(after number: Int64) throws -> HistoryTimestamp? {
@@ -122,7 +122,7 @@ public final class HistoryReader: Sendable {
     /// What tells a place in a batch that was read from one of its number in a store that was restored; see
     /// `HistoryBatch.fingerprint`.
     ///
-    /// - Throws: `HistoryError`; with `.tokenAhead` where the store was restored since.
+    /// - Throws: `HistoryError`; with `.tokenAhead` if the store was restored since.
     func fingerprint(at number: Int64, in batch: HistoryBatch?) throws -> String? {
         if let batch, batch.end == number { return batch.fingerprint }
         return try read { db in
@@ -148,7 +148,7 @@ public final class HistoryReader: Sendable {
     /// - Parameter fingerprint: Of the place, where it is known; see `HistoryBatch.fingerprint`.
     /// - Returns: A batch of nothing, and not the last, where the history after the place was deleted meanwhile:
     ///   whoever has not had it finds out by himself.
-    /// - Throws: `HistoryError`; with `.tokenAhead` where another change stands there.
+    /// - Throws: `HistoryError`; with `.tokenAhead` if there is another change.
     func look(after number: Int64, fingerprint: String?) throws -> Look {
         try read { db, schemaVersion in
             let header = try HistoryHeader(db, fingerprintAt: number)
@@ -190,13 +190,13 @@ public final class HistoryReader: Sendable {
     /// Reads the next transactions.
     ///
     /// - Parameters:
-    ///   - number: Where to begin: the number of a token that was read before, 0 for the start.
-    ///   - isPlace: Whether the number is how far somebody got: then 0 is not the start of whatever
-    ///     there is, but a place that expires like any other.
-    ///   - last: Nothing after this is read.
-    ///   - limit: After how many changes to end. A declared writer's transaction is never split;
-    ///     an undeclared writer's changes may be.
-    ///   - filter: What is left out. The batch's `end` moves over it.
+    ///   - number: The position to begin after: the number of a token that was read before, or 0 for the start.
+    ///   - isPlace: Whether the number is the position of a consumer. Then 0 is not the start of the existing
+    ///     history, but a position that expires like any other.
+    ///   - last: The last position to read.
+    ///   - limit: The number of changes after which the batch ends. A transaction with an author is never split;
+    ///     the changes of a writer without an author may be.
+    ///   - filter: Selects transactions and changes. The batch's `end` also moves past what the filter leaves out.
     /// - Throws: `HistoryError` with `.tokenExpired`, `.tokenAhead`, `.notTracked`, or what SQLite says.
     public func batch(
         after number: Int64, isPlace: Bool = false, through last: Int64 = .max, changes limit: Int = batchSize,
@@ -214,10 +214,11 @@ public final class HistoryReader: Sendable {
         through last: Int64 = .max, changes limit: Int = batchSize, filter: HistoryFilter = HistoryFilter()
     ) throws -> HistoryBatch {
         guard header.storeID == storeID else {
-            throw HistoryError(.notTracked, "The history that was read is gone: the store is tracked again.")
+            throw HistoryError(
+                .notTracked, "The history that was read is gone: the store was untracked and tracked again.")
         }
         try Self.check(number, header, isPlace: isPlace)
-        // As mostly when a look comes too early, or once more to be sure.
+        // The usual case when a look comes too early, or is a repeated one.
         if header.newest <= number {
             return HistoryBatch(transactions: [], end: number, isLast: last == .max, fingerprint: nil)
         }
@@ -227,7 +228,7 @@ public final class HistoryReader: Sendable {
     /// Reads a batch once more on another connection to the same store, within its transaction, with what has
     /// come since.
     ///
-    /// - Throws: `HistoryError`; with `.tokenAhead` where it is not what was read before.
+    /// - Throws: `HistoryError`; with `.tokenAhead` if it is not what was read before.
     func batch(_ db: Database, after number: Int64, beginningAs batch: HistoryBatch) throws -> HistoryBatch {
         let header = try HistoryHeader(db, fingerprintAt: batch.end)
         if header.isReplaced(batch.fingerprint) { throw ahead(batch.end) }
@@ -241,8 +242,8 @@ public final class HistoryReader: Sendable {
     ///
     /// - Parameters:
     ///   - number: Read what is older than this; nil for everything.
-    ///   - limit: After how many changes to end.
-    ///   - filter: What is left out.
+    ///   - limit: The number of changes after which the batch ends.
+    ///   - filter: Selects transactions and changes.
     /// - Throws: `HistoryError`.
     public func reversedBatch(
         before number: Int64?, changes limit: Int = batchSize, filter: HistoryFilter = HistoryFilter()
@@ -279,11 +280,11 @@ public final class HistoryReader: Sendable {
         }
     }
 
-    /// Another transaction stands where a token's stood.
+    /// There is now another transaction at a token's position.
     func ahead(_ number: Int64) -> HistoryError {
         HistoryError(
             .tokenAhead,
-            "The transaction \(HistoryToken(store: storeID, number: number)) is not the one that it was.",
+            "The transaction \(HistoryToken(store: storeID, number: number)) is no longer the same transaction.",
             hint: "The store was replaced or restored from a backup: start over from a copy of the data.")
     }
 }

@@ -38,7 +38,14 @@ struct HistoryRows {
             }
             // A declared writer's transaction is never split: the place may be of before the store was restored.
             if id > last, run.isUndeclared || !run.continues(with: rows) { break }
-            if !run.continues(with: rows) {
+            // What tells of unrecorded changes is a batch of its own: it is no change of anybody's.
+            let recreated = try UnrecordedChanges.entities(rows)
+            if recreated != nil, count > 0, !isReversed {
+                if let last = assembler.finish() { transactions.append(last) }
+                return HistoryBatch(
+                    transactions: transactions, end: end, isLast: false, fingerprint: run.fingerprint)
+            }
+            if recreated != nil || !run.continues(with: rows) {
                 // A batch ends between transactions.
                 if count >= limit {
                     if let last = assembler.finish() { transactions.append(last) }
@@ -55,6 +62,12 @@ struct HistoryRows {
             assembler.count(id)
             end = id
             count += 1
+            if let recreated {
+                if let told = assembler.recreation(of: recreated) { transactions.append(told) }
+                if isReversed { continue }
+                return HistoryBatch(
+                    transactions: transactions, end: end, isLast: false, fingerprint: run.fingerprint)
+            }
             if assembler.wantsChanges, let (entity, operation) = try decoder.kind(rows),
                 filter.accepts(entity, operation)
             {
@@ -68,7 +81,7 @@ struct HistoryRows {
     }
 }
 
-/// The origin of the run of rows under way, compared with each row's as bytes.
+/// The origin of the current run of rows, compared with each row's as bytes.
 private struct OriginRun {
     private var text: [UInt8] = []
     private var milliseconds: Int64 = 0

@@ -1,6 +1,7 @@
 import GRDB
+import Glibc
 
-/// Who made a transaction, when: what stands in `historyd_change.origin`.
+/// The author, process and time of a transaction: the value of `historyd_change.origin`.
 struct Origin: Equatable, Sendable {
     var author: String?
     var context: String?
@@ -23,7 +24,10 @@ struct Origin: Equatable, Sendable {
         // As bytes: each transaction is read so, and characters take ten times as long to tell apart.
         var rest = text[...]
         func field() -> Slice<UnsafeBufferPointer<UInt8>>? {
-            guard let tab = rest.firstIndex(of: UInt8(ascii: "\t")) else { return nil }
+            guard let start = rest.base.baseAddress,
+                let found = memchr(start + rest.startIndex, 0x09, rest.count)
+            else { return nil }
+            let tab = UnsafeRawPointer(found) - UnsafeRawPointer(start)
             defer { rest = rest[(tab + 1)...] }
             return rest[..<tab]
         }
@@ -46,7 +50,7 @@ struct Origin: Equatable, Sendable {
     }
 
     private static func decimal(_ digits: Slice<UnsafeBufferPointer<UInt8>>) -> Int64? {
-        // More would not fit, and nobody means them.
+        // Larger numbers would not fit, and no process has them.
         guard !digits.isEmpty, digits.count < 19 else { return nil }
         var value: Int64 = 0
         for digit in digits {
@@ -58,7 +62,7 @@ struct Origin: Equatable, Sendable {
 }
 
 extension Origin {
-    /// What stands in the column.
+    /// The value of the column.
     init(_ value: DatabaseValue) {
         switch value.storage {
         case .string(let text): self = .declared(text)

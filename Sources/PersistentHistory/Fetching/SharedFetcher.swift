@@ -19,10 +19,10 @@
 
     /// Looks whether something was committed since the last look, and fetches it.
     ///
-    /// The next look begins at the end of the history, also where the batch ends before it: those who are told
+    /// The next look begins at the end of the history, also if the batch ends before it: those who are told
     /// of that batch read on by themselves, and what all have had may be deleted before that look.
     ///
-    /// - Returns: Nil where there was nothing.
+    /// - Returns: Nil if there was nothing.
     /// - Throws: `HistoryError`; with `.tokenAhead` where what was seen before is no longer there: a
     ///   backup was copied into the open file.
     func look() throws -> HistoryReader.Look? {

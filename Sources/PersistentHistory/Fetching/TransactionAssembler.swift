@@ -11,7 +11,7 @@ struct TransactionAssembler {
     private var isOpen = false
     private var last: Int64 = 0
     private var changes: [HistoryChange] = []
-    /// Rows of the run under way, the unwanted ones included.
+    /// Rows of the current run, including those that the filter leaves out.
     private(set) var runLength = 0
 
     init(store: StoreID, filter: HistoryFilter = HistoryFilter(), isReversed: Bool = false) {
@@ -44,6 +44,15 @@ struct TransactionAssembler {
     }
 
     mutating func append(_ change: HistoryChange) { changes.append(change) }
+
+    /// The transaction that names entities with unrecorded changes, at the end of the current run; nil where
+    /// it is not wanted.
+    func recreation(of entities: [String]) -> HistoryTransaction? {
+        guard filter.accepts(recreated: entities, at: origin.timestamp) else { return nil }
+        return HistoryTransaction(
+            token: HistoryToken(store: store, number: last), author: nil, context: nil, processID: nil,
+            timestamp: origin.timestamp, changes: [], recreated: entities)
+    }
 
     /// Ends the current run.
     mutating func finish() -> HistoryTransaction? {

@@ -24,16 +24,15 @@ struct DeliveryPlan: Sendable {
         for transaction in transactions {
             let token = transaction.token
             ChangeGroup.forEach(in: transaction) { index, group in
-                // By place: a hook is a good deal to copy.
-                for place in hooks.indices
-                where hooks[place].matches(entity: group.entity.name, operation: group.operation) {
+                for (hook, route) in zip(hooks, routes)
+                where hook.matches(entity: group.entity.name, operation: group.operation) {
                     group.forEachPart(of: maximumObjects) { changes, part in
-                        let header = HookCallHeader(routes[place], token, group: index, part: part?.index)
+                        let header = HookCallHeader(route, token, group: index, part: part?.index)
                         if !done.isEmpty, done.contains(header.delivery) { return }
                         add(
                             ObserverCall(
                                 header: header, transaction: transaction, changes: changes, part: part),
-                            to: hooks[place])
+                            to: hook)
                     }
                 }
             }

@@ -1,31 +1,53 @@
 /// Why a consumer does not go on where it was, and where it goes on instead.
-public struct Expiry: Sendable, Hashable {
+public struct Expiry: Sendable, Hashable, Codable {
     /// How history was lost.
-    public enum Reason: String, Sendable, Hashable {
+    public enum Reason: String, Sendable, Hashable, Codable {
         /// The history after its place has been deleted.
         case expired
-        /// Its place is ahead of the store, which was replaced or restored from a backup.
+        /// Its position is ahead of the store, which was replaced or restored from a backup.
         case restored
-        /// It is new, and history has been deleted before it came.
+        /// The consumer is new, and history was deleted before.
         case late
+        /// Changes of some entities may have gone unrecorded: their tables were made again, or their triggers were
+        /// missing for a time. Nothing else was lost.
+        case recreated
     }
 
     /// How history was lost.
     public let reason: Reason
-    /// The place that was lost; nil for a consumer that is new.
+    /// The position that was lost; nil for a new consumer.
     public let lost: HistoryToken?
-    /// It is told of everything after this.
+    /// The position after which the consumer continues.
     public let after: HistoryToken
+    /// For `recreated`: what has to be read again. Empty means everything.
+    public let entities: [String]
 
     /// An expiry, for tests and previews.
-    public init(reason: Reason, lost: HistoryToken?, after: HistoryToken) {
+    public init(reason: Reason, lost: HistoryToken?, after: HistoryToken, entities: [String] = []) {
         self.reason = reason
         self.lost = lost
         self.after = after
+        self.entities = entities
     }
 }
 
-/// Tells a hook, once, that its consumer has lost history: what the plugin has made of it so far
+extension Expiry {
+    /// Whether an observer may have missed something by it.
+    func concerns(_ hook: Hook) -> Bool {
+        entities.isEmpty || hook.entity.map(entities.contains) ?? true
+    }
+
+    /// What a transaction tells that has `recreated` entities; nil for any other.
+    init?(_ transaction: HistoryTransaction) {
+        guard !transaction.recreated.isEmpty else { return nil }
+        let token = transaction.token
+        self.init(
+            reason: .recreated, lost: HistoryToken(store: token.store, number: token.number - 1), after: token,
+            entities: transaction.recreated)
+    }
+}
+
+/// Notifies a hook, once, that its consumer has lost history: what the plugin has made of it so far
 /// has to be created again from the store as it is.
 package struct ExpiredCall: Sendable {
     package let header: HookCallHeader

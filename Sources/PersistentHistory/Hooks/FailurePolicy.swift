@@ -1,16 +1,16 @@
 /// What happens when a hook fails: how often it is tried again, how soon, and what then.
-public struct FailurePolicy: Sendable, Hashable {
+public struct FailurePolicy: Sendable, Hashable, Codable {
     /// What follows when every attempt has failed.
-    public enum AfterLastAttempt: String, Sendable {
+    public enum AfterLastAttempt: String, Sendable, Codable {
         /// The consumer waits and goes on trying, at the longest delay.
         case hold
-        /// The call is kept as a dead letter, and the consumer goes on.
+        /// The call is kept as a dead letter, and the consumer continues.
         case skip
     }
 
-    /// Attempts before `afterLastAttempt` applies, the first one included.
+    /// The number of attempts, including the first, before `afterLastAttempt` applies.
     public let attempts: Int
-    /// The delay before the second attempt; it doubles from one attempt to the next.
+    /// The delay before the second attempt; it doubles with each attempt.
     public let initialDelay: Duration
     /// The longest delay.
     public let maximumDelay: Duration
@@ -30,7 +30,7 @@ public struct FailurePolicy: Sendable, Hashable {
 
     package enum Decision: Sendable, Hashable {
         case retry(after: Duration)
-        /// The last attempt has failed, and the consumer waits: worth telling an operator once.
+        /// The last attempt has failed, and the consumer waits. This is reported once.
         case hold(retryAfter: Duration)
         case skip
     }

@@ -1,9 +1,11 @@
 package import FoundationEssentials
 
 /// A registered hook: when it is called, and by what.
-package struct Hook: Sendable, Identifiable {
+///
+/// It never changes, and is handed from part to part with each call: so it is one object.
+package final class Hook: Sendable, Identifiable {
     package enum Kind: String, Sendable, Hashable {
-        /// Told of changes; cannot alter what follows.
+        /// Notified of changes; cannot alter what follows.
         case observer
         /// A stage of the merge pipeline.
         case merge
@@ -21,12 +23,14 @@ package struct Hook: Sendable, Identifiable {
     package let store: String?
     /// Nil is every consumer.
     package let consumer: String?
-    /// For a merge hook: the full name of the one it stands in front of.
+    /// For a merge hook: the full name of the one before which it is called.
     package let before: String?
     package let endpoint: any HookEndpoint
     package let policy: FailurePolicy
     /// The endpoint, where it lives on the loop: asked once, for it is asked with each call.
     let loopEndpoint: (any LoopEndpoint)?
+    /// The operations, by their places among all.
+    private let operationBits: Int
 
     package init(
         id: UUID, name: String, kind: Kind, entity: String? = nil,
@@ -45,15 +49,26 @@ package struct Hook: Sendable, Identifiable {
         self.endpoint = endpoint
         self.policy = policy
         loopEndpoint = endpoint as? any LoopEndpoint
+        operationBits = operations.reduce(0) { $0 | $1.bit }
     }
 
     /// Whether an observer is called for changes of this kind.
     package func matches(entity name: String, operation: ChangeOperation) -> Bool {
-        (entity == nil || entity == name) && operations.contains(operation)
+        (entity == nil || entity == name) && operationBits & operation.bit != 0
     }
 
     /// Whether the hook serves this consumer of this store.
     package func serves(store: String, consumer: String) -> Bool {
         (self.store == nil || self.store == store) && (self.consumer == nil || self.consumer == consumer)
+    }
+}
+
+extension ChangeOperation {
+    fileprivate var bit: Int {
+        switch self {
+        case .insert: 1
+        case .update: 2
+        case .delete: 4
+        }
     }
 }

@@ -60,7 +60,7 @@ package struct ObserverCall: Sendable {
     }
 }
 
-/// What changes are merged into, as a merge hook is told of it.
+/// A context of the consumer, as a merge hook receives it.
 package struct ContextDescription: Sendable, Hashable {
     package let name: String
     /// `replica` or `feed`.
@@ -100,12 +100,12 @@ package struct MergeCall: Sendable {
 }
 
 /// A merge hook's answer.
-public struct MergeResult: Sendable, Hashable {
+public struct MergeResult: Sendable, Hashable, Codable {
     /// What follows after the hook.
-    public enum Verdict: String, Sendable {
+    public enum Verdict: String, Sendable, Codable {
         /// On to the next hook, and after the last to the default merge.
         case goOn
-        /// No further hook, no default merge; the cursor moves on.
+        /// Call no further hook and skip the default merge; the cursor moves past the batch.
         case finish
     }
 

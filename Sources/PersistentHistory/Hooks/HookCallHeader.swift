@@ -1,11 +1,11 @@
 package import FoundationEssentials
 
-/// Who is calling, for whom: what every call of a hook carries.
+/// The store, consumer and hook of a call: what every call carries.
 package struct HookCallHeader: Sendable, Hashable {
     /// What names a delivery.
     private enum Delivery: Sendable {
         case name(String)
-        /// Put together only where it is read: each call has one.
+        /// Put together only if it is read: each call has one.
         case of(HistoryToken, group: Int, part: Int?)
     }
 
@@ -19,7 +19,7 @@ package struct HookCallHeader: Sendable, Hashable {
     /// `plugin/hook`.
     package var hook: String { route.hook }
     package var hookID: UUID { route.hookID }
-    /// The same when the call is repeated, so that a plugin can tell a repetition.
+    /// The same when the call is repeated, so that a plugin can detect a repetition.
     package var delivery: String {
         switch name {
         case .name(let name): name
@@ -55,10 +55,11 @@ package struct HookCallHeader: Sendable, Hashable {
         switch name {
         case .name(let name): json.string(name)
         case .of(let token, let group, let part):
-            json.string(token.store.text) { bytes in
+            json.plainString { bytes in
+                bytes.append(token.store.text)
                 bytes.append(UInt8(ascii: ":"))
                 bytes.append(decimal: token.number)
-                bytes.append(contentsOf: route.deliveryEnd)
+                bytes.append(route.deliveryEnd)
                 bytes.append(decimal: Int64(group))
                 if let part {
                     bytes.append(UInt8(ascii: "."))
@@ -77,7 +78,7 @@ final class HookRoute: Sendable {
     let hookID: UUID
     /// `"store":"contacts",…,"delivery":`
     let json: [UInt8]
-    /// `/Mirror/audit/people/`, as it stands in a string.
+    /// `/Mirror/audit/people/`, as it is in a string.
     let deliveryEnd: [UInt8]
 
     init(store: String, consumer: String, hook: String, hookID: UUID) {
@@ -95,7 +96,7 @@ final class HookRoute: Sendable {
         json.name("hookID")
         json.uuid(hookID)
         json.name("delivery")
-        self.json = json.bytes
+        self.json = json.bytes.array
         deliveryEnd = JSONBytes.escaped("/\(consumer)/\(hook)/")
     }
 }

@@ -8,10 +8,10 @@ package protocol HookCallJSON {
 
 extension HookCallJSON {
     /// The call's parameters as one object.
-    package var parameters: JSONBytes {
+    package var parameters: [UInt8] {
         var json = JSONBytes()
         write(to: &json)
-        return json
+        return json.bytes.array
     }
 }
 
@@ -73,6 +73,16 @@ extension ExpiredCall: HookCallJSON {
             if let lost = expiry.lost { HistoryJSON.write(lost, to: &json) } else { json.null() }
             json.name("after")
             HistoryJSON.write(expiry.after, to: &json)
+            expiry.writeEntities(to: &json)
         }
+    }
+}
+
+extension Expiry {
+    /// The member `entities`, where only some have to be read again.
+    func writeEntities(to json: inout JSONBytes) {
+        if entities.isEmpty { return }
+        json.name("entities")
+        json.array { json in for entity in entities { json.string(entity) } }
     }
 }

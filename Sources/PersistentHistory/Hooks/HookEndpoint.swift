@@ -5,9 +5,9 @@
 package protocol HookEndpoint: AnyObject, Sendable {
     /// Makes the calls in order.
     ///
-    /// An endpoint may have several calls under way (a pipe holds more than one request), but it
+    /// An endpoint may have several calls in flight (a pipe holds more than one request), but it
     /// reports them in order: after the first that failed, those behind it count as not made and
-    /// are made again, even where the plugin has already seen them.
+    /// are made again, even if the plugin has already seen them.
     ///
     /// Returns early, with what succeeded until then and no failure, when the task is cancelled.
     func observe(_ calls: [ObserverCall]) async -> ObserverOutcome
@@ -17,7 +17,7 @@ package protocol HookEndpoint: AnyObject, Sendable {
     /// - Throws: `HookFailure`.
     func merge(_ call: MergeCall) async throws(HookFailure) -> MergeResult
 
-    /// Tells that a consumer has lost history. Whoever does not know of such calls counts as told.
+    /// Notifies the hook that a consumer has lost history. A hook that does not know such calls counts as notified.
     ///
     /// - Throws: `HookFailure`.
     func expired(_ call: ExpiredCall) async throws(HookFailure)
@@ -42,7 +42,7 @@ package enum HookRequest: Sendable {
 package enum HookAnswer: Sendable {
     case observed(ObserverOutcome)
     case merged(Result<MergeResult, HookFailure>)
-    /// Why it failed; nil where it did not.
+    /// Why it failed; nil if it did not.
     case expired(HookFailure?)
 }
 
@@ -53,7 +53,7 @@ package enum HookAnswer: Sendable {
         -> any HookConversation
 }
 
-/// A request that was begun.
+/// A request that was started.
 @LoopActor package protocol HookConversation: AnyObject {
     /// It is answered soon, with what has succeeded until then.
     func cancel()
@@ -79,7 +79,7 @@ extension HookEndpoint {
 package struct ObserverOutcome: Sendable {
     /// How many calls, from the first, succeeded.
     package let succeeded: Int
-    /// Why the next one failed; nil where all succeeded or the task was cancelled.
+    /// Why the next one failed; nil if all succeeded or the task was cancelled.
     package let failure: HookFailure?
     /// How long each that succeeded took; empty where that is not measured.
     package let microseconds: [Int64]
@@ -103,11 +103,11 @@ public struct HookFailure: Error, Sendable, Hashable, CustomStringConvertible {
         case cannotStart
         /// The plugin answered with an error, or ended with a status other than 0.
         case refused
-        /// No answer within the time allowed; the process group was killed.
+        /// The hook did not answer within its timeout; its process group was killed.
         case timedOut
         /// The process ended without an answer.
         case died
-        /// The answer was none that the protocol knows.
+        /// The answer does not follow the protocol.
         case badAnswer
         /// The daemon is stopping.
         case cancelled
@@ -115,10 +115,10 @@ public struct HookFailure: Error, Sendable, Hashable, CustomStringConvertible {
 
     /// How the call failed.
     public let reason: Reason
-    /// What failed, for people.
+    /// What failed, as human-readable text.
     public let message: String
 
-    /// A failure with its reason and a message for people.
+    /// A failure with its reason and a human-readable message.
     public init(_ reason: Reason, _ message: String) {
         self.reason = reason
         self.message = message

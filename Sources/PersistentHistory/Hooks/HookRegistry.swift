@@ -62,7 +62,7 @@ package final class HookRegistry: Sendable {
         }
     }
 
-    /// Takes a hook away; false where there is none with that id.
+    /// Takes a hook away; false if there is none with that id.
     package func remove(id: UUID) -> Bool {
         hooks.withLock { all in
             all.version += 1

@@ -5,7 +5,7 @@ internal import Glibc
 /// One task at a time waits for it.
 package final class Descriptor: Sendable {
     private struct State {
-        /// An edge came while nobody waited.
+        /// An edge came while no task waited.
         var isReady = false
         /// Nothing is waited for any more; what is there may still be read.
         var isExpired = false
@@ -19,7 +19,7 @@ package final class Descriptor: Sendable {
     private let loop: HistoryLoop
     private let state = Locked(State())
 
-    /// Takes the descriptor over, also where it throws.
+    /// Takes the descriptor over, also if it throws.
     package init(adopting number: Int32, for interest: HistoryLoop.Interest) throws(SystemError) {
         self.number = number
         do throws(SystemError) { loop = try HistoryLoop.shared() } catch {
@@ -47,12 +47,12 @@ package final class Descriptor: Sendable {
             return (isFirst, state.waiter.take(), state.registration.take())
         }
         if let registration { loop.unregister(registration) }
-        // Nobody uses the number any more: who does looks under the lock whether it is closed.
+        // The number is no longer used: every use first checks, under the lock, whether it is closed.
         if isFirst { Glibc.close(number) }
         waiter?.resume()
     }
 
-    /// Ends all waiting: who reads gets what is in the pipe by now, and then the end.
+    /// Ends all waiting: a reader gets what is in the pipe now, and then the end.
     ///
     /// For a pipe of a process that has ended, whose other end some descendant may hold open.
     package func expire() {
@@ -92,7 +92,7 @@ package final class Descriptor: Sendable {
 
     /// Waits for the next edge; returns at once where one came, and where the task is cancelled.
     ///
-    /// - Returns: false where there is nothing to wait for any more.
+    /// - Returns: false if there is nothing to wait for any more.
     package func wait() async -> Bool {
         await withTaskCancellationHandler {
             await waitUncancelled() && !Task.isCancelled
@@ -130,7 +130,7 @@ package final class Descriptor: Sendable {
             case .closed: return 0
             case .done(let count):
                 if isLast { close() }
-                // Who writes as fast as one reads would keep the thread from all others. `Task.yield` would
+                // A process that writes as fast as this one reads would keep the thread from all others. `Task.yield` would
                 // go to the runtime's own threads.
                 if count == buffer.count { try? await loop.sleep(for: .zero) }
                 return count
@@ -143,7 +143,7 @@ package final class Descriptor: Sendable {
 
     /// Reads what is there, without waiting.
     ///
-    /// - Returns: 0 at the end of the file and after `expire`; nil where there is nothing yet.
+    /// - Returns: 0 at the end of the file and after `expire`; nil if there is nothing yet.
     package func readNow(into buffer: inout [UInt8]) throws(SystemError) -> Int? {
         let isLast = state.withLock { $0.isExpired }
         switch try attempt(
@@ -164,8 +164,8 @@ package final class Descriptor: Sendable {
     /// Writes as much as there is room for, without waiting.
     ///
     /// - Returns: how many bytes.
-    package func writeNow(_ bytes: [UInt8]) throws(SystemError) -> Int {
-        switch try attemptWrite(bytes[...]) {
+    package func writeNow(_ bytes: UnsafeBufferPointer<UInt8>) throws(SystemError) -> Int {
+        switch try attempt("write", { Glibc.write(number, bytes.baseAddress, bytes.count) }) {
         case .closed, .wouldBlock: 0
         case .done(let count): count
         }
@@ -173,7 +173,7 @@ package final class Descriptor: Sendable {
 
     /// Writes everything, waiting where the pipe is full.
     ///
-    /// - Returns: false where it was not all written, because the waiting was ended.
+    /// - Returns: false if it was not all written, because the waiting was ended.
     package func write(_ bytes: [UInt8]) async throws(SystemError) -> Bool {
         var rest = bytes[...]
         while !rest.isEmpty {

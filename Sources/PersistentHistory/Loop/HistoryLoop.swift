@@ -2,7 +2,7 @@ internal import CLinux
 internal import CTaskHooks
 internal import Glibc
 
-/// One thread that sleeps in epoll(7) until a descriptor is ready, time is up or a task can go on.
+/// One thread that sleeps in epoll(7) until a descriptor is ready, a timer is due or a task can continue.
 ///
 /// A program that is carried by it runs all its tasks on this thread: from a commit to a hook the way
 /// leads through several tasks, and on threads of a pool each of them may be woken on another processor;
@@ -11,10 +11,10 @@ internal import Glibc
 package final class HistoryLoop: Sendable {
     /// The process's only one. It lives as long as the process.
     ///
-    /// - Throws: `SystemError` where the kernel has no descriptors left for it.
+    /// - Throws: `SystemError` if the kernel has no descriptors left for it.
     package static func shared() throws(SystemError) -> HistoryLoop { try made.get() }
 
-    /// In a program that is not carried, it has a thread of its own.
+    /// In a program that does not call `carry`, it has its own thread.
     private static let made = Result { () throws(SystemError) in
         let loop = try HistoryLoop()
         if carries.withLock({ $0 }) { return loop }
@@ -27,9 +27,9 @@ package final class HistoryLoop: Sendable {
 
     /// Runs a program on this thread, with all tasks that it begins, to its end.
     ///
-    /// To be called once, before anything else is begun.
+    /// Call it once, before anything else is started.
     ///
-    /// - Throws: what the program throws; `SystemError` where the kernel has no descriptors left.
+    /// - Throws: what the program throws; `SystemError` if the kernel has no descriptors left.
     package static func carry(_ program: @escaping @Sendable () async throws -> Void) throws {
         carries.withLock { $0 = true }
         let loop = try shared()
@@ -101,7 +101,7 @@ package final class HistoryLoop: Sendable {
     }
 
     private func add(_ descriptor: Int32, _ events: EPOLL_EVENTS, as key: UInt64) throws(SystemError) {
-        // Edges only: nobody has to read the wake-ups, nor to unregister who does not wait.
+        // Edge-triggered: wake-ups need not be read, and descriptors that do not wait need not be unregistered.
         var event = epoll_event(
             events: events.rawValue | EPOLLET.rawValue, data: epoll_data_t(u64: key))
         guard epoll_ctl(epoll, EPOLL_CTL_ADD, descriptor, &event) == 0 else {
@@ -132,7 +132,7 @@ package final class HistoryLoop: Sendable {
 
     private func wake() {
         var one: UInt64 = 1
-        // Can fail only where it has not been read for 2^64 times.
+        // Can fail only if it has not been read for 2^64 times.
         _ = write(wakeUp, &one, 8)
     }
 
@@ -207,7 +207,7 @@ package final class HistoryLoop: Sendable {
 
     private static var now: Int64 {
         var time = timespec()
-        // The one that goes on while the machine is suspended.
+        // The clock that continues while the machine is suspended.
         clock_gettime(CLOCK_BOOTTIME, &time)
         return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
     }
@@ -249,7 +249,7 @@ package final class HistoryLoop: Sendable {
                 case .handler(let handler): call(handler)
                 }
             }
-            // Less than nothing where a signal disturbed the wait.
+            // Less than nothing if a signal disturbed the wait.
             for event in events.prefix(max(0, Int(count))) {
                 switch event.data.u64 {
                 case Key.wakeUp: break

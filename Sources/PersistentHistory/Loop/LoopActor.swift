@@ -10,7 +10,7 @@
     package nonisolated var unownedExecutor: UnownedSerialExecutor { Self.sharedUnownedExecutor }
     package static var sharedUnownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
 
-    /// Returns when the loop has gone round: while it does, passes go on.
+    /// Returns when the loop has completed a turn: while it does that, passes can continue.
     @LoopActor package static func turn() async {}
 }
 
@@ -19,7 +19,7 @@ private final class LoopExecutor: SerialExecutor {
     func enqueue(_ job: consuming ExecutorJob) {
         let job = UnownedJob(job)
         do throws(SystemError) { try HistoryLoop.shared().enqueue(job) } catch {
-            // Whoever comes here has asked for the loop before, and was told the error.
+            // Every caller has used the loop before, and got the error then.
             fatalError("There is no loop: \(error)")
         }
     }

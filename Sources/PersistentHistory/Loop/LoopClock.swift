@@ -19,7 +19,7 @@ package struct LoopClock: Clock {
         return UInt64(time.tv_sec) * 1_000_000 + UInt64(time.tv_nsec) / 1_000
     }
 
-    /// - Throws: `CancellationError`; `SystemError` where the loop cannot be made.
+    /// - Throws: `CancellationError`; `SystemError` if the loop cannot be made.
     package func sleep(until deadline: Instant, tolerance: Duration? = nil) async throws {
         try await HistoryLoop.shared().sleep(for: now.duration(to: deadline))
     }

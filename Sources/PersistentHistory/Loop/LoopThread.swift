@@ -1,7 +1,7 @@
 internal import CLinux
 internal import Glibc
 
-/// Starts a thread, which is joined by nobody.
+/// Starts a thread, which is never joined.
 ///
 /// - Returns: 0, or an errno.
 package func startThread(_ body: @escaping @Sendable () -> Void) -> Int32 {

@@ -1,4 +1,4 @@
-/// Who sleeps until when.
+/// The sleeping tasks, and when to wake them.
 ///
 /// Few sleep at a time, most of them for long; so an ordered list does, the earliest last.
 struct LoopTimers<Waiter: Sendable>: Sendable {

@@ -1,12 +1,12 @@
 internal import Glibc
 
-/// Does what may take long, such as copying a store, on other threads: whoever runs on the loop would keep
+/// Does work that may take long, such as copying a store, on other threads: on the loop it would keep
 /// all others waiting.
 package func onPool<T>(
     isolation: isolated (any Actor)? = #isolation, _ body: () async throws -> T
 ) async rethrows -> T {
     try await withTaskExecutorPreference(WorkerPool.shared, isolation: isolation) {
-        // The preference by itself moves nobody: it counts from the next hop on, and the body may make none.
+        // The preference alone moves no task: it counts from the next hop on, and the body may make none.
         await Hop.shared.arrive()
         return try await body()
     }

@@ -1,7 +1,7 @@
 internal import CLinux
 internal import Glibc
 
-/// Hears of signals to the process, one by one, as of anything else that the loop waits for.
+/// Receives signals to the process, one by one, on the loop.
 ///
 /// Source: signalfd(2).
 package final class SignalLine: Sendable {
@@ -24,7 +24,7 @@ package final class SignalLine: Sendable {
 
     /// Waits for a signal.
     ///
-    /// - Returns: its number; nil where the task was cancelled.
+    /// - Returns: its number; nil if the task was cancelled.
     /// - Throws: `SystemError`.
     package func next() async throws(SystemError) -> Int32? {
         var buffer = [UInt8](repeating: 0, count: MemoryLayout<signalfd_siginfo>.size)

@@ -1,6 +1,6 @@
 /// The objects that were changed, each once, by entity: what a merge has to read, whatever was done to them.
 ///
-/// Most keys are integers, and mostly whole runs of them are changed one after the other: a run is what
+/// Most keys are integers, and usually whole runs of them are changed one after the other: a run is what
 /// SQLite reads, puts and takes away at once.
 struct ChangedObjects: Equatable {
     struct Keys: Equatable {
@@ -22,7 +22,7 @@ struct ChangedObjects: Equatable {
     ///   - wanted: The entities that count; nil for all.
     init(_ transactions: [HistoryTransaction], after number: Int64, of wanted: Set<String>?) {
         var integers: [String: [Int64]] = [:]
-        // Changes that follow each other are mostly of one entity.
+        // Consecutive changes are usually of one entity.
         var entity: Entity?
         var isWanted = false
         var run: [Int64] = []
@@ -81,7 +81,7 @@ extension ChangedObjects.Keys {
 
 extension ObjectID {
     /// The key, where it is one integer and nothing else can be meant by that.
-    fileprivate func integer(in entity: Entity) -> Int64? {
+    func integer(in entity: Entity) -> Int64? {
         switch entity.key {
         case .rowid, .column: if case .integer(let integer)? = onlyValue { integer } else { nil }
         case .columns: nil
@@ -91,12 +91,12 @@ extension ObjectID {
     /// As in the object's URL: what tells it apart within its entity.
     var keyText: String {
         if isRowID, case .integer(let rowid)? = values.first { return "rowid\(rowid)" }
-        var text: [UInt8] = []
+        var text = ByteBuffer()
         ObjectURL.appendKey(values, to: &text)
-        return String(decoding: text, as: UTF8.self)
+        return text.text
     }
 
-    /// Reads the text back; nil where the entity has another kind of key by now.
+    /// Reads the text back; nil if the entity has another kind of key by now.
     init?(keyText: String, keyedBy key: Entity.Key) {
         if key == .rowid, keyText.hasPrefix("rowid"), let rowid = Int64(keyText.dropFirst(5)) {
             self.init(columns: ["rowid"], values: [.integer(rowid)], isRowID: true)

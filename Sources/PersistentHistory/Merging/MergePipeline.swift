@@ -3,16 +3,24 @@
 /// Kept while a hook is retried, so that those that have succeeded are not called again.
 struct PendingMerge: Sendable {
     let transactions: [HistoryTransaction]
+    /// The consumer's own transactions, which the contexts take in and the hooks do not see: what a merge hook writes
+    /// under its consumer's name reaches the consumer's contexts so.
+    private let own: [HistoryTransaction]
     /// Where the cursor is until then.
     private let start: Int64
     /// Where the cursor moves when the batch is merged.
     let end: Int64
+    /// What the contexts are told instead, where changes may have gone unrecorded.
+    var recreation: Expiry?
     private(set) var called: Set<String> = []
     private(set) var rejected: Set<HistoryToken> = []
     private(set) var isFinished = false
 
-    init(_ transactions: [HistoryTransaction], after start: Int64, end: Int64) {
+    init(
+        _ transactions: [HistoryTransaction], own: [HistoryTransaction] = [], after start: Int64, end: Int64
+    ) {
         self.transactions = transactions
+        self.own = own.filter { $0.number <= end }
         self.start = start
         self.end = end
     }
@@ -23,10 +31,13 @@ struct PendingMerge: Sendable {
     }
 
     /// What the default merge has to do.
-    var toMerge: [HistoryTransaction] { isFinished ? [] : remaining }
+    var toMerge: [HistoryTransaction] {
+        let others = isFinished ? [] : remaining
+        return own.isEmpty ? others : (own + others).sorted { $0.number < $1.number }
+    }
 
-    /// What the hooks have kept from the contexts: from after the transaction before to the token's number, for
-    /// whoever reads again may find what nobody declared in smaller pieces.
+    /// What the hooks have kept from the contexts: from after the transaction before to the token's number,
+    /// because changes without an author may be grouped differently when they are read again.
     var unmerged: [ClosedRange<Int64>] {
         if isFinished { return transactions.isEmpty ? [] : [start + 1...end] }
         if rejected.isEmpty { return [] }
@@ -58,7 +69,7 @@ struct PendingMerge: Sendable {
         isFinished = result.verdict == .finish
     }
 
-    /// Goes on without a hook's answer.
+    /// Continues without a hook's answer.
     mutating func skip(_ hook: Hook) { called.insert(hook.name) }
 
     func call(_ hook: Hook, store: String, consumer: String, contexts: [ContextDescription]) -> MergeCall {

@@ -9,7 +9,7 @@ struct OpenReplica {
     private(set) var place: ReplicaFile.Place
     private let wanted: Set<String>?
     private let storePath: String
-    /// What stands in the replica.
+    /// What the replica contains.
     private var shape: ReplicaShape
     /// What the store has, as of `schemaVersion`.
     private var storeShape = ReplicaShape()

@@ -10,7 +10,7 @@ import GRDB
 /// the rows are of the batch's end, however long the hooks take. Then they are put into the replica
 /// (`merge`). Where nothing was read, or the snapshot showed more, because the consumer has yet to
 /// catch up, its rows may be of half a later transaction: the objects are only noted, and the replica
-/// goes on showing the last state in which it was level, until it is level again (`level`).
+/// keeps showing the last state at which it had caught up, until it catches up again (`level`).
 final class Replica {
     let context: ReplicaContext
     private var path: String { context.path }
@@ -88,7 +88,7 @@ final class Replica {
     func close() {
         guard let opened else { return }
         self.opened = nil
-        // Nothing is written here: a failure to close loses nothing, and the next opening tells.
+        // Nothing is written here: a failure to close loses nothing, and the next opening reports it.
         try? opened.file.close()
     }
 

@@ -1,7 +1,7 @@
 internal import Glibc
 
 /// Who may use a replica's file, and the files beside it.
-public struct ReplicaAccess: Sendable, Hashable {
+public struct ReplicaAccess: Sendable, Hashable, Codable {
     /// The permission bits, such as 0o640. Nothing but reading and writing is given.
     public let mode: UInt32
     /// A group's name or number; nil for the group that new files get.
@@ -25,8 +25,8 @@ public struct ReplicaAccess: Sendable, Hashable {
             guard let number = Accounts.group(named: name) else {
                 throw HistoryError(
                     .replicaUnwritable,
-                    "The replica \"\(path)\" cannot be made: there is no group \"\(name)\".",
-                    hint: "Make it, or name another one in the configuration.")
+                    "The replica \"\(path)\" cannot be created: there is no group \"\(name)\".",
+                    hint: "Create the group, or configure another one.")
             }
             return number
         }
@@ -46,7 +46,7 @@ public struct ReplicaAccess: Sendable, Hashable {
                 .replicaUnwritable,
                 "The replica \"\(path)\" cannot be given to group \"\(self.group ?? "")\", mode \(String(mode, radix: 8)): \(error).",
                 hint:
-                    "The daemon's user has to own the file and be in the group: SupplementaryGroups= in a drop-in.",
+                    "The daemon's user must own the file and be in the group: set SupplementaryGroups= in a drop-in.",
                 cause: error)
         }
     }

@@ -1,13 +1,13 @@
 /// A replica as it is configured: a SQLite file with copies of a consumer's entities, kept by the
 /// default merge.
-public struct ReplicaContext: Sendable, Hashable {
+public struct ReplicaContext: Sendable, Hashable, Codable {
     /// The name, unique among the consumer's contexts.
     public let name: String
     /// The replica's file, which is created if it does not exist.
     public let path: String
-    /// Nil is every tracked entity.
+    /// The entities to copy; nil for every tracked entity.
     public let entities: Set<String>?
-    /// Nil leaves that to the process's umask(2) and the folder.
+    /// The permissions of the file; if nil, the process's umask(2) and the folder decide.
     public let access: ReplicaAccess?
 
     /// A replica of some entities, or of all if `entities` is nil.

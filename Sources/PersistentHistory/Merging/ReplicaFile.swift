@@ -2,7 +2,7 @@ import GRDB
 import GRDBSQLite
 internal import Glibc
 
-/// A replica's file: its connection, and what stands in it beside the rows.
+/// A replica's file: its connection, and what it contains besides the rows.
 ///
 /// - `historyd_replica`: the place in the history that the rows show (`number`), and how far changes
 ///   have been taken in (`taken`), which is further while the consumer catches up.
@@ -26,8 +26,8 @@ struct ReplicaFile {
         self.path = path
         if let problem = PlainFile.problem(at: path) {
             throw HistoryError(
-                .replicaUnwritable, "The replica cannot be made at \"\(path)\": \(problem).",
-                hint: "Remove what is there, or name a path of its own in the configuration.")
+                .replicaUnwritable, "The replica cannot be created at \"\(path)\": \(problem).",
+                hint: "Remove what is there, or configure another path.")
         }
         try access?.apply(to: path)
         let sideFiles = access == nil ? nil : SideFiles(of: path)
@@ -39,7 +39,7 @@ struct ReplicaFile {
             configuration.foreignKeysEnabled = false
             // As SQLite's default has it: a schema may use them, and is read and written again in its own words.
             configuration.acceptsDoubleQuotedStringLiterals = true
-            // A large store takes minutes to be copied, which is too long for who is told to stop.
+            // Copying a large store takes minutes, which is too long for a stop.
             configuration.prepareDatabase { db in
                 try ConnectionHardening.apply(db, .isLeftAlone)
                 sqlite3_progress_handler(db.sqliteConnection, 10_000, { _ in Task.isCancelled ? 1 : 0 }, nil)
@@ -81,17 +81,17 @@ struct ReplicaFile {
         _ = try Int.fetchOne(db, sql: "SELECT count(*) FROM historyd_replica")
     }
 
-    /// A path that was mistyped must not cost anybody a table.
+    /// A mistyped path must not delete another program's table.
     private static func refuseOthers(_ db: Database, _ path: String) throws {
         let names = Set(try String.fetchAll(db, sql: "SELECT name FROM sqlite_schema WHERE type = 'table'"))
         guard !names.isEmpty, !names.contains("historyd_replica") else { return }
         throw HistoryError(
             .replicaUnwritable,
-            "The replica cannot be made at \"\(path)\": that is a database of something else.",
-            hint: "Name a path of its own in the configuration.")
+            "The replica cannot be created at \"\(path)\": that is a database, but not a replica.",
+            hint: "Configure another path.")
     }
 
-    /// What is kept in a replica beside the rows, and may have been replaced by whoever can write to its folder.
+    /// What a replica contains besides the rows. Any user that can write to its folder may have replaced it.
     private static func checkTables(_ db: Database) throws {
         let tables = [
             "historyd_replica": ["store", "number", "taken"],
@@ -106,7 +106,7 @@ struct ReplicaFile {
             let found = try String.fetchAll(
                 db, sql: "SELECT name FROM pragma_table_xinfo(?) WHERE hidden = 0", arguments: [table])
             guard type == "table", found == columns else {
-                throw UnexpectedValue("\"\(table)\" in it is not the table that was made")
+                throw UnexpectedValue("\"\(table)\" in it is not the table that historyd created")
             }
         }
     }
@@ -160,7 +160,7 @@ struct ReplicaFile {
                 hint: "Delete it; it is created again.", cause: error)
         } catch let error as RowDecodingError {
             throw HistoryError(
-                .replicaDamaged, "The replica \"\(path)\" is damaged: a value has a type that it cannot have.",
+                .replicaDamaged, "The replica \"\(path)\" is damaged: a value has a wrong type.",
                 hint: "Delete it; it is created again.", cause: error)
         } catch let error as DatabaseError {
             let said = error.message ?? "SQLite result \(error.resultCode.rawValue)"
@@ -172,7 +172,7 @@ struct ReplicaFile {
             case .SQLITE_BUSY, .SQLITE_LOCKED:
                 throw HistoryError(
                     .replicaUnwritable, "The replica \"\(path)\" is locked by another process.",
-                    hint: "A replica is for reading.", cause: error)
+                    hint: "Programs should only read a replica.", cause: error)
             default:
                 throw HistoryError(
                     .replicaUnwritable, "The replica \"\(path)\" cannot be written: \(said).",

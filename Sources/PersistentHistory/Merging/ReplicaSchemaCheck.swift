@@ -109,7 +109,7 @@ extension Database {
     }
 }
 
-/// What the statement under way may make.
+/// What the current statement may create.
 private final class Permission {
     struct Object {
         let table: String
@@ -165,7 +165,7 @@ private final class Permission {
 
     static func describe(_ action: Int32, _ first: String, _ second: String) -> String {
         action == SQLITE_FUNCTION
-            ? "it uses the function \"\(second)\"" : "its definition does more than to define it"
+            ? "it uses the function \"\(second)\"" : "its definition does more than define it"
     }
 }
 

@@ -29,6 +29,15 @@ struct ReplicaShape {
     /// Nothing at all.
     init() {}
 
+    /// What a mirror is told that its source has.
+    init(tables: [String: Table], indexes: [String: Index]) {
+        self.tables = tables
+        self.indexes = indexes
+    }
+
+    /// Whether a replica goes without an index or a table.
+    func isLeftOut(_ name: String) -> Bool { reasons[name] != nil }
+
     /// What the store has of the entities that are wanted; nil wants all that are tracked.
     ///
     /// - Throws: `DatabaseError`, `UnexpectedValue`.

@@ -173,7 +173,7 @@ struct ReplicaTable {
 
     /// Runs a statement whose one argument, if it has any, is the entity's name.
     ///
-    /// - Returns: How many rows it wrote; nil where it met keys by which rows cannot be found.
+    /// - Returns: How many rows it wrote; nil if it met keys by which rows cannot be found.
     @discardableResult
     private func run(_ sql: String, _ replica: Database, from source: Source) throws -> Int? {
         let statement = try replica.cachedStatement(sql: sql)

@@ -6,7 +6,7 @@ import GRDBSQLite
 let copied = unsafeBitCast(-1, to: sqlite3_destructor_type.self)
 
 extension OpaquePointer {
-    /// Steps a statement; whether it stands on a row.
+    /// Steps a statement; returns whether it is at a row.
     func step(_ db: Database) throws -> Bool {
         switch sqlite3_step(self) {
         case SQLITE_ROW: return true

@@ -34,7 +34,7 @@ final class StoreRows {
 
     /// - Parameters:
     ///   - name: One that nothing else ever had on the replica's connection.
-    ///   - columns: What is copied, as it stands in SQL.
+    ///   - columns: What is copied, as SQL.
     init(_ name: String, of table: TableSchema, _ key: RowKey, columns: [String], at storePath: String) {
         self.name = name
         self.key = key
@@ -133,7 +133,7 @@ final class StoreRows {
         return statement
     }
 
-    /// Keeps what fails in the store: it is told as the store's, and not as the replica's.
+    /// Keeps an error of the store: it is reported as the store's, not as the replica's.
     func fail(_ error: (any Error)? = nil) -> Int32 {
         do {
             try HistoryError.translating(storePath) {
@@ -147,7 +147,7 @@ final class StoreRows {
     }
 }
 
-/// Where a statement stands in the store's rows.
+/// The position of a statement in the store's rows.
 ///
 /// SQLite asks it for each value of each row: it lies in memory of its own, and has no references to be counted.
 struct StoreCursor {

@@ -1,7 +1,7 @@
 import GRDB
 
 /// A connection to the store for reading its rows, beside the one that reads its history: a large
-/// copy keeps nobody else waiting.
+/// copy keeps no other consumer waiting.
 final class StoreSnapshots {
     private let path: String
     private var queue: DatabaseQueue?

@@ -4,7 +4,7 @@ internal import Glibc
 struct InotifyEvent: Sendable, Equatable {
     let watch: Int32
     let mask: UInt32
-    /// The name in the watched folder that it is about; empty where it is about the watched thing itself.
+    /// The name in the watched folder that it is about; empty if it is about the watched thing itself.
     let name: String
 
     func has(_ bits: Int32) -> Bool {
@@ -16,7 +16,7 @@ struct InotifyEvent: Sendable, Equatable {
 enum InotifyMask {
     /// The folder itself moves or goes.
     ///
-    /// IN_DELETE_SELF comes late for a folder that is somebody's working directory. But a folder with
+    /// IN_DELETE_SELF comes late for a folder that is the working directory of a process. But a folder with
     /// something in it cannot be removed, so this is enough for those on the way to a file that exists.
     static let folder = UInt32(IN_ONLYDIR | IN_DONT_FOLLOW | IN_MOVE_SELF | IN_DELETE_SELF)
     /// And names come and go in it.
@@ -68,7 +68,7 @@ final class Inotify: Sendable {
 
     /// Watches what is under `path`, or changes what is asked of a watch on it.
     ///
-    /// - Returns: the watch, the same for the same inode; nil where nothing of that kind is there.
+    /// - Returns: the watch, the same for the same inode; nil if nothing of that kind is there.
     func add(_ path: String, _ mask: UInt32) throws(ObserverError) -> Int32? {
         let watch = addWatch(descriptor.number, path, mask)
         if watch >= 0 { return watch }

@@ -1,6 +1,6 @@
 internal import Glibc
 
-/// Why a store cannot be observed, or its locks not be asked for.
+/// Why a store cannot be observed, or its locks cannot be queried.
 ///
 /// `code` is for programs, `message` says what and which, `hint` what to do about it.
 public struct ObserverError: Error, Sendable, CustomStringConvertible {
@@ -29,11 +29,11 @@ public struct ObserverError: Error, Sendable, CustomStringConvertible {
 
     /// What kind of failure it is, for programs.
     public let code: Code
-    /// What failed, and why, for people.
+    /// What failed, and why, as human-readable text.
     public let message: String
     /// What to do about it.
     public let hint: String?
-    /// The system's error number, where it was the system that refused.
+    /// The system's error number, if a system call failed.
     public let errno: Int32?
 
     init(_ code: Code, _ message: String, hint: String? = nil, errno: Int32? = nil) {

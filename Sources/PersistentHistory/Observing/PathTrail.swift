@@ -72,7 +72,7 @@ struct PathTrail: Equatable, Sendable {
         }
     }
 
-    /// nil where the link went away meanwhile, which the trail's next following will show.
+    /// nil if the link went away meanwhile, which the trail's next following will show.
     private static func target(of link: String) -> String? {
         withUnsafeTemporaryAllocation(of: UInt8.self, capacity: Int(PATH_MAX)) { buffer in
             let count = buffer.withMemoryRebound(to: CChar.self) { characters in

@@ -1,4 +1,4 @@
-/// Tells of commits to a store: its newest token, as soon as there is a new one.
+/// Delivers the newest token of a store after each commit.
 ///
 /// ```swift
 /// let observer = try StoreObserver()
@@ -6,18 +6,18 @@
 /// for try await token in try observer.remoteChanges(of: path) { … }
 /// ```
 ///
-/// Commits that come while nobody waits are one element. Whoever made them is told of, this
-/// process included. The store may come, go and be replaced meanwhile; while it is not there, or
-/// not tracked, nothing changes. For one consumer: each iterator starts over.
+/// Commits that happen while no iterator waits are one element. Commits of all processes count, including this
+/// one. The store may be created, removed and replaced meanwhile; while it is missing or not tracked, there are no
+/// elements. Each iterator starts over, so use one.
 public struct RemoteChanges: AsyncSequence, Sendable {
-    /// The newest token, each time that there is a newer one.
+    /// The newest token.
     public typealias Element = HistoryToken
 
     let signals: StoreSignals
     let path: String
     let last: HistoryToken?
 
-    /// Begins to wait for commits.
+    /// Starts to wait for commits.
     public func makeAsyncIterator() -> Iterator {
         Iterator(signals: signals.makeAsyncIterator(), lookout: Lookout(path: path, last: last))
     }
@@ -39,8 +39,7 @@ public struct RemoteChanges: AsyncSequence, Sendable {
         /// Waits for a commit.
         ///
         /// - Returns: Nil when the observer has ended, or the task is cancelled.
-        /// - Throws: `ObserverError` where the store cannot be watched any longer, `HistoryError`
-        ///   where it cannot be read.
+        /// - Throws: `ObserverError` if the store can no longer be watched, `HistoryError` if it cannot be read.
         public mutating func next(isolation actor: isolated (any Actor)?) async throws -> HistoryToken? {
             while true {
                 switch step {
@@ -63,12 +62,12 @@ public struct RemoteChanges: AsyncSequence, Sendable {
 }
 
 extension StoreObserver {
-    /// Begins to watch a store for commits.
+    /// Starts to watch a store for commits.
     ///
     /// - Parameters:
     ///   - path: The store.
-    ///   - last: Report everything after this; nil for what comes from now on.
-    /// - Throws: `ObserverError`, as `watch` does, and `HistoryError` where the store cannot be read.
+    ///   - last: Report commits after this token; nil reports commits from now on.
+    /// - Throws: `ObserverError`, as `watch` does, and `HistoryError` if the store cannot be read.
     public func remoteChanges(of path: String, after last: HistoryToken? = nil) throws -> RemoteChanges {
         let signals = try watch(path)
         return RemoteChanges(signals: signals, path: path, last: try last ?? Lookout.newest(of: path))
@@ -87,7 +86,7 @@ private final class Lookout {
         self.last = last
     }
 
-    /// Nil where there is no history.
+    /// Nil if there is no history.
     static func newest(of path: String) throws -> HistoryToken? {
         do {
             let reader = try HistoryReader(path: path)

@@ -6,7 +6,7 @@
 ///
 /// **A look after the answer "no" is final.** Let a commit's events all be in the signal taken at time *s* (an
 /// event after *s* makes another signal). Its writer had the lock before its first event, so before *s*.
-/// We ask later than *s*, and nobody has the lock: the writer has unlocked, so it has published. The look comes
+/// The question is later than *s*, and the lock is free: the writer has unlocked, so it has published. The look comes
 /// later still and sees it.
 ///
 /// **The other order loses commits**: look (nothing there), publish, unlock, ask ("no"), rest.
@@ -53,7 +53,7 @@ package struct SettleRule: Sendable, Hashable {
         return .look
     }
 
-    /// - Parameter foundNew: Nil where a lock stood in the way. Whoever holds it came after the question, and may
+    /// - Parameter foundNew: Nil if a lock stood in the way. Whoever holds it came after the question, and may
     /// leave without a sign; what the signal spoke of is still to be seen.
     package mutating func looked(foundNew: Bool?) -> Step {
         guard writerWasActive || foundNew == nil else { return .rest }

@@ -6,7 +6,7 @@ extension SettleRule {
     /// - Parameters:
     ///   - isWriterActive: whether a writer holds the store's lock.
     ///   - pause: lets time pass.
-    ///   - look: fetches and handles what is new; whether there was anything, or nil where the store was too busy
+    ///   - look: fetches and handles what is new; whether there was anything, or nil if the store was too busy
     ///     to be read.
     /// - Throws: what the closures throw, and `CancellationError`.
     package func settle(

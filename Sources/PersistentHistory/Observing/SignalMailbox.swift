@@ -10,7 +10,7 @@ final class SignalMailbox: Sendable {
         var receiver: Receiver?
     }
 
-    /// Who is called, on the loop.
+    /// The receiver, which is called on the loop.
     struct Receiver: Sendable {
         let signal: @LoopActor @Sendable (StoreSignal) -> Void
         /// There will be no more; with the reason, unless the observer was stopped.

@@ -11,13 +11,13 @@ internal import Glibc
 struct StoreLease: Sendable, Equatable {
     /// Every lease lies from here on.
     static let start: Int64 = 1 << 62
-    private static let processBits: Int64 = 22  // The kernel's limit, PID_MAX_LIMIT.
+    static let processBits: Int64 = 22  // The kernel's limit, PID_MAX_LIMIT.
     private static let stateBits: Int64 = 39
 
     let state: Int64
     let process: pid_t
 
-    /// - Parameter stateFolder: Where this process keeps its state. One that is not there is nobody else's.
+    /// - Parameter stateFolder: Where this process keeps its state. A folder that does not exist belongs to no other process.
     init(stateFolder: String, process: pid_t = getpid()) {
         var status = stat()
         if stat(stateFolder, &status) != 0 { status = stat() }
@@ -25,16 +25,14 @@ struct StoreLease: Sendable, Equatable {
     }
 
     init(state: FileID, process: pid_t) {
-        // FNV-1a: the same in each process, unlike Swift's own.
-        var hash: UInt64 = 0xcbf2_9ce4_8422_2325
-        for part in [state.device, state.inode] {
-            withUnsafeBytes(of: part) { for byte in $0 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3 } }
-        }
+        var bytes: [UInt8] = []
+        for part in [state.device, state.inode] { withUnsafeBytes(of: part) { bytes += $0 } }
+        let hash = FileLock.hash(bytes)
         self.state = Int64(hash >> UInt64(64 - Self.stateBits))
         self.process = process
     }
 
-    /// - Returns: Nil where the byte is no lease's.
+    /// - Returns: Nil if the byte is no lease's.
     init?(offset: Int64) {
         guard offset >= Self.start else { return nil }
         let number = offset - Self.start
@@ -55,18 +53,18 @@ struct StoreLease: Sendable, Equatable {
 }
 
 extension WriterProbe {
-    /// Takes a lease on the store, or says who has one with another state.
+    /// Takes a lease on the store, or returns the process that has one with another state folder.
     ///
-    /// A file system that keeps no locks gives a lease to everybody: SQLite itself does not work there.
+    /// A file system without locks gives a lease to every process: SQLite itself does not work there.
     ///
     /// - Throws: `HistoryError` with `.storeServedElsewhere`; this process then has no lease.
     func take(_ lease: StoreLease, path: String) throws(HistoryError) {
         let other = withStore { descriptor -> StoreLease? in
-            guard Self.setLock(descriptor, F_RDLCK, lease.offset..<lease.offset + 1) else { return nil }
+            guard FileLock.set(descriptor, F_RDLCK, lease.offset..<lease.offset + 1) else { return nil }
             // First taken, then looked for others: of two that come at once, at least one sees the other.
             for range in lease.others {
                 guard let other = Self.lease(descriptor, in: range) else { continue }
-                _ = Self.setLock(descriptor, F_UNLCK, lease.offset..<lease.offset + 1)
+                _ = FileLock.set(descriptor, F_UNLCK, lease.offset..<lease.offset + 1)
                 return other
             }
             return nil
@@ -74,42 +72,23 @@ extension WriterProbe {
         guard let other else { return }
         throw HistoryError(
             .storeServedElsewhere,
-            "The store \"\(path)\" is served by process \(other.process) already, with another state.",
-            hint: "Stop that daemon or tracker, or let both use the same state.")
+            "The store \"\(path)\" is already served by process \(other.process), with another state folder.",
+            hint: "Stop that daemon or tracker, or let both use the same state folder.")
     }
 
     func end(_ lease: StoreLease) {
         withStore { descriptor in
-            _ = Self.setLock(descriptor, F_UNLCK, lease.offset..<lease.offset + 1)
+            _ = FileLock.set(descriptor, F_UNLCK, lease.offset..<lease.offset + 1)
         }
     }
 
-    /// F_OFD_GETLK and F_OFD_SETLK of Linux's fcntl.h, which glibc shows to GNU sources only.
-    private static let (askForLock, setLock): (Int32, Int32) = (36, 37)
-
-    private static func lock(_ type: Int32, _ bytes: Range<Int64>) -> flock {
-        var lock = flock()
-        lock.l_type = Int16(type)
-        lock.l_whence = Int16(SEEK_SET)
-        lock.l_start = off_t(bytes.lowerBound)
-        lock.l_len = off_t(bytes.count)
-        return lock
-    }
-
-    private static func setLock(_ descriptor: Int32, _ type: Int32, _ bytes: Range<Int64>) -> Bool {
-        var lock = lock(type, bytes)
-        return fcntl(descriptor, setLock, &lock) == 0
-    }
-
     private static func lease(_ descriptor: Int32, in bytes: Range<Int64>) -> StoreLease? {
-        var lock = lock(F_WRLCK, bytes)
-        guard fcntl(descriptor, askForLock, &lock) == 0, lock.l_type != Int16(F_UNLCK) else { return nil }
-        return StoreLease(offset: Int64(lock.l_start))
+        FileLock.other(descriptor, in: bytes).flatMap { StoreLease(offset: $0) }
     }
 }
 
 extension WriterProbe {
-    /// Does something while nobody serves the store with another state. A store that cannot be opened is not
+    /// Does something while no process serves the store with another state folder. A store that cannot be opened is not
     /// leased: the body finds out why.
     ///
     /// - Parameter isUsedInProcess: Whether this process may have connections to the store beside the body's.

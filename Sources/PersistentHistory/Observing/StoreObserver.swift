@@ -1,12 +1,12 @@
 internal import Glibc
 
-/// Hears of other processes' commits to stores, by inotify(7).
+/// Detects commits of other processes to stores, with inotify(7).
 ///
 /// One observer, with one inotify descriptor, is enough for all stores of a process. It sleeps until the kernel
-/// has something to tell; writers are not disturbed.
+/// reports an event; writers are not affected.
 ///
-/// A signal says that a commit may have happened. The last write of a commit comes before other processes can
-/// see it, so a consumer looks by `WriterProbe.settle(look:)`:
+/// A signal says that a commit may have happened. The last write of a commit happens before other processes can
+/// see the commit, so a consumer looks for it with `WriterProbe.settle(look:)`:
 ///
 /// ```swift
 /// for try await signal in try observer.watch(path) {
@@ -14,12 +14,12 @@ internal import Glibc
 /// }
 /// ```
 ///
-/// It keeps its connection open: each opening and closing of one may make and remove files beside the store,
-/// which is a signal again.
+/// The consumer should keep its connection open: opening and closing a connection may create and remove files
+/// beside the store, which causes another signal.
 ///
-/// Watched are the store, its `-wal` and `-journal`, the store's own folder for their names, and the folders
-/// and symbolic links on the way to it for being moved or removed. A folder on the way that this process may
-/// pass but not read cannot be watched: that it is moved goes unnoticed. Hard links are not looked for.
+/// The observer watches the store, its `-wal` and `-journal`, the store's folder for these names, and the folders
+/// and symbolic links on the path for being moved or removed. If this process has only search permission for a
+/// folder on the path, that folder cannot be watched, and moving it is not noticed. Hard links are not followed.
 public final class StoreObserver: Sendable {
     private enum Phase {
         case ready, running, ended
@@ -52,7 +52,7 @@ public final class StoreObserver: Sendable {
     }
 
     deinit {
-        // Of an observer that was never run: nobody else would end them.
+        // If the observer was never run, nothing else ends them.
         for mailbox in state.withLock({ $0.watches.mailboxes }) { mailbox.finish() }
     }
 
@@ -78,8 +78,8 @@ public final class StoreObserver: Sendable {
 
     /// Delivers signals until the task is cancelled or `stop()` is called; then all sequences end.
     ///
-    /// - Throws: `ObserverError` with `ended` where it has been run before, or `system` where the kernel
-    ///   refuses; all sequences then throw the same.
+    /// - Throws: `ObserverError` with `ended` if it has been run before, or with `system` if a system call fails;
+    ///   all sequences then throw the same error.
     public func run() async throws(ObserverError) {
         try state.withLock { state throws(ObserverError) in
             guard state.phase == .ready else {
@@ -96,7 +96,7 @@ public final class StoreObserver: Sendable {
         if let failure { throw failure }
     }
 
-    /// Ends `run()`, also one that has not begun yet.
+    /// Ends `run()`, even before it has started.
     public func stop() {
         stopSignal.request()
     }
@@ -122,7 +122,7 @@ extension StoreObserver {
     /// Paths that could not be followed to the end are tried again after this time.
     private static let retryInterval: Duration = .milliseconds(10)
 
-    /// Has the loop call it whenever the kernel has something to tell, until it is told to stop.
+    /// Lets the loop call it whenever the kernel reports events, until it is stopped.
     @LoopActor private func deliver() async -> ObserverError? {
         let failure = Locked<ObserverError?>(nil)
         let fail: @Sendable (ObserverError) -> Void = { error in
@@ -134,7 +134,7 @@ extension StoreObserver {
         let mounts = heedsMounts ? Self.openMounts() : nil
         if let mounts {
             mounts.onReady { self.followMounts(fail) }
-            // It tells of what comes after it was opened: what came before is looked for.
+            // It reports what happens after it was opened; check for what happened before.
             followMounts(fail)
         }
         await stopSignal.wait()
@@ -178,7 +178,7 @@ extension StoreObserver {
         state.withLock { $0.retry = retry }
     }
 
-    /// The kernel tells of mounts by this file (proc_pid_mountinfo(5)). Where there is no /proc, they go unnoticed.
+    /// The kernel reports mounts by this file (proc_pid_mountinfo(5)). Without /proc, mounts are not noticed.
     private static func openMounts() -> Descriptor? {
         let number = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC)
         return number < 0 ? nil : try? Descriptor(adopting: number, for: .exceptions)

@@ -25,7 +25,7 @@ package struct StoreSignals: AsyncSequence, Sendable {
 
     /// Lets signals go to a receiver on the loop from now on, instead of to an iterator.
     ///
-    /// - Returns: False where they are polled for.
+    /// - Returns: False if they are polled for.
     @LoopActor func deliver(to receiver: SignalMailbox.Receiver) -> Bool {
         guard case .mailbox(let mailbox, _) = source else { return false }
         mailbox.deliver(to: receiver)
@@ -59,7 +59,7 @@ package struct StoreSignals: AsyncSequence, Sendable {
             switch source {
             case .mailbox(let mailbox, var bell):
                 while await bell.next(isolation: actor) != nil {
-                    // Empty where this ring's signal was taken together with an earlier one.
+                    // Empty if this ring's signal was taken together with an earlier one.
                     let signal = mailbox.take()
                     if !signal.isEmpty { return signal }
                 }

@@ -100,7 +100,7 @@ struct StoreWatches: Sendable {
         return perform(works)
     }
 
-    /// Follows every path again: something was mounted or unmounted, which inotify tells only in part.
+    /// Follows every path again: something was mounted or unmounted, which inotify reports only in part.
     mutating func followAll() -> [Message] {
         perform(stores.mapValues { _ in .follow })
     }
@@ -145,7 +145,7 @@ struct StoreWatches: Sendable {
 
     // MARK: Placing
 
-    /// How often a path that changes under way is followed before others get their turn.
+    /// How often a path that keeps changing is followed before other paths get their turn.
     private static let mostAttempts = 8
 
     /// Follows the store's path and watches everything on the way.

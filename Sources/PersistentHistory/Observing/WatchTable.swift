@@ -84,7 +84,7 @@ struct WatchTable: Sendable {
 
     /// Watches `path` for a store; what the store wanted of the same inode before no longer counts.
     ///
-    /// - Returns: nil where nothing of that kind is there.
+    /// - Returns: nil if nothing of that kind is there.
     mutating func place(_ path: String, for store: StoreKey, _ use: Use) throws(ObserverError) -> Int32? {
         guard let id = try inotify.add(path, use.mask | UInt32(IN_MASK_ADD)) else { return nil }
         var watch = watches.removeValue(forKey: id) ?? Watch(path: path, mask: 0)
@@ -96,7 +96,7 @@ struct WatchTable: Sendable {
         return id
     }
 
-    /// Changes what a store wants of a watch that it has placed; `keep` then tells the kernel.
+    /// Changes the events that a store wants from a watch that it has placed; `keep` then passes that to the kernel.
     mutating func want(_ use: Use, of id: Int32, for store: StoreKey) {
         watches[id]?.set(use, for: store)
     }
@@ -126,7 +126,7 @@ struct WatchTable: Sendable {
         for store in watch.users.keys { placed[store]?.remove(id) }
     }
 
-    /// Asks for no more than is still wanted: the names of a busy folder, once it no longer matters
+    /// Requests no more than is still needed: the names of a busy folder, once it no longer matters
     /// which come and go, would wake us for nothing.
     private mutating func narrow(_ id: Int32) -> [StoreKey] {
         guard let watch = watches[id], watch.wantedMask != watch.mask else { return [] }

@@ -1,6 +1,6 @@
 internal import Glibc
 
-/// Tells whether anybody is writing to a store right now, without disturbing it: locks are asked for, none is taken.
+/// Finds out whether a process is writing to a store now, without delaying it: it queries locks and takes none.
 ///
 /// Both kinds of locks are asked for at each time, so that it does not matter in which journal mode the store is,
 /// nor that the mode may just be changing:
@@ -73,7 +73,7 @@ package final class WriterProbe: Sendable {
 
     /// Ends the probe. All connections of this process to the store must be closed before.
     ///
-    /// - Throws: `ObserverError` with `locksHeld` where this process is seen to hold a lock on the store; nothing is
+    /// - Throws: `ObserverError` with `locksHeld` if this process is seen to hold a lock on the store; nothing is
     ///   closed then, and it may be called again. The absence of this error proves nothing: a lock hides behind
     ///   another process's lock of the same bytes, and an idle connection to a rollback-journal store holds none.
     package func close() throws(ObserverError) {
@@ -83,7 +83,7 @@ package final class WriterProbe: Sendable {
                 throw ObserverError(
                     .locksHeld,
                     "Cannot close the writer probe of '\(path)': this process has locks on the store.",
-                    hint: "Close the connections to it before.")
+                    hint: "Close the connections to it first.")
             }
             for descriptor in descriptors.all { Glibc.close(descriptor) }
             descriptors = Descriptors(store: -1, isClosed: true)
@@ -126,7 +126,7 @@ package final class WriterProbe: Sendable {
     }
 
     /// Of a deleted `-shm`, a connection that still uses it holds a read lock on DMS, byte 128, and a new
-    /// connection cannot come to it: where nobody holds a lock, none is lost.
+    /// connection cannot come to it: if no connection holds a lock, none is lost.
     private func closeRetired(_ descriptors: inout Descriptors) throws(ObserverError) {
         var kept: [Int32] = []
         for descriptor in descriptors.retired {
@@ -185,7 +185,7 @@ extension WriterProbe {
         return lock.l_type == Int16(F_UNLCK) ? nil : lock.l_pid
     }
 
-    /// nil where the file is not there.
+    /// nil if the file is not there.
     private static func open(_ path: String) throws(ObserverError) -> Int32? {
         let descriptor = Glibc.open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW | O_NONBLOCK)
         if descriptor >= 0 { return descriptor }

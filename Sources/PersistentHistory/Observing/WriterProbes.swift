@@ -1,5 +1,5 @@
 /// Writer probes of stores to which this process may have connections of its own: to close a probe
-/// would drop their locks, and whether there are any cannot be told for certain (see
+/// would drop their locks, and whether there are any is not certain (see
 /// `WriterProbe.close`). They are kept instead, and used again.
 ///
 /// So a program that begins and ends to observe a store many times, while it works with it, needs
@@ -21,7 +21,7 @@ final class WriterProbes: Sendable {
         guard let file = probe.file else { return }
         idle.withLock { idle in
             idle[file, default: []].append(probe)
-            // A file that was deleted would keep its space, and nobody asks for its locks again.
+            // A deleted file would keep its space, and its locks are not needed again.
             for (file, probes) in idle where probes.contains(where: \.isOfDeletedFile) {
                 idle[file] = probes.filter { !$0.isClosedNow() }
             }

@@ -2,24 +2,24 @@ internal import Glibc
 import GRDB
 import GRDBSQLite
 
-/// SQL run as an author, for those who keep no connection of their own.
+/// Runs SQL as an author, for programs without their own connection.
 public enum AuthoredSQL {
-    /// Runs statements one after the other: all in one transaction, unless they begin one themselves.
+    /// Runs statements one after the other: all in one transaction, unless they contain BEGIN.
     ///
-    /// What SQLite refuses or ignores within a transaction (VACUUM, `PRAGMA foreign_keys`) works as
-    /// well: a single statement runs by itself, and so does each PRAGMA and ATTACH that comes
-    /// before all other statements.
+    /// Statements that SQLite refuses or ignores within a transaction (VACUUM, `PRAGMA foreign_keys`) work as
+    /// well: a single statement runs in autocommit mode, and so does each PRAGMA and ATTACH before all other
+    /// statements.
     ///
     /// - Parameters:
     ///   - sql: One or more statements.
     ///   - path: The store.
-    ///   - author: The author of what the statements change.
-    ///   - context: What in the author makes the change.
-    ///   - row: Given each row that a statement returns: its values as SQLite converts them to
+    ///   - author: The author of the changes.
+    ///   - context: The part of the author that makes the changes.
+    ///   - row: Called with each row that a statement returns: its values as SQLite converts them to
     ///     text, nil for null. It is called before the transaction is committed.
     /// - Returns: The token of the last transaction that recorded something.
     /// - Throws: `HistoryError` with `.statementFailed`, `.authorInvalid` and others, and what `row`
-    ///   throws. A transaction that is open then is rolled back.
+    ///   throws. An open transaction is then rolled back.
     @discardableResult
     public static func run(
         _ sql: String, on path: String, author: String, context: String? = nil,
@@ -49,7 +49,7 @@ public enum AuthoredSQL {
         }
     }
 
-    /// The statements under way.
+    /// The current statements.
     private struct Script {
         private let sql: String
         private let connection: OpaquePointer?
@@ -65,10 +65,11 @@ public enum AuthoredSQL {
 
         mutating func run(_ row: ([[UInt8]?]) throws -> Void) throws {
             guard !sql.utf8.contains(0) else {
-                throw HistoryError(.statementFailed, "The SQL has a NUL character in it, at which SQLite ends.")
+                throw HistoryError(
+                    .statementFailed, "The SQL contains a NUL character, at which SQLite stops reading.")
             }
             // GRDB asks after each column that a statement or one of its triggers reads, to know what
-            // changed; nobody here wants to know, and it takes longer than all the rest.
+            // changed; it is not needed here, and takes longer than all the rest.
             sqlite3_set_authorizer(connection, nil, nil)
             // With a NUL at its end: SQLite copies what has none, for each statement the whole rest.
             try sql.withCString { start in
@@ -79,7 +80,7 @@ public enum AuthoredSQL {
             if hasBegun, isInTransaction { try execute("COMMIT") }
             guard !isInTransaction else {
                 throw HistoryError(
-                    .statementFailed, "The SQL leaves a transaction open, which was rolled back.",
+                    .statementFailed, "The SQL leaves a transaction open; it was rolled back.",
                     hint: "End it with COMMIT.")
             }
         }
@@ -136,7 +137,7 @@ public enum AuthoredSQL {
                 throw HistoryError(
                     .statementFailed, "The SQL fails: \(error.message ?? "SQLite result \(result)").",
                     hint: hasBegun && isInTransaction
-                        ? "Nothing was changed: all of it is one transaction." : nil, cause: error)
+                        ? "Nothing was changed, because all the SQL is one transaction." : nil, cause: error)
             }
             throw error
         }

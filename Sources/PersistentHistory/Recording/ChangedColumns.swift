@@ -25,7 +25,7 @@ enum ChangedColumns {
 }
 
 extension TriggerWriter {
-    /// The columns of the key; empty where the rowid is all a row is known by.
+    /// The columns of the key; empty if the rowid is all a row is known by.
     private var keyColumns: [String] {
         switch entity.key {
         case .rowid: []
@@ -34,13 +34,13 @@ extension TriggerWriter {
         }
     }
 
-    /// The names by which a statement can set a new key; nil where it may use any.
+    /// The names by which a statement can set a new key; nil if it may use any.
     var keyNames: [String]? {
         let isRowid = table.keyIsRowid || keyColumns.isEmpty || table.keyMayBeNull
         return isRowid ? rowidNames.map { keyColumns + $0 } : keyColumns
     }
 
-    /// The names by which a statement can set the rowid, none of which need be a column's; nil where one
+    /// The names by which a statement can set the rowid, none of which need be a column's; nil if one
     /// is, which may be renamed at any time, and set the rowid free.
     var rowidNames: [String]? {
         let names = ["rowid", "_rowid_", "oid"]

@@ -6,6 +6,8 @@ struct EntityCatalog {
     private(set) var shapes: [Int64: Entity] = [:]
     /// The current shape of each entity that is tracked, by name.
     private(set) var tracked: [String: Entity] = [:]
+    /// By what each shape is, or was, recorded.
+    private(set) var guards: [Int64: RecordingGuard] = [:]
 
     /// - Throws: `DatabaseError`, or `HistoryError` with `.storeCorrupt`.
     init(_ db: Database) throws {
@@ -15,10 +17,11 @@ struct EntityCatalog {
             guard shapes.count < Limits.shapes else {
                 throw UnexpectedValue("the history has more than \(Limits.shapes) shapes of entities")
             }
-            let entity = try EntityDefinition.entity(
+            let (entity, recorded) = try EntityDefinition.entity(
                 shape: row.integer("shape", in: RecordingFormat.shapes),
                 name: row.text("name", atMost: Limits.name), row.text("definition", atMost: Limits.definition))
             shapes[entity.shape] = entity
+            guards[entity.shape] = recorded
             if try row.flag("tracked") { tracked[entity.name] = entity }
         }
     }
@@ -49,8 +52,10 @@ struct EntityDefinition: Codable {
     let preserve: [String]
     /// Absent until format 2.
     let plainTombstone: Bool?
+    /// Absent until format 5.
+    let recordedBy: RecordingGuard?
 
-    static func text(_ entity: Entity) throws -> String {
+    static func text(_ entity: Entity, _ recordedBy: RecordingGuard) throws -> String {
         let key: [String]? =
             switch entity.key {
             case .rowid: nil
@@ -62,7 +67,7 @@ struct EntityDefinition: Codable {
         let definition = EntityDefinition(
             columns: entity.columns.map { Column(name: $0.name, type: $0.declaredType) },
             key: key, plainKey: isPlain, preserve: entity.preserved.map(\.name),
-            plainTombstone: entity.hasPlainTombstone)
+            plainTombstone: entity.hasPlainTombstone, recordedBy: recordedBy)
         let encoder = JSONEncoder()
         encoder.outputFormatting = .sortedKeys
         return String(decoding: try encoder.encode(definition), as: UTF8.self)
@@ -79,9 +84,9 @@ struct EntityDefinition: Codable {
             } else if names.count < columns.count {
                 "has two columns of one name"
             } else if let key, key.isEmpty || !names.isSuperset(of: key) || Set(key).count < key.count {
-                "has a key that is none of its columns"
+                "has a key that is not one of its columns"
             } else if !names.isSuperset(of: preserve) {
-                "preserves what is none of its columns"
+                "preserves a column that it does not have"
             } else if plainTombstone == true, Set(preserve).count != 1 {
                 "has a tombstone of one value for \(preserve.count) columns"
             } else {
@@ -91,7 +96,7 @@ struct EntityDefinition: Codable {
         throw UnexpectedValue("the entity of shape \(shape) \(problem)")
     }
 
-    static func entity(shape: Int64, name: String, _ text: String) throws -> Entity {
+    static func entity(shape: Int64, name: String, _ text: String) throws -> (Entity, RecordingGuard) {
         let definition: EntityDefinition
         do {
             definition = try JSONDecoder().decode(Self.self, from: Data(text.utf8))
@@ -110,9 +115,10 @@ struct EntityDefinition: Codable {
             case let names? where definition.plainKey && names.count == 1: .column(names[0])
             case let names?: .columns(names)
             }
-        return Entity(
+        let entity = Entity(
             shape: shape, name: name, columns: columns, key: key,
             preserved: columns.filter { preserve.contains($0.name) },
             hasPlainTombstone: definition.plainTombstone ?? false)
+        return (entity, definition.recordedBy ?? .untilFormat5)
     }
 }

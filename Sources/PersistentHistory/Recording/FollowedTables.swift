@@ -2,35 +2,43 @@
 ///
 /// ALTER TABLE … RENAME takes the triggers along: they show where an entity went.
 struct FollowedTables {
-    private let schema: StoreSchema
     /// The names of the tables that have a shape's triggers.
     private var names: [Int64: String] = [:]
+    /// The shapes that have a trigger that records, and not only one to be followed by (see `Migration`).
+    private var recorded: Set<Int64> = []
 
     init(_ schema: StoreSchema) {
-        self.schema = schema
         for table in schema.ordinaryTables {
             for trigger in table.triggers where trigger.isOurs {
                 guard let shape = StoreSchema.shape(ofObject: trigger.name) else { continue }
                 names[shape] = table.name
+                if StoreSchema.role(ofObject: trigger.name) != Migration.followingRole {
+                    recorded.insert(shape)
+                }
             }
         }
     }
 
+    /// All tables that have triggers of ours.
+    var all: Set<String> { Set(names.values) }
+
     /// The table that an entity's triggers are on; nil where they are gone.
-    func table(of entity: Entity) throws -> TableSchema? {
-        try names[entity.shape].map { try TableSchema($0, in: schema) }
-    }
+    func name(of entity: Entity) -> String? { names[entity.shape] }
 
     /// The columns to preserve as they are named now.
     ///
-    /// A table that still has the shape's triggers is the same one: its columns may have been renamed
-    /// or added to, but have their places (none that a trigger names can be dropped). Of another table
-    /// of that name, columns of the same names are preserved.
+    /// Where the shape's triggers still are on the table, its columns may have been renamed or added to, but have
+    /// their places: SQLite drops no column that a trigger names. Otherwise columns of the same names are
+    /// preserved; one whose name is gone is taken for renamed where a new name stands in its place.
     func preserved(_ entity: Entity, in table: TableSchema) -> [String] {
-        let preserved = Set(entity.preserved.map(\.name))
-        guard names[entity.shape] == table.name else {
-            return table.columns.map(\.name).filter(preserved.contains)
+        let before = entity.columns.map(\.name)
+        let now = table.columns.map(\.name)
+        let isSameTable = names[entity.shape] == table.name && now.count >= before.count
+        let hasItsPlaces = isSameTable && recorded.contains(entity.shape)
+        return entity.preserved.map(\.name).compactMap { name in
+            if !hasItsPlaces, now.contains(name) { return name }
+            guard isSameTable, let place = before.firstIndex(of: name) else { return nil }
+            return hasItsPlaces || !before.contains(now[place]) ? now[place] : nil
         }
-        return zip(entity.columns, table.columns).filter { preserved.contains($0.0.name) }.map(\.1.name)
     }
 }

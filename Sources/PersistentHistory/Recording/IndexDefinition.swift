@@ -4,7 +4,7 @@ struct IndexDefinition: Equatable {
     let terms: [[SQLToken]]
     let condition: [SQLToken]?
 
-    /// Nil where the text has no list of terms.
+    /// Nil if the text has no list of terms.
     init?(_ sql: String) {
         let tokens = SQLTokens.tokens(sql)
         guard let start = tokens.firstIndex(where: { $0.isSymbol("(") }),

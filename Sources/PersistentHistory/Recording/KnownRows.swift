@@ -38,6 +38,11 @@ extension TriggerWriter {
             + [know(where: nil)]
     }
 
+    /// The names of the table and its indexes.
+    var knownRowsNames: [String] {
+        keepsKnownRows ? [known] + indexed.indices.map { "\(known)_\($0)" } : []
+    }
+
     func knownRowsTriggers() -> [(name: String, sql: String)] {
         if comparesAllRows { return comparingTriggers() }
         let replaced = "\(identity) IN (\(([identities("NEW")] + conflicts).joined(separator: " UNION ALL ")))"
@@ -150,7 +155,7 @@ extension TriggerWriter {
         }
     }
 
-    /// A unique index's values, of a row of the table: null where the index does not have it.
+    /// A unique index's values, of a row of the table: null if the index does not have it.
     private func terms(_ uniqueness: Uniqueness) -> [String] {
         uniqueness.terms.map { term in
             let value = term.isExpression ? "(\(term.text))" : column(row, term.text)

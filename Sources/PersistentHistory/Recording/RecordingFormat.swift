@@ -5,13 +5,14 @@ import GRDB
 /// A commit of one changed row touches one page more than it would untracked: the last leaf of
 /// `historyd_change`, which has no index. The other tables are written when tracking begins or the
 /// schema changes, and on conflicts (see `TriggerWriter`). Few tables need one of their own beside them, from
-/// format 4 on: `historyd_<shape>_rows` (see `KnownRows.swift`).
+/// format 4 on: `historyd_<shape>_rows` (see `KnownRows.swift`). From format 5 on a row may say that changes
+/// went unrecorded up to it (see `UnrecordedChanges`).
 ///
 /// A history transaction is the longest run of changes with one `origin`. For a declared writer
 /// that is the text the extension gives (key, process, time, author, context), another one for each
 /// SQL transaction; for an undeclared one the time in milliseconds.
 enum RecordingFormat {
-    static let version: Int64 = 4
+    static let version: Int64 = 5
 
     /// The number that triggers ask `sqlite_compileoption_get` for. "HIST" in ASCII.
     static let originRequest = 1_212_765_012
@@ -24,7 +25,8 @@ enum RecordingFormat {
         case insert = 0
         case update = 1
         case delete = 2
-        /// Stands where the newest change was taken away, so that its number is not given again.
+        /// No change: stands where the newest change was taken away, so that its number is not given again, or
+        /// tells of changes that went unrecorded (see `UnrecordedChanges`).
         case void = 3
     }
 
@@ -42,7 +44,7 @@ enum RecordingFormat {
     }
 
     static let tables = [
-        "historyd_store", "historyd_entity", "historyd_change", "historyd_conflict",
+        "historyd_store", "historyd_entity", "historyd_change", conflictTable,
     ]
 
     static let schema = """
@@ -52,6 +54,8 @@ enum RecordingFormat {
         CREATE TABLE historyd_change (id INTEGER PRIMARY KEY, origin, kind INTEGER, object, detail);
         \(conflicts);
         """
+
+    static let conflictTable = "historyd_conflict"
 
     /// Has a row only while a statement runs, or what the last one left.
     static let conflicts =

@@ -27,8 +27,18 @@ enum RecordingTables {
         String(sql.dropFirst("CREATE TABLE ".count).prefix { $0 != " " })
     }
 
-    /// - Throws: `UnexpectedValue`.
+    /// - Throws: `UnexpectedValue`; `HistoryError` with `.notTracked` where tables are missing.
     static func check(_ db: Database) throws {
+        guard let name = try missing(db).min() else { return }
+        throw HistoryError(
+            .notTracked, "The table \"\(name)\" of the history is missing.",
+            hint: "`historyctl track STORE` repairs the recording.")
+    }
+
+    /// The tables that are missing: all of them in a store that is not tracked.
+    ///
+    /// - Throws: `UnexpectedValue`.
+    static func missing(_ db: Database) throws -> Set<String> {
         let rows = try Row.fetchCursor(
             db,
             sql: """
@@ -40,17 +50,17 @@ enum RecordingTables {
         while let row = try rows.next() {
             let (type, name, table) = (try row.text("type"), try row.text("name"), try row.text("tbl_name"))
             if type == "trigger" {
-                throw UnexpectedValue("somebody's trigger \"\(shown(name))\" is on the table \"\(table)\"")
+                throw UnexpectedValue("the table \"\(table)\" has a foreign trigger \"\(shown(name))\"")
             }
             guard type == "table", let known = expected[name] else {
-                throw UnexpectedValue("\"\(name)\" is somebody's \(shown(type)), not a table of the history")
+                throw UnexpectedValue("\"\(name)\" is a foreign \(shown(type)), not a table of the history")
             }
             guard try known.contains(row.text("sql")) else {
                 throw UnexpectedValue("the table \"\(name)\" is not the history's: it has another definition")
             }
             missing.remove(name)
         }
-        if let name = missing.min() { throw UnexpectedValue("the table \"\(name)\" is missing") }
+        return missing
     }
 
     private static let names = expected.keys.sorted().map(SQLText.literal).joined(separator: ", ")

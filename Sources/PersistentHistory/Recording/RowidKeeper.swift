@@ -6,11 +6,14 @@ import GRDB
 /// is enough to keep them, and costs a write nothing.
 enum RowidKeeper {
     static func keepRowids(of table: TableSchema, _ entity: Entity, _ db: Database) throws {
+        for name in names(of: table, entity) {
+            try db.execute(sql: "CREATE INDEX \(name) ON \(SQLText.name(table.name)) ((0)) WHERE 0")
+        }
+    }
+
+    /// The name of the index, where there is to be one.
+    static func names(of table: TableSchema, _ entity: Entity) -> [String] {
         let needsRowid = entity.key == .rowid || table.keyMayBeNull
-        guard needsRowid, !table.hasIndex else { return }
-        try db.execute(
-            sql:
-                "CREATE INDEX \(RecordingFormat.prefix)\(entity.shape)_rowids ON \(SQLText.name(table.name)) ((0)) WHERE 0"
-        )
+        return needsRowid && !table.hasIndex ? ["\(RecordingFormat.prefix)\(entity.shape)_rowids"] : []
     }
 }

@@ -47,7 +47,7 @@ extension TriggerWriter {
             .joined(separator: " OR ")
     }
 
-    /// The columns of which one must be set for another row to be in the way; nil where any may do.
+    /// The columns of which one must be set for another row to be in the way; nil if any may do.
     var namesThatConflict: [String]? {
         guard let rowidNames else { return nil }
         let names = table.uniqueness.flatMap(\.columns)

@@ -1,4 +1,4 @@
-/// What can be told of a text of SQL without SQLite.
+/// What can be found out about SQL text without SQLite.
 enum SQLScript {
     /// The first word of each statement, in upper case. Those of the statements within a trigger
     /// are among them.

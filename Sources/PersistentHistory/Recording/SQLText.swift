@@ -1,8 +1,10 @@
-/// Text as it stands in SQL (https://www.sqlite.org/lang_keywords.html).
+/// Text as SQL (https://www.sqlite.org/lang_keywords.html).
 enum SQLText {
     /// A name in double quotes, so that no name is a keyword.
     static func name(_ name: String) -> String {
-        "\"" + name.replacing("\"", with: "\"\"") + "\""
+        // Triggers are full of names, and hardly one has a quote in it.
+        name.utf8.contains(UInt8(ascii: "\""))
+            ? "\"" + name.replacing("\"", with: "\"\"") + "\"" : "\"\(name)\""
     }
 
     /// A string literal.

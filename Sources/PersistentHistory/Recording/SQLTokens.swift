@@ -10,7 +10,7 @@ struct SQLToken: Equatable {
     }
 
     let kind: Kind
-    /// As it stands in the text.
+    /// As it is in the text.
     let text: String
 
     /// What a quoted name or a string means, without its quotes.
@@ -123,7 +123,7 @@ enum SQLTokens {
             }
         }
 
-        /// A doubled quote stands for one.
+        /// A doubled quote means one quote.
         private mutating func skipQuoted(_ quote: UInt8) {
             position += 1
             while position < text.count {

@@ -1,14 +1,14 @@
 import GRDB
 
 /// What `historyctl describe` tells of a tracked store.
-public struct StoreDescription: Sendable, Equatable {
+public struct StoreDescription: Sendable, Equatable, Codable {
     /// A table whose changes are recorded.
-    public struct TrackedEntity: Sendable, Equatable {
+    public struct TrackedEntity: Sendable, Equatable, Codable {
         /// The table's name.
         public let name: String
         /// The columns whose values are kept when a row is deleted.
         public let preserved: [String]
-        /// Changes in the history, under whatever shape.
+        /// The number of the entity's changes in the history, in all its shapes.
         public let changes: Int64
     }
 
@@ -16,13 +16,13 @@ public struct StoreDescription: Sendable, Equatable {
     public let storeID: StoreID
     /// The tables whose changes are recorded.
     public let entities: [TrackedEntity]
-    /// The oldest token after which can be read; nil where nothing was ever recorded.
+    /// The oldest token after which the history can be read; nil if nothing was ever recorded.
     public let firstToken: HistoryToken?
-    /// The newest transaction's.
+    /// The token of the newest transaction.
     public let lastToken: HistoryToken?
-    /// How many changes the history has.
+    /// The number of changes in the history.
     public let changes: Int64
-    /// What the history takes in the file; nil where SQLite was built without `dbstat`.
+    /// The size of the history in the file, in bytes; nil if SQLite was built without `dbstat`.
     public let bytes: Int64?
 
     /// - Throws: `HistoryError`.

@@ -82,6 +82,17 @@ struct StoreSchema: Sendable {
         return Int64(rest[..<end])
     }
 
+    /// The word behind the number: `insert`.
+    static func role(ofObject name: String) -> String? {
+        guard shape(ofObject: name) != nil else { return nil }
+        return name.dropFirst(RecordingFormat.prefix.count).firstIndex(of: "_").map {
+            String(name[$0...].dropFirst())
+        }
+    }
+
+    /// The shapes of which there is a trigger, an index or a table.
+    var shapesWithObjects: Set<Int64> { Set(ownObjects.keys) }
+
     /// The tables that can be entities, by name.
     var ordinaryTables: [Table] {
         tables.values.filter { table in

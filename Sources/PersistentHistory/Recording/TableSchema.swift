@@ -26,7 +26,7 @@ struct TableSchema: Sendable {
     let key: Entity.Key
     /// Whether a column of the primary key may be null.
     let keyMayBeNull: Bool
-    /// What reaches the rowid, as it stands in SQL; nil for a WITHOUT ROWID table, or where columns hide it.
+    /// The name of the rowid in SQL; nil for a WITHOUT ROWID table, or if columns hide it.
     let rowid: String?
     /// Whether the primary key is the rowid itself.
     let keyIsRowid: Bool
@@ -42,7 +42,7 @@ struct TableSchema: Sendable {
     let storeHasUnseenIntegers: Bool
     /// The triggers on the table.
     let triggers: [StoreSchema.Trigger]
-    /// Why recording may miss that a row was replaced; empty where it cannot.
+    /// Why recording may miss that a row was replaced; empty if it cannot.
     private(set) var doubts: [String] = []
 
     /// - Parameter name: In any case, as SQLite takes it.
@@ -51,7 +51,7 @@ struct TableSchema: Sendable {
         guard let table = schema.table(name) else {
             throw HistoryError(
                 .notAnEntity, "There is no table \"\(name)\" in the store.",
-                hint: "Names are those of ordinary tables; `sqlite3 STORE .tables` lists them.")
+                hint: "`sqlite3 STORE .tables` lists the tables.")
         }
         try Self.refuse(table.name, type: table.type)
         self.name = table.name
@@ -92,7 +92,7 @@ struct TableSchema: Sendable {
         if rowid == nil, !table.isWithoutRowid, primaryKey.isEmpty || keyMayBeNull {
             throw HistoryError(
                 .notAnEntity,
-                "The table \"\(table.name)\" has columns named rowid, _rowid_ and oid, and no primary key that is never null: its rows have no identity.",
+                "The table \"\(table.name)\" has columns named rowid, _rowid_ and oid, and no primary key that is never null, so its rows have no identity.",
                 hint: "Give it a primary key that is NOT NULL.")
         }
         let automatic = keyIsRowid ? primaryKey[0] : nil
@@ -114,7 +114,7 @@ struct TableSchema: Sendable {
             || columns.contains(where: \.isConverted)
     }
 
-    /// Why recording may miss that a row was replaced; empty where it cannot.
+    /// Why recording may miss that a row was replaced; empty if it cannot.
     private func findDoubts() -> [String] {
         let replacesByMistake =
             keyIsRowid && hasConflictClause("REPLACE")
@@ -130,7 +130,7 @@ struct TableSchema: Sendable {
                 guard let missing = uniqueness.missing, !uniqueness.isForeseeable || needsKnownRows else {
                     return nil
                 }
-                return "\(missing) is the application's own"
+                return "only the application has \(missing)"
             }
     }
 
@@ -153,7 +153,8 @@ struct TableSchema: Sendable {
         default: return
         }
         throw HistoryError(
-            .notAnEntity, "\"\(name)\" \(reason) and cannot be tracked.", hint: "Only ordinary tables can.")
+            .notAnEntity, "\"\(name)\" \(reason) and cannot be tracked.",
+            hint: "Only ordinary tables can be tracked.")
     }
 
     private static func rowidName(hiddenBy columns: [String]) -> String? {

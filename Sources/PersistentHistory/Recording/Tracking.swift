@@ -2,29 +2,40 @@ import GRDB
 
 /// Turns recording on and off for the tables of a store.
 public enum Tracking {
-    /// What tracking did; empty where everything was already as asked for.
-    public struct Outcome: Sendable, Equatable {
+    /// What tracking did; empty if nothing had to be done.
+    public struct Outcome: Sendable, Equatable, Codable {
         /// Entities tracked for the first time.
         public var added: [String] = []
-        /// Entities whose tracking was brought up to date.
+        /// Entities whose triggers were updated.
         public var updated: [String] = []
-        /// Entities that were tracked, and whose table is gone.
+        /// Tracked entities whose table is gone.
         public var dropped: [String] = []
 
-        /// Why the recording of an entity may miss that REPLACE removed another row, by the entity's name. Replicas
-        /// then copy all of its rows with each change. No change of what was tracked.
+        /// The reasons why recording may miss that REPLACE removed another row, by the entity's name. Replicas
+        /// then copy all rows of the entity after each change. These are not changes of the tracking.
         public var doubts: [String: [String]] = [:]
 
+        /// What was asked for and is left out, with the reason: a table that is not there or cannot be tracked, a
+        /// column to preserve that is not there. No change of what was tracked.
+        public var unfit: [String: String] = [:]
+        /// Entities whose changes may have gone unrecorded until now. The history names them, so that every
+        /// consumer is told.
+        public var recreated: [String] = []
+        /// Whether tables of the history were missing: a new history began, with a new store id.
+        public var beganAgain = false
+
         /// Whether nothing had to be done.
-        public var isEmpty: Bool { added.isEmpty && updated.isEmpty && dropped.isEmpty }
+        public var isEmpty: Bool {
+            added.isEmpty && updated.isEmpty && dropped.isEmpty && recreated.isEmpty && !beganAgain
+        }
     }
 
-    /// Tracks entities of a store: idempotent, and it changes nothing but what recording needs.
+    /// Tracks entities of a store. It is idempotent, and changes only what recording needs.
     ///
     /// - Parameters:
     ///   - path: The store.
-    ///   - entities: Columns to preserve, by entity name. A nil list leaves what is preserved now.
-    ///   - all: Whether every ordinary table is meant, with `entities` saying what to preserve.
+    ///   - entities: Columns to preserve, by entity name. A nil list keeps the columns that are preserved now.
+    ///   - all: Whether to track every ordinary table; `entities` then says which columns to preserve.
     ///   - timeout: How long to wait for a lock that another process holds.
     /// - Throws: `HistoryError`.
     @discardableResult
@@ -34,24 +45,45 @@ public enum Tracking {
         try bringUpToDate(path, entities, all: all, timeout: timeout).outcome
     }
 
-    /// As `track`; with the version of the schema that was looked at, or made, in the same transaction: what
-    /// another process changes after it is yet to be seen.
+    /// As `track`, which may leave out what is not there; with the version of the schema that was looked at, or
+    /// made, in the same transaction: what another process changes after it is yet to be seen.
     static func bringUpToDate(
-        _ path: String, _ entities: [String: [String]?], all: Bool = false, timeout: Duration
+        _ path: String, _ entities: [String: [String]?], all: Bool = false, leavesOutUnfit: Bool = false,
+        timeout: Duration
     ) throws -> (outcome: Outcome, schemaVersion: Int64) {
         // Most often nothing is to be done: then no lock is taken, and no file beside the store
-        // made and removed, which others would hear of.
+        // created and removed, which would be an event for other observers.
         let seen = try StoreConnection.withConnection(to: path, .read, timeout: timeout) { queue in
-            try queue.read { db in
-                let plan = try Plan(db, entities: entities, all: all)
-                return plan.isEmpty ? (Outcome(doubts: plan.doubts), schemaVersion: try schemaVersion(db)) : nil
+            try queue.read { db -> (outcome: Outcome, schemaVersion: Int64)? in
+                let plan = try Plan(db, entities: entities, all: all, leavesOutUnfit: leavesOutUnfit)
+                guard plan.isEmpty else { return nil }
+                let outcome = Outcome(doubts: plan.doubts, unfit: plan.unfit.mapValues { "\($0)" })
+                return (outcome, schemaVersion: try schemaVersion(db))
             }
         }
         if let seen { return seen }
         return try StoreConnection.withConnection(to: path, .write, timeout: timeout) { queue in
             try queue.inTransaction(.immediate) { db in
-                let outcome = try Plan(db, entities: entities, all: all).carryOut(db)
+                let outcome = try Plan(db, entities: entities, all: all, leavesOutUnfit: leavesOutUnfit)
+                    .carryOut(db)
                 return (outcome, schemaVersion: try schemaVersion(db))
+            }
+        }
+    }
+
+    /// Checks that a store is a mirror.
+    ///
+    /// - Returns: The version of its schema.
+    /// - Throws: `HistoryError`.
+    static func checkMirror(_ path: String, timeout: Duration) throws -> Int64 {
+        try StoreConnection.withConnection(to: path, .read, timeout: timeout) { queue in
+            try queue.read { db in
+                guard try MirrorFormat.isThere(db) else {
+                    throw HistoryError(
+                        .notTracked, "The store \"\(path)\" is no mirror.",
+                        hint: "historyd-nats makes mirrors; without \"mirror\" the store is recorded here.")
+                }
+                return try schemaVersion(db)
             }
         }
     }
@@ -60,8 +92,8 @@ public enum Tracking {
         try Int64.fetchOne(db, sql: "PRAGMA schema_version") ?? 0
     }
 
-    /// Brings what is tracked up to date with the schema: new, renamed and dropped columns, tables
-    /// renamed, dropped or created again.
+    /// Updates the triggers to the schema: new, renamed and dropped columns, tables that were renamed, dropped or
+    /// created again.
     ///
     /// - Throws: `HistoryError`.
     @discardableResult
@@ -101,5 +133,5 @@ extension DatabaseQueue {
 
 extension HistoryError {
     static let notTracked = HistoryError(
-        .notTracked, "The store is not tracked.", hint: "`historyctl track STORE ENTITY…` begins.")
+        .notTracked, "The store is not tracked.", hint: "Track it with `historyctl track STORE ENTITY…`.")
 }

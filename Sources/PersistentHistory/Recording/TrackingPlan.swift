@@ -1,105 +1,158 @@
-internal import FoundationEssentials
 import GRDB
 
 /// What must be changed so that the store's triggers are as asked for.
 struct Plan {
-    private struct Step {
+    struct Step {
         let table: TableSchema
         let current: Entity?
         let preserved: [String]
     }
 
-    private let schema: StoreSchema
-    private var steps: [Step] = []
-    private var dropped: [Entity] = []
+    let schema: StoreSchema
+    let condition: RecordingCondition
+    private(set) var steps: [Step] = []
+    /// Entities whose tables are gone.
+    private(set) var dropped: [Entity] = []
+    /// Entities whose changes may have gone unrecorded until now.
+    private(set) var unrecorded: Set<String> = []
     /// Why the recording of entities may miss something.
     private(set) var doubts: [String: [String]] = [:]
-    private let isNew: Bool
-    /// The format of the store's history.
-    private let format: Int64?
+    /// Why what was asked for is left out.
+    private(set) var unfit: [String: HistoryError] = [:]
 
-    var isEmpty: Bool { steps.isEmpty && dropped.isEmpty && format == RecordingFormat.version }
+    var isEmpty: Bool {
+        guard case .whole(RecordingFormat.version, lacksConflicts: false) = condition else { return false }
+        return steps.isEmpty && dropped.isEmpty
+    }
 
-    init(_ db: Database, entities: [String: [String]?], all: Bool) throws {
-        format = try Self.format(db)
-        isNew = format == nil
-        if isNew, entities.isEmpty, !all {
-            throw HistoryError.notTracked
-        }
-        if !isNew { try RecordingTables.check(db) }
+    /// - Parameter leavesOutUnfit: Whether a table or a preserved column that is not there is left out, and no error.
+    init(
+        _ db: Database, entities: [String: [String]?], all: Bool, leavesOutUnfit: Bool = false
+    ) throws {
+        if try MirrorFormat.isThere(db) { throw HistoryError.isMirror }
         schema = try StoreSchema(db)
-        if isNew { try Self.refuseForeignNames(schema) }
-        let catalog = isNew ? nil : try EntityCatalog(db)
+        condition = try RecordingCondition(db, schema)
         var wanted: [String: [String]?] = [:]
         for (name, preserved) in entities {
-            let table = try TableSchema(name, in: schema)
-            wanted.updateValue(preserved, forKey: table.name)
+            do {
+                let table = try TableSchema(name, in: schema)
+                wanted.updateValue(
+                    try fitting(preserved, of: table, leavesOutUnfit: leavesOutUnfit), forKey: table.name)
+            } catch let error as HistoryError where leavesOutUnfit && error.code == .notAnEntity {
+                unfit[name] = error
+            }
         }
         if all {
             for table in schema.ordinaryTables where !wanted.keys.contains(table.name) {
                 wanted.updateValue(nil, forKey: table.name)
             }
         }
-        let follower = FollowedTables(schema)
-        for (name, entity) in catalog?.tracked ?? [:] where !wanted.keys.contains(name) {
-            if schema.table(name)?.type == "table" {
-                wanted.updateValue(nil, forKey: name)
-            } else if let table = try follower.table(of: entity) {
-                note(table)
-                steps.append(
-                    Step(table: table, current: entity, preserved: follower.preserved(entity, in: table)))
-            } else {
-                dropped.append(entity)
+        switch condition {
+        case .none:
+            if entities.isEmpty, !all { throw HistoryError.notTracked }
+            if wanted.isEmpty, let error = unfit.min(by: { $0.key < $1.key })?.value { throw error }
+            try plan(wanted, nil, db)
+        case .whole: try plan(wanted, EntityCatalog(db), db)
+        case .broken(let tracked):
+            for (name, preserved) in tracked { wanted[name] = (wanted[name] ?? nil) ?? preserved }
+            if wanted.isEmpty { throw HistoryError.notTracked }
+            unrecorded = Set(wanted.keys)
+            try plan(wanted, nil, db)
+        }
+    }
+
+    /// The columns to preserve that the table has.
+    private mutating func fitting(_ preserved: [String]?, of table: TableSchema, leavesOutUnfit: Bool) throws
+        -> [String]?
+    {
+        guard leavesOutUnfit, let preserved else { return preserved }
+        return try preserved.filter { column in
+            do {
+                _ = try table.entity(shape: 0, preserving: [column])
+                return true
+            } catch let error as HistoryError {
+                unfit[table.name] = error
+                return false
             }
         }
+    }
+
+    private mutating func plan(_ wanted: [String: [String]?], _ catalog: EntityCatalog?, _ db: Database) throws
+    {
+        var wanted = wanted
+        let followed = FollowedTables(schema)
+        let currents = currents(catalog, followed)
+        for name in currents.keys where !wanted.keys.contains(name) { wanted.updateValue(nil, forKey: name) }
         for (name, preserved) in wanted.sorted(by: { $0.key < $1.key }) {
-            let table = try TableSchema(name, in: schema)
-            note(table)
-            let current = catalog?.tracked[name]
-            let kept = current.map { follower.preserved($0, in: table) } ?? []
-            let step = Step(table: table, current: current, preserved: preserved ?? kept)
-            if try !Self.isUpToDate(step) { steps.append(step) }
+            let table: TableSchema
+            do {
+                table = try TableSchema(name, in: schema)
+            } catch let error as HistoryError where error.code == .notAnEntity {
+                // One of all tables, or one that has become another kind of thing.
+                unfit[name] = error
+                continue
+            }
+            if !table.doubts.isEmpty { doubts[table.name] = table.doubts }
+            let current = currents[name]
+            let kept = current.map { followed.preserved($0, in: table) } ?? []
+            // A column that is not there may have been renamed: what is preserved of it stays.
+            let isRenamed = unfit[name] != nil
+            let step = Step(
+                table: table, current: current,
+                preserved: preserved.map { isRenamed ? $0 + kept : $0 } ?? kept)
+            if try isUpToDate(step) { continue }
+            steps.append(step)
+            if let catalog, try mayHaveMissedChanges(step, catalog, db) {
+                unrecorded.formUnion([name, current?.name ?? name])
+            }
         }
     }
 
-    private mutating func note(_ table: TableSchema) {
-        if !table.doubts.isEmpty { doubts[table.name] = table.doubts }
-    }
-
-    /// Nil where the store is not tracked.
-    private static func format(_ db: Database) throws -> Int64? {
-        guard try RecordingFormat.isThere(db) else { return nil }
-        let row = try Row.fetchOne(
-            db, sql: "SELECT value AS \"the history's format\" FROM historyd_store WHERE key = 'format'")
-        let version = try row?.integer("the history's format", in: 1 ... .max)
-        if let version, version > RecordingFormat.version {
-            throw HistoryError(
-                .formatTooNew,
-                "The store's history has format \(version); this program knows up to \(RecordingFormat.version).",
-                hint: "Use a newer historyd.")
+    /// The entities that are tracked, by the names that their tables have now.
+    private mutating func currents(_ catalog: EntityCatalog?, _ followed: FollowedTables) -> [String: Entity] {
+        var currents: [String: Entity] = [:]
+        var others: [Entity] = []
+        for entity in (catalog?.tracked.values).map(Array.init) ?? [] {
+            if let table = schema.table(entity.name), table.type == "table" {
+                currents[table.name] = entity
+            } else {
+                others.append(entity)
+            }
         }
-        return version
-    }
-
-    /// A table of the application's that has one of our names must not be touched.
-    private static func refuseForeignNames(_ schema: StoreSchema) throws {
-        for name in RecordingFormat.tables where schema.table(name) != nil {
-            throw HistoryError(
-                .notAnEntity,
-                "The store has a table \"\(name)\" of its own; names that begin with \"\(RecordingFormat.prefix)\" belong to the history.",
-                hint: "Rename it.")
+        for entity in others {
+            if let name = followed.name(of: entity), currents[name] == nil {
+                currents[name] = entity
+            } else {
+                dropped.append(entity)
+                unrecorded.insert(entity.name)
+            }
         }
+        dropped.sort { $0.name < $1.name }
+        return currents
     }
 
-    private static func isUpToDate(_ step: Step) throws -> Bool {
+    private func mayHaveMissedChanges(_ step: Step, _ catalog: EntityCatalog, _ db: Database) throws -> Bool {
+        if let current = step.current {
+            let recordedBy = catalog.guards[current.shape] ?? .untilFormat5
+            return recordedBy.mayHaveMissedChanges(of: current, on: step.table)
+        }
+        // What was tracked once, or has rows already, has changed since consumers knew of it.
+        if catalog.shapes.values.contains(where: { $0.name == step.table.name }) { return true }
+        return try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM \(SQLText.name(step.table.name)))")
+            ?? false
+    }
+
+    private func isUpToDate(_ step: Step) throws -> Bool {
         guard let current = step.current else { return false }
         let wanted = try step.table.entity(shape: current.shape, preserving: step.preserved)
-        guard wanted == current, !hasNewerTriggers(step.table) else { return false }
+        guard wanted == current, !Self.hasNewerTriggers(step.table) else { return false }
         let writer = TriggerWriter(table: step.table, entity: wanted)
         let triggers = writer.triggers()
         let present = step.table.triggers.filter(\.isOurs)
         let sql = Dictionary(present.map { ($0.name, $0.sql) }) { first, _ in first }
+        let others = schema.ownObjects(ofShape: current.shape).filter { $0.type != "trigger" }.map(\.name)
         return sql.count == triggers.count && triggers.allSatisfy { sql[$0.name] == $0.sql }
+            && Set(others).isSuperset(of: writer.knownRowsNames + RowidKeeper.names(of: step.table, wanted))
     }
 
     /// Whether the application has made triggers since ours: SQLite would run them before ours, and
@@ -107,55 +160,5 @@ struct Plan {
     private static func hasNewerTriggers(_ table: TableSchema) -> Bool {
         guard let oldest = table.triggers.filter(\.isOurs).map(\.rowid).min() else { return false }
         return table.triggers.contains { !$0.isOurs && $0.rowid > oldest }
-    }
-
-    func carryOut(_ db: Database) throws -> Tracking.Outcome {
-        var outcome = Tracking.Outcome(doubts: doubts)
-        if isNew {
-            try db.execute(sql: RecordingFormat.schema)
-            try db.execute(
-                sql: "INSERT INTO historyd_store VALUES ('format', ?), ('id', ?), ('floor', 0)",
-                arguments: [RecordingFormat.version, StoreID(UUID()).text])
-        }
-        if let format, format < RecordingFormat.version {
-            // What is noted there lasts no longer than a statement.
-            if format < 2 { try db.execute(sql: "DROP TABLE historyd_conflict; \(RecordingFormat.conflicts)") }
-            try db.execute(
-                sql: "UPDATE historyd_store SET value = ? WHERE key = 'format'",
-                arguments: [RecordingFormat.version])
-        }
-        for entity in dropped {
-            try Self.removeTriggers(entity, schema, db)
-            outcome.dropped.append(entity.name)
-        }
-        for step in steps {
-            if let current = step.current { try Self.removeTriggers(current, schema, db) }
-            let shape =
-                try Int64.fetchOne(db, sql: "SELECT coalesce(max(shape), 0) + 1 FROM historyd_entity") ?? 1
-            let entity = try step.table.entity(shape: shape, preserving: step.preserved)
-            try db.execute(
-                sql: "INSERT INTO historyd_entity VALUES (?, ?, ?, 1)",
-                arguments: [shape, entity.name, EntityDefinition.text(entity)])
-            let writer = TriggerWriter(table: step.table, entity: entity)
-            for statement in writer.knownRows() + writer.triggers().map(\.sql) {
-                try db.execute(sql: statement)
-            }
-            try RowidKeeper.keepRowids(of: step.table, entity, db)
-            if step.current == nil {
-                outcome.added.append(entity.name)
-            } else {
-                outcome.updated.append(entity.name)
-            }
-        }
-        return outcome
-    }
-
-    /// Takes a shape's triggers away; it stays known for the changes recorded under it.
-    static func removeTriggers(_ entity: Entity, _ schema: StoreSchema, _ db: Database) throws {
-        for object in schema.ownObjects(ofShape: entity.shape) {
-            try db.execute(sql: "DROP \(object.type.uppercased()) \(SQLText.name(object.name))")
-        }
-        try db.execute(sql: "UPDATE historyd_entity SET tracked = 0 WHERE shape = ?", arguments: [entity.shape])
-        try db.execute(sql: "DELETE FROM historyd_conflict WHERE shape = ?", arguments: [entity.shape])
     }
 }

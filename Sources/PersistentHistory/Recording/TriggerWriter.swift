@@ -128,7 +128,7 @@ struct TriggerWriter {
         RecordingFormat.kind(shape: entity.shape, operation)
     }
 
-    /// A row's identity: OLD, NEW or a table's name stands before the columns.
+    /// A row's identity, with OLD, NEW or a table's name before the columns.
     func key(_ row: String) -> String {
         switch entity.key {
         case .rowid: return rowid(row)
@@ -158,7 +158,7 @@ struct TriggerWriter {
 
     func tombstone(_ row: String) -> String {
         if entity.preserved.isEmpty { return "NULL" }
-        // Told apart from a list by the entity. (Reading text as digits costs as much as all else.)
+        // The entity tells it apart from a list. (Reading text as digits costs as much as the rest.)
         if entity.hasPlainTombstone { return column(row, entity.preserved[0].name) }
         return ValueList.sql(entity.preserved.map { column(row, $0.name) })
     }

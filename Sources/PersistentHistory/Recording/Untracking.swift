@@ -3,9 +3,9 @@ import GRDB
 extension Tracking {
     /// Stops recording.
     ///
-    /// For a whole store everything that tracking made goes, the history included, and the schema
-    /// is as it was before. For some of its entities their triggers go; their recorded changes
-    /// stay until they are cleaned, unless purged.
+    /// For a whole store, this removes everything that tracking added, including the history; the schema is then as
+    /// it was before. For some entities, it removes their triggers; their recorded changes stay until they are
+    /// cleaned, unless purged.
     ///
     /// - Parameters:
     ///   - path: The store.
@@ -19,8 +19,8 @@ extension Tracking {
     {
         try StoreConnection.withConnection(to: path, .write) { queue in
             try queue.inTransaction(.immediate) { db in
-                guard try RecordingFormat.isThere(db) else { throw HistoryError.notTracked }
                 guard let entities else { return try removeAll(db) }
+                guard try RecordingFormat.isThere(db) else { throw HistoryError.notTracked }
                 try RecordingTables.check(db)
                 let catalog = try EntityCatalog(db)
                 let chosen = try choose(entities, from: catalog)
@@ -32,16 +32,19 @@ extension Tracking {
         }
     }
 
-    /// Removes all that has one of the history's names. Nothing of it is read: it may be damaged.
+    /// Removes all that has one of the history's names. Nothing of it is read: it may be damaged, or be there in
+    /// part.
     ///
     /// - Returns: The tables that had triggers.
-    private static func removeAll(_ db: Database) throws -> [String] {
+    /// - Throws: `HistoryError` with `.notTracked` where there is nothing.
+    static func removeAll(_ db: Database) throws -> [String] {
         let rows = try Row.fetchAll(
             db,
             sql: """
                 SELECT type, name, tbl_name FROM main.sqlite_schema WHERE name LIKE 'historyd\\_%' ESCAPE '\\'
                 ORDER BY type = 'trigger' DESC, type = 'index' DESC, type = 'view' DESC
                 """)
+        if rows.isEmpty { throw HistoryError.notTracked }
         var entities: Set<String> = []
         for row in rows {
             let (type, name) = (try row.text("type"), try row.text("name"))
@@ -52,7 +55,7 @@ extension Tracking {
         return entities.filter { !$0.hasPrefix(RecordingFormat.prefix) }.sorted()
     }
 
-    private static func choose(_ names: [String], from catalog: EntityCatalog) throws -> [Entity] {
+    static func choose(_ names: [String], from catalog: EntityCatalog) throws -> [Entity] {
         try names.map { name in
             guard
                 let entity = catalog.tracked.values.first(where: { $0.name.lowercased() == name.lowercased() })
@@ -60,7 +63,7 @@ extension Tracking {
                 throw HistoryError(
                     .notAnEntity, "The entity \"\(name)\" is not tracked.",
                     hint:
-                        "Tracked are \(catalog.tracked.keys.sorted().map { "\"\($0)\"" }.joined(separator: ", "))."
+                        "Tracked entities: \(catalog.tracked.keys.sorted().map { "\"\($0)\"" }.joined(separator: ", "))."
                 )
             }
             return entity

@@ -15,7 +15,7 @@ enum ValueList {
             }, "||")
     }
 
-    /// Reads a list; nil where the text is none.
+    /// Reads a list; nil if the text is none.
     static func values(_ text: String, encoding: StoreEncoding) -> [HistoryValue]? {
         var values: [HistoryValue] = []
         for item in text.utf8.split(separator: UInt8(ascii: ","), omittingEmptySubsequences: false) {

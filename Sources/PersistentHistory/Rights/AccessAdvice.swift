@@ -94,12 +94,12 @@ enum AccessAdvice: Equatable {
             return Self.dropIn(
                 "ProtectHome=tmpfs\\nBindPaths=-\(folder)", "the unit's sandbox hides home folders")
         case .openSandbox(let folder):
-            return Self.dropIn("ReadWritePaths=\(folder)", "the unit's sandbox lets nothing be written there")
+            return Self.dropIn("ReadWritePaths=\(folder)", "the unit's sandbox does not allow writes there")
         }
     }
 
     private static func dropIn(_ lines: String, _ reason: String) -> String {
-        "Mostly \(reason). As root: mkdir -p /etc/systemd/system/historyd.service.d && printf '[Service]\\n\(lines)\\n' > /etc/systemd/system/historyd.service.d/stores.conf && systemctl daemon-reload && systemctl restart historyd"
+        "Usually \(reason). As root: mkdir -p /etc/systemd/system/historyd.service.d && printf '[Service]\\n\(lines)\\n' > /etc/systemd/system/historyd.service.d/stores.conf && systemctl daemon-reload && systemctl restart historyd"
     }
 }
 

@@ -15,7 +15,7 @@ extension AccessList {
     private static let entrySize = 8
     private static let noID = UInt32.max
 
-    /// - Returns: Nil where the bytes hold no more than a mode does, or are no list.
+    /// - Returns: Nil if the bytes hold no more than a mode does, or are no list.
     init?(_ bytes: UnsafeRawBufferPointer) {
         self.init()
         guard bytes.count >= 4, bytes.loadUnaligned(as: UInt32.self).littleEndian == Self.version else {

@@ -12,7 +12,7 @@ extension FileRights {
         self.init(owner: status.st_uid, group: status.st_gid, mode: status.st_mode & 0o777, list: list)
     }
 
-    /// Those of the regular file that a path leads to; nil where there is none, or it cannot be seen.
+    /// Those of the regular file that a path leads to; nil if there is none, or it cannot be seen.
     init?(of path: String) {
         var status = stat()
         guard stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFREG else { return nil }
@@ -57,7 +57,7 @@ extension FileRights {
 }
 
 extension SideFileRule.Folder {
-    /// - Returns: Nil where it cannot be seen.
+    /// - Returns: Nil if it cannot be seen.
     init?(of path: String) {
         var status = stat()
         guard stat(path, &status) == 0 else { return nil }

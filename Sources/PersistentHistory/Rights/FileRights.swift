@@ -19,13 +19,13 @@ struct AccessList: Sendable, Equatable {
     var ownGroup: Permissions = []
 }
 
-/// Who owns a file and who may do what with it.
+/// The owner and the permissions of a file.
 struct FileRights: Sendable, Equatable {
     var owner: UInt32
     var group: UInt32
     /// The nine permission bits. Where there is a list, the group's digit is its mask.
     var mode: UInt32
-    /// Nil where the file has nothing but its mode.
+    /// Nil if the file has nothing but its mode.
     var list: AccessList?
 
     /// A user with all groups that it is in, everyone in a group, or everyone.
@@ -68,13 +68,13 @@ struct FileRights: Sendable, Equatable {
         return permissions
     }
 
-    /// Those who are named, but for the owner.
+    /// The named users, except the owner.
     var principals: [Principal] {
         [.group(group)] + (list?.users.keys.sorted() ?? []).map { .user($0, groups: []) }
             + (list?.groups.keys.sorted() ?? []).map { .group($0) }
     }
 
-    /// Everyone who may read or write the file, with what exactly.
+    /// Every user and group that may read or write the file, with the exact permissions.
     ///
     /// - Parameter ownerGroups: The groups that the owner is in.
     func grantees(ownerGroups: Set<UInt32>) -> [(principal: Principal, permissions: Permissions)] {

@@ -1,6 +1,6 @@
 internal import Glibc
 
-/// Waits until an operator may have changed who may use a store.
+/// Waits until an operator may have changed the permissions of a store.
 enum RightsWatch {
     /// Returns when the owner, group, mode or access control list of the store, of a file beside it or of a
     /// folder on the way to it has changed, when one of them came or went, or after a time.
@@ -52,14 +52,14 @@ enum RightsWatch {
 }
 
 extension HistoryError {
-    /// Whether an operator has to change who may use the store.
+    /// Whether an operator has to change the permissions of the store.
     var isOfRights: Bool { code == .wouldLockOut || code == .storeUnreadable }
 }
 
 extension StopSignal {
-    /// Sleeps until somebody may have changed who may use a store, some time has passed, or a stop is requested.
+    /// Sleeps until the permissions of a store may have changed, some time has passed, or a stop is requested.
     package func sleepUntilRightsChange(of path: String, atMost limit: Duration) async {
-        // Several changes mostly come together.
+        // Several changes usually come together.
         let pause = min(limit, .milliseconds(50))
         await sleep(for: pause)
         await cutShort { await RightsWatch.wait(for: path, atMost: limit - pause) }

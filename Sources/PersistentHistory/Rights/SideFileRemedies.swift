@@ -10,12 +10,12 @@ extension HistoryError {
         let message =
             obstacle.isThere
             ? "The file \"\(store)\(kind.rawValue)\" locks \(obstacle.lockedOut) out of the store: it is \(rights)."
-            : "To open the store \"\(store)\" would lock \(obstacle.lockedOut) out of it: its \(kind.rawValue) would be \(rights)."
+            : "Opening the store \"\(store)\" would lock \(obstacle.lockedOut) out of it: its \(kind.rawValue) would be \(rights)."
         let steps = obstacle.remedy.map { $0.text(store: store) }
         self.init(
             .wouldLockOut, message,
             hint: steps.isEmpty
-                ? "Let both be in one group that may write the store and its folder."
+                ? "Put both into one group that may write the store and its folder."
                 : "As root: \(steps.joined(separator: " && "))")
     }
 }

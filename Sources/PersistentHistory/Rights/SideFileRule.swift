@@ -32,7 +32,7 @@ struct SideFileRule: Sendable {
         case make(FileRights)
         /// It is there and this process's own: it has to be given these rights.
         case mend(FileRights)
-        /// It would be, or is, out of reach of somebody who needs it.
+        /// A user that needs it cannot, or could not, access it.
         case wait(Obstacle)
     }
 
@@ -41,7 +41,7 @@ struct SideFileRule: Sendable {
         /// What the file is or would be like.
         let rights: FileRights
         let isThere: Bool
-        /// What removes the obstacle, all steps together; empty where nothing that is known of does.
+        /// What removes the obstacle, all steps together; empty if nothing that is known of does.
         let remedy: [Remedy]
     }
 
@@ -65,7 +65,7 @@ struct SideFileRule: Sendable {
     var ownerGroups: Set<UInt32>
 
     /// - Parameters:
-    ///   - file: The rights of the file as it is there; nil where it is not.
+    ///   - file: The rights of the file as it is there; nil if it is not.
     ///   - mayPrepare: Whether it can be made before SQLite makes it, which does not hold for a file that comes
     ///     and goes with each transaction.
     func decision(for file: FileRights?, mayPrepare: Bool = true) -> Decision {
@@ -78,7 +78,7 @@ struct SideFileRule: Sendable {
     }
 
     private func decisionWithoutRemedy(for file: FileRights?, _ mayPrepare: Bool) -> Decision {
-        // What is not there and cannot be made locks nobody out.
+        // A file that does not exist and cannot be created locks no user out.
         if file == nil, !folder.isWritable { return .open }
         let found = file ?? madeBySQLite
         guard let lockedOut = lockedOut(of: found) else { return .open }

@@ -1,6 +1,6 @@
 internal import Glibc
 
-/// Makes sure that SQLite makes no file beside a store that locks somebody out of it.
+/// Makes sure that SQLite creates no file beside a store that locks another user out of it.
 struct SideFiles {
     enum Kind: String, CaseIterable {
         case wal = "-wal"
@@ -12,7 +12,7 @@ struct SideFiles {
     private let path: String
     private let rule: SideFileRule
 
-    /// - Returns: Nil where there is no store that can be looked at: opening it says why.
+    /// - Returns: Nil if there is no store that can be looked at: opening it says why.
     init?(of path: String) {
         guard let resolved = realpath(path, nil) else { return nil }
         defer { free(resolved) }
@@ -53,7 +53,7 @@ struct SideFiles {
     /// For a connection that stays open: a store in a rollback mode may become one in WAL mode, and the next to
     /// read it would make the files. The other way is not possible while a connection is open.
     ///
-    /// - Returns: Nil where nothing has to be prepared, whatever happens.
+    /// - Returns: Nil if nothing has to be prepared, whatever happens.
     static func forLater(_ path: String) -> SideFiles? {
         guard let sideFiles = SideFiles(of: path), !sideFiles.isRightAnyway else { return nil }
         guard let hold = try? StoreHold(path, timeout: .zero) else { return sideFiles }
@@ -113,7 +113,7 @@ struct SideFiles {
             unlink(temporary)
         }
         try rights.give(to: descriptor)
-        // Somebody else may have made it meanwhile.
+        // Another process may have created it meanwhile.
         guard link(temporary, path + kind.rawValue) == 0 || errno == EEXIST else {
             throw SystemError(call: "link", number: errno)
         }

@@ -7,7 +7,7 @@ package enum StoreAccess {
     /// - Parameters:
     ///   - path: The store, which need not exist.
     ///   - isPolled: Whether it is served without inotify.
-    /// - Returns: Sentences for an operator; none where it can be served, or is not there.
+    /// - Returns: Sentences for an operator; none if it can be served, or is not there.
     package static func problems(of path: String, isPolled: Bool) -> [String] {
         var problems: [String] = []
         if !isPolled {

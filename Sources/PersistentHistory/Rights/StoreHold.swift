@@ -1,7 +1,7 @@
 internal import GRDBSQLite
 
-/// A shared lock on a store, as every reader has it: while it is held, nobody changes the journal mode, and
-/// nobody who closes a connection removes the `-wal` and the `-shm`.
+/// A shared lock on a store, as every reader has it: while it is held, no process changes the journal mode, and
+/// closing a connection does not remove the `-wal` and the `-shm`.
 ///
 /// The store is opened, locked and closed by SQLite's own functions for files. Closing any other descriptor of the
 /// store would drop the locks of this process's connections
@@ -11,7 +11,7 @@ final class StoreHold {
     private let file: UnsafeMutablePointer<sqlite3_file>
 
     /// - Parameter timeout: How long to wait for a writer that keeps readers out.
-    /// - Returns: Nil where the store cannot be opened; whoever opens it next is told why.
+    /// - Returns: Nil if the store cannot be opened; the next one that opens it gets the error.
     /// - Throws: `HistoryError` with `.storeBusy`.
     init?(_ path: String, timeout: Duration) throws(HistoryError) {
         var connection: OpaquePointer?
@@ -38,7 +38,7 @@ final class StoreHold {
         guard result == SQLITE_OK else {
             throw HistoryError(
                 .storeBusy, "The store \"\(path)\" is locked by another process.",
-                hint: "It can be tried again.")
+                hint: "Try again.")
         }
     }
 

@@ -2,7 +2,7 @@
 package struct Checkpoint: Sendable, Equatable {
     /// The position of the last transaction that is done.
     package let position: Int64
-    /// Proof that the transaction at the position is still the same; see `HistoryBatch.fingerprint`. Nil where it
+    /// Proof that the transaction at the position is still the same; see `HistoryBatch.fingerprint`. Nil if it
     /// is not known.
     package let fingerprint: String?
     package let movedAt: HistoryTimestamp

@@ -82,14 +82,14 @@ final class CursorStore: Sendable {
     func flush() throws {
         let isResting = resting.position(ifAfter: restingSaved.withLock { $0 }) != nil
         guard isResting || unsaved.withLock({ !$0.isEmpty }) else { return }
-        // They are taken while nobody else uses the database: what is saved at once meanwhile comes after them.
+        // They are taken under the lock of the database, so a checkpoint that is saved at once comes after them.
         try connection.access { db in
             var checkpoints = unsaved.withLock { unsaved in
                 defer { unsaved = [:] }
                 return unsaved
             }
             let taken = checkpoints
-            // Including those that were woken and have not gone on yet.
+            // Including those that were woken up and have not continued yet.
             let position = resting.position(ifAfter: restingSaved.withLock { $0 })
             if position != nil { checkpoints.merge(resting.checkpoints) { $1 } }
             guard !checkpoints.isEmpty else { return }
@@ -121,7 +121,7 @@ final class CursorStore: Sendable {
             ])
     }
 
-    /// A consumer was caught up until now, and cannot go on.
+    /// A consumer had caught up until now, and cannot continue.
     func saveCaughtUpUntilNow(_ consumer: String) throws {
         try connection.access { db in
             try db.execute(
@@ -150,7 +150,7 @@ final class CursorStore: Sendable {
 
     // MARK: Lost history
 
-    /// The lost history that a consumer's hooks have yet to be told of.
+    /// The lost history of which a consumer's hooks are still to be notified.
     func expiry(of consumer: String, store: StoreID) throws -> Expiry? {
         try connection.access { db in
             let row = try Row.fetchOne(
@@ -178,7 +178,7 @@ final class CursorStore: Sendable {
         try save(checkpoint, of: consumer, db)
         try db.execute(sql: "UPDATE cursor SET batch_end = 0 WHERE consumer = ?", arguments: [consumer])
         guard let expiry else { return }
-        // An earlier loss that its hooks have not been told of yet becomes part of this one.
+        // An earlier loss of which its hooks were not notified yet becomes part of this one.
         try db.execute(
             sql: """
                 UPDATE cursor SET lost = CASE WHEN expiry IS NULL THEN ? ELSE lost END, expiry = ?, begins_after = ?

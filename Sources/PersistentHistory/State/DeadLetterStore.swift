@@ -82,7 +82,7 @@ struct DeadLetterStore: Sendable {
         }
     }
 
-    /// - Returns: False where there is none of that number.
+    /// - Returns: False if there is none of that number.
     func drop(_ number: Int64) throws -> Bool {
         try connection.access { db in
             try db.execute(sql: "DELETE FROM dead_letter WHERE id = ?", arguments: [number])

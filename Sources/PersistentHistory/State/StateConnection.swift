@@ -9,7 +9,7 @@ final class StateConnection: Sendable {
     /// Whether the file was created now.
     let isNew: Bool
     let clock: HistoryClock
-    /// Nil while it is closed. Nobody else has the lock while it is used, so that it is not closed meanwhile.
+    /// Nil while it is closed. It is used under the lock, so that it is not closed meanwhile.
     private let queue: Locked<DatabaseQueue?>
     private let file: FileID?
     /// Rings when it is found to be damaged.
@@ -30,7 +30,7 @@ final class StateConnection: Sendable {
         if let problem = PlainFile.problem(at: path) {
             throw HistoryError(
                 .stateUnusable, "The state database \"\(path)\" cannot be used: \(problem).",
-                hint: "Move away what is there: its consumers then start over.")
+                hint: "Move away what is there; the store's consumers then start over.")
         }
         do {
             let queue = try Self.open(path)
@@ -62,7 +62,7 @@ final class StateConnection: Sendable {
         return try DatabaseQueue(path: PlainFile.uri(path, mayMake: true), configuration: configuration)
     }
 
-    /// How long the store has been served in all, by a clock that nobody sets.
+    /// How long the store has been served in all, by a monotonic clock.
     var served: Duration { servedBefore + max(.zero, clock.elapsed() - openedAt) }
 
     /// What is damaged, if anything was found to be.
@@ -103,7 +103,7 @@ final class StateConnection: Sendable {
         guard FileID(of: path) == file else {
             throw HistoryError(
                 .stateUnusable, "The state database \"\(path)\" was removed or replaced while it was in use.",
-                hint: "Put it back, or restart the daemon: without it consumers start over.")
+                hint: "Put it back, or restart the daemon; without it, the store's consumers start over.")
         }
         return try Self.open(path)
     }

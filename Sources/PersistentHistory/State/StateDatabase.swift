@@ -13,7 +13,7 @@ package final class StateDatabase: Sendable {
     /// Whether the file was created now.
     var isNew: Bool { connection.isNew }
     var clock: HistoryClock { connection.clock }
-    /// How long the store has been served in all, by a clock that nobody sets.
+    /// How long the store has been served in all, by a monotonic clock.
     var served: Duration { connection.served }
     /// Rings when it is found to be damaged, whoever uses it.
     var damaged: Bell { connection.damaged }
@@ -49,7 +49,7 @@ package final class StateDatabase: Sendable {
 
     /// Moves a consumer to another position, with its replicas to be filled again.
     ///
-    /// - Parameter expiry: The history that it loses, kept until its hooks have been told; nil where none is lost.
+    /// - Parameter expiry: The history that it loses, kept until its hooks have been told; nil if none is lost.
     func startOver(_ consumer: String, _ expiry: Expiry?, at position: Int64, fingerprint: String? = nil) throws
     {
         try connection.transaction { db in
@@ -96,8 +96,8 @@ package final class StateDatabase: Sendable {
 
     // MARK: Cleaning
 
-    /// When history was last cleaned, and how many passes brought something since.
-    func cleaning() throws -> (at: HistoryTimestamp?, passes: Int) {
+    /// When history was last cleaned, and how many notifications brought something since.
+    func cleaning() throws -> (at: HistoryTimestamp?, notifications: Int) {
         try connection.access { db in
             let row = try Row.fetchOne(db, sql: "SELECT cleaned_at, passes FROM service")
             let at = (row?["cleaned_at"] as Int64?).map { HistoryTimestamp(milliseconds: $0) }
@@ -105,21 +105,19 @@ package final class StateDatabase: Sendable {
         }
     }
 
-    /// - Parameter passes: Those that made it due: others may have been counted since.
-    func saveCleaning(at: HistoryTimestamp, after passes: Int) throws {
+    /// - Parameter notifications: Those that made it due: others may have been counted since.
+    func saveCleaning(at: HistoryTimestamp, after notifications: Int) throws {
         try connection.access { db in
             try db.execute(
                 sql: "UPDATE service SET cleaned_at = ?, passes = max(0, passes - ?)",
-                arguments: [at.milliseconds, passes])
+                arguments: [at.milliseconds, notifications])
         }
     }
 
-    /// Counts a pass that brought something.
-    func countPass() throws {
+    /// Counts a notification that brought something.
+    func countNotification() throws {
         try connection.access { db in
-            try db.cachedStatement(
-                sql: "UPDATE service SET passes = passes + 1, cleaned_at = coalesce(cleaned_at, ?)"
-            ).execute(arguments: [clock.wall().milliseconds])
+            try db.cachedStatement(sql: "UPDATE service SET passes = passes + 1").execute()
         }
     }
 }

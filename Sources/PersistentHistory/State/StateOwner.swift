@@ -9,7 +9,7 @@ enum StateOwner {
     /// Takes a state for a store.
     ///
     /// - Parameter folder: The state folder.
-    /// - Throws: `HistoryError` with `.storeCopied` where another store has it, `.storeBusy` where that
+    /// - Throws: `HistoryError` with `.storeCopied` if another store has it, `.storeBusy` if that
     ///   cannot be seen now, and with what is wrong with the state.
     static func take(_ store: StoreID, in folder: String, for path: String) throws {
         try turn.withLock { _ in
@@ -40,7 +40,7 @@ enum StateOwner {
         }
     }
 
-    /// Nil where there is no tracked store that could be served.
+    /// Nil if there is no tracked store that could be served.
     private static func id(of path: String) throws -> StoreID? {
         do {
             let reader = try HistoryReader(path: path, timeout: .zero)

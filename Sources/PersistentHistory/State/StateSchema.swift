@@ -1,15 +1,16 @@
 import GRDB
 
-/// The tables of a state database. `PRAGMA user_version` tells which version of them a file has.
+/// The tables of a state database. `PRAGMA user_version` is the version of the tables.
 enum StateSchema {
     static let version = 1
 
     /// - `cursor`: a consumer's checkpoint; where the batch ended that it has begun (`batch_end`); the history that
-    ///   it has lost, until its hooks have been told (`expiry`, `lost`, `begins_after`).
+    ///   it has lost, until its hooks have been notified (`expiry`, `lost`, `begins_after`).
     /// - `feed`: a feed's checkpoint, and the history that it has lost, until that was acknowledged.
     /// - `unmerged`: what a consumer's merge hooks have kept from its feeds.
     /// - `replica`: where a replica is, the checkpoint at which it was filled last, whether it is to be filled again.
-    /// - `service`: served time, when history was last cleaned, and the passes since that brought something.
+    /// - `service`: served time, when history was last cleaned, and the notifications since that brought
+    ///   something (`passes`).
     private static let tables = """
         CREATE TABLE cursor (
             consumer TEXT PRIMARY KEY, position INTEGER NOT NULL, fingerprint TEXT, moved_at INTEGER NOT NULL,
@@ -60,7 +61,7 @@ enum StateSchema {
 
     /// Brings a file up to the present version, in one transaction.
     ///
-    /// - Throws: `HistoryError` with `.stateUnusable` where a newer program wrote it; `DatabaseError`.
+    /// - Throws: `HistoryError` with `.stateUnusable` if a newer program wrote it; `DatabaseError`.
     static func migrate(_ db: Database, path: String) throws {
         if try version(of: db) == version { return }
         try db.inTransaction(.immediate) {
@@ -75,8 +76,9 @@ enum StateSchema {
             case let newer:
                 throw HistoryError(
                     .stateUnusable,
-                    "The state database \"\(path)\" has the schema version \(newer), which a newer program wrote; this one knows versions up to \(version).",
-                    hint: "Use the newer program, or move the file away: its consumers then start over.")
+                    "The state database \"\(path)\" has the schema version \(newer), which a newer program wrote; this program knows versions up to \(version).",
+                    hint: "Use the newer program, or move the file away; the store's consumers then start over."
+                )
             }
             try db.execute(sql: "PRAGMA user_version = \(version)")
             return .commit

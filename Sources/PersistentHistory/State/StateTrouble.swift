@@ -54,12 +54,12 @@ package enum StateTrouble: Sendable, Equatable {
 
     package var hint: String {
         switch self {
-        case .full: "Its file system is full: make room. The daemon goes on by itself."
-        case .readOnly: "Its file system is read-only: make it writable. The daemon goes on by itself."
+        case .full: "Its file system is full: free space. The daemon then continues."
+        case .readOnly: "Its file system is read-only: make it writable. The daemon then continues."
         case .damaged:
-            "Without it, its consumers start over. What is in it can be rescued with sqlite3's \".recover\"."
-        case .notPermitted: "Give this user the right to write there."
-        case .unusable: "Look at the kernel's log for errors of the disk."
+            "Without it, the store's consumers start over. Its content can be rescued with sqlite3's \".recover\"."
+        case .notPermitted: "Give this user write permission there."
+        case .unusable: "Check the kernel's log for disk errors."
         }
     }
 }

@@ -29,7 +29,7 @@ package enum AtomicFile {
 
     /// Reads a file as a whole.
     ///
-    /// - Returns: Nil where there is none.
+    /// - Returns: Nil if there is none.
     /// - Throws: `SystemError`.
     package static func read(_ path: String) throws(SystemError) -> [UInt8]? {
         let file = open(path, O_RDONLY | O_CLOEXEC)

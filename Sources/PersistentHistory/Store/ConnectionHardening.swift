@@ -7,7 +7,7 @@ enum ConnectionHardening {
     /// Whether triggers and views of the file run: only where SQL of the caller's own does.
     enum SchemaCode: Int32 { case isLeftAlone = 0, runs = 1 }
 
-    /// Instructions of SQLite's virtual machine between two looks at whether to go on: a fraction of a millisecond.
+    /// Instructions of SQLite's virtual machine between two checks whether to continue: a fraction of a millisecond.
     private static let instructionsPerLook: Int32 = 20_000
 
     /// - Parameter work: Bounds each statement's work.
@@ -43,7 +43,7 @@ final class WorkLimit: Sendable {
 
     private let state: Locked<State>
 
-    /// - Parameter looks: How often SQLite may ask whether it may go on.
+    /// - Parameter looks: How often SQLite may check whether to continue.
     init(looks: Int = .max) { state = Locked(State(most: looks)) }
 
     /// Counts from the start again: a piece of work begins.
@@ -54,12 +54,12 @@ final class WorkLimit: Sendable {
     /// Whether the last piece of work was ended for what it cost.
     var isExceeded: Bool { state.withLock(\.isExceeded) }
 
-    /// - Throws: `UnexpectedValue` where the work was too much; what the body throws.
+    /// - Throws: `UnexpectedValue` if the work was too much; what the body throws.
     func explaining<T>(_ body: () throws -> T) throws -> T {
         do {
             return try body()
         } catch let error as DatabaseError where error.resultCode == .SQLITE_INTERRUPT && isExceeded {
-            throw UnexpectedValue("to read it takes more work than any history does")
+            throw UnexpectedValue("reading it takes more work than any valid history needs")
         }
     }
 

@@ -1,13 +1,13 @@
-/// A tracked table as it was at one time: its columns, its key, and what is kept of deleted rows.
+/// The shape of a tracked table at one time: its columns, its key, and the columns preserved for deleted rows.
 ///
-/// Each change points to the shape its entity had when it was recorded, so that an older change
-/// keeps its meaning when the table is altered.
+/// Each change refers to the shape that its entity had when the change was recorded. So an older change keeps its
+/// meaning when the table is altered.
 public final class Entity: Sendable, Hashable {
     /// A column of the table.
-    public struct Column: Hashable, Sendable {
+    public struct Column: Hashable, Codable, Sendable {
         /// The column's name.
         public let name: String
-        /// The type as declared, empty where there is none.
+        /// The declared type; empty if there is none.
         public let declaredType: String
 
         package init(name: String, declaredType: String) {
@@ -17,17 +17,17 @@ public final class Entity: Sendable, Hashable {
     }
 
     /// How a row's identity is written in the history.
-    public enum Key: Hashable, Sendable {
+    public enum Key: Hashable, Codable, Sendable {
         /// No primary key: the row is known by its rowid.
         case rowid
         /// One column that is never null, stored as it is.
         case column(String)
-        /// Several columns, or columns that may be null, stored as a list; a row whose key has a
-        /// null in it (SQLite allows that, and more than one of them) is known by its rowid.
+        /// Several columns, or columns that may be null, stored as a list. If the key of a row contains a null
+        /// (SQLite allows several such rows), the rowid identifies the row.
         case columns([String])
     }
 
-    /// The number under which the shape stands in the store.
+    /// The number of the shape in the store.
     package let shape: Int64
     /// The table's name.
     public let name: String
@@ -35,7 +35,7 @@ public final class Entity: Sendable, Hashable {
     public let columns: [Column]
     /// What identifies a row.
     public let key: Key
-    /// Columns whose values go into the tombstone of a deleted row, in table order.
+    /// The columns whose values are kept in the tombstone of a deleted row, in table order.
     public let preserved: [Column]
     /// What all changes of the entity have in common when they are written.
     let json: EntityJSON

@@ -6,7 +6,7 @@ struct EntityJSON: Sendable {
     private let beginnings: [[UInt8]]
     /// `{"id":`, where the key is one column.
     let keyBeginning: [UInt8]
-    /// As it stands in an object id's URL.
+    /// As it is in an object id's URL.
     let urlName: [UInt8]
 
     init(name: String, key: Entity.Key) {
@@ -23,11 +23,11 @@ struct EntityJSON: Sendable {
             json.name("operation")
             json.string(operation.rawValue)
             json.name("objectID")
-            return json.bytes
+            return json.bytes.array
         }
         var json = JSONBytes()
         json.name(keyColumns.first ?? "")
-        keyBeginning = [UInt8(ascii: "{")] + json.bytes
+        keyBeginning = [UInt8(ascii: "{")] + json.bytes.array
         urlName = ObjectURL.percentEncoded(name)
     }
 

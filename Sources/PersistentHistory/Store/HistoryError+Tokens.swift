@@ -2,7 +2,8 @@
 extension HistoryError {
     static func foreign(_ token: HistoryToken, to store: StoreID) -> HistoryError {
         HistoryError(
-            .tokenForeign, "The token \(token) is another store's; this one's tokens begin with \"\(store):\".",
+            .tokenForeign,
+            "The token \(token) belongs to another store; tokens of this store begin with \"\(store):\".",
             hint: "Check which store the token was read from, and whether the store was replaced.")
     }
 

@@ -6,49 +6,53 @@ public struct HistoryError: Error, Sendable, CustomStringConvertible {
     public struct Code: Hashable, Sendable, CustomStringConvertible {
         let name: String
 
-        /// A code of a module above this one.
+        /// A code that another module defines.
         public init(_ name: String) { self.name = name }
 
         public var description: String { name }
 
-        /// The file is not there.
+        /// The file does not exist.
         public static let storeMissing = Code("storeMissing")
-        /// The file is no SQLite database, or is damaged.
+        /// The file is not an SQLite database, or is damaged.
         public static let storeCorrupt = Code("storeCorrupt")
-        /// The file may not be read, or not be written where that is needed.
+        /// The file may not be read, or may not be written although that is needed.
         public static let storeUnreadable = Code("storeUnreadable")
-        /// Opening the store would make files beside it that its owner, or somebody else who may write it, could not
-        /// write.
+        /// Opening the store would create files beside it that its owner, or another user with write permission for
+        /// the store, could not write.
         public static let wouldLockOut = Code("wouldLockOut")
-        /// Another process serves the store with another state.
+        /// Another process serves the store with another state folder.
         public static let storeServedElsewhere = Code("storeServedElsewhere")
-        /// The store's `-shm` was made shorter by another process while it was in use.
+        /// Another process made the store's `-shm` shorter while it was in use.
         public static let storeInterrupted = Code("storeInterrupted")
-        /// Another process held a lock for longer than was waited.
+        /// Another process held a lock for longer than the timeout.
         public static let storeBusy = Code("storeBusy")
-        /// The store has no history: tracking was never begun, or was taken away.
+        /// The store has no history: it was never tracked, or was untracked.
         public static let notTracked = Code("notTracked")
         /// A newer version of this program tracks the store.
         public static let formatTooNew = Code("formatTooNew")
-        /// A name that cannot be tracked: a view, a virtual table, SQLite's own, one of ours, or nothing at all.
+        /// A name that cannot be tracked: a view, a virtual table, a table of SQLite or of historyd, or no table.
         public static let notAnEntity = Code("notAnEntity")
-        /// A copy of a store that is still there, and has the cursors.
+        /// The store is a mirror of another machine's: only what follows that writes to it.
+        public static let isMirror = Code("isMirror")
+        /// The store is a copy of a store that still exists; the cursors belong to the original.
         public static let storeCopied = Code("storeCopied")
-        /// The text is no token.
+        /// The text is not a token.
         public static let tokenInvalid = Code("tokenInvalid")
-        /// The history after the token has been deleted, wholly or in part.
+        /// The history after the token has been deleted, completely or in part.
         public static let tokenExpired = Code("tokenExpired")
-        /// The token is another store's.
+        /// The token belongs to another store.
         public static let tokenForeign = Code("tokenForeign")
         /// The token is newer than the store's newest transaction: the file was replaced or restored.
         public static let tokenAhead = Code("tokenAhead")
-        /// The token was acknowledged by a user whose programs the feed has not sent it to.
+        /// The feed has not sent the acknowledged token to a program of this user.
         public static let tokenNotSent = Code("tokenNotSent")
+        /// A context of the program's own failed.
+        public static let contextFailed = Code("contextFailed")
         /// A replica could not be written.
         public static let replicaUnwritable = Code("replicaUnwritable")
         /// A replica's file is damaged.
         public static let replicaDamaged = Code("replicaDamaged")
-        /// The state could not be used, for another reason than those below.
+        /// The state could not be used, for a reason other than those below.
         public static let stateUnusable = Code("stateUnusable")
         /// The state's file system is full.
         public static let stateFull = Code("stateFull")
@@ -58,19 +62,21 @@ public struct HistoryError: Error, Sendable, CustomStringConvertible {
         public static let stateDamaged = Code("stateDamaged")
         /// This user may not write in the state folder.
         public static let stateNotPermitted = Code("stateNotPermitted")
-        /// Another daemon holds the state folder.
+        /// Another tracker or daemon serves a consumer with the same state.
+        public static let consumerInUse = Code("consumerInUse")
+        /// Another daemon uses the state folder.
         public static let stateInUse = Code("stateInUse")
         /// The control socket could not be bound.
         public static let controlSocket = Code("controlSocket")
-        /// A store that is served is not open at the moment.
+        /// A configured store is not open now.
         public static let storeNotOpen = Code("storeNotOpen")
-        /// A context that is not served.
+        /// The consumer has no such context.
         public static let unknownContext = Code("unknownContext")
         /// Another program is connected to the feed.
         public static let feedInUse = Code("feedInUse")
-        /// An author's or a context's name that cannot be recorded.
+        /// The name of an author or a context cannot be recorded.
         public static let authorInvalid = Code("authorInvalid")
-        /// A statement that the caller gave failed.
+        /// A statement of the caller failed.
         public static let statementFailed = Code("statementFailed")
         /// Any other failure that SQLite reported.
         public static let sqlite = Code("sqlite")
@@ -78,11 +84,11 @@ public struct HistoryError: Error, Sendable, CustomStringConvertible {
 
     /// What kind of failure it is, for programs.
     public let code: Code
-    /// What failed, and why, for people.
+    /// What failed, and why, as human-readable text.
     public let message: String
     /// What to do about it.
     public let hint: String?
-    /// The error behind it, of SQLite or the system.
+    /// The underlying error, of SQLite or the system.
     public let cause: (any Error)?
 
     /// An error with its code and message.

@@ -38,10 +38,10 @@ package enum HistoryJSON {
 
     /// `x-history://<store id>/<entity>/p42`, an address of the row that is unique among stores.
     package static func objectIDURL(of objectID: ObjectID, in entity: Entity, store: StoreID) -> String {
-        var url: [UInt8] = []
+        var url = ByteBuffer()
         ObjectURL.appendPrefix(store: store, entity: entity, to: &url)
         ObjectURL.append(objectID, of: entity, to: &url)
-        return String(decoding: url, as: UTF8.self)
+        return url.text
     }
 
     // MARK: Tombstones
@@ -90,6 +90,9 @@ package enum HistoryJSON {
                 let store = transaction.token.store
                 for change in transaction.changes { json.object { writeMembers(of: change, store, to: &$0) } }
             }
+            if transaction.recreated.isEmpty { return }
+            json.name("recreated")
+            json.array { json in for entity in transaction.recreated { json.string(entity) } }
         }
     }
 
@@ -105,18 +108,15 @@ package enum HistoryJSON {
             json.string(transaction.author)
         }
         // Written once where there are several.
-        var end: JSONBytes?
-        if changes.count > 1 {
-            var json = JSONBytes(reservingCapacity: 64)
-            writeEnd(to: &json)
-            end = json
-        }
+        var end = JSONBytes(reservingCapacity: 64)
+        let isRepeated = changes.count > 1
+        if isRepeated { writeEnd(to: &end) }
         let store = transaction.token.store
         json.array { json in
             for change in changes {
                 json.object { json in
                     writeMembers(of: change, store, to: &json)
-                    if let end { json.raw(end.bytes) } else { writeEnd(to: &json) }
+                    if isRepeated { json.raw(end) } else { writeEnd(to: &json) }
                 }
             }
         }
@@ -163,7 +163,8 @@ package enum HistoryJSON {
     // MARK: Places and times
 
     static func write(_ token: HistoryToken, to json: inout JSONBytes) {
-        json.string(token.store.text) { bytes in
+        json.plainString { bytes in
+            bytes.append(token.store.text)
             bytes.append(UInt8(ascii: ":"))
             bytes.append(decimal: token.number)
         }

@@ -1,20 +1,20 @@
 internal import FoundationEssentials
 
-/// A point in time in milliseconds since 1970-01-01T00:00:00Z, as transactions carry it.
+/// The time of a transaction, in milliseconds since 1970-01-01T00:00:00Z.
 ///
-/// It is shown to people and compared with durations; it never orders anything (tokens do).
+/// It is displayed and compared with durations. It never defines an order; tokens do.
 public struct HistoryTimestamp: Hashable, Comparable, Sendable, CustomStringConvertible {
     /// Milliseconds since 1970, in UTC, in `range`.
     public let milliseconds: Int64
 
-    /// 100,000,000 days on either side of 1970: the times that ECMAScript's Date knows, with years of six digits
+    /// 100,000,000 days on either side of 1970: the range of ECMAScript's Date, with years of six digits
     /// (https://tc39.es/ecma262/#sec-time-values-and-time-range).
     public static let range: ClosedRange<Int64> = -8_640_000_000_000_000...8_640_000_000_000_000
 
-    /// A time by its milliseconds since 1970.
+    /// A time in milliseconds since 1970.
     ///
-    /// - Parameter milliseconds: What lies outside of `range` becomes its nearest end: it comes from stores, where
-    ///   anything may be written.
+    /// - Parameter milliseconds: A value outside of `range` becomes the nearest end of `range`, because a store may
+    ///   contain any value.
     public init(milliseconds: Int64) {
         self.milliseconds = min(max(milliseconds, Self.range.lowerBound), Self.range.upperBound)
     }

@@ -8,18 +8,18 @@ public enum ChangeOperation: String, Sendable, Hashable, CaseIterable {
     case delete
 }
 
-/// The identity of a changed row: its primary key, or its rowid where it has none.
+/// The identity of a changed row: its primary key, or its rowid if it has none.
 public struct ObjectID: Hashable, Sendable {
-    /// Most keys are one value, which needs no memory of its own.
+    /// Most keys are one value, which needs no separate allocation.
     private enum Key: Hashable, Sendable {
         case one(HistoryValue)
         case some([HistoryValue])
     }
 
-    /// The key's columns in key order; one column named `rowid` where there is no key.
+    /// The key's columns in key order; one column named `rowid` if there is no key.
     public let columns: [String]
     private let key: Key
-    /// Whether the row is known by its rowid.
+    /// Whether the rowid identifies the row.
     public let isRowID: Bool
 
     /// The columns' values.
@@ -48,9 +48,9 @@ public struct ObjectID: Hashable, Sendable {
     var onlyValue: HistoryValue? { if case .one(let value) = key { value } else { nil } }
 }
 
-/// What is kept of a deleted row: the values of its entity's preserved columns.
+/// The values of a deleted row in its entity's preserved columns.
 public struct Tombstone: Hashable, Sendable {
-    /// Columns and values with SQLite's types, in table order, nulls included.
+    /// Columns and values with SQLite's types, in table order, including nulls.
     public let values: [(column: Entity.Column, value: HistoryValue)]
     /// When the row was deleted.
     public let deletedDate: HistoryTimestamp
@@ -75,7 +75,7 @@ public struct Tombstone: Hashable, Sendable {
 }
 
 /// One change of one row.
-public struct HistoryChange: Hashable, Sendable {
+public struct HistoryChange: Hashable, Codable, Sendable {
     /// The table, as it was when the change was recorded.
     public let entity: Entity
     /// What happened to the row.
@@ -100,6 +100,8 @@ public struct HistoryChange: Hashable, Sendable {
 }
 
 /// The changes that one SQL transaction made, with the author who made them.
+///
+/// One with `recreated` entities has no changes: it stands where the recording of these entities began again.
 public struct HistoryTransaction: Hashable, Sendable {
     /// A transaction is handed on many times: as one reference.
     private final class Content: Sendable {
@@ -109,10 +111,11 @@ public struct HistoryTransaction: Hashable, Sendable {
         let processID: Int32?
         let timestamp: HistoryTimestamp
         let changes: [HistoryChange]
+        let recreated: [String]
 
         init(
             token: HistoryToken, author: String?, context: String?, processID: Int32?,
-            timestamp: HistoryTimestamp, changes: [HistoryChange]
+            timestamp: HistoryTimestamp, changes: [HistoryChange], recreated: [String]
         ) {
             self.token = token
             self.author = author
@@ -120,40 +123,45 @@ public struct HistoryTransaction: Hashable, Sendable {
             self.processID = processID
             self.timestamp = timestamp
             self.changes = changes
+            self.recreated = recreated
         }
     }
 
     private let content: Content
 
-    /// Names the transaction, and its position in the history.
+    /// The token of the transaction, which is its position in the history.
     public var token: HistoryToken { content.token }
-    /// Nil where the writer never declared itself.
+    /// Nil if the writer declared no author.
     public var author: String? { content.author }
-    /// What in the writer made the change, as the writer declared it.
+    /// The part of the writer that made the change, as the writer declared it.
     public var context: String? { content.context }
     /// The writer's process; nil if it declared no author.
     public var processID: Int32? { content.processID }
     /// When the transaction was recorded.
     public var timestamp: HistoryTimestamp { content.timestamp }
-    /// What it changed, in order.
+    /// The changes, in order.
     public var changes: [HistoryChange] { content.changes }
+    /// The entities whose changes may have gone unrecorded before this: their tables were made again, or their
+    /// triggers were missing for a time. Read them as they are. Empty in every transaction that has changes.
+    public var recreated: [String] { content.recreated }
 
     /// The token's number.
     var number: Int64 { content.token.number }
 
     package init(
         token: HistoryToken, author: String?, context: String?, processID: Int32?,
-        timestamp: HistoryTimestamp, changes: [HistoryChange]
+        timestamp: HistoryTimestamp, changes: [HistoryChange], recreated: [String] = []
     ) {
         content = Content(
             token: token, author: author, context: context, processID: processID, timestamp: timestamp,
-            changes: changes)
+            changes: changes, recreated: recreated)
     }
 
     public static func == (a: Self, b: Self) -> Bool {
         a.content === b.content
             || (a.token == b.token && a.author == b.author && a.context == b.context
-                && a.processID == b.processID && a.timestamp == b.timestamp && a.changes == b.changes)
+                && a.processID == b.processID && a.timestamp == b.timestamp && a.changes == b.changes
+                && a.recreated == b.recreated)
     }
 
     public func hash(into hasher: inout Hasher) { hasher.combine(content.token) }

@@ -8,7 +8,7 @@ public enum HistoryValue: Hashable, Sendable {
     case real(Double)
     /// Text, whatever the store's encoding.
     case text(String)
-    /// Text whose bytes are not valid UTF-8, as a file name in Latin-1: SQLite stores what it is given.
+    /// Text whose bytes are not valid UTF-8, such as a file name in Latin-1. SQLite stores any bytes as text.
     case invalidText([UInt8])
     /// Bytes.
     case blob([UInt8])
@@ -18,6 +18,6 @@ public enum HistoryValue: Hashable, Sendable {
         self = String(validating: bytes, as: UTF8.self).map { .text($0) } ?? .invalidText(Array(bytes))
     }
 
-    /// The same value for all values that SQLite takes for the same key: it does not tell -0.0 from 0.0.
+    /// The same value for all values that SQLite regards as the same key: -0.0 and 0.0 are one.
     var asKey: HistoryValue { self == .real(0) ? .real(0) : self }
 }

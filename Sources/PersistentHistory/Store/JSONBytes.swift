@@ -5,16 +5,15 @@ package import FoundationEssentials
 /// Commas are put where they belong; that objects and arrays are closed is the caller's duty, best
 /// met with `object` and `array`. The bytes are always valid UTF-8, and hold no line break but
 /// those of `endLine`.
-package struct JSONBytes: Sendable {
-    package private(set) var bytes: [UInt8]
+package struct JSONBytes: ~Copyable {
+    package private(set) var bytes: ByteBuffer
     /// Whether what comes next is not the first of its object, array or line, nor a member's value.
     private var needsComma = false
     /// The last time that was written: it is often written again.
     private var lastTimestamp: (HistoryTimestamp, text: [UInt8])?
 
     package init(reservingCapacity capacity: Int = 0) {
-        bytes = []
-        bytes.reserveCapacity(capacity)
+        bytes = ByteBuffer(reservingCapacity: capacity)
     }
 
     package var count: Int { bytes.count }
@@ -24,7 +23,7 @@ package struct JSONBytes: Sendable {
 
     /// Forgets what was written, and keeps the memory.
     package mutating func removeAll() {
-        bytes.removeAll(keepingCapacity: true)
+        bytes.removeAll()
         needsComma = false
     }
 
@@ -55,11 +54,7 @@ package struct JSONBytes: Sendable {
 
     /// A member's name, of plain characters; its value follows.
     package mutating func name(_ name: StaticString) {
-        separate()
-        bytes.append(UInt8(ascii: "\""))
-        bytes.append(name)
-        bytes.append(UInt8(ascii: "\""))
-        bytes.append(UInt8(ascii: ":"))
+        bytes.append(name: name, comma: needsComma)
         needsComma = false
     }
 
@@ -78,15 +73,21 @@ package struct JSONBytes: Sendable {
     }
 
     /// A value that is JSON already.
-    package mutating func raw(_ json: some Sequence<UInt8>) {
+    package mutating func raw(_ json: [UInt8]) {
         separate()
-        bytes.append(contentsOf: json)
+        bytes.append(json)
+    }
+
+    /// Members or values that were written before.
+    mutating func raw(_ json: borrowing JSONBytes) {
+        separate()
+        json.bytes.withBytes { bytes.append($0) }
     }
 
     /// Members that are JSON already, up to a name whose value follows.
     mutating func members(_ json: [UInt8]) {
         separate()
-        bytes.append(contentsOf: json)
+        bytes.append(json)
         needsComma = false
     }
 
@@ -135,12 +136,15 @@ package struct JSONBytes: Sendable {
     /// which SQLite stores as null, is null.
     package mutating func real(_ value: Double) {
         separate()
-        bytes.append(contentsOf: value.shortestText.utf8)
+        bytes.append(value.shortestText)
     }
 
     mutating func timestamp(_ timestamp: HistoryTimestamp) {
         if lastTimestamp?.0 != timestamp { lastTimestamp = (timestamp, timestamp.withText { Array($0) }) }
-        plainString { [lastTimestamp] in $0.append(contentsOf: lastTimestamp?.text ?? []) }
+        separate()
+        bytes.append(UInt8(ascii: "\""))
+        if let lastTimestamp { bytes.append(lastTimestamp.text) }
+        bytes.append(UInt8(ascii: "\""))
     }
 
     package mutating func string(_ text: String) {
@@ -151,7 +155,7 @@ package struct JSONBytes: Sendable {
     }
 
     /// A string that is written piece by piece, of characters that need no escape.
-    mutating func plainString(_ write: (inout [UInt8]) -> Void) {
+    mutating func plainString(_ write: (inout ByteBuffer) -> Void) {
         separate()
         bytes.append(UInt8(ascii: "\""))
         write(&bytes)
@@ -159,7 +163,7 @@ package struct JSONBytes: Sendable {
     }
 
     /// A text, and behind it what is written piece by piece, of characters that need no escape.
-    mutating func string(_ text: String, end write: (inout [UInt8]) -> Void) {
+    mutating func string(_ text: String, end write: (inout ByteBuffer) -> Void) {
         separate()
         bytes.append(UInt8(ascii: "\""))
         appendEscaped(text)
@@ -209,13 +213,13 @@ package struct JSONBytes: Sendable {
             var index = 0
             while index < utf8.count {
                 if Self.needsEscape(utf8[index]) {
-                    bytes.append(contentsOf: UnsafeBufferPointer(rebasing: utf8[start..<index]))
+                    bytes.append(UnsafeBufferPointer(rebasing: utf8[start..<index]))
                     appendEscape(utf8[index])
                     start = index + 1
                 }
                 index += 1
             }
-            bytes.append(contentsOf: UnsafeBufferPointer(rebasing: utf8[start...]))
+            bytes.append(UnsafeBufferPointer(rebasing: utf8[start...]))
         }
     }
 
@@ -223,7 +227,7 @@ package struct JSONBytes: Sendable {
     static func escaped(_ text: String) -> [UInt8] {
         var json = JSONBytes()
         json.appendEscaped(text)
-        return json.bytes
+        return json.bytes.array
     }
 
     private static func needsEscape(_ byte: UInt8) -> Bool {
@@ -238,35 +242,9 @@ package struct JSONBytes: Sendable {
         case UInt8(ascii: "\r"): bytes.append(UInt8(ascii: "r"))
         case UInt8(ascii: "\t"): bytes.append(UInt8(ascii: "t"))
         default:
-            bytes.append(contentsOf: "u00".utf8)
+            bytes.append("u00")
             bytes.append(Hexadecimal.digit(byte >> 4))
             bytes.append(Hexadecimal.digit(byte & 15))
-        }
-    }
-}
-
-extension [UInt8] {
-    mutating func append(_ text: StaticString) {
-        append(contentsOf: UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
-    }
-
-    /// In decimal digits.
-    mutating func append(decimal value: Int64) {
-        if value < 0 { append(UInt8(ascii: "-")) }
-        append(decimal: value.magnitude)
-    }
-
-    /// In decimal digits.
-    mutating func append(decimal value: UInt64) {
-        var rest = value
-        withUnsafeTemporaryAllocation(of: UInt8.self, capacity: 20) { digits in
-            var first = digits.count
-            repeat {
-                first -= 1
-                digits[first] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: rest % 10)
-                rest /= 10
-            } while rest > 0
-            append(contentsOf: UnsafeBufferPointer(rebasing: digits[first...]))
         }
     }
 }
@@ -278,36 +256,5 @@ extension Double {
         if isNaN { return "null" }
         if isInfinite { return self < 0 ? "-9e999" : "9e999" }
         return description
-    }
-}
-
-enum Hexadecimal {
-    static func digit(_ value: UInt8, upperCase: Bool = false) -> UInt8 {
-        value < 10 ? UInt8(ascii: "0") + value : UInt8(ascii: upperCase ? "A" : "a") + value - 10
-    }
-}
-
-enum Base64 {
-    private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
-
-    static func append(_ blob: [UInt8], to bytes: inout [UInt8]) {
-        for start in stride(from: 0, to: blob.count, by: 3) {
-            let three = blob[start..<min(start + 3, blob.count)]
-            var bits: UInt32 = 0
-            for place in 0..<3 {
-                bits = bits << 8 | (place < three.count ? UInt32(three[start + place]) : 0)
-            }
-            for place in 0..<4 {
-                let sextet = Int(bits >> (18 - 6 * UInt32(place)) & 63)
-                bytes.append(place <= three.count ? alphabet[sextet] : UInt8(ascii: "="))
-            }
-        }
-    }
-
-    static func text(_ blob: [UInt8]) -> String {
-        var bytes: [UInt8] = []
-        bytes.reserveCapacity((blob.count + 2) / 3 * 4)
-        append(blob, to: &bytes)
-        return String(decoding: bytes, as: UTF8.self)
     }
 }

@@ -1,5 +1,5 @@
 /// A row's address, read back from the text that `HistoryJSON.objectIDURL` writes.
-public struct ObjectIDURL: Hashable, Sendable {
+public struct ObjectIDURL: Hashable, Sendable, CustomStringConvertible {
     /// The store that the row is in.
     public let store: StoreID
     /// The table that the row is in.
@@ -11,7 +11,7 @@ public struct ObjectIDURL: Hashable, Sendable {
         case rowid(Int64)
     }
 
-    /// Reads `x-history://<store id>/<entity>/<key>`; nil where the text is something else.
+    /// Parses `x-history://<store id>/<entity>/<key>`; nil if the text has another form.
     public init?(_ text: String) {
         let prefix = "x-history://"
         guard text.hasPrefix(prefix) else { return nil }
@@ -26,7 +26,7 @@ public struct ObjectIDURL: Hashable, Sendable {
         self.key = key
     }
 
-    /// The row's id in one shape of its entity; nil where that has another kind of key.
+    /// The row's id in one shape of its entity; nil if that shape has another kind of key.
     public func objectID(in entity: Entity) -> ObjectID? { objectID(keyedBy: entity.key) }
 
     func objectID(keyedBy entityKey: Entity.Key) -> ObjectID? {
@@ -41,6 +41,18 @@ public struct ObjectIDURL: Hashable, Sendable {
             ObjectID(columns: ["rowid"], values: [.integer(rowid)], isRowID: true)
         default: nil
         }
+    }
+
+    /// `x-history://<store id>/<entity>/<key>`.
+    public var description: String {
+        var text: [UInt8] = Array("x-history://\(store.text)/".utf8)
+        text += ObjectURL.percentEncoded(entityName)
+        text.append(UInt8(ascii: "/"))
+        switch key {
+        case .values(let values): ObjectURL.appendKey(values, to: &text)
+        case .rowid(let rowid): text += Array("rowid\(rowid)".utf8)
+        }
+        return String(decoding: text, as: UTF8.self)
     }
 
     // MARK: The key

@@ -5,15 +5,15 @@
 /// primary key, where nothing else can be meant, and `rowid5` where other rows are known by a key.
 enum ObjectURL {
     /// The part that all rows of an entity share.
-    static func appendPrefix(store: StoreID, entity: Entity, to url: inout [UInt8]) {
+    static func appendPrefix(store: StoreID, entity: Entity, to url: inout ByteBuffer) {
         url.append("x-history://")
-        appendPercentEncoded(store.text, to: &url)
+        url.append(store.text)
         url.append(UInt8(ascii: "/"))
-        url.append(contentsOf: entity.json.urlName)
+        url.append(entity.json.urlName)
         url.append(UInt8(ascii: "/"))
     }
 
-    static func append(_ objectID: ObjectID, of entity: Entity, to url: inout [UInt8]) {
+    static func append(_ objectID: ObjectID, of entity: Entity, to url: inout ByteBuffer) {
         if objectID.isRowID && entity.key != .rowid { url.append("rowid") }
         guard let value = objectID.onlyValue else { return appendKey(objectID.values, to: &url) }
         if objectID.isRowID && entity.key != .rowid, case .integer(let rowid) = value {
@@ -23,14 +23,14 @@ enum ObjectURL {
         }
     }
 
-    static func appendKey(_ values: [HistoryValue], to url: inout [UInt8]) {
+    static func appendKey(_ values: [HistoryValue], to url: inout ByteBuffer) {
         for (index, value) in values.enumerated() {
             if index > 0 { url.append(UInt8(ascii: ",")) }
             append(value, to: &url)
         }
     }
 
-    private static func append(_ value: HistoryValue, to url: inout [UInt8]) {
+    private static func append(_ value: HistoryValue, to url: inout ByteBuffer) {
         switch value {
         case .null: break  // A key with a null in it is known by its rowid.
         case .integer(let integer):
@@ -38,7 +38,7 @@ enum ObjectURL {
             url.append(decimal: integer)
         case .real(let real):
             url.append(UInt8(ascii: "r"))
-            url.append(contentsOf: real.shortestText.utf8)
+            url.append(real.shortestText)
         case .text(let text):
             url.append(UInt8(ascii: "t"))
             appendPercentEncoded(text, to: &url)
@@ -55,19 +55,19 @@ enum ObjectURL {
     }
 
     static func percentEncoded(_ text: String) -> [UInt8] {
-        var bytes: [UInt8] = []
+        var bytes = ByteBuffer()
         appendPercentEncoded(text, to: &bytes)
-        return bytes
+        return bytes.array
     }
 
     /// Everything but the unreserved characters of RFC 3986, section 2.3, is encoded.
-    private static func appendPercentEncoded(_ text: String, to url: inout [UInt8]) {
+    private static func appendPercentEncoded(_ text: String, to url: inout ByteBuffer) {
         var text = text
         text.withUTF8 { appendPercentEncoded($0, to: &url) }
     }
 
-    private static func appendPercentEncoded(_ bytes: UnsafeBufferPointer<UInt8>, to url: inout [UInt8]) {
-        if bytes.allSatisfy(isUnreserved) { return url.append(contentsOf: bytes) }
+    private static func appendPercentEncoded(_ bytes: UnsafeBufferPointer<UInt8>, to url: inout ByteBuffer) {
+        if bytes.allSatisfy(isUnreserved) { return url.append(bytes) }
         for byte in bytes {
             if isUnreserved(byte) {
                 url.append(byte)

@@ -112,7 +112,7 @@ struct SQLiteDate {
             return number
         }
 
-        /// Seconds east of Greenwich; 0 where the text says nothing, for it is UTC then.
+        /// Seconds east of Greenwich; 0 if the text says nothing, for it is UTC then.
         mutating func offset() -> Int64? {
             while take(" ") {}
             if rest.isEmpty || take("Z") || take("z") { return 0 }

@@ -25,7 +25,7 @@ enum StoreConnection {
         let queue = try HistoryError.translating(path) {
             var configuration = Configuration()
             configuration.readonly = mode == .read
-            configuration.busyMode = timeout > .zero ? .timeout(timeout / .seconds(1)) : .immediateError
+            configuration.busyMode = LockWait.mode(timeout)
             configuration.foreignKeysEnabled = false
             // As SQLite's default has it: a schema may use them, and is read and written again in its own words.
             configuration.acceptsDoubleQuotedStringLiterals = true
@@ -48,7 +48,7 @@ enum StoreConnection {
             try queue.end()
             throw HistoryError(
                 .storeBusy, "The path \"\(path)\" led to another file while the store was opened.",
-                hint: "It can be tried again.")
+                hint: "Try again.")
         }
         return queue
     }
@@ -117,7 +117,7 @@ extension Database {
         }
     }
 
-    /// Makes `history_author` and `history_token` known on this connection, without loading a file.
+    /// Registers `history_author` and `history_token` on this connection, without loading a file.
     ///
     /// - Throws: `HistoryError` with `.sqlite`.
     public func installHistory() throws {
@@ -128,10 +128,10 @@ extension Database {
         }
     }
 
-    /// Declares the author of this connection's transactions from here on; nil for none.
+    /// Declares the author of this connection's transactions from now on; nil for none.
     ///
-    /// - Throws: `DatabaseError` where the name is empty, longer than 255 bytes or has control
-    ///   characters, or where the transaction under way has recorded changes of another author.
+    /// - Throws: `DatabaseError` if the name is empty, longer than 255 bytes or has control characters, or if
+    ///   the current transaction has recorded changes of another author.
     public func declareAuthor(_ author: String?, context: String? = nil) throws {
         _ = try Row.fetchOne(self, sql: "SELECT history_author(?, ?)", arguments: [author, context])
     }
@@ -147,7 +147,7 @@ extension HistoryError {
         } catch let error as UnexpectedValue {
             throw HistoryError(unexpected: error.message, path: path, error)
         } catch let error as RowDecodingError {
-            throw HistoryError(unexpected: "a value is of a type that it cannot have", path: path, error)
+            throw HistoryError(unexpected: "a value has a wrong type", path: path, error)
         }
     }
 
@@ -167,7 +167,7 @@ extension HistoryError {
                 hint: "The store is opened again. Nobody but SQLite may write that file.", cause: error)
         case .SQLITE_NOTADB:
             self.init(
-                .storeCorrupt, "\"\(path)\" is no SQLite database.", hint: "Check the path.", cause: error)
+                .storeCorrupt, "\"\(path)\" is not an SQLite database.", hint: "Check the path.", cause: error)
         case .SQLITE_CORRUPT:
             self.init(
                 .storeCorrupt, "The store \"\(path)\" is damaged: \(said).",
@@ -179,14 +179,14 @@ extension HistoryError {
         case .SQLITE_BUSY, .SQLITE_LOCKED:
             self.init(
                 .storeBusy, "The store \"\(path)\" is locked by another process.",
-                hint: "It can be tried again.", cause: error)
+                hint: "Try again.", cause: error)
         case .SQLITE_CANTOPEN, .SQLITE_PERM, .SQLITE_READONLY, .SQLITE_AUTH:
             self.init(
                 .storeUnreadable, "The store \"\(path)\" cannot be used: \(said).",
                 hint: AccessAdvice(path)?.text()
                     ?? "Check the permissions of the file, its -wal and -shm, and its folder.", cause: error)
         default:
-            self.init(.sqlite, "SQLite reports on \"\(path)\": \(said).", cause: error)
+            self.init(.sqlite, "SQLite reports for \"\(path)\": \(said).", cause: error)
         }
     }
 }

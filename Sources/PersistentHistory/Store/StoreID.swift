@@ -1,22 +1,22 @@
 public import FoundationEssentials
 
-/// The identity of a tracked store: made once, when tracking begins, and kept in the store itself.
+/// The identity of a tracked store: created when the store is first tracked, and kept in the store itself.
 ///
-/// A store that is moved or renamed keeps it; a store whose tracking was removed and begun again has another.
+/// A store that is moved or renamed keeps its id. A store that is untracked and tracked again gets another.
 ///
-/// The text is a canonical UUID and nothing else (RFC 9562, section 4): whoever can write to a store can
+/// The text must be a canonical UUID (RFC 9562, section 4), because any program that can write to the store can
 /// change it, and it becomes part of file names, tokens and URLs.
 public struct StoreID: Hashable, Sendable, CustomStringConvertible {
-    /// As the store has it.
+    /// The text in the store.
     public let text: String
 
-    /// Nil where the text is no canonical UUID: 36 characters, hexadecimal digits in groups of 8, 4, 4, 4 and 12.
+    /// Nil if the text is not a canonical UUID: 36 characters, hexadecimal digits in groups of 8, 4, 4, 4 and 12.
     public init?(_ text: String) {
         guard Self.isCanonical(text.utf8) else { return nil }
         self.text = text
     }
 
-    /// The id of a store that begins to be tracked.
+    /// The id of a newly tracked store.
     public init(_ uuid: UUID) { text = uuid.uuidString.lowercased() }
 
     /// Stands where no store is known yet; no store has it.

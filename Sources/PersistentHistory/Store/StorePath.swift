@@ -19,7 +19,7 @@ enum StorePath {
                 throw unusable(path, errno: number)
             }
             throw HistoryError(
-                .storeCorrupt, "\"\(path)\" is no file.", hint: "A store is a SQLite database file.")
+                .storeCorrupt, "\"\(path)\" is not a file.", hint: "A store is an SQLite database file.")
         }
         guard let owner = owner(of: last.path) else { throw unusable(path, errno: errno) }
         for lookup in trail.lookups {
@@ -29,7 +29,7 @@ enum StorePath {
                 throw HistoryError(
                     .storeUnreadable,
                     "The store \"\(path)\" is not opened: the link \"\(lookup.path)\" of user \(linkOwner) leads to a file of user \(owner).",
-                    hint: "Configure the file's own path, or let root or the file's owner make the link.")
+                    hint: "Configure the file's own path, or let root or the file's owner create the link.")
             }
         }
         return last.path
@@ -76,21 +76,21 @@ enum PlainFile {
         return "file:\(String(decoding: escaped, as: UTF8.self))?vfs=\(String(cString: vfs))&mode=\(mode)"
     }
 
-    /// Checks what lies at a path where the daemon keeps a file of its own: nothing, or a file that it may replace.
+    /// Checks what is at the path of a file of the daemon: nothing, or a file that it may replace.
     ///
-    /// - Returns: What is wrong; nil where nothing is.
+    /// - Returns: What is wrong; nil if nothing is.
     static func problem(at path: String) -> String? {
         var status = stat()
         guard lstat(path, &status) == 0 else { return nil }
         switch status.st_mode & S_IFMT {
         case S_IFREG: break
         case S_IFLNK: return "it is a symbolic link"
-        default: return "it is no file"
+        default: return "it is not a file"
         }
         var folder = stat()
         let owners = stat(parent(of: path), &folder) == 0 ? [geteuid(), folder.st_uid] : [geteuid()]
         if !owners.contains(status.st_uid) { return "the file there belongs to user \(status.st_uid)" }
-        return status.st_nlink > 1 ? "the file there has other names, too (hard links)" : nil
+        return status.st_nlink > 1 ? "the file there has other names (hard links)" : nil
     }
 
     private static func parent(of path: String) -> String {

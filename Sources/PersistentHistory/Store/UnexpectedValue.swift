@@ -16,7 +16,7 @@ struct UnexpectedValue: Error, Equatable {
         message = "\(place) is \(Self.describe(found)), not \(expected)"
     }
 
-    /// - Parameter row: A statement that stands on a row.
+    /// - Parameter row: A statement that is at a row.
     init(_ place: String, expected: String, found row: OpaquePointer, _ column: Int32) {
         let found =
             switch sqlite3_column_type(row, column) {

@@ -2,23 +2,33 @@
 final class ClosureHook: HookEndpoint {
     enum Callback: Sendable {
         case observer(HookCallback)
-        case merge(MergeHookCallback, contexts: [ReplicaMerger])
+        case merge(MergeHookCallback, contexts: [any HistoryContext])
     }
 
     private let callback: Callback
+    private let onExpired: ExpiryCallback?
+    private let timeout: Duration?
+    private let reporter: any PipelineReporter
 
-    init(_ callback: Callback) { self.callback = callback }
+    init(
+        _ callback: Callback, onExpired: ExpiryCallback?, timeout: Duration?, reporter: any PipelineReporter
+    ) {
+        self.callback = callback
+        self.onExpired = onExpired
+        self.timeout = timeout
+        self.reporter = reporter
+    }
 
     func observe(_ calls: [ObserverCall]) async -> ObserverOutcome {
         guard case .observer(let callback) = callback else { return ObserverOutcome(succeeded: calls.count) }
         for (index, call) in calls.enumerated() {
             guard !Task.isCancelled else { return ObserverOutcome(succeeded: index) }
-            do {
-                try await callback(call.changes.map { HookContext($0, of: call.transaction) })
+            do throws(HookFailure) {
+                try await attempt(call.header) {
+                    try await callback(call.changes.map { HookContext($0, of: call.transaction) })
+                }
             } catch {
-                let failure = Self.failure(error, call.header)
-                return ObserverOutcome(
-                    succeeded: index, failure: failure.reason == .cancelled ? nil : failure)
+                return ObserverOutcome(succeeded: index, failure: error.reason == .cancelled ? nil : error)
             }
         }
         return ObserverOutcome(succeeded: calls.count)
@@ -26,16 +36,45 @@ final class ClosureHook: HookEndpoint {
 
     func merge(_ call: MergeCall) async throws(HookFailure) -> MergeResult {
         guard case .merge(let callback, let contexts) = callback else { return .goOn }
-        do {
-            return try await callback(MergeHookInput(transactions: call.transactions, contexts: contexts))
-        } catch {
-            throw Self.failure(error, call.header)
+        return try await attempt(call.header) {
+            try await callback(MergeHookInput(transactions: call.transactions, contexts: contexts))
         }
     }
 
-    /// What a closure throws while the tracker stops is no failure of its own.
-    private static func failure(_ error: any Error, _ header: HookCallHeader) -> HookFailure {
-        HookFailure(
-            Task.isCancelled ? .cancelled : .refused, "Hook \"\(header.hook)\" threw an error: \(error)")
+    /// A loss that nobody asked to be told is at least reported.
+    func expired(_ call: ExpiredCall) async throws(HookFailure) {
+        let expiry = call.expiry
+        guard let onExpired else {
+            return reporter.report(
+                .lossUnheard(consumer: call.header.consumer, hook: call.header.hook, expiry))
+        }
+        try await attempt(call.header) { try await onExpired(expiry) }
+    }
+
+    private struct TimedOut: Error {}
+
+    /// Calls a closure. One that takes too long is cancelled, and waited for: a task cannot be abandoned.
+    private func attempt<T: Sendable>(
+        _ header: HookCallHeader, _ body: @escaping @Sendable () async throws -> T
+    ) async throws(HookFailure) -> T {
+        do {
+            guard let timeout else { return try await body() }
+            return try await withThrowingTaskGroup(of: T?.self) { group in
+                group.addTask { try await body() }
+                group.addTask {
+                    try await Task.sleep(for: timeout, clock: .loop)
+                    return nil
+                }
+                defer { group.cancelAll() }
+                guard let result = try await group.next() ?? nil else { throw TimedOut() }
+                return result
+            }
+        } catch is TimedOut {
+            throw HookFailure(.timedOut, "Hook \"\(header.hook)\" did not return within \(timeout ?? .zero).")
+        } catch {
+            // What a closure throws while the tracker stops is no failure of its own.
+            throw HookFailure(
+                Task.isCancelled ? .cancelled : .refused, "Hook \"\(header.hook)\" threw an error: \(error)")
+        }
     }
 }

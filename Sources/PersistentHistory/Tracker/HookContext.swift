@@ -4,13 +4,13 @@ public import FoundationEssentials
 public typealias HookOperation = ChangeOperation
 
 /// One change, as an observer's closure is told of it: nothing in it is bound to a connection.
-public struct HookContext: Sendable, Hashable {
+public struct HookContext: Sendable, Hashable, Codable {
     private let change: HistoryChange
-    /// The transaction's place in the history.
+    /// The transaction's position in the history.
     public let token: HistoryToken
     /// When the transaction was made.
     public let timestamp: Date
-    /// Nil where the writer never declared itself.
+    /// Nil if the writer declared no author.
     public let author: String?
 
     init(_ change: HistoryChange, of transaction: HistoryTransaction) {
@@ -46,32 +46,36 @@ extension HistoryTimestamp {
     public var date: Date { Date(timeIntervalSince1970: Double(milliseconds) / 1000) }
 }
 
-/// A fetched batch, as a merge hook's closure is told of it.
+/// A fetched batch, as a merge hook's closure receives it.
 public struct MergeHookInput: Sendable {
     /// In the order of their commits, without those that an earlier hook rejected.
     public let transactions: [HistoryTransaction]
     /// What the default merge merges into.
-    public let contexts: [ReplicaMerger]
+    public let contexts: [any HistoryContext]
 }
 
 /// A merge hook's answer: `.goOn`, `.finish`, `.rejecting(tokens)`.
 public typealias MergeHookResult = MergeResult
 
 extension MergeResult {
-    /// On to the next hook, and after the last to the default merge.
+    /// Continue with the next hook, and after the last one with the default merge.
     public static let goOn = MergeResult(.goOn)
-    /// No further hook, no default merge; the cursor moves on.
+    /// Call no further hook and skip the default merge; the cursor moves past the batch.
     public static let finish = MergeResult(.finish)
 
-    /// On to the next hook, which does not see these transactions; nor does the default merge.
+    /// Continue without these transactions: later hooks and the default merge do not see them.
     public static func rejecting(_ tokens: some Sequence<HistoryToken>) -> MergeResult {
         MergeResult(.goOn, rejecting: Set(tokens))
     }
 }
 
 /// Called once for each transaction, entity and operation, with all its changes (a group of more
-/// than 10,000 comes in parts). One that throws has failed, and is called again.
+/// than 10,000 comes in parts). If it throws, the call has failed and is repeated.
 public typealias HookCallback = @Sendable ([HookContext]) async throws -> Void
 
-/// Called once for each fetched batch. One that throws has failed, and is called again.
+/// Called once for each fetched batch. If it throws, the call has failed and is repeated.
 public typealias MergeHookCallback = @Sendable (MergeHookInput) async throws -> MergeHookResult
+
+/// Called once where a consumer has lost history, before any other call. One that throws has failed, and is
+/// called again.
+public typealias ExpiryCallback = @Sendable (Expiry) async throws -> Void

@@ -1,18 +1,18 @@
-/// Cleans a store's history when it is told to, and only as far as every author that must have had
-/// it has got.
+/// Cleans a store's history when it is told to, and only as far as every author has got that must have had it.
+///
+/// An author that has not moved for longer than the tracker's `maximumDuration` is not waited for.
 public actor ManualCleaner {
     private let cleaning: ManualCleaning
 
-    /// - Parameter consumers: The authors that must have had a transaction before it is deleted.
-    package init(path: String, stateFolder: String, consumers: Set<String>, rule: DeliveryRule) {
-        var store = ServedStore(name: path, path: path, entities: nil, rule: rule, consumers: [])
-        store.consumersElsewhere = consumers
+    /// - Parameter store: As a tracker serves it: all its authors and feeds must have had a transaction before it is
+    ///   deleted.
+    init(_ store: ServedStore, stateFolder: String) {
         cleaning = ManualCleaning(store, stateFolder: stateFolder)
     }
 
-    /// Deletes what every author has had that does more than write.
+    /// Deletes the history that every author except batch authors has processed.
     ///
-    /// - Returns: How much was deleted; nil where an author has not begun yet, which holds back everything.
+    /// - Returns: What was deleted; nil if an author has no position yet, so that nothing may be deleted.
     /// - Throws: `HistoryError`.
     @discardableResult
     public func clean() async throws -> HistoryCleaner.Outcome? {

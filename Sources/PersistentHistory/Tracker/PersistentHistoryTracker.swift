@@ -1,7 +1,7 @@
 public import FoundationEssentials
 
-/// Persistent history tracking inside a program: hears of what other authors commit to a store,
-/// tells hooks, merges into contexts, and cleans up.
+/// Persistent history tracking inside a program: detects what other authors commit to a store,
+/// calls hooks, merges into contexts, and cleans up.
 ///
 /// ```swift
 /// let tracker = PersistentHistoryTracker(
@@ -14,20 +14,22 @@ public import FoundationEssentials
 /// try await tracker.run()
 /// ```
 ///
-/// `run()` is where everything happens, in its caller's task: put it into a task group or a service
-/// group, and cancel it to end it. Within it `start()` and `stop()` switch the tracking on and off,
-/// and may be called at any time, from anywhere, also before `run()`.
+/// `run()` does all the work, in its caller's task: put it into a task group or a service group, and cancel it to
+/// end it. While it runs, `start()` and `stop()` switch the tracking on and off. They may be called at any time,
+/// from any task, and also before `run()`.
 ///
-/// Each program has a tracker of its own, for its author; those of one store share the state
-/// folder, where each finds its place again, and by which none cleans ahead of the others.
+/// Each program has its own tracker, for its author. The trackers of one store share the state folder. There each
+/// saves its position, so that no tracker deletes history that another one needs.
 public actor PersistentHistoryTracker {
     private let store: ServedStore
     private let waitsForStore: Bool
     private let stateFolder: String
-    private let reporter: any PipelineReporter
+    private let reporter: TrackerReporter
     private let registry = HookRegistry()
     private let power: PowerSwitch
-    private let contexts: [ReplicaMerger]
+    nonisolated let control = StoreControl()
+    nonisolated let author: String
+    private let contexts: [any HistoryContext]
 
     private var observers: [UUID: (entityName: String, operation: HookOperation)] = [:]
     /// The full names of merge hooks, by which `before` finds its place.
@@ -39,7 +41,10 @@ public actor PersistentHistoryTracker {
     /// - Parameters:
     ///   - path: The store. It must exist and be tracked, unless `waitsForStore` or `entities` say otherwise.
     ///   - name: What reports call the store.
-    ///   - contexts: What the changes are merged into.
+    ///   - contexts: The replicas that the changes are merged into.
+    ///   - programContexts: What else they are merged into: contexts of this program's own. No two contexts have
+    ///     one name.
+    ///   - feeds: Names of feeds that the program follows (`follow`). History waits for each of them.
     ///   - currentAuthor: Under which this program writes: its own changes are not delivered.
     ///   - allAuthors: All who write to the store, this one and those in `batchAuthors` included.
     ///   - includingMirroring: Whether transactions of mirroring authors
@@ -47,49 +52,64 @@ public actor PersistentHistoryTracker {
     ///   - mirroringAuthors: Mirroring authors besides `DeliveryRule.cloudKitMirroring`.
     ///   - batchAuthors: Those of `allAuthors` that only write: nobody waits for them with the cleaning.
     ///   - deliversUnlisted: Whether transactions by others, or by nobody, are delivered.
+    ///   - cleansUnlisted: Whether their history is cleaned where they are not delivered; otherwise it stays.
     ///   - stateFolder: An existing folder for what must outlive the process: each author's place.
     ///   - entities: What to track, with the columns to preserve; nil leaves the tracking to others.
     ///   - cleanStrategy: When history is cleaned that every author has had.
     ///   - maximumDuration: How long an author may stand still before the cleaning no longer waits
     ///     for it; nil for ever.
-    ///   - reporter: Hears of everything that happens, for a log or for counting.
+    ///   - reporter: Receives everything that happens, for a log or for counting; nil logs it with swift-log
+    ///     (`LogReporter`). `SilentReporter` ignores it.
+    ///   - logLevel: What is logged where no reporter is given: 0 nothing, 1 what is important, 2 everything.
     ///   - autoStart: Whether `run()` begins to track at once, or waits for `start()`.
     ///   - waitsForStore: Whether `run()` waits for a store that does not exist or is not tracked yet.
     ///     Otherwise it throws, so that a wrong path or a forgotten `Tracking.track` does not go unnoticed.
     public init(
-        store path: String, name: String = "store", contexts: [ReplicaContext] = [], currentAuthor: String,
+        store path: String, name: String = "store", contexts: [ReplicaContext] = [],
+        programContexts: [any HistoryContext] = [], feeds: [String] = [], currentAuthor: String,
         allAuthors: [String], includingMirroring: Bool = false, mirroringAuthors: [String] = [],
-        batchAuthors: [String] = [], deliversUnlisted: Bool = true, stateFolder: String,
-        entities: [String: [String]?]? = nil, cleanStrategy: CleaningStrategy = .none,
-        maximumDuration: Duration? = nil, reporter: any PipelineReporter = SilentReporter(),
+        batchAuthors: [String] = [], deliversUnlisted: Bool = true, cleansUnlisted: Bool = false,
+        stateFolder: String, entities: [String: [String]?]? = nil, cleanStrategy: CleaningStrategy = .none,
+        maximumDuration: Duration? = nil, reporter: (any PipelineReporter)? = nil, logLevel: Int = 1,
         autoStart: Bool = true, waitsForStore: Bool = false
     ) {
         let rule = DeliveryRule(
             authors: Set(allAuthors).union(batchAuthors).union([currentAuthor]),
-            deliversUnlisted: deliversUnlisted, mirroringAuthors: Set(mirroringAuthors),
-            includingMirroring: includingMirroring)
+            deliversUnlisted: deliversUnlisted, cleansUnlisted: cleansUnlisted,
+            mirroringAuthors: Set(mirroringAuthors), includingMirroring: includingMirroring)
         var store = ServedStore(
             name: name, path: path, entities: entities, rule: rule,
-            consumers: [Consumer(store: name, author: currentAuthor, rule: rule, contexts: contexts)],
+            consumers: [
+                Consumer(
+                    store: name, author: currentAuthor, rule: rule, contexts: contexts,
+                    feeds: feeds.map { FeedContext(name: $0) },
+                    programContexts: programContexts)
+            ],
             cleaning: cleanStrategy, maximumDuration: maximumDuration)
         store.consumersElsewhere = Set(allAuthors).subtracting(batchAuthors).subtracting([currentAuthor])
         store.isUsedInProcess = true
         self.store = store
+        author = currentAuthor
         self.stateFolder = stateFolder
-        self.reporter = reporter
+        self.reporter = TrackerReporter(reporter ?? LogReporter(logLevel: logLevel))
         self.waitsForStore = waitsForStore
-        self.contexts = contexts.map { ReplicaMerger($0, storePath: path) }
+        self.contexts =
+            contexts.map { ReplicaMerger($0, storePath: path) as any HistoryContext } + programContexts
         power = PowerSwitch(isOn: autoStart)
     }
+
+    /// Where the tracker is, what it has lost, and what keeps it from going on.
+    public nonisolated var state: TrackerState { reporter.state }
 
     // MARK: Life
 
     /// Tracks whenever it is switched on, until the task is cancelled.
     ///
     /// What came while it was off, or while no tracker ran, is worked off first. Errors that heal
-    /// are told to the reporter and tried again.
+    /// are reported and tried again.
     ///
-    /// - Throws: `HistoryError` with `.storeMissing` or `.notTracked` unless `waitsForStore`, and with
+    /// - Throws: `HistoryError` with `.storeMissing` or `.notTracked` unless `waitsForStore`, with
+    ///   `.consumerInUse` where another tracker or a daemon serves this author with the same state, and with
     ///   `.stateUnusable`; `ObserverError` if the store cannot be watched.
     @concurrent public nonisolated func run() async throws {
         if !waitsForStore { try requireStore() }
@@ -110,20 +130,19 @@ public actor PersistentHistoryTracker {
 
     /// Works off everything there is, and returns.
     ///
-    /// - Throws: `HistoryError` where the store cannot be opened or read.
+    /// - Throws: `HistoryError` if the store cannot be opened or read.
     @concurrent public nonisolated func runOnce() async throws {
         try await runner(StopSignal()).runOnce()
     }
 
-    /// Switches the tracking on: `run()` takes it up where it was.
+    /// Switches the tracking on: `run()` continues where it stopped.
     public nonisolated func start() { power.turnOn() }
 
-    /// Switches the tracking off. It returns at once; the pass that is under way comes to an end
-    /// before anything starts over: an observer is cancelled, and called again after the next
-    /// `start()`, a merge hook and the merge are waited for.
+    /// Switches the tracking off, and returns at once. The current pass ends before another one starts: an observer
+    /// in progress is cancelled and called again after the next `start()`; a merge hook and the merge are finished.
     public nonisolated func stop() { power.turnOff() }
 
-    /// Only what does not heal by itself is an error: a store that is locked now is served later.
+    /// Only what does not pass by itself is an error: a store that is locked now is served later.
     private nonisolated func requireStore() throws {
         do {
             try HistoryReader(path: store.path).close()
@@ -138,48 +157,54 @@ public actor PersistentHistoryTracker {
     }
 
     private nonisolated func runner(_ stop: StopSignal) -> StoreRunner {
-        StoreRunner(store, hooks: registry, stateFolder: stateFolder, reporter: reporter, stop: stop)
+        StoreRunner(
+            store, hooks: registry, stateFolder: stateFolder, reporter: reporter, stop: stop,
+            control: control)
     }
 
     /// A cleaner for whoever cleans by hand, mostly with `cleanStrategy: .none`.
-    public nonisolated func cleanerBuilder() -> ManualCleaner {
-        ManualCleaner(
-            path: store.path, stateFolder: stateFolder, consumers: store.mustHaveHad, rule: store.rule)
-    }
+    public nonisolated func cleanerBuilder() -> ManualCleaner { ManualCleaner(store, stateFolder: stateFolder) }
 
     // MARK: Observers
 
-    /// Registers a closure that is told of changes. Those for the same changes are called one after
+    /// Registers a closure that is notified of changes. Closures for the same changes are called one after
     /// the other, in the order of their registration.
     ///
     /// - Parameters:
     ///   - entityName: `*` for every entity.
     ///   - operation: What must have happened to the rows.
     ///   - policy: How often it is tried again when it throws, and what then.
+    ///   - timeout: How long a call may take. One that takes longer is cancelled and has failed, once it has
+    ///     returned; nil for as long as it takes.
+    ///   - onExpired: Called before anything else where history was lost: what the program has made of the
+    ///     changes so far is to be made again from the store. Without it the loss is logged as an error.
     ///   - callback: Called with the changes of one transaction.
     /// - Returns: The hook's id.
     @discardableResult
     public func registerObserver(
         entityName: String, operation: HookOperation, policy: FailurePolicy = FailurePolicy(),
-        callback: @escaping HookCallback
+        timeout: Duration? = nil, onExpired: ExpiryCallback? = nil, callback: @escaping HookCallback
     ) async -> UUID {
         let hook = Hook(
             id: UUID(), name: nextName("observer"), kind: .observer,
             entity: entityName == "*" ? nil : entityName,
-            operations: [operation], endpoint: ClosureHook(.observer(callback)), policy: policy)
+            operations: [operation],
+            endpoint: ClosureHook(
+                .observer(callback), onExpired: onExpired, timeout: timeout, reporter: reporter),
+            policy: policy)
         observers[hook.id] = (entityName, operation)
         registry.register(hook)
         return hook.id
     }
 
-    /// Removes one observer: whether there was one with that id.
+    /// Removes one observer. Returns whether there was one with that id.
     @discardableResult
     public func removeObserver(id: UUID) async -> Bool {
         guard observers.removeValue(forKey: id) != nil else { return false }
         return registry.remove(id: id)
     }
 
-    /// Removes all observers that were registered for an entity and operation: how many there were.
+    /// Removes all observers that were registered for an entity and operation. Returns their number.
     @discardableResult
     public func removeObserver(entityName: String, operation: HookOperation) async -> Int {
         let going = observers.filter { $0.value == (entityName, operation) }.map(\.key)
@@ -187,7 +212,7 @@ public actor PersistentHistoryTracker {
         return going.count
     }
 
-    /// Removes all observers: how many there were.
+    /// Removes all observers. Returns their number.
     @discardableResult
     public func removeAllObservers() async -> Int {
         let going = Array(observers.keys)
@@ -197,34 +222,39 @@ public actor PersistentHistoryTracker {
 
     // MARK: Merge hooks
 
-    /// Registers a stage of the merge pipeline: at its end, or in front of another.
+    /// Registers a stage of the merge pipeline: at its end, or before another merge hook.
     ///
     /// - Parameters:
     ///   - hookID: A merge hook; where there is none with that id, the new one goes to the end.
     ///   - policy: How often it is tried again when it throws, and what then.
+    ///   - timeout: How long a call may take, as for an observer.
+    ///   - onExpired: Called before anything else where history was lost, as for an observer.
     ///   - callback: Called with a fetched batch; it decides what becomes of it.
     /// - Returns: The hook's id.
     @discardableResult
     public func registerMergeHook(
-        before hookID: UUID? = nil, policy: FailurePolicy = FailurePolicy(),
-        callback: @escaping MergeHookCallback
+        before hookID: UUID? = nil, policy: FailurePolicy = FailurePolicy(), timeout: Duration? = nil,
+        onExpired: ExpiryCallback? = nil, callback: @escaping MergeHookCallback
     ) async -> UUID {
         let hook = Hook(
             id: UUID(), name: nextName("merge"), kind: .merge, before: hookID.flatMap { mergeHooks[$0] },
-            endpoint: ClosureHook(.merge(callback, contexts: contexts)), policy: policy)
+            endpoint: ClosureHook(
+                .merge(callback, contexts: contexts), onExpired: onExpired, timeout: timeout, reporter: reporter
+            ),
+            policy: policy)
         mergeHooks[hook.id] = hook.name
         registry.register(hook)
         return hook.id
     }
 
-    /// Removes one merge hook: whether there was one with that id.
+    /// Removes one merge hook. Returns whether there was one with that id.
     @discardableResult
     public func removeMergeHook(id: UUID) async -> Bool {
         guard mergeHooks.removeValue(forKey: id) != nil else { return false }
         return registry.remove(id: id)
     }
 
-    /// Removes all merge hooks: how many there were.
+    /// Removes all merge hooks. Returns their number.
     @discardableResult
     public func removeAllMergeHooks() async -> Int {
         let going = Array(mergeHooks.keys)
@@ -239,7 +269,7 @@ public actor PersistentHistoryTracker {
 }
 
 extension CleaningStrategy {
-    /// At most once in so many seconds, remembered over restarts.
+    /// At most once in this number of seconds, which restarts do not reset.
     public static func byDuration(seconds: Double) -> CleaningStrategy { .byDuration(.seconds(seconds)) }
 }
 

@@ -30,7 +30,7 @@ final class PowerSwitch: Sendable {
 
     /// Waits until it is on. One at a time may wait.
     ///
-    /// - Returns: what tells of its being turned off; nil where the task was cancelled.
+    /// - Returns: A signal for its being turned off; nil if the task was cancelled.
     func waitUntilOn() async -> StopSignal? {
         while !Task.isCancelled {
             let (change, waiter) = AsyncStream<Never>.makeStream()

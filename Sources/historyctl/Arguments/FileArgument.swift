@@ -1,7 +1,7 @@
 import FoundationEssentials
 import Glibc
 
-/// A file that is read whole.
+/// A file that is read completely.
 enum FileArgument {
     static func bytes(_ path: String) throws(StreamError) -> [UInt8] {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
@@ -20,7 +20,7 @@ enum FileArgument {
         }
     }
 
-    /// As another process, with another folder, finds it.
+    /// The path for a process that has another current folder.
     static func absolute(_ path: String) throws(StreamError) -> String {
         if path.hasPrefix("/") { return path }
         guard let folder = getcwd(nil, 0) else {

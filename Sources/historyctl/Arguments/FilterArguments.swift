@@ -4,7 +4,7 @@ import PersistentHistory
 /// `--since` and `--until`.
 enum DateArgument {
     static let help =
-        "ISO 8601, as 2026-01-07, 2026-01-07T10:30 or 2026-01-07T10:30:00.250+01:00; UTC where no zone is given."
+        "ISO 8601, such as 2026-01-07, 2026-01-07T10:30 or 2026-01-07T10:30:00.250+01:00; UTC without a zone."
 
     /// The first instant that is meant.
     static func since(_ text: String) throws -> HistoryTimestamp {
@@ -20,14 +20,14 @@ enum DateArgument {
         return text.utf8.count > 10 ? date : HistoryTimestamp(milliseconds: date.milliseconds + 86_399_999)
     }
 
-    private static let problem = "A date is in \(help)"
+    private static let problem = "The format of a date is \(help)"
 }
 
 /// `--after` and `--before`.
 enum TokenArgument {
     static func token(_ text: String) throws -> HistoryToken {
         guard let token = HistoryToken(text) else {
-            throw ValidationError("A token is <store id>:<number>, as `historyctl history` prints it.")
+            throw ValidationError("A token has the form <store id>:<number>; `historyctl history` prints it.")
         }
         return token
     }
@@ -37,7 +37,7 @@ enum TokenArgument {
 enum ObjectArgument {
     static func url(_ text: String) throws -> ObjectIDURL {
         guard let url = ObjectIDURL(text) else {
-            throw ValidationError("An object is named by its objectIDURL, as `historyctl history` prints it.")
+            throw ValidationError("An object is given by its objectIDURL; `historyctl history` prints it.")
         }
         return url
     }

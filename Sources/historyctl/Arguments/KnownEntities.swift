@@ -1,6 +1,6 @@
 import PersistentHistory
 
-/// The entities that a store's history has to tell of, for the names that a command gives.
+/// The entities in a store's history, for the names in a command.
 struct KnownEntities {
     private let shapes: [Entity]
     private let store: StoreID
@@ -25,8 +25,8 @@ struct KnownEntities {
     func objectIDs(_ url: ObjectIDURL) throws -> Set<ObjectID> {
         guard url.store == store else {
             throw HistoryError(
-                .tokenForeign, "The object is another store's, \"\(url.store)\"; this one is \"\(store)\".",
-                hint: "Check which store it was read from.")
+                .tokenForeign, "The object belongs to the store \"\(url.store)\"; this store is \"\(store)\".",
+                hint: "Check from which store it was read.")
         }
         let shapes = shapes.filter { $0.name == url.entityName }
         guard !shapes.isEmpty else { throw unknown(url.entityName) }
@@ -39,7 +39,7 @@ struct KnownEntities {
 
     private func unknown(_ name: String) -> HistoryError {
         HistoryError(
-            .notAnEntity, "The history knows no entity \"\(name)\".",
-            hint: "It knows \(Set(shapes.map(\.name)).sorted().map { "\"\($0)\"" }.joined(separator: ", ")).")
+            .notAnEntity, "The history has no entity \"\(name)\".",
+            hint: "It has \(Set(shapes.map(\.name)).sorted().map { "\"\($0)\"" }.joined(separator: ", ")).")
     }
 }

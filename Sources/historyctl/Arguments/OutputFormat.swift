@@ -1,6 +1,6 @@
 import ArgumentParser
 
-/// For people or for programs.
+/// To read, or for programs.
 enum OutputFormat: String, ExpressibleByArgument, CaseIterable {
     case table, json
 }

@@ -41,7 +41,7 @@ struct PreservedColumns {
 
     private func tableName(_ name: String) -> String? { tables.keys.first { Self.same($0, name) } }
 
-    /// SQLite tells no ASCII letters apart by their case.
+    /// SQLite ignores the case of ASCII letters.
     private static func same(_ a: String, _ b: String) -> Bool {
         a.utf8.elementsEqual(b.utf8) { lowercased($0) == lowercased($1) }
     }

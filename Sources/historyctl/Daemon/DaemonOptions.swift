@@ -9,7 +9,7 @@ struct ConnectionOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
             "The daemon's control socket.",
-            discussion: "Otherwise the user's own daemon, or where none runs the system's.",
+            discussion: "By default, that of the user's own daemon or, if none runs, of the system's.",
             valueName: "path"),
         completion: .file())
     var socket: String?
@@ -30,7 +30,7 @@ struct DaemonOptions: ParsableArguments {
 
     var client: ControlClient { connection.client }
 
-    /// Asks, and writes the answer: as it came for programs, or as `table` puts it.
+    /// Sends a request and writes the answer: as received for programs, or as `table` formats it.
     @discardableResult
     func ask<Answer: Decodable>(
         _ command: ControlCommand, _ type: Answer.Type, body: [UInt8] = [],
@@ -66,7 +66,7 @@ enum Environment {
 }
 
 extension ExitStatus {
-    /// What a refusal of the daemon means to whoever started the program.
+    /// The exit status for an error that the daemon reports.
     init(_ code: ControlError.Code) {
         switch code {
         case .badRequest, .unknownRequest, .wrongMethod, .tooLarge, .ambiguous: self = .usage
@@ -83,6 +83,6 @@ extension ExitStatus {
 }
 
 extension ControlError {
-    /// Lines for people.
+    /// The error as lines to read.
     var lines: [String] { [message] + (problems ?? []) }
 }

@@ -39,19 +39,20 @@ struct Hooks: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Add the plugins and hooks of a manifest, and print their ids.",
             discussion:
-                "They come after the existing ones. Without --persist they are gone when the daemon ends.")
+                "They are called after the existing ones. Without --persist they are gone when the daemon ends."
+        )
 
         @OptionGroup var daemon: DaemonOptions
 
-        @Argument(help: "The manifest; - reads standard input.", completion: .file())
+        @Argument(help: "The manifest file; - reads standard input.", completion: .file())
         var file: String
 
         @Option(
-            help: ArgumentHelp("Put its merge hooks in front of the merge hook with this id.", valueName: "id"),
+            help: ArgumentHelp("Put its merge hooks before the merge hook with this id.", valueName: "id"),
             transform: HookArgument.id)
         var before: UUID?
 
-        @Flag(help: "Keep them over a restart.")
+        @Flag(help: "Keep the hooks over a restart.")
         var persist = false
 
         func run() async throws {
@@ -68,8 +69,8 @@ struct Hooks: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Remove hooks.",
             discussion: """
-                Hooks of the configuration's manifests come back at the next reload or start. Status 66 if \
-                there is no such hook.
+                Hooks from the configuration's manifests come back at the next reload or start. Status 66 \
+                if there is no such hook.
                 """)
 
         @OptionGroup var daemon: DaemonOptions
@@ -77,10 +78,10 @@ struct Hooks: AsyncParsableCommand {
         @Argument(help: "The hook's id.", transform: HookArgument.id)
         var id: UUID?
 
-        @Option(help: "Observers of this entity; * means observers of all entities.")
+        @Option(help: "With --operation: observers of this entity; * selects observers of all entities.")
         var entity: String?
 
-        @Option(help: "Observers of this operation; an observer of others keeps those.")
+        @Option(help: "With --entity: observers of this operation. They keep their other operations.")
         var operation: ChangeOperation?
 
         @Flag(help: "Every hook.")
@@ -93,7 +94,7 @@ struct Hooks: AsyncParsableCommand {
             let isPair = entity != nil && operation != nil
             let count = (id == nil ? 0 : 1) + (isPair ? 1 : 0) + (all ? 1 : 0)
             guard count == 1, isPair || entity == nil && operation == nil else {
-                throw ValidationError("Say which hooks: an ID, or --entity and --operation, or --all.")
+                throw ValidationError("Name the hooks: an ID, or --entity and --operation, or --all.")
             }
         }
 
@@ -121,7 +122,7 @@ enum HookKind: String, ExpressibleByArgument, CaseIterable {
 enum HookArgument {
     static func id(_ text: String) throws -> UUID {
         guard let id = UUID(uuidString: text) else {
-            throw ValidationError("\"\(text)\" is no hook's id; `historyctl hooks list` shows them.")
+            throw ValidationError("\"\(text)\" is not a hook's id; `historyctl hooks list` shows the ids.")
         }
         return id
     }

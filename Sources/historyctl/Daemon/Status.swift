@@ -52,6 +52,12 @@ struct Status: AsyncParsableCommand {
                         String(store.consumers.compactMap(\.deadLetters).reduce(0, +)), store.worst ?? "",
                     ]
                 }, to: &output)
+            for store in report.stores {
+                guard let count = store.unlistedChanges, count > 0 else { continue }
+                try output.writeLine(
+                    "\nStore \(store.name.printable) keeps \(count, "change") by unlisted authors for ever; \"cleanUnlisted\": true has them cleaned."
+                )
+            }
             try report.writeFailingPlugins(to: &output)
             try ConsumerList(consumers: report.stores.flatMap(\.consumers)).writeFeeds(to: &output)
         }
@@ -60,11 +66,11 @@ struct Status: AsyncParsableCommand {
 
 struct Consumers: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Show the consumers: how far each got, and what it waits for.")
+        abstract: "Show the consumers: how far each is, and what it waits for.")
 
     @OptionGroup var daemon: DaemonOptions
 
-    @Option(help: "Only this store's.")
+    @Option(help: "Only the consumers of this store.")
     var store: String?
 
     func run() async throws {
@@ -87,6 +93,10 @@ extension StoreReport {
     /// What is wrong with the store, or else with the first of its consumers that has a problem.
     fileprivate var worst: String? {
         if let problem { return problem }
+        if let first = untracked?.first {
+            let more = (untracked?.count ?? 1) - 1
+            return "not tracked as configured: \(first.reason)" + (more > 0 ? " (and \(more) more)" : "")
+        }
         let failing = consumers.filter { $0.problem != nil }
         guard let first = failing.first, let problem = first.problem else { return nil }
         return "\(first.consumer): \(problem)" + (failing.count > 1 ? " (and \(failing.count - 1) more)" : "")

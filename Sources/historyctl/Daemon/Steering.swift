@@ -6,8 +6,8 @@ struct Reload: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Read the configuration and the manifests again.",
         discussion: """
-            Returns when the new configuration is in force. If it has an error, the old one stays in \
-            force, everything that is wrong is printed, and the status is 78.
+            Returns when the new configuration is in force. If it has errors, all of them are printed, the \
+            old configuration stays in force, and the status is 78.
             """)
 
     @OptionGroup var daemon: DaemonOptions
@@ -30,7 +30,7 @@ struct Reload: AsyncParsableCommand {
 
 struct Pause: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Deliver nothing until resume; calls in flight end first.")
+        abstract: "Stop delivery until resume. Calls in flight finish first.")
 
     @OptionGroup var daemon: DaemonOptions
     @Argument(help: "The store; without one, all.")
@@ -43,7 +43,7 @@ struct Pause: AsyncParsableCommand {
 
 struct Resume: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Continue after a pause, with everything that came meanwhile.")
+        abstract: "Continue after a pause, with everything that was committed meanwhile.")
 
     @OptionGroup var daemon: DaemonOptions
     @Argument(help: "The store; without one, all.")
@@ -57,7 +57,7 @@ struct Resume: AsyncParsableCommand {
 extension PauseReport {
     fileprivate func write(to output: inout StandardOutput) throws {
         for store in stores {
-            try output.writeLine("\(store.name.printable) \(store.paused ? "is paused" : "goes on")")
+            try output.writeLine("\(store.name.printable) \(store.paused ? "is paused" : "is resumed")")
         }
     }
 }
@@ -67,14 +67,14 @@ struct Run: AsyncParsableCommand {
         abstract: "Run a pass now, and show how it ended.",
         discussion: """
             Hooks and contexts that failed are tried at once. Status 75 if a consumer has not caught up \
-            afterwards, or if the pass takes longer than the timeout; it then goes on.
+            afterwards, or if the pass takes longer than the timeout; the pass then continues.
             """)
 
     @OptionGroup var daemon: DaemonOptions
     @Argument(help: "The store; without one, all.")
     var store: String?
     @Option(
-        help: ArgumentHelp("Seconds, or 500ms, 5s, 3m; without it, one minute.", valueName: "duration"))
+        help: ArgumentHelp("Seconds, or 500ms, 5s, 3m. By default, one minute.", valueName: "duration"))
     var timeout: String?
 
     func run() async throws {
@@ -92,7 +92,7 @@ struct LogLevelVerb: AsyncParsableCommand {
         commandName: "log-level", abstract: "Show the log level, or set it until the daemon ends.")
 
     @OptionGroup var daemon: DaemonOptions
-    @Argument(help: "trace, debug, info, notice, warning, error or critical.")
+    @Argument(help: "trace, debug, info, notice, warning, error, critical or off.")
     var level: String?
 
     func run() async throws {

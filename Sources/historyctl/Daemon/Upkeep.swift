@@ -4,14 +4,14 @@ import HistoryControl
 
 struct Clean: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Delete history that every consumer has had.")
+        abstract: "Delete history that every consumer has processed.")
 
     @OptionGroup var daemon: DaemonOptions
     @Argument(help: "The store; without one, all.")
     var store: String?
-    @Flag(help: "Only say what would be deleted.")
+    @Flag(help: "Only show what would be deleted.")
     var dryRun = false
-    @Flag(help: "Also delete what a consumer has not had; it then starts over.")
+    @Flag(help: "Also delete history that a consumer has not processed; the consumer then starts over.")
     var force = false
 
     func run() async throws {
@@ -34,11 +34,11 @@ struct Resync: AsyncParsableCommand {
     static let configuration = CommandConfiguration(abstract: "Fill a consumer's replica again from its store.")
 
     @OptionGroup var daemon: DaemonOptions
-    @Argument(help: "The context.")
+    @Argument(help: "The name of the replica's context.")
     var context: String
-    @Option(help: "Its store, if several fit.")
+    @Option(help: "Its store, if several stores have such a context.")
     var store: String?
-    @Option(help: "Its consumer, if several fit.")
+    @Option(help: "Its consumer, if several consumers have such a context.")
     var consumer: String?
 
     func run() async throws {
@@ -54,10 +54,10 @@ struct DeadLetters: AsyncParsableCommand {
 
     struct List: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Show the calls that were given up; --format json shows them completely.")
+            abstract: "Show the calls that were given up. --format json shows them completely.")
 
         @OptionGroup var daemon: DaemonOptions
-        @Option(help: "Only this store's.")
+        @Option(help: "Only the calls of this store.")
         var store: String?
 
         func run() async throws {
@@ -78,14 +78,14 @@ struct DeadLetters: AsyncParsableCommand {
     struct Which: ParsableArguments {
         @Argument(help: "The dead letter's id, as the list shows it.")
         var id: String?
-        @Flag(help: "All of them.")
+        @Flag(help: "All dead letters.")
         var all = false
-        @Option(help: "With --all: only this store's.")
+        @Option(help: "With --all: only those of this store.")
         var store: String?
 
         func validate() throws {
             guard (id != nil) != all, id == nil || store == nil else {
-                throw ValidationError("Say which: an ID, or --all, with or without --store.")
+                throw ValidationError("Name the dead letters: an ID, or --all, with or without --store.")
             }
         }
 
@@ -94,7 +94,7 @@ struct DeadLetters: AsyncParsableCommand {
 
     struct Retry: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Repeat calls; those that succeed are dropped. Status 75 if one fails.")
+            abstract: "Repeat calls, and drop those that succeed. Status 75 if one fails.")
 
         @OptionGroup var daemon: DaemonOptions
         @OptionGroup var which: Which
@@ -111,7 +111,7 @@ struct DeadLetters: AsyncParsableCommand {
     }
 
     struct Drop: AsyncParsableCommand {
-        static let configuration = CommandConfiguration(abstract: "Forget calls that were given up.")
+        static let configuration = CommandConfiguration(abstract: "Delete calls that were given up.")
 
         @OptionGroup var daemon: DaemonOptions
         @OptionGroup var which: Which

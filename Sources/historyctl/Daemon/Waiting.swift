@@ -4,11 +4,11 @@ import NIOCore
 
 struct Wait: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Wait until a consumer is done with a transaction.",
+        abstract: "Wait until a consumer has processed a transaction.",
         discussion: """
-            A writer takes history_token() after its commit, and reads what it has written once a consumer is \
-            past it: after this, the hooks have had the transaction and replicas show it. Status 75 where \
-            that does not come to pass in time.
+            A writer calls history_token() after its commit, and waits for that token. When this command \
+            returns, the consumer's hooks have been called and its replicas show the transaction. Status 75 \
+            after the timeout.
             """)
 
     @OptionGroup var daemon: DaemonOptions
@@ -19,7 +19,7 @@ struct Wait: AsyncParsableCommand {
     @Option(help: "The consumer's store, if several have a consumer of that name.")
     var store: String?
     @Option(
-        help: ArgumentHelp("Seconds, or 500ms, 5s, 3m; otherwise as long as it takes.", valueName: "duration")
+        help: ArgumentHelp("Seconds, or 500ms, 5s, 3m. By default, no limit.", valueName: "duration")
     )
     var timeout: String?
 
@@ -31,16 +31,16 @@ struct Wait: AsyncParsableCommand {
 
 struct Follow: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Print transactions as they are committed, as JSON, one a line.",
+        abstract: "Print transactions as they are committed, as JSON, one in each line.",
         discussion: """
-            Ends when it is interrupted, or with an error when the daemon does. To go on where it was, give \
-            the last line's token as --after.
+            Ends when it is interrupted, or with an error when the daemon ends. To continue later, pass the \
+            token of the last line as --after.
             """)
 
     @OptionGroup var daemon: DaemonOptions
     @Option(help: "The store, if there are several.")
     var store: String?
-    @Option(help: "Only what is delivered to this consumer.")
+    @Option(help: "Only transactions that are delivered to this consumer.")
     var consumer: String?
     @Option(help: ArgumentHelp("Begin after this token's transaction.", valueName: "token"))
     var after: String?
@@ -53,10 +53,10 @@ struct Follow: AsyncParsableCommand {
 
 struct Feed: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Print what a feed has for its program, as JSON, one line for each transaction.",
+        abstract: "Print the transactions of a feed, as JSON, one in each line.",
         discussion: """
-            Ends when it is interrupted, or with an error when the daemon does. Without --acknowledge the feed \
-            stays where it is, and sends no more than its window.
+            Ends when it is interrupted, or with an error when the daemon ends. Without --acknowledge, the \
+            feed keeps its position and sends no more than its window.
             """)
 
     @OptionGroup var daemon: DaemonOptions
@@ -75,7 +75,7 @@ struct Feed: AsyncParsableCommand {
 
     func validate() throws {
         if acknowledge, through != nil {
-            throw ValidationError("Either --acknowledge what is printed, or --through a token.")
+            throw ValidationError("--acknowledge and --through cannot be used together.")
         }
     }
 
@@ -95,7 +95,7 @@ struct Feed: AsyncParsableCommand {
         }
     }
 
-    /// What is to be acknowledged of a line.
+    /// The part of a line that says what to acknowledge.
     private struct Line: Decodable {
         struct Expired: Decodable { let after: String }
         struct Part: Decodable { let last: Bool }

@@ -8,7 +8,7 @@ struct HistoryPages {
     private let isReversed: Bool
     /// How far to go: transactions at this number or beyond it are not wanted.
     private let bound: Int64?
-    /// Where the next page begins; nil where a walk backwards begins at the end.
+    /// Where the next page begins; nil if a walk backwards begins at the end.
     private var place: Int64?
     private var remaining: Int
     private var isAtEnd = false

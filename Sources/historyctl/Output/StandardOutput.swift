@@ -4,8 +4,13 @@ import Glibc
 struct StandardOutput: ~Copyable {
     private static let blockSize = 1 << 16
     private var buffer: [UInt8] = []
+    private let descriptor: Int32
 
-    init() { buffer.reserveCapacity(2 * Self.blockSize) }
+    /// - Parameter descriptor: Standard error, where standard output is a command's.
+    init(descriptor: Int32 = STDOUT_FILENO) {
+        self.descriptor = descriptor
+        buffer.reserveCapacity(2 * Self.blockSize)
+    }
 
     /// Whether people read along.
     static var isTerminal: Bool { isatty(STDOUT_FILENO) == 1 }
@@ -24,7 +29,7 @@ struct StandardOutput: ~Copyable {
         var start = 0
         while start < buffer.count {
             let written = buffer[start...].withUnsafeBytes {
-                Glibc.write(STDOUT_FILENO, $0.baseAddress, $0.count)
+                Glibc.write(descriptor, $0.baseAddress, $0.count)
             }
             if written > 0 {
                 start += written

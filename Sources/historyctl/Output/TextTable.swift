@@ -8,7 +8,7 @@ struct TextTable {
     private let titles: [String]
     private var widths: [Int]
     private var isTitled = false
-    /// The width of the longest cell that is shown whole; nil where nothing is cut.
+    /// The width of the longest cell that is shown whole; nil if nothing is cut.
     private let limit: Int?
 
     init(_ titles: [String], limit: Int? = StandardOutput.isTerminal ? 50 : nil) {

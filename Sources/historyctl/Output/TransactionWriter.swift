@@ -3,7 +3,7 @@ import PersistentHistory
 /// Writes transactions in the form that was asked for.
 struct TransactionWriter {
     private enum Form {
-        case json(JSONBytes)
+        case json
         case table(TextTable)
     }
 
@@ -12,7 +12,7 @@ struct TransactionWriter {
     init(_ format: OutputFormat) {
         form =
             switch format {
-            case .json: .json(JSONBytes(reservingCapacity: 4096))
+            case .json: .json
             case .table:
                 .table(
                     TextTable([
@@ -24,17 +24,20 @@ struct TransactionWriter {
 
     mutating func write(_ transactions: [HistoryTransaction], to output: inout StandardOutput) throws {
         switch form {
-        case .json(var json):
+        case .json:
+            var json = JSONBytes(reservingCapacity: 4096)
             for transaction in transactions {
                 json.removeAll()
                 HistoryJSON.write(transaction, to: &json)
                 json.endLine()
-                try output.write(json.bytes)
+                try output.write(json.bytes.array)
             }
-            form = .json(json)
         case .table(var table):
             try table.write(
-                transactions.flatMap { transaction in transaction.changes.map { Self.row($0, transaction) } },
+                transactions.flatMap { transaction in
+                    transaction.changes.map { Self.row($0, transaction) }
+                        + transaction.recreated.map { Self.row(recreated: $0, transaction) }
+                },
                 to: &output)
             form = .table(table)
         }
@@ -49,12 +52,19 @@ struct TransactionWriter {
         ]
     }
 
+    private static func row(recreated entity: String, _ transaction: HistoryTransaction) -> [String] {
+        [
+            transaction.token.description, transaction.timestamp.description, "", "", "", "recreated", entity,
+            "", "",
+        ]
+    }
+
     /// `id=42`, the values as JSON has them.
     private static func object(_ id: ObjectID) -> String {
         zip(id.columns, id.values).map { column, value in
             var json = JSONBytes()
             HistoryJSON.write(value, to: &json)
-            return "\(column)=\(String(decoding: json.bytes, as: UTF8.self))"
+            return "\(column)=\(json.bytes.text)"
         }.joined(separator: " ")
     }
 }

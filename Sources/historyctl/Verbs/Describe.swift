@@ -9,7 +9,7 @@ struct Describe: ParsableCommand {
     @Argument(help: "The SQLite file.", completion: .file())
     var store: String
 
-    @Option(help: "A table for people, or JSON for programs.")
+    @Option(help: "A table to read, or JSON for programs.")
     var format = OutputFormat.table
 
     func run() throws {
@@ -68,6 +68,6 @@ struct Describe: ParsableCommand {
             }
         }
         json.endLine()
-        return json.bytes
+        return json.bytes.array
     }
 }

@@ -5,9 +5,10 @@ struct Exec: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Run SQL as an author.",
         discussion: """
-            All the SQL is one transaction, unless it has a BEGIN of its own; a single statement runs \
-            by itself, and so do PRAGMA and ATTACH before all others. Rows are printed as sqlite3 \
-            prints them. The last line is the token of the transaction, if anything was recorded.
+            All the SQL is one transaction, unless it contains BEGIN. A single statement runs in \
+            autocommit mode, and so do PRAGMA and ATTACH before all other statements. Rows are printed \
+            as sqlite3 prints them. The last line is the token of the transaction, if anything was \
+            recorded.
             """)
 
     @Argument(help: "The SQLite file.", completion: .file())
@@ -35,7 +36,7 @@ struct Exec: ParsableCommand {
         try output.flush()
     }
 
-    /// Each argument ends a statement, whether or not it says so.
+    /// Each argument ends a statement, with or without a semicolon.
     private func script() throws -> String {
         try sql.map { $0 == "-" ? try StandardInput.text() : $0 }.joined(separator: "\n;")
     }

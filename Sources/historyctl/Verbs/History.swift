@@ -5,32 +5,32 @@ struct History: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Show the history of a store.",
         discussion: """
-            JSON is one transaction a line; the table has a line for each change. An option that is \
-            given several times means any of its values; different options must all match.
+            JSON has one line for each transaction, the table one line for each change. If an option is \
+            given several times, any of its values matches. Different options must all match.
             """)
 
     @Argument(help: "The SQLite file.", completion: .file())
     var store: String
 
     @Option(
-        help: ArgumentHelp("Only what is newer than this token's transaction.", valueName: "token"),
+        help: ArgumentHelp("Only transactions after this token.", valueName: "token"),
         transform: TokenArgument.token)
     var after: HistoryToken?
 
     @Option(
-        help: ArgumentHelp("Only what is older than this token's transaction.", valueName: "token"),
+        help: ArgumentHelp("Only transactions before this token.", valueName: "token"),
         transform: TokenArgument.token)
     var before: HistoryToken?
 
     @Option(
         help: ArgumentHelp(
-            "Only what was recorded at this time or later.", discussion: DateArgument.help, valueName: "date"),
+            "Only transactions at this time or later.", discussion: DateArgument.help, valueName: "date"),
         transform: DateArgument.since)
     var since: HistoryTimestamp?
 
     @Option(
         help: ArgumentHelp(
-            "Only what was recorded at this time or earlier; a date without a time includes its day.",
+            "Only transactions at this time or earlier; a date without a time includes the whole day.",
             valueName: "date"),
         transform: DateArgument.until)
     var until: HistoryTimestamp?
@@ -41,7 +41,7 @@ struct History: ParsableCommand {
     @Option(help: "No transactions of this author.")
     var excludeAuthor: [String] = []
 
-    @Flag(help: "Only transactions without an author; with --author, of that author or without one.")
+    @Flag(help: "Only transactions without an author; with --author, those of that author as well.")
     var noAuthor = false
 
     @Option(help: "Only changes of this entity.")
@@ -61,7 +61,7 @@ struct History: ParsableCommand {
     @Flag(help: "The newest transaction first.")
     var reverse = false
 
-    @Option(help: "A table for people, or JSON for programs.")
+    @Option(help: "A table to read, or JSON for programs.")
     var format = OutputFormat.table
 
     func validate() throws {

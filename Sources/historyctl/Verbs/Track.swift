@@ -3,10 +3,10 @@ import PersistentHistory
 
 struct Track: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Record the changes of tables of a store.",
+        abstract: "Record the changes of a store's tables.",
         discussion: """
-            Tracking what is tracked already brings it up to date with the schema: new, renamed and \
-            dropped columns, renamed tables. Without an entity, only this is done. Nothing else in the \
+            For tables that are already tracked, this updates the triggers to the schema: new, renamed and \
+            dropped columns, renamed tables. Without an entity, it does only that. Nothing else in the \
             store is changed.
             """)
 
@@ -24,9 +24,9 @@ struct Track: ParsableCommand {
             "A column whose value is kept when a row is deleted.",
             discussion: """
                 The columns given for an entity replace those that were preserved before; an entity \
-                without any keeps them. An entity that is named here is tracked. Names may contain dots: \
-                what fits the store's tables is meant, and if several do, an entity named in the \
-                command, then the longest name.
+                without any keeps its columns. An entity that is named here is tracked. Names may contain \
+                dots. If the text fits several of the store's tables, an entity named in the command is \
+                preferred, then the longest name.
                 """,
             valueName: "entity.column"))
     var preserve: [String] = []
@@ -34,17 +34,37 @@ struct Track: ParsableCommand {
     func run() throws {
         let wanted = try PreservedColumns(tables: Tracking.tables(of: store), named: entities)
             .entities(preserving: preserve)
+        if Migration.isUnderWay(store) { throw Migration.underWay(store) }
         let outcome = try Tracking.track(store, wanted, all: all)
         var output = StandardOutput()
-        for name in outcome.added { try output.writeLine("tracked \(name)") }
-        for name in outcome.updated { try output.writeLine("updated \(name)") }
-        for name in outcome.dropped { try output.writeLine("dropped \(name), whose table is gone") }
-        if outcome.isEmpty { try output.writeLine("up to date") }
-        for (name, reasons) in outcome.doubts.sorted(by: { $0.key < $1.key }) {
+        try outcome.write(to: &output)
+        try output.flush()
+    }
+}
+
+extension Tracking.Outcome {
+    /// What was done, a line for each table.
+    func write(to output: inout StandardOutput) throws {
+        if beganAgain {
+            try output.writeLine(
+                "warning: tables of the history were missing; a new history begins, with a new store id")
+        }
+        for name in added { try output.writeLine("tracked \(name)") }
+        for name in updated { try output.writeLine("updated \(name)") }
+        for name in dropped { try output.writeLine("dropped \(name), whose table is gone") }
+        if isEmpty { try output.writeLine("up to date") }
+        for (name, reasons) in doubts.sorted(by: { $0.key < $1.key }) {
             let reason = reasons.joined(separator: ", and ")
             try output.writeLine(
                 "warning: rows of \(name) that REPLACE removes may go unrecorded: \(reason)")
         }
-        try output.flush()
+        for (_, reason) in unfit.sorted(by: { $0.key < $1.key }) {
+            try output.writeLine("warning: \(reason)")
+        }
+        if !recreated.isEmpty {
+            let names = recreated.joined(separator: ", ")
+            try output.writeLine(
+                "changes of \(names) may have gone unrecorded until now; every consumer is told")
+        }
     }
 }

@@ -5,15 +5,15 @@ struct Untrack: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Stop recording.",
         discussion: """
-            Without an entity, everything that tracking added is removed, the history included, and \
-            the schema is as it was before. With entities, these are no longer recorded, and their \
+            Without an entity, this removes everything that tracking added, including the history; the \
+            schema is then as it was before. With entities, only these are no longer recorded. Their \
             changes stay in the history until it is cleaned.
             """)
 
     @Argument(help: "The SQLite file.", completion: .file())
     var store: String
 
-    @Argument(help: "Entities; without any, all.")
+    @Argument(help: "The entities; without any, all.")
     var entities: [String] = []
 
     @Flag(help: "Delete the entities' recorded changes at once.")

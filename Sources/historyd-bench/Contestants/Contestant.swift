@@ -5,7 +5,7 @@ protocol Contestant {
 
     /// Commits a row, and waits until the other has it.
     ///
-    /// - Returns: microseconds from COMMIT's return until then; nil where nothing was heard for `timeout`, milliseconds.
+    /// - Returns: microseconds from COMMIT's return until then; nil if nothing was heard for `timeout`, milliseconds.
     func latency() throws -> Double?
 
     /// Ends what was started for it.

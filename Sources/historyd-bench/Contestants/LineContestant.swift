@@ -12,7 +12,7 @@ final class LineContestant: Contestant {
 
     /// - Parameters:
     ///   - commit: makes a row; its key, and when it was committed.
-    ///   - key: the key in a line; nil where there is none.
+    ///   - key: the key in a line; nil if there is none.
     init(
         _ name: String, _ role: ContestantRole, _ process: Child, _ lines: LineReader,
         key: @escaping (Substring) -> Int64?,
@@ -55,7 +55,7 @@ final class LineReader {
 
     deinit { close(descriptor) }
 
-    /// - Returns: nil where there is none within so many milliseconds.
+    /// - Returns: nil if there is none within so many milliseconds.
     /// - Throws: where there will be none any more.
     func next(within timeout: Int32) throws(BenchError) -> Line? {
         while waiting.isEmpty {
@@ -70,7 +70,7 @@ final class LineReader {
         var buffer = [UInt8](repeating: 0, count: 65_536)
         let count = read(descriptor, &buffer, buffer.count)
         let time = Clock.now
-        guard count > 0 else { throw BenchError("A program that was to print lines has ended.") }
+        guard count > 0 else { throw BenchError("A program that should print lines has ended.") }
         rest += buffer[..<count]
         guard let end = rest.lastIndex(of: UInt8(ascii: "\n")) else { return }
         let text = String(decoding: rest[..<end], as: UTF8.self)

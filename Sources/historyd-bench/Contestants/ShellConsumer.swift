@@ -17,7 +17,7 @@ enum ShellConsumer {
         let lines = LineReader(ends.reading)
         guard try lines.next(within: StampReader.timeout) != nil else {
             child.end()
-            throw BenchError("The shell script does not come to listen.")
+            throw BenchError("The shell script does not start to listen.")
         }
         // "id|object|…"
         let key = { (line: Substring) -> Int64? in

@@ -19,7 +19,7 @@ struct Distribution {
     /// From the smallest to the largest.
     var range: ClosedRange<Double> { sorted[0]...sorted[sorted.count - 1] }
 
-    /// How far the rounds lie apart: half their range, of the median. Nil where there was but one.
+    /// How far the rounds lie apart: half their range, of the median. Nil if there was but one.
     var spread: Double? {
         guard sorted.count > 1, median != 0 else { return nil }
         return (range.upperBound - range.lowerBound) / 2 / abs(median)

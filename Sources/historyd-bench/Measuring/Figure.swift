@@ -62,7 +62,7 @@ struct Figure: Codable {
         baseline.flatMap { $0.value == 0 ? nil : value / $0.value }
     }
 
-    /// What each round is of its baseline. Empty where there is none.
+    /// What each round is of its baseline. Empty if there is none.
     var ratios: [Double] {
         guard let baseline, !baseline.rounds.contains(0) else { return [] }
         guard baseline.rounds.count == rounds.count else { return rounds.map { $0 / baseline.value } }

@@ -34,7 +34,7 @@ struct DaemonHome {
         let end = child.waitForEnd()
         guard end.status == 0 else {
             throw BenchError(
-                "The daemon could not work everything off:\n\(FileBytes.text(of: "\(folder)/log"))")
+                "The daemon could not deliver everything:\n\(FileBytes.text(of: "\(folder)/log"))")
         }
         return Cost(seconds: Double(Clock.now - start) / 1e9, processor: end.processor)
     }

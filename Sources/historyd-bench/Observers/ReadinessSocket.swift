@@ -13,7 +13,7 @@ struct ReadinessSocket: ~Copyable {
             place.copyBytes(from: path.utf8)
             return true
         }
-        guard fits else { throw BenchError("The folder for the stores has too long a name for a socket.") }
+        guard fits else { throw BenchError("The path of the stores' folder is too long for a socket.") }
         let result = withUnsafePointer(to: &address) {
             $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
                 bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
@@ -25,7 +25,7 @@ struct ReadinessSocket: ~Copyable {
 
     deinit { close(descriptor) }
 
-    /// False where the daemon is silent for half a minute.
+    /// False if the daemon is silent for half a minute.
     func wait() -> Bool {
         var message = [UInt8](repeating: 0, count: 4096)
         var source = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)

@@ -53,7 +53,7 @@ enum LogicalDecoder: String, CaseIterable {
     /// Of a line that tells of a row: "table public.item: INSERT: …", or an object.
     var firstByte: UInt8 { self == .test ? UInt8(ascii: "t") : UInt8(ascii: "{") }
 
-    /// The row's key in a line of its output; nil where there is none.
+    /// The row's key in a line of its output; nil if there is none.
     func key(_ line: Substring) -> Int64? {
         let label = self == .test ? "id[bigint]:" : "\"columnvalues\":["
         guard let place = line.firstRange(of: label) else { return nil }

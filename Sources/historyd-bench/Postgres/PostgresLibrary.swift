@@ -76,7 +76,7 @@ final class PostgresConnection {
         return library.value(result, 0, 0).map { String(cString: $0) }
     }
 
-    /// What a notification says; nil where none comes within so many milliseconds.
+    /// What a notification says; nil if none comes within so many milliseconds.
     func notification(within timeout: Int32) throws(BenchError) -> Int64? {
         while true {
             guard library.consumeInput(handle) == 1 else { throw BenchError("PostgreSQL has hung up.") }

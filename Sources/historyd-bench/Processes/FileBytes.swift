@@ -3,7 +3,7 @@ import Glibc
 
 /// Whole files and descriptors, read and written by system calls.
 enum FileBytes {
-    /// A small file's text, as those in /proc; empty where there is none.
+    /// A small file's text, as those in /proc; empty if there is none.
     static func text(of path: String) -> String {
         let file = open(path, O_RDONLY | O_CLOEXEC)
         guard file >= 0 else { return "" }

@@ -18,7 +18,7 @@ enum Tool {
         return found
     }
 
-    /// The first line of what a program prints with these arguments; nil where it cannot be asked.
+    /// The first line of what a program prints with these arguments; nil if it cannot be asked.
     static func answer(_ command: String...) throws -> String? {
         guard let file = try? find(command[0], package: command[0]) else { return nil }
         let ends = try Child.pipe()

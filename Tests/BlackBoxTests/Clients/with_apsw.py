@@ -1,4 +1,4 @@
-"""The work of ClientWorkTests.swift in the manner of apsw, which has a SQLite of its own: STORE LIBRARY [AUTHOR]"""
+"""The work of ClientWorkTests.swift in the manner of apsw, which has an SQLite of its own: STORE LIBRARY [AUTHOR]"""
 import sys
 
 import apsw

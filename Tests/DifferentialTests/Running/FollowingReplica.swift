@@ -19,12 +19,17 @@ final class FollowingReplica {
     func follow() throws {
         _ = try replica.prepare(snapshots)
         guard let reader else { return }
-        let batch = try reader.batch(after: place, changes: .max)
-        place = batch.end
+        var transactions: [HistoryTransaction] = []
+        var batch: HistoryBatch
+        repeat {
+            batch = try reader.batch(after: place, changes: .max)
+            transactions += batch.transactions
+            place = batch.end
+        } while !batch.isLast
         let end = batch.end
         try snapshots.read { store in
-            try replica.stage(batch.transactions, of: batch.transactions, through: end, from: store)
-            _ = try replica.merge(batch.transactions, through: end)
+            try replica.stage(transactions, of: transactions, through: end, from: store)
+            _ = try replica.merge(transactions, through: end)
             _ = try replica.level(from: store)
         }
     }

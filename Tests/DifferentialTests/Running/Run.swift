@@ -159,6 +159,7 @@ struct Run {
         if withOlderChanges.contains(writer) { (outcome.changes, expected.changes) = (0, 0) }
         if dependsOnOrder(sql) { mayDiffer = true }
         if outcome != expected, mayDiffer || isAllowed(outcome, expected) { hasParted = true }
+        if try outcome.succeeded && expected.violatesForeignKey && hasDanglingRows(writer) { hasParted = true }
         // What the statement did before the error is not taken back without triggers.
         if outcome.violatesType || outcome.failsToCompute, outcome.isInTransaction { hasParted = true }
         if outcome != expected, !hasParted {
@@ -172,6 +173,12 @@ struct Run {
         guard !outcome.isInTransaction else { return }
         let statements = underWay.removeValue(forKey: writer) ?? []
         try compare(statements, by: authors[writer])
+    }
+
+    /// Whether the twin has rows that refer to no key, as an UPSERT may leave them. With triggers SQLite counts a row
+    /// that one of them comes to refer to against one that refers to no key itself.
+    private func hasDanglingRows(_ writer: Case.Writer) throws -> Bool {
+        try !twin.writer(writer).run("PRAGMA foreign_key_check").rows.isEmpty
     }
 
     /// Whether it may matter in which order rows are visited: with triggers an UPDATE visits them by
@@ -224,7 +231,8 @@ struct Run {
         var transactions: [HistoryTransaction] = []
         while true {
             let batch = try reader.batch(after: place)
-            transactions += batch.transactions
+            // What was altered may have gone unrecorded, and says so; the oracle looks at the rows.
+            transactions += batch.transactions.filter(\.recreated.isEmpty)
             place = batch.end
             if batch.isLast { break }
         }
@@ -263,7 +271,7 @@ struct Run {
         while true {
             // In small steps, which split no declared transaction.
             let batch = try reader.batch(after: place, changes: 7)
-            whole += batch.transactions
+            whole += batch.transactions.filter(\.recreated.isEmpty)
             place = batch.end
             if batch.isLast { break }
         }

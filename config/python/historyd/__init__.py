@@ -1,11 +1,11 @@
-"""Declare who writes to a SQLite store that historyd tracks, and follow what others write.
+"""Declare the author of changes to an SQLite store that historyd tracks, and follow what other authors write.
 
     store = historyd.connect("contacts.sqlite", author="Importer")
     with store:
         store.execute("INSERT INTO person (name) VALUES ('Grace')")
     print(historyd.token(store))
 
-The package needs nothing but Python's standard library. Install it, or copy its folder.
+The package needs only Python's standard library. Install it, or copy its folder.
 """
 
 from .author import Author, ExtensionError, connect, declare, install, token

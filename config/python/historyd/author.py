@@ -14,7 +14,7 @@ from typing import Any, Optional
 #: Where the extension is looked for, after the environment variable HISTORYD_EXTENSION.
 PLACES = ("/usr/local/lib/historyd/libhistory.so", "/usr/lib/historyd/libhistory.so")
 
-#: What the triggers ask `sqlite_compileoption_get` for: who makes this change?
+#: The argument with which the triggers call `sqlite_compileoption_get` to get the origin of a change.
 WHO_WRITES = 1212765012
 
 _installed: Optional[ctypes.CDLL] = None
@@ -51,7 +51,7 @@ def declare(
     *,
     extension: Optional[str] = None,
 ) -> None:
-    """Declares the author of a connection's transactions from here on."""
+    """Declares the author of a connection's transactions from now on."""
     if not _knows_authors(connection):
         _load(connection, extension)
     connection.execute("SELECT history_author(?, ?)", (author, context)).fetchall()
@@ -64,11 +64,11 @@ def token(connection: sqlite3.Connection) -> Optional[str]:
 
 
 def install(extension: Optional[str] = None) -> None:
-    """Gives the extension's functions to each connection that this process opens from here on.
+    """Adds the extension's functions to each connection that this process opens from now on.
 
-    This is for a Python that was built without `enable_load_extension`, as pyenv builds it. Call it before the
-    first connection is opened. It does what a program does that links the extension: it passes the entry point
-    to `sqlite3_auto_extension`.
+    Use it with a Python that was built without `enable_load_extension`, as pyenv builds it by default. Call it
+    before the first connection is opened. It passes the extension's entry point to `sqlite3_auto_extension`, as
+    a program that links the extension does.
     """
     global _installed
     if _installed is not None:
@@ -76,7 +76,7 @@ def install(extension: Optional[str] = None) -> None:
     try:
         import _sqlite3
 
-        # Resolved in the module's own SQLite, of which a process may have several.
+        # Resolved in the SQLite of Python's module: a process may have several.
         sqlite = ctypes.CDLL(getattr(_sqlite3, "__file__", None))
         register = sqlite.sqlite3_auto_extension
         history = ctypes.CDLL(_find(extension))
@@ -95,10 +95,11 @@ def install(extension: Optional[str] = None) -> None:
 
 
 class Author:
-    """An author for a connection that cannot load extensions, and with no extension at all.
+    """An author for a connection that cannot load extensions. It needs no extension.
 
-    The triggers call a built-in SQL function to learn who writes. This overrides it on the connection, as any
-    binding can that registers functions. Changes outside `transaction()` are recorded with no author.
+    The triggers call a built-in SQL function to get the author. This class overrides that function on the
+    connection, as any binding can that registers functions. Changes outside of `transaction()` are recorded
+    without an author.
     """
 
     def __init__(
@@ -151,5 +152,5 @@ def _find(extension: Optional[str]) -> str:
         if os.path.exists(place):
             return place
     raise ExtensionError(
-        f"libhistory.so is in none of {', '.join(PLACES)}. Name it in the environment variable HISTORYD_EXTENSION."
+        f"libhistory.so is not at {' or '.join(PLACES)}. Set the environment variable HISTORYD_EXTENSION to its path."
     )

@@ -30,7 +30,7 @@ class ObjectID:
 
 @dataclass(frozen=True)
 class Transaction:
-    """A transaction of another author, with what became of each object in the end."""
+    """A transaction of another author. Each object is in the list of its final result."""
 
     token: str
     #: None if the writer declared no author.
@@ -40,13 +40,13 @@ class Transaction:
     inserted: list[ObjectID] = field(default_factory=list)
     updated: list[ObjectID] = field(default_factory=list)
     deleted: list[ObjectID] = field(default_factory=list)
-    #: False for a part of a very large transaction that more parts follow.
+    #: False for a part of a very large transaction, except the last part.
     is_whole: bool = True
 
 
 @dataclass(frozen=True)
 class Expired:
-    """History was lost: read the store itself, then acknowledge. What came after `token` follows."""
+    """History was lost: read the store itself, then acknowledge. The transactions after `token` follow."""
 
     #: expired, restored, or late.
     reason: str
@@ -60,7 +60,7 @@ FeedItem = Union[Transaction, Expired]
 class Refused(Exception):
     """The daemon answered with an error."""
 
-    #: What heals by itself: the daemon restarts, or the store is replaced or restored.
+    #: Errors that pass without a change of the program: the daemon restarts, or the store is replaced or restored.
     TEMPORARY = ("stopping", "storeNotOpen", "feedInUse", "tooManyConnections", "tokenForeign", "tokenAhead")
 
     def __init__(self, error: dict[str, Any]) -> None:
@@ -82,7 +82,7 @@ class _Pause:
         self._seconds = 0.02
 
     def wait(self, after: Optional[Exception] = None) -> None:
-        """Raises what does not heal by itself."""
+        """Waits, or raises an error that does not pass by itself."""
         if isinstance(after, PermissionError) or (isinstance(after, Refused) and not after.is_temporary):
             raise after
         time.sleep(self._seconds)
@@ -90,9 +90,9 @@ class _Pause:
 
 
 class Feed:
-    """Iterates over what others commit, and reconnects by itself.
+    """Iterates over the transactions of other authors, and reconnects by itself.
 
-    What was acknowledged does not come again; after a reconnection everything else does.
+    An acknowledged transaction does not come again. After a reconnection, all others do.
 
         for item in Feed("MainApp", "live"):
             …
@@ -121,9 +121,9 @@ class Feed:
                 pause.wait(error)
 
     def acknowledge(self, item: FeedItem) -> None:
-        """Tells the daemon that you are done with an item and with all before it.
+        """Tells the daemon that the program has processed an item and all items before it.
 
-        Returns when the daemon has written that down; while there is no daemon, waits for one.
+        Returns when the daemon has saved that. While the daemon does not run, waits for it.
         """
         pause = _Pause()
         while item.is_whole:
@@ -132,8 +132,8 @@ class Feed:
                     answer.read()
                 return
             except _PASSING as error:
-                # The store was replaced or restored: the next item says what to do. Or the daemon was restarted:
-                # the item comes again.
+                # If the store was replaced or restored, the next item says what to do. If the daemon was restarted,
+                # it sends the item again.
                 if isinstance(error, Refused) and error.code in ("tokenForeign", "tokenAhead", "tokenNotSent"):
                     return
                 pause.wait(error)

@@ -1,0 +1,87 @@
+/// What `historyd-nats` publishes and follows, and on which servers.
+package struct NATSConfiguration: Sendable, Hashable {
+    package var servers: [String] = []
+    /// A file with a user's JWT and seed.
+    package var credentials: String?
+    /// The public part of an nkey.
+    package var nkey: String?
+    /// A file with the nkey's seed.
+    package var nkeySeed: String?
+    package var tls: TLS?
+    package var publish: [Publication] = []
+    package var follow: [Following] = []
+    package var logLevel = LogLevel.info
+
+    package struct TLS: Sendable, Hashable {
+        package var authority: String?
+        package var certificate: String?
+        package var key: String?
+    }
+
+    /// A store whose history goes into a stream.
+    package struct Publication: Sendable, Hashable {
+        /// The store's file.
+        package var store: String
+        /// Of the stream: `HISTORY_<name>`.
+        package var name: String
+        package var feed: FeedSource?
+        package var stream = Stream()
+        /// How often a snapshot is made.
+        package var snapshotInterval: Duration = .seconds(86400)
+        /// How many snapshots stay.
+        package var keptSnapshots = 2
+        /// How many messages may wait for their acknowledgements.
+        package var window = 256
+        /// How long the feed is not acknowledged after the server has a transaction: a server that does not sync
+        /// each message may lose it.
+        package var hold: Duration = .seconds(300)
+    }
+
+    /// The daemon's feed, whose consumer keeps the history until it is in the stream.
+    package struct FeedSource: Sendable, Hashable {
+        package var consumer: String
+        package var context: String
+        /// Nil for the daemon that runs as the system's service.
+        package var socket: String?
+    }
+
+    package struct Stream: Sendable, Hashable {
+        /// Whether it is made where it is missing.
+        package var create = true
+        package var replicas = 1
+        package var maxAge: Duration?
+        package var maxBytes: Int64?
+    }
+
+    /// A stream that a mirror follows.
+    package struct Following: Sendable, Hashable {
+        package var name: String
+        /// The mirror's file.
+        package var path: String
+    }
+}
+
+extension NATSConfiguration {
+    /// Reads a configuration.
+    ///
+    /// - Throws: `ConfigurationErrors` with all that is wrong in it.
+    package static func load(file: String) throws(ConfigurationErrors) -> NATSConfiguration {
+        let problems = ProblemList()
+        let bytes: [UInt8]
+        do {
+            bytes = try ConfigurationFile.read(file)
+        } catch {
+            problems.report(
+                ConfigurationProblem(
+                    file: file, position: nil, message: "can not be read: \(error); --config names another one")
+            )
+            if let errors = problems.errors { throw errors }
+            return NATSConfiguration()
+        }
+        let source = DocumentNode.Source(
+            file: file, folder: ConfigurationFile.folder(of: file), problems: problems)
+        let configuration = DocumentNode.root(of: bytes, source: source).flatMap(NATSDecoder.decode)
+        if let errors = problems.errors { throw errors }
+        return configuration ?? NATSConfiguration()
+    }
+}

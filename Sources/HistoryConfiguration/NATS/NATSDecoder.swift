@@ -1,0 +1,158 @@
+/// Decodes the configuration of `historyd-nats`.
+enum NATSDecoder {
+    private static let keys = [
+        "$schema", "version", "servers", "credentials", "nkey", "nkeySeed", "tls", "publish", "follow",
+        "logLevel",
+    ]
+
+    static func decode(_ root: DocumentNode) -> NATSConfiguration? {
+        guard let fields = root.fields(keys) else { return nil }
+        _ = fields["$schema"]?.string()
+        fields.required("version", "1, the version of the format")?.version()
+        var configuration = NATSConfiguration()
+        if let node = fields.required("servers", "a list of servers, such as nats://127.0.0.1:4222") {
+            configuration.servers = servers(node)
+        }
+        configuration.credentials = fields["credentials"]?.filePath()
+        configuration.nkey = fields["nkey"]?.name(expected: "an nkey's public part, which begins with U")
+        configuration.nkeySeed = fields["nkeySeed"]?.filePath()
+        if configuration.credentials != nil {
+            fields.refuse("nkeySeed", "either credentials or an nkey's seed is given, not both")
+        }
+        if fields["nkeySeed"] != nil {
+            _ = fields.required("nkey", "the nkey's public part beside its seed")
+        } else {
+            fields.refuse("nkey", "an nkey belongs to its seed, which is missing")
+        }
+        configuration.tls = fields["tls"].flatMap(tls)
+        if let level = fields["logLevel"]?.choice(LogLevel.allCases) { configuration.logLevel = level }
+        var names = Claims()
+        configuration.publish = (fields["publish"]?.list(expected: "a list of stores") ?? [])
+            .compactMap { publication($0, names: &names) }
+        var (followed, paths) = (Claims(), Claims())
+        configuration.follow = (fields["follow"]?.list(expected: "a list of mirrors") ?? [])
+            .compactMap { following($0, names: &followed, paths: &paths) }
+        if fields["publish"] == nil, fields["follow"] == nil {
+            root.report("expected \"publish\" or \"follow\", found neither: there is nothing to do")
+        }
+        return configuration
+    }
+
+    private static func servers(_ node: DocumentNode) -> [String] {
+        guard let nodes = node.list(expected: "a list of servers") else { return [] }
+        if nodes.isEmpty { node.report("expected at least one server, found an empty list") }
+        return nodes.compactMap { node in
+            guard let text = node.text(expected: "a server's URL") else { return nil }
+            guard ["nats://", "tls://"].contains(where: { text.hasPrefix($0) && text.count > $0.count }) else {
+                node.report("expected a URL that begins with nats:// or tls://, found \(text.excerpt)")
+                return nil
+            }
+            return text
+        }
+    }
+
+    private static func tls(_ node: DocumentNode) -> NATSConfiguration.TLS? {
+        guard let fields = node.fields(["ca", "certificate", "key"]) else { return nil }
+        let tls = NATSConfiguration.TLS(
+            authority: fields["ca"]?.filePath(), certificate: fields["certificate"]?.filePath(),
+            key: fields["key"]?.filePath())
+        if fields["certificate"] != nil, fields["key"] == nil {
+            node.report("expected \"key\" beside \"certificate\"")
+        }
+        if fields["certificate"] == nil {
+            fields.refuse("key", "a key belongs to a certificate, which is missing")
+        }
+        return tls
+    }
+
+    private static func publication(_ node: DocumentNode, names: inout Claims) -> NATSConfiguration.Publication?
+    {
+        guard let fields = node.fields(["store", "name", "feed", "stream", "snapshot", "window", "hold"]) else {
+            return nil
+        }
+        let store = fields.required("store", "the store's path")?.filePath()
+        let name = streamName(fields, names: &names)
+        let feed = fields["feed"].flatMap(feed)
+        let stream = fields["stream"].flatMap(stream)
+        var publication = NATSConfiguration.Publication(store: store ?? "", name: name ?? "", feed: feed)
+        if let stream { publication.stream = stream }
+        if let snapshot = fields["snapshot"]?.fields(["every", "keep"]) {
+            if let every = snapshot["every"]?.duration() { publication.snapshotInterval = every }
+            if let keep = snapshot["keep"]?.integer(in: 1...100) { publication.keptSnapshots = keep }
+        }
+        if let window = fields["window"]?.integer(in: 1...10_000) { publication.window = window }
+        if let hold = fields["hold"]?.duration() { publication.hold = hold }
+        return store == nil || name == nil ? nil : publication
+    }
+
+    private static func following(
+        _ node: DocumentNode, names: inout Claims, paths: inout Claims
+    ) -> NATSConfiguration.Following? {
+        guard let fields = node.fields(["name", "path"]) else { return nil }
+        let name = streamName(fields, names: &names)
+        let path = fields.required("path", "the mirror's path").flatMap { node in
+            node.filePath().flatMap { path in
+                paths.claim(FileIdentity.of(path), at: node, as: "the mirror's file") ? path : nil
+            }
+        }
+        guard let name, let path else { return nil }
+        return NATSConfiguration.Following(name: name, path: path)
+    }
+
+    /// It is part of the stream's name and of subjects.
+    private static func streamName(_ fields: Fields, names: inout Claims) -> String? {
+        guard let node = fields.required("name", "the stream's name"), let text = node.name() else {
+            return nil
+        }
+        let isPlain = text.utf8.allSatisfy { byte in
+            switch byte {
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"):
+                true
+            default: false
+            }
+        }
+        guard isPlain, text.utf8.count <= 200 else {
+            node.report("expected at most 200 letters, digits, - and _, found \(text.excerpt)")
+            return nil
+        }
+        return names.claim(text, at: node, as: "stream") ? text : nil
+    }
+
+    private static func feed(_ node: DocumentNode) -> NATSConfiguration.FeedSource? {
+        guard let fields = node.fields(["consumer", "context", "socket"]) else { return nil }
+        let consumer = fields.required("consumer", "the feed's consumer")?.name()
+        let context = fields.required("context", "the feed's context")?.name()
+        guard let consumer, let context else { return nil }
+        return NATSConfiguration.FeedSource(
+            consumer: consumer, context: context, socket: fields["socket"]?.filePath())
+    }
+
+    private static func stream(_ node: DocumentNode) -> NATSConfiguration.Stream? {
+        guard let fields = node.fields(["create", "replicas", "maxAge", "maxBytes"]) else { return nil }
+        return NATSConfiguration.Stream(
+            create: fields["create"]?.bool() ?? true, replicas: fields["replicas"]?.integer(in: 1...5) ?? 1,
+            maxAge: fields["maxAge"]?.duration(), maxBytes: fields["maxBytes"]?.bytes())
+    }
+}
+
+extension DocumentNode {
+    /// A number of bytes, or text with a unit: `"4GiB"`.
+    fileprivate func bytes() -> Int64? {
+        let expected = "a number of bytes, or text such as \"512MiB\" or \"4GiB\""
+        if case .number = value.content { return integer(in: 1...(1 << 60)).map(Int64.init) }
+        guard case .string(let text) = value.content else {
+            report(expected: expected)
+            return nil
+        }
+        let digits = text.prefix { $0.isASCII && $0.isNumber }
+        let units: [String: Int64] = ["": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40]
+        guard let number = Int64(digits), let unit = units[String(text.dropFirst(digits.count))], number > 0,
+            number <= (1 << 60) / unit
+        else {
+            report(expected: expected)
+            return nil
+        }
+        return number * unit
+    }
+}

@@ -1,0 +1,33 @@
+/// Which transactions the daemon's feed may be told to let go of: those that the server has had for long enough to have
+/// them on its disk.
+package struct FeedRelease: Sendable {
+    private let hold: Duration
+    private var waiting: [(number: Int64, first: ContinuousClock.Instant, last: ContinuousClock.Instant)] = []
+    private var released: Int64?
+
+    package init(hold: Duration) { self.hold = hold }
+
+    /// Takes in how far the server has acknowledged.
+    package mutating func acknowledged(through number: Int64, at now: ContinuousClock.Instant) {
+        // A server that was set back has lost what was held.
+        waiting.removeAll { $0.number > number }
+        // A hundred steps are fine enough for a pause of minutes.
+        if waiting.count > 1, let last = waiting.last, now - last.first < hold / 100 {
+            waiting[waiting.count - 1] = (number, last.first, now)
+        } else {
+            waiting.append((number, now, now))
+        }
+    }
+
+    /// How far may be released by now.
+    package mutating func through(at now: ContinuousClock.Instant) -> Int64? {
+        while let first = waiting.first, now - first.last >= hold {
+            released = first.number
+            waiting.removeFirst()
+        }
+        return released
+    }
+
+    /// When more may be released.
+    package var next: ContinuousClock.Instant? { waiting.first.map { $0.last + hold } }
+}

@@ -1,0 +1,68 @@
+package import PersistentHistory
+
+/// Decides what a follower does with each message, in the order of the stream.
+package struct GroupAssembler: Sendable {
+    package enum Step: Hashable, Sendable {
+        /// It was had before, or belongs to a group that was never finished.
+        case ignore
+        /// It is kept; what was kept before it goes where it is a group's first part.
+        case keep(isFirst: Bool)
+        /// The group is whole with it.
+        case apply
+        /// The stream does not go on where the mirror is.
+        case needSnapshot(String)
+    }
+
+    /// Of the mirror; nil where it has nothing.
+    package var position: MirrorPosition?
+    private var session: String?
+    private var group: (through: StreamPosition, nextPart: Int)?
+
+    package init(position: MirrorPosition?) { self.position = position }
+
+    /// - Parameter session: Of the publisher: see `GroupHeader.session(of:)`.
+    package mutating func take(_ header: GroupHeader, session: String) -> Step {
+        guard let position else { return .needSnapshot("the mirror is new") }
+        if header.kind == .begin {
+            self.session = session
+            group = nil
+        } else if self.session == nil {
+            self.session = session
+        }
+        guard header.epoch >= position.epoch else { return .ignore }
+        guard header.epoch == position.epoch, header.store == position.store else {
+            return .needSnapshot("the stream has begun a new epoch, \(header.epoch)")
+        }
+        let mine = position.position
+        if header.reached.contradicts(mine) || header.after.contradicts(mine) {
+            return .needSnapshot("the stream has another transaction at \(mine.number)")
+        }
+        switch header.kind {
+        case .begin where header.through.number > mine.number:
+            return .needSnapshot(
+                "the stream goes on at \(header.through.number), and the mirror is at \(mine.number)")
+        case .group where session == self.session: return take(header, mine)
+        default: return .ignore
+        }
+    }
+
+    private mutating func take(_ header: GroupHeader, _ mine: StreamPosition) -> Step {
+        if header.part == 0 {
+            group = (header.through, 0)
+        } else if group?.through != header.through || group?.nextPart != header.part {
+            group = nil
+            return .ignore
+        }
+        group?.nextPart += 1
+        if header.through.number <= mine.number { return .ignore }
+        if header.after.number > mine.number {
+            return .needSnapshot(
+                "the stream goes on at \(header.after.number), and the mirror is at \(mine.number)")
+        }
+        if header.isLast {
+            group = nil
+            return .apply
+        }
+        return .keep(isFirst: header.part == 0)
+    }
+}

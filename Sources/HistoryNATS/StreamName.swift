@@ -1,0 +1,44 @@
+/// The streams and subjects of a store's history; the page *NATS* lists them.
+package struct StreamName: Hashable, Sendable {
+    package let name: String
+
+    package init(_ name: String) { self.name = name }
+
+    /// Groups, in order.
+    package var history: String { "HISTORY_\(name)" }
+    /// Snapshots, in parts, each followed by its head.
+    package var snapshots: String { "HISTORY_\(name)_SNAPSHOT" }
+
+    /// Where each session begins.
+    package var begin: String { "history.\(name)._begin" }
+    package var allHistory: String { "history.\(name).>" }
+
+    package var snapshotBegin: String { "history_snapshot.\(name).begin" }
+    package var snapshotPart: String { "history_snapshot.\(name).part" }
+    package var snapshotHead: String { "history_snapshot.\(name).head" }
+    package var allSnapshots: String { "history_snapshot.\(name).>" }
+
+    /// Where groups of these authors go; nil is who did not declare itself.
+    package func group(of authors: Set<String?>) -> String {
+        guard authors.count < 2, let author = authors.first else { return "history.\(name)._many" }
+        return "history.\(name).\(author.map(Self.escaped) ?? "_none")"
+    }
+
+    /// A text as one token of a subject: `=XX` for each byte that is not a letter, a digit, `-` or `_`, and for a `_`
+    /// at its beginning.
+    package static func escaped(_ text: String) -> String {
+        var token: [UInt8] = []
+        for (place, byte) in text.utf8.enumerated() {
+            switch byte {
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"):
+                token.append(byte)
+            case UInt8(ascii: "_") where place > 0: token.append(byte)
+            default:
+                let digits = Array("0123456789ABCDEF".utf8)
+                token += [UInt8(ascii: "="), digits[Int(byte >> 4)], digits[Int(byte & 15)]]
+            }
+        }
+        return String(decoding: token, as: UTF8.self)
+    }
+}

@@ -1,0 +1,175 @@
+/// Keeps a consumer's contexts that are the program's own, as `ContextKeeper` keeps its replicas.
+///
+/// Each knows by itself how far it is. One that fails is left behind, tried again at growing intervals, and then
+/// catches up from the history.
+actor ProgramContexts {
+    private let consumer: Consumer
+    private let reader: HistoryReader
+    private let reporter: any PipelineReporter
+    private var troubles = ContextTroubles()
+    /// How far those are that are ready.
+    private var positions: [String: Int64] = [:]
+    /// Those whose checkpoints mean nothing in this store, which was restored from a backup.
+    private var misled: Set<String>
+
+    /// - Parameter isRestored: Whether the consumer has yet to be told that the store was restored.
+    init(_ consumer: Consumer, reader: HistoryReader, reporter: any PipelineReporter, isRestored: Bool) {
+        self.consumer = consumer
+        self.reader = reader
+        self.reporter = reporter
+        misled = isRestored ? Set(consumer.programContexts.map(\.name)) : []
+    }
+
+    /// How long until a context that failed is to be tried again; nil where none is in trouble.
+    var retryDelay: Duration? { troubles.delay(at: .now) }
+
+    /// What is wrong with a context that has failed several times.
+    var lasting: HistoryError? { troubles.lasting }
+
+    /// Contexts that failed are tried again at the next opportunity.
+    func tryNow() { troubles.tryNow(.now) }
+
+    /// Everything is to be looked at again, since the consumer has lost its place.
+    func beginAgain(isRestored: Bool) {
+        positions = [:]
+        troubles.forget()
+        if isRestored { misled = Set(consumer.programContexts.map(\.name)) }
+    }
+
+    /// Brings those up to the cursor that are behind it, when their time has come.
+    ///
+    /// - Throws: `HistoryError` for what is wrong with the store.
+    func tend(cursor: Int64) async throws {
+        for context in consumer.programContexts where positions[context.name] == nil {
+            if troubles.isPaused(context.name, at: .now) { continue }
+            try await attempting(context) { try await open(context, cursor: cursor) }
+        }
+    }
+
+    /// The default merge.
+    ///
+    /// - Parameter waits: Whether the consumer is to wait for a context that fails.
+    /// - Returns: How long it has to wait.
+    func merge(_ merge: PendingMerge, cursor: Int64, waits: Bool) async throws -> Duration? {
+        if waits { try await tend(cursor: cursor) }
+        let transactions = merge.toMerge
+        for context in consumer.programContexts {
+            guard let position = positions[context.name], position < merge.end else { continue }
+            try await attempting(context) {
+                if let recreation = merge.recreation {
+                    positions[context.name] = try await refill(context, recreation)
+                    return .written
+                }
+                try await take(transactions.filter { $0.number > position }, through: merge.end, context)
+                return .written
+            }
+        }
+        return waits ? retryDelay : nil
+    }
+
+    // MARK: One context
+
+    private func open(_ context: any HistoryContext, cursor: Int64) async throws -> ContextTroubles.Stage {
+        let known = try await asking { try await context.checkpoint() }
+        var stage = ContextTroubles.Stage.opened
+        var position: Int64
+        if let known, try loss(of: known, context) == nil {
+            position = known.number
+        } else {
+            position = try await refill(context, expiry(of: known, context))
+            stage = .written
+        }
+        while position < cursor {
+            let batch: HistoryBatch
+            do {
+                batch = try reader.batch(after: position, isPlace: true)
+            } catch let error as HistoryError where error.code == .tokenExpired {
+                // A cleanup came in between.
+                let lost = HistoryToken(store: reader.storeID, number: position)
+                position = try await refill(
+                    context, Expiry(reason: .expired, lost: lost, after: reader.newestToken()))
+                continue
+            }
+            guard batch.end > position else { break }
+            // Changes may have gone unrecorded there.
+            if let recreation = batch.transactions.first.flatMap({ Expiry($0) }) {
+                position = try await refill(context, recreation)
+                continue
+            }
+            let end = min(batch.end, cursor)
+            let missed = consumer.rule.relevant(batch.transactions, after: position, to: consumer.author)
+            try await take(missed.filter { $0.number <= end }, through: end, context)
+            position = end
+            stage = .written
+        }
+        positions[context.name] = position
+        return stage
+    }
+
+    private func loss(of token: HistoryToken, _ context: any HistoryContext) throws -> Expiry.Reason? {
+        if token.store != reader.storeID || misled.contains(context.name) { return .restored }
+        if token.number > max(try reader.newestToken().number, try reader.oldestToken().number) {
+            return .restored
+        }
+        return try token.number < reader.oldestToken().number ? .expired : nil
+    }
+
+    /// What a context is told before it is filled; nil where it is new.
+    private func expiry(of known: HistoryToken?, _ context: any HistoryContext) throws -> Expiry? {
+        guard let known else { return nil }
+        return Expiry(
+            reason: try loss(of: known, context) ?? .expired, lost: known, after: try reader.newestToken())
+    }
+
+    private func refill(_ context: any HistoryContext, _ expiry: Expiry?) async throws -> Int64 {
+        if let expiry { try await asking { try await context.expired(expiry) } }
+        let path = reader.path
+        try await asking { try await context.refill(from: StoreSnapshot(path: path)) }
+        guard let token = try await asking({ try await context.checkpoint() }), token.store == reader.storeID
+        else {
+            throw Failed(cause: "it has no checkpoint in this store after it was filled")
+        }
+        misled.remove(context.name)
+        reporter.report(.replicaFilled(consumer: consumer.author, context: context.name, at: token))
+        return token.number
+    }
+
+    private func take(
+        _ transactions: [HistoryTransaction], through end: Int64, _ context: any HistoryContext
+    ) async throws {
+        let token = HistoryToken(store: reader.storeID, number: end)
+        try await asking { try await context.merge(transactions, through: token) }
+        positions[context.name] = end
+        guard let last = transactions.last?.token else { return }
+        reporter.report(
+            .merged(
+                consumer: consumer.author, context: context.name, transactions: transactions.count, last: last))
+    }
+
+    // MARK: Trouble
+
+    /// What is wrong with a context, and not with the store.
+    private struct Failed: Error { let cause: String }
+
+    private func asking<T: Sendable>(_ body: () async throws -> T) async throws -> T {
+        do { return try await body() } catch { throw Failed(cause: "\(error)") }
+    }
+
+    /// Lets a context try. A failure of the context alone is kept for later.
+    private func attempting(
+        _ context: any HistoryContext, _ body: () async throws -> ContextTroubles.Stage
+    ) async throws {
+        let (author, name) = (consumer.author, context.name)
+        do {
+            let reached = try await body()
+            guard let attempts = troubles.succeed(name, at: reached, now: .now) else { return }
+            reporter.report(.contextRecovered(consumer: author, context: name, attempts: attempts))
+        } catch let failed as Failed {
+            positions[name] = nil
+            let error = HistoryError(
+                .contextFailed, "The context \"\(name)\" failed: \(failed.cause).", hint: "It is tried again.")
+            let attempt = troubles.fail(name, error, at: .written, now: .now)
+            reporter.report(.contextFailed(consumer: author, context: name, error, attempt: attempt))
+        }
+    }
+}

@@ -1,0 +1,38 @@
+internal import Glibc
+
+/// Locks of open file descriptions (fcntl(2)): they end with the descriptor, and belong to no thread or process.
+///
+/// F_OFD_GETLK and F_OFD_SETLK of Linux's fcntl.h, which glibc shows to GNU sources only.
+enum FileLock {
+    private static let (ask, set): (Int32, Int32) = (36, 37)
+
+    private static func lock(_ type: Int32, _ bytes: Range<Int64>) -> flock {
+        var lock = flock()
+        lock.l_type = Int16(type)
+        lock.l_whence = Int16(SEEK_SET)
+        lock.l_start = off_t(bytes.lowerBound)
+        lock.l_len = off_t(bytes.count)
+        return lock
+    }
+
+    /// Takes or releases a lock, without waiting.
+    ///
+    /// - Parameter type: F_RDLCK, F_WRLCK or F_UNLCK.
+    /// - Returns: Whether that was possible; otherwise with `errno`.
+    static func set(_ descriptor: Int32, _ type: Int32, _ bytes: Range<Int64>) -> Bool {
+        var lock = lock(type, bytes)
+        return fcntl(descriptor, set, &lock) == 0
+    }
+
+    /// Where the first lock by somebody else begins.
+    static func other(_ descriptor: Int32, in bytes: Range<Int64>) -> Int64? {
+        var lock = lock(F_WRLCK, bytes)
+        guard fcntl(descriptor, ask, &lock) == 0, lock.l_type != Int16(F_UNLCK) else { return nil }
+        return Int64(lock.l_start)
+    }
+
+    /// FNV-1a: the same in each process, unlike Swift's own.
+    static func hash(_ bytes: some Sequence<UInt8>) -> UInt64 {
+        bytes.reduce(0xcbf2_9ce4_8422_2325) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 }
+    }
+}

@@ -1,0 +1,29 @@
+/// The objects that a run of history rows changed, each once, by entity: in as little memory as a giant
+/// transaction asks for.
+struct ChangedKeys {
+    struct Entity {
+        /// Of objects known by one integer.
+        fileprivate(set) var integers: [Int64] = []
+        /// Of all others; see `ObjectID.keyText`.
+        fileprivate(set) var texts: Set<String> = []
+
+        /// In ascending order, each once.
+        var distinctIntegers: [Int64] {
+            var distinct: [Int64] = []
+            distinct.reserveCapacity(integers.count)
+            for integer in integers.sorted() where integer != distinct.last { distinct.append(integer) }
+            return distinct
+        }
+    }
+
+    /// By the entity's name.
+    private(set) var entities: [String: Entity] = [:]
+
+    mutating func insert(_ object: ObjectID, of entity: PersistentHistory.Entity) {
+        if let integer = object.integer(in: entity) {
+            entities[entity.name, default: Entity()].integers.append(integer)
+        } else {
+            entities[entity.name, default: Entity()].texts.insert(object.keyText)
+        }
+    }
+}

@@ -1,0 +1,128 @@
+internal import Glibc
+
+/// The body of a group: lines of JSON, of which nothing but the last megabytes is in memory. The rest is in a file
+/// without a name, which goes with the process.
+package final class GroupBody {
+    private static let mostInMemory = 4 << 20
+    private let folder: String
+    /// What is not in the file yet.
+    private var tail: [UInt8] = []
+    private var descriptor: Int32 = -1
+    private var written = 0
+
+    /// - Parameter folder: Where there is space for what does not fit into memory.
+    package init(spoolingIn folder: String) { self.folder = folder }
+
+    deinit { if descriptor >= 0 { close(descriptor) } }
+
+    package var count: Int { written + tail.count }
+
+    /// - Throws: `SystemError`.
+    package func append(_ bytes: some Collection<UInt8>) throws {
+        tail.append(contentsOf: bytes)
+        if tail.count > Self.mostInMemory { try spool() }
+    }
+
+    private func makeFile() throws {
+        var name = Array("\(folder)/.historyd-nats-XXXXXX".utf8CString)
+        descriptor = mkstemp(&name)
+        guard descriptor >= 0 else {
+            throw SystemError(call: "make a temporary file in \"\(folder)\"", number: errno)
+        }
+        // It is inherited by nobody: this program starts none.
+        unlink(name)
+    }
+
+    private func spool() throws {
+        if descriptor < 0 { try makeFile() }
+        try tail.withUnsafeBytes { bytes in
+            var done = 0
+            while done < bytes.count {
+                let count = pwrite(
+                    descriptor, bytes.baseAddress.map { $0 + done }, bytes.count - done, off_t(written + done))
+                if count < 0, errno == EINTR { continue }
+                guard count > 0 else {
+                    throw SystemError(call: "write a temporary file in \"\(folder)\"", number: errno)
+                }
+                done += count
+            }
+        }
+        written += tail.count
+        tail.removeAll(keepingCapacity: true)
+    }
+
+    /// The bytes from a place on; fewer than asked for at the end.
+    ///
+    /// - Throws: `SystemError`.
+    package func bytes(at start: Int, atMost limit: Int) throws -> [UInt8] {
+        if start >= written {
+            let first = min(start - written, tail.count)
+            return Array(tail[first..<min(first + limit, tail.count)])
+        }
+        let wanted = min(limit, written - start)
+        var bytes = [UInt8](repeating: 0, count: wanted)
+        var done = 0
+        while done < wanted {
+            let count = bytes.withUnsafeMutableBytes { buffer in
+                pread(descriptor, buffer.baseAddress.map { $0 + done }, wanted - done, off_t(start + done))
+            }
+            if count < 0, errno == EINTR { continue }
+            guard count > 0 else {
+                throw SystemError(call: "read a temporary file in \"\(folder)\"", number: errno)
+            }
+            done += count
+        }
+        if wanted < limit { bytes += tail.prefix(limit - wanted) }
+        return bytes
+    }
+
+    /// All bytes, in their order.
+    ///
+    /// - Throws: `SystemError`, what the body throws.
+    package func forEachChunk(_ body: ([UInt8]) throws -> Void) throws {
+        var place = 0
+        while place < count {
+            let chunk = try bytes(at: place, atMost: 1 << 20)
+            place += chunk.count
+            try body(chunk)
+        }
+    }
+
+    /// Each line, without its end.
+    ///
+    /// - Throws: `SystemError`, `MirrorError.malformed` where the last line has no end, what the body throws.
+    package func forEachLine(_ body: (UnsafeBufferPointer<UInt8>) throws -> Void) throws {
+        var rest: [UInt8] = []
+        try forEachChunk { chunk in
+            rest += chunk
+            let used = try rest.withUnsafeBufferPointer { buffer in
+                var start = 0
+                // What was left over has no line's end in it.
+                var search = buffer.count - chunk.count
+                while let end = buffer[search...].firstIndex(of: UInt8(ascii: "\n")) {
+                    try body(UnsafeBufferPointer(rebasing: buffer[start..<end]))
+                    start = end + 1
+                    search = start
+                }
+                return start
+            }
+            rest.removeFirst(used)
+        }
+        guard rest.isEmpty else { throw MirrorError.malformed("the last line is not whole") }
+    }
+}
+
+/// Why a group cannot be applied to a mirror.
+package enum MirrorError: Error, Hashable, CustomStringConvertible {
+    /// It is not written as it has to be.
+    case malformed(String)
+    /// It is right, and does not fit here: a snapshot has to be fetched.
+    case needsSnapshot(String)
+
+    package var description: String {
+        switch self {
+        case .malformed(let what): "The group is malformed: \(what)."
+        case .needsSnapshot(let why): "The mirror needs a snapshot: \(why)."
+        }
+    }
+}

@@ -1,0 +1,219 @@
+import GRDB
+import GRDBSQLite
+
+/// Writes a group's lines; the page *NATS* describes them.
+///
+/// A line that is an object begins a section; the arrays behind it are its rows:
+/// - `{"schema":{…},"store":"…","floor":0}`
+/// - `{"changes":["id","origin","kind","object","detail"]}`: the history, as it is in the store.
+/// - `{"rows":"person","columns":["id","name"],"whole":false}`: rows to put.
+/// - `{"gone":"person","columns":["id"]}`: keys of rows that are no longer there.
+struct GroupWriter: ~Copyable {
+    let body: GroupBody
+    private(set) var changes = 0
+    /// Two are as good as many.
+    private(set) var authors: Set<String?> = []
+    /// Tables that were made again unrecorded: see `UnrecordedChanges`.
+    private(set) var recreated: Set<String> = []
+    private let db: Database
+    private let tables: MirrorTables
+    private let encoding: StoreEncoding
+    private var json = JSONBytes()
+
+    init(_ db: Database, _ tables: MirrorTables, _ body: GroupBody) {
+        self.db = db
+        self.tables = tables
+        self.body = body
+        encoding = tables.schema.flatMap { StoreEncoding(rawValue: $0.encoding) } ?? .utf8
+    }
+
+    /// What was written is in the body then.
+    mutating func finish() throws {
+        try json.bytes.withBytes { try body.append($0) }
+        json.removeAll()
+    }
+
+    private mutating func endLine() throws {
+        json.endLine()
+        if json.count > 1 << 16 { try finish() }
+    }
+
+    // MARK: Sections
+
+    mutating func write(_ schema: MirrorSchema, _ header: HistoryHeader) throws {
+        json.object { json in
+            json.name("schema")
+            json.raw(schema.json)
+            json.name("store")
+            json.string(header.storeID.text)
+            json.name("floor")
+            json.integer(header.floor)
+        }
+        try endLine()
+    }
+
+    private mutating func begin(
+        _ section: StaticString, of table: String, _ columns: [String], whole: Bool? = nil
+    )
+        throws
+    {
+        json.object { json in
+            json.name(section)
+            json.string(table)
+            json.name("columns")
+            json.array { json in for column in columns { json.string(column) } }
+            if let whole {
+                json.name("whole")
+                json.bool(whole)
+            }
+        }
+        try endLine()
+    }
+
+    /// Writes the history after a number.
+    ///
+    /// - Returns: The objects that it changed.
+    mutating func writeHistory(after number: Int64, isSnapshot: Bool = false) throws -> ChangedKeys {
+        json.object { json in
+            json.name("changes")
+            json.array { json in for name in Self.changeColumns { json.string(name) } }
+        }
+        try endLine()
+        var changed = ChangedKeys()
+        let shapes = try EntityCatalog(db).shapes
+        var decoder = ChangeDecoder(encoding: encoding) { shapes[$0] }
+        let sql =
+            "SELECT \(Self.changeColumns.joined(separator: ", ")) FROM historyd_change WHERE id > ? ORDER BY id"
+        let rows = try db.cachedStatement(sql: sql).sqliteStatement
+        sqlite3_reset(rows)
+        defer { sqlite3_reset(rows) }
+        sqlite3_bind_int64(rows, 1, number)
+        var last: HistoryValue?
+        while try rows.step(db) {
+            let origin = decoder.value(rows, 1)
+            if origin != last {
+                last = origin
+                note(origin)
+            }
+            json.array { json in
+                for column in 0..<Int32(Self.changeColumns.count) {
+                    HistoryJSON.write(decoder.value(rows, column), to: &json)
+                }
+            }
+            try endLine()
+            changes += 1
+            // A snapshot has all rows anyway.
+            if isSnapshot { continue }
+            if let (entity, _) = try decoder.kind(rows) {
+                changed.insert(try decoder.objectID(rows, entity), of: entity)
+            } else if let names = try UnrecordedChanges.entities(rows) {
+                recreated.formUnion(names)
+            }
+        }
+        return changed
+    }
+
+    static let changeColumns = ["id", "origin", "kind", "object", "detail"]
+
+    private mutating func note(_ origin: HistoryValue) {
+        guard authors.count < 2 else { return }
+        if case .text(let text) = origin {
+            authors.insert(Origin.declared(text).author)
+        } else {
+            authors.insert(nil)
+        }
+    }
+
+    // MARK: Rows
+
+    /// Writes the rows of changed objects, and all rows of some tables.
+    mutating func writeRows(_ changed: ChangedKeys, whole: Set<String>) throws {
+        for (name, table) in tables.tables.sorted(by: { $0.key < $1.key }) {
+            let keys = changed.entities[name]
+            if whole.contains(name) || recreated.contains(name) || keys != nil && table.isDoubtful {
+                try writeAll(of: table)
+            } else if let keys {
+                try write(keys, of: table)
+            }
+        }
+    }
+
+    private mutating func writeAll(of table: MirrorTables.Table) throws {
+        try begin("rows", of: table.schema.name, table.columns, whole: true)
+        let rows = try db.cachedStatement(sql: table.select).sqliteStatement
+        sqlite3_reset(rows)
+        defer { sqlite3_reset(rows) }
+        while try rows.step(db) { try writeRow(rows) }
+    }
+
+    private mutating func writeRow(_ rows: OpaquePointer) throws {
+        json.array { json in
+            for column in 0..<sqlite3_column_count(rows) {
+                HistoryJSON.write(HistoryValue(rows, column), to: &json)
+            }
+        }
+        try endLine()
+    }
+
+    private mutating func write(_ keys: ChangedKeys.Entity, of table: MirrorTables.Table) throws {
+        let integers = keys.distinctIntegers
+        var objects: [ObjectID] = []
+        for text in keys.texts.sorted() {
+            // A key of an older shape, which no longer names a row: all of them travel.
+            guard let object = table.key.object(text) else { return try writeAll(of: table) }
+            objects.append(object)
+        }
+        guard integers.isEmpty || table.key.integer != nil else { return try writeAll(of: table) }
+        var goneIntegers: [Int64] = []
+        var goneObjects: [ObjectID] = []
+        try begin("rows", of: table.schema.name, table.columns, whole: false)
+        let byKey = try db.cachedStatement(sql: "\(table.select) WHERE \(table.key.matches)")
+        for integer in integers where try !writeRow(byKey, [.integer(integer)]) { goneIntegers.append(integer) }
+        for object in objects {
+            let isByRowid = table.key.isByRowid(object)
+            let statement =
+                isByRowid
+                ? try db.cachedStatement(sql: "\(table.select) WHERE \(table.key.matchesRowid)") : byKey
+            if try !writeRow(statement, object.values) { goneObjects.append(object) }
+        }
+        try writeGone(goneIntegers, goneObjects, of: table)
+    }
+
+    /// - Returns: Whether there was one.
+    private mutating func writeRow(_ statement: Statement, _ key: [HistoryValue]) throws -> Bool {
+        let rows = statement.sqliteStatement
+        sqlite3_reset(rows)
+        defer { sqlite3_reset(rows) }
+        rows.bind(key)
+        var found = false
+        while try rows.step(db) {
+            found = true
+            try writeRow(rows)
+        }
+        return found
+    }
+
+    private mutating func writeGone(_ integers: [Int64], _ objects: [ObjectID], of table: MirrorTables.Table)
+        throws
+    {
+        let rowid = table.schema.rowid.map { [$0] } ?? []
+        let key: [String] = table.schema.primaryKey.isEmpty ? rowid : table.schema.primaryKey
+        let (byRowid, byKey) = (
+            objects.filter(table.key.isByRowid), objects.filter { !table.key.isByRowid($0) }
+        )
+        if !integers.isEmpty || !byKey.isEmpty {
+            try begin("gone", of: table.schema.name, key)
+            for integer in integers { try writeKey([.integer(integer)]) }
+            for object in byKey { try writeKey(object.values) }
+        }
+        if !byRowid.isEmpty {
+            try begin("gone", of: table.schema.name, rowid)
+            for object in byRowid { try writeKey(object.values) }
+        }
+    }
+
+    private mutating func writeKey(_ values: [HistoryValue]) throws {
+        json.array { json in for value in values { HistoryJSON.write(value, to: &json) } }
+        try endLine()
+    }
+}

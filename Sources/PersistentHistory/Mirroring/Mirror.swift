@@ -1,0 +1,143 @@
+internal import FoundationEssentials
+import GRDB
+import GRDBSQLite
+
+/// A mirror's file, as its follower has it: the only one that writes to it.
+package final class Mirror {
+    package let path: String
+    /// The stream's name.
+    private let name: String
+    /// Nil until a snapshot has come.
+    private var queue: DatabaseQueue?
+    private var file: FileID?
+    /// Nil until a snapshot has come.
+    package private(set) var position: MirrorPosition?
+
+    /// Opens a mirror, which need not be there yet.
+    ///
+    /// - Throws: `HistoryError`.
+    package init(_ path: String, of name: String) throws {
+        self.path = path
+        self.name = name
+        if FileID(of: path) != nil { try open(encoding: nil) }
+    }
+
+    /// Whether the file that is open is still the one at the path.
+    package var isThere: Bool { queue == nil ? FileID(of: path) == nil : FileID(of: path) == file }
+
+    package func close() throws {
+        let queue = self.queue
+        self.queue = nil
+        try queue?.end()
+    }
+
+    /// - Parameter encoding: Of a file that is made.
+    private func open(encoding: String?) throws {
+        if let problem = PlainFile.problem(at: path) {
+            throw HistoryError(
+                .replicaUnwritable, "The mirror can not be kept at \"\(path)\": \(problem).",
+                hint: "Remove what is there, or name a path of its own in the configuration.")
+        }
+        try Self.translating(path) {
+            var configuration = Configuration()
+            configuration.busyMode = .timeout(5)
+            configuration.foreignKeysEnabled = false
+            configuration.acceptsDoubleQuotedStringLiterals = true
+            configuration.label = "historyd-nats"
+            // With it triggers are off: the mirror's own, which keep others away.
+            configuration.prepareDatabase { db in try ConnectionHardening.apply(db, .isLeftAlone) }
+            let queue = try DatabaseQueue(
+                path: PlainFile.uri(path, mayMake: encoding != nil), configuration: configuration)
+            try queue.writeWithoutTransaction { db in
+                if let encoding, ["UTF-8", "UTF-16le", "UTF-16be"].contains(encoding) {
+                    try db.execute(sql: "PRAGMA encoding = '\(encoding)'")
+                }
+                try Self.refuseOthers(db, path)
+                try db.execute(
+                    sql: """
+                        PRAGMA journal_mode = WAL; -- Readers go on with what they see while a group is applied.
+                        PRAGMA synchronous = NORMAL;
+                        PRAGMA journal_size_limit = 67108864;
+                        PRAGMA ignore_check_constraints = ON; -- What the source holds is right.
+                        """)
+                if try MirrorFormat.isThere(db) { position = try MirrorPosition(db) }
+            }
+            self.queue = queue
+        }
+        file = FileID(of: path)
+    }
+
+    /// A path that was mistyped must not cost anybody a table.
+    private static func refuseOthers(_ db: Database, _ path: String) throws {
+        let names = Set(try String.fetchAll(db, sql: "SELECT name FROM sqlite_schema WHERE type = 'table'"))
+        guard !names.isEmpty, !names.contains("historyd_mirror") else { return }
+        throw HistoryError(
+            .replicaUnwritable,
+            "The mirror can not be kept at \"\(path)\": that is a database of something else.",
+            hint: "Name a path of its own in the configuration.")
+    }
+
+    private static func translating<T>(_ path: String, _ body: () throws -> T) throws -> T {
+        do {
+            return try ReplicaFile.translating(path, body)
+        } catch let error as HistoryError where error.isOfSchema {
+            throw MirrorError.needsSnapshot(error.message)
+        } catch let error as ReplicaSchemaCheck.Refusal {
+            throw MirrorError.malformed("a definition is refused: \(error.reason)")
+        }
+    }
+
+    // MARK: Applying
+
+    /// Applies a group in one transaction with its position.
+    ///
+    /// - Parameters:
+    ///   - body: The group's lines.
+    ///   - isSnapshot: Whether it is everything, and not what follows the position.
+    ///   - new: The position that the mirror has then.
+    /// - Throws: `MirrorError`, `HistoryError`, `SystemError`. The mirror is as before then.
+    package func apply(_ body: GroupBody, isSnapshot: Bool, to new: MirrorPosition) throws {
+        if queue == nil {
+            guard isSnapshot else { throw MirrorError.needsSnapshot("it is new") }
+            try open(encoding: try Self.encoding(of: body))
+        }
+        guard let queue else { return }
+        try Self.translating(path) {
+            try queue.inTransaction(.immediate) { db in
+                if try !MirrorFormat.isThere(db) {
+                    try db.execute(sql: MirrorFormat.schema)
+                    try db.execute(sql: RecordingFormat.schema)
+                } else if try MirrorPosition(db) != position {
+                    throw MirrorError.needsSnapshot("somebody else has written to it")
+                }
+                var writer = try MirrorWriter(db, isSnapshot: isSnapshot, after: position?.position.number ?? 0)
+                try body.forEachLine { try writer.take($0) }
+                try writer.finish(through: new.position)
+                try new.write(name: name, db)
+            }
+        }
+        position = new
+    }
+
+    /// The encoding that a snapshot's first line names.
+    private static func encoding(of body: GroupBody) throws -> String {
+        struct Found: Error { let encoding: String }
+        do {
+            try body.forEachLine { line in
+                throw Found(encoding: try MirrorLine(line).schema?.encoding ?? "UTF-8")
+            }
+        } catch let found as Found {
+            return found.encoding
+        }
+        return "UTF-8"
+    }
+
+}
+
+extension HistoryError {
+    /// Whether a statement did not fit the tables: somebody has changed them.
+    fileprivate var isOfSchema: Bool {
+        guard let error = cause as? DatabaseError else { return false }
+        return [.SQLITE_ERROR, .SQLITE_CONSTRAINT, .SQLITE_SCHEMA].contains(error.resultCode)
+    }
+}

@@ -1,0 +1,177 @@
+internal import FoundationEssentials
+import GRDB
+import GRDBSQLite
+
+/// Reads of a store what a mirror of it needs: a group, which is everything after a position, or a snapshot, which is
+/// everything. Each is read in one read transaction, so that rows and history belong together.
+package final class MirrorSource {
+    package let path: String
+    private let folder: String
+    private let queue: DatabaseQueue
+    private let file: FileID?
+    /// As of `schemaVersion`.
+    private var tables = MirrorTables()
+
+    /// - Parameter folder: Where there is space for groups that do not fit into memory.
+    /// - Throws: `HistoryError`.
+    package init(_ path: String, spoolingIn folder: String) throws {
+        self.path = path
+        self.folder = folder
+        file = FileID(of: path)
+        queue = try StoreConnection.open(path, .read)
+        try read { db in
+            guard try RecordingFormat.isThere(db) else { throw HistoryError.notTracked }
+        }
+    }
+
+    /// Whether the path still leads to the file that is open.
+    package var isThere: Bool { file != nil && FileID(of: path) == file }
+
+    /// - Throws: `HistoryError`.
+    package func close() throws { try HistoryError.translating(path) { try queue.end() } }
+
+    private func read<T>(_ body: (Database) throws -> T) throws -> T {
+        try HistoryError.translating(path) {
+            try StoreConnection.rollingBack(path) { try queue.readInTransaction(body) }
+        }
+    }
+
+    // MARK: Groups
+
+    /// What is read at once.
+    package struct Group {
+        package let store: String
+        package let after: StreamPosition
+        package let through: StreamPosition
+        package let body: GroupBody
+        package let changes: Int
+        /// The names of the authors, of which two are enough; nil is who did not declare himself.
+        package let authors: Set<String?>
+        /// What the schema is at the end.
+        package let schema: MirrorSchema
+    }
+
+    package enum Next {
+        case nothing
+        case group(Group)
+        /// The store does not go on where the stream ends.
+        case lost(SourceLoss)
+    }
+
+    /// Reads everything after a position.
+    ///
+    /// - Parameters:
+    ///   - store: The id of the store that the position is of.
+    ///   - known: The schema at the position, where it is known.
+    /// - Throws: `HistoryError`, `SystemError`.
+    package func next(after position: StreamPosition, of store: String, knowing known: MirrorSchema?) throws
+        -> Next
+    {
+        try read { db in
+            let header = try HistoryHeader(db, fingerprintAt: position.number)
+            if let loss = SourceLoss(position, of: store, header) { return .lost(loss) }
+            guard header.newest > position.number else { return .nothing }
+            try tables.follow(db, path)
+            guard let schema = tables.schema else { return .nothing }
+            var whole: Set<String> = []
+            if schema.digest != position.schema {
+                guard let known, known.digest == position.schema else { return .lost(.schemaUnknown) }
+                whole = schema.newTables(since: known)
+            }
+            let end = try Self.position(db, header.newest, schema)
+            var writer = GroupWriter(db, tables, GroupBody(spoolingIn: folder))
+            if schema.digest != position.schema { try writer.write(schema, header) }
+            let changed = try writer.writeHistory(after: position.number)
+            try writer.writeRows(changed, whole: whole)
+            try writer.finish()
+            return .group(
+                Group(
+                    store: store, after: position, through: end, body: writer.body, changes: writer.changes,
+                    authors: writer.authors, schema: schema))
+        }
+    }
+
+    /// Reads everything.
+    ///
+    /// - Throws: `HistoryError`, `SystemError`.
+    package func snapshot() throws -> Group {
+        try read { db in
+            let header = try HistoryHeader(db)
+            try tables.follow(db, path)
+            guard let schema = tables.schema else { throw HistoryError.notTracked }
+            let end = try Self.position(db, max(header.newest, header.floor), schema)
+            var writer = GroupWriter(db, tables, GroupBody(spoolingIn: folder))
+            try writer.write(schema, header)
+            _ = try writer.writeHistory(after: 0, isSnapshot: true)
+            try writer.writeRows(ChangedKeys(), whole: Set(schema.tables.map(\.name)))
+            try writer.finish()
+            return Group(
+                store: header.storeID.text,
+                after: StreamPosition(number: 0, fingerprint: nil, schema: "-"), through: end,
+                body: writer.body,
+                changes: writer.changes, authors: writer.authors, schema: schema)
+        }
+    }
+
+    /// The store's id, and its newest position.
+    ///
+    /// - Throws: `HistoryError`.
+    package func end() throws -> (store: String, position: StreamPosition, schema: MirrorSchema) {
+        try read { db in
+            let header = try HistoryHeader(db)
+            try tables.follow(db, path)
+            guard let schema = tables.schema else { throw HistoryError.notTracked }
+            return (
+                header.storeID.text, try Self.position(db, max(header.newest, header.floor), schema), schema
+            )
+        }
+    }
+
+    /// How the store stands to a position that somebody else has of it; nil where it goes on there.
+    ///
+    /// - Throws: `HistoryError`.
+    package func loss(at position: StreamPosition, of store: String) throws -> SourceLoss? {
+        try read { db in SourceLoss(position, of: store, try HistoryHeader(db, fingerprintAt: position.number))
+        }
+    }
+
+    private static func position(_ db: Database, _ number: Int64, _ schema: MirrorSchema) throws
+        -> StreamPosition
+    {
+        let header = try HistoryHeader(db, fingerprintAt: number)
+        return StreamPosition(
+            number: number, fingerprint: StreamPosition.digest(header.fingerprint), schema: schema.digest)
+    }
+}
+
+/// Why a store does not go on where a stream of its history ends.
+package enum SourceLoss: Hashable, Sendable {
+    /// Another store is at the path.
+    case otherStore
+    /// It was restored from a backup: the position is ahead of it.
+    case restored
+    /// Another transaction is at the position: two copies of the store went on by themselves.
+    case diverged
+    /// The history after the position was deleted.
+    case expired
+    /// The schema changed while nobody looked: which tables were made again is not known.
+    case schemaUnknown
+
+    /// Nil where the store goes on at the position.
+    init?(_ position: StreamPosition, of store: String, _ header: HistoryHeader) {
+        guard header.storeID.text == store else {
+            self = .otherStore
+            return
+        }
+        let fingerprint = StreamPosition.digest(header.fingerprint)
+        if position.number > max(header.newest, header.floor) {
+            self = .restored
+        } else if let fingerprint, let known = position.fingerprint, fingerprint != known {
+            self = .diverged
+        } else if position.number < header.floor {
+            self = .expired
+        } else {
+            return nil
+        }
+    }
+}

@@ -1,0 +1,215 @@
+import GRDB
+import GRDBSQLite
+
+/// Applies the lines of one group, within a transaction of a mirror.
+struct MirrorWriter {
+    private enum Section { case nothing, changes, rows, gone }
+
+    private let db: Database
+    private let isSnapshot: Bool
+    /// The number that the mirror had.
+    private let start: Int64
+    private let old: ReplicaShape
+    private var shape: ReplicaShape
+    private var schema: MirrorSchema?
+    /// Tables of which all rows have come.
+    private var whole: Set<String> = []
+    /// The columns of each table, with the names by which its rowids go.
+    private var columns: [String: Set<String>] = [:]
+
+    private var section = Section.nothing
+    private var statement: Statement?
+    private var width = 0
+    private var values: [HistoryValue] = []
+    private var last: (id: Int64, origin: HistoryValue)?
+
+    init(_ db: Database, isSnapshot: Bool, after start: Int64) throws {
+        self.db = db
+        self.isSnapshot = isSnapshot
+        self.start = start
+        let found = try ReplicaShape(replica: db)
+        // A snapshot is made from nothing: somebody may have changed a table.
+        if isSnapshot { try ReplicaShape().makeTables(db, insteadOf: found) }
+        old = isSnapshot ? ReplicaShape() : found
+        shape = old
+    }
+
+    /// - Throws: `MirrorError`, `DatabaseError`, `UnexpectedValue`, `ReplicaSchemaCheck.Refusal`.
+    mutating func take(_ line: UnsafeBufferPointer<UInt8>) throws {
+        guard line.first == UInt8(ascii: "{") else { return try takeValues(line) }
+        let line = try MirrorLine(line)
+        statement = nil
+        if let schema = line.schema {
+            try take(schema, store: line.store, floor: line.floor)
+        } else if let names = line.changes {
+            guard names == GroupWriter.changeColumns else {
+                throw MirrorError.malformed("the history has other columns")
+            }
+            section = .changes
+            width = names.count
+            statement = try db.cachedStatement(
+                sql: "INSERT OR IGNORE INTO historyd_change VALUES (?, ?, ?, ?, ?)")
+        } else if let table = line.rows, let columns = line.columns {
+            try beginRows(table, columns, whole: line.whole ?? false)
+        } else if let table = line.gone, let columns = line.columns {
+            try check(table, columns)
+            section = .gone
+            let condition = columns.map { "\(SQLText.name($0)) IS ?" }.joined(separator: " AND ")
+            statement = try db.cachedStatement(
+                sql: "DELETE FROM main.\(SQLText.name(table)) WHERE \(condition)")
+        } else {
+            throw MirrorError.malformed("a section is of no known kind")
+        }
+    }
+
+    // MARK: Schema
+
+    private mutating func take(_ schema: MirrorSchema, store: String?, floor: Int64?) throws {
+        guard section == .nothing, self.schema == nil else {
+            throw MirrorError.malformed("the schema comes after rows")
+        }
+        guard let store = store.flatMap({ StoreID($0) }), let floor, HistoryPosition.range.contains(floor)
+        else {
+            throw MirrorError.malformed("a schema comes without its store")
+        }
+        guard schema.format <= RecordingFormat.version else {
+            throw HistoryError(
+                .formatTooNew,
+                "The source's history has format \(schema.format); this program knows up to \(RecordingFormat.version).",
+                hint: "Use a newer historyd-nats.")
+        }
+        try Self.check(schema)
+        self.schema = schema
+        shape = ReplicaShape(
+            tables: Dictionary(
+                schema.tables.map { ($0.name, ReplicaShape.Table(sql: $0.sql, shape: $0.shape)) }
+            ) { first, _ in first },
+            indexes: Dictionary(
+                schema.indexes.map { ($0.name, ReplicaShape.Index(entity: $0.table, sql: $0.sql)) }
+            ) { first, _ in first })
+        try shape.makeTables(db, insteadOf: old)
+        for table in schema.tables where shape.newTables(in: old).contains(table.name) {
+            for statement in MirrorFormat.guards(of: table) { try db.runSchemaStatement(statement) }
+        }
+        try db.execute(sql: "DELETE FROM historyd_entity")
+        let insert = try db.cachedStatement(sql: "INSERT INTO historyd_entity VALUES (?, ?, ?, ?)")
+        for shape in schema.shapes {
+            try insert.execute(arguments: [shape.shape, shape.name, shape.definition, shape.tracked])
+        }
+        try db.execute(
+            sql: "INSERT OR REPLACE INTO historyd_store VALUES ('format', ?), ('id', ?)",
+            arguments: [schema.format, store.text])
+        guard isSnapshot else { return }
+        try db.execute(
+            sql: "INSERT OR REPLACE INTO historyd_store VALUES ('floor', ?); DELETE FROM historyd_change",
+            arguments: [floor])
+    }
+
+    /// Definitions come from the network: each is tried where it can do no harm.
+    private static func check(_ schema: MirrorSchema) throws {
+        let check = try ReplicaSchemaCheck()
+        for table in schema.tables {
+            guard RecordingFormat.shapes.contains(table.shape) else {
+                throw MirrorError.malformed("a table has no shape")
+            }
+            try check.checkTable(table.name, table.sql)
+        }
+        for index in schema.indexes { try check.checkIndex(index.name, on: index.table, index.sql) }
+        try check.close()
+    }
+
+    // MARK: Rows
+
+    private mutating func beginRows(_ table: String, _ names: [String], whole isWhole: Bool) throws {
+        try check(table, names)
+        section = .rows
+        let target = "main.\(SQLText.name(table))"
+        if isWhole {
+            try db.execute(sql: "DELETE FROM \(target)")
+            whole.insert(table)
+        }
+        let list = names.map(SQLText.name).joined(separator: ", ")
+        let places = names.map { _ in "?" }.joined(separator: ", ")
+        statement = try db.cachedStatement(sql: "INSERT OR REPLACE INTO \(target) (\(list)) VALUES (\(places))")
+    }
+
+    /// SQLite takes a quoted name that nothing has for a text.
+    private mutating func check(_ table: String, _ names: [String]) throws {
+        guard shape.tables[table] != nil else {
+            throw MirrorError.needsSnapshot("it has no table \"\(table)\"")
+        }
+        let known =
+            try columns[table]
+            ?? Set(String.fetchAll(db, sql: "SELECT name FROM pragma_table_xinfo(?)", arguments: [table]))
+            .union(["_rowid_", "rowid", "oid"])
+        columns[table] = known
+        guard !names.isEmpty, known.isSuperset(of: names) else {
+            throw MirrorError.needsSnapshot("its table \"\(table)\" has other columns")
+        }
+        width = names.count
+    }
+
+    private mutating func takeValues(_ line: UnsafeBufferPointer<UInt8>) throws {
+        guard let statement else { throw MirrorError.malformed("values come before their section") }
+        try ValueLine.values(line, into: &values)
+        guard values.count == width else {
+            throw MirrorError.malformed("a row has \(values.count) values, and its section \(width) columns")
+        }
+        if section == .changes { try checkChange() }
+        try statement.write(db, values)
+        if section == .changes { try checkOverlap() }
+    }
+
+    /// What stands at a number already must be the same.
+    private func checkOverlap() throws {
+        guard sqlite3_changes64(db.sqliteConnection) == 0, let last else { return }
+        let known = try Row.fetchOne(
+            try db.cachedStatement(sql: "SELECT origin FROM historyd_change WHERE id = ?"), arguments: [last.id]
+        )
+        let origin = known.map { HistoryValue($0[0] as DatabaseValue) }
+        guard origin == last.origin else {
+            throw MirrorError.needsSnapshot("the source's history is another one at \(last.id)")
+        }
+    }
+
+    private mutating func checkChange() throws {
+        guard case .integer(let id) = values[0], HistoryPosition.range.contains(id), id > last?.id ?? 0,
+            case .integer = values[2]
+        else { throw MirrorError.malformed("a change has no number that follows the one before") }
+        last = (id, values[1])
+    }
+
+    // MARK: End
+
+    /// - Parameter position: The position that the mirror is to have.
+    mutating func finish(through position: StreamPosition) throws {
+        guard position.number >= last?.id ?? 0, isSnapshot || position.number == last?.id else {
+            throw MirrorError.malformed("the history does not end at \(position.number)")
+        }
+        if isSnapshot, schema == nil { throw MirrorError.malformed("a snapshot has no schema") }
+        guard schema.map({ $0.digest == position.schema }) ?? true else {
+            throw MirrorError.malformed("the schema is not the one of the position")
+        }
+        if schema != nil {
+            let missing = shape.newTables(in: old).subtracting(whole)
+            if let table = missing.min() { throw MirrorError.needsSnapshot("the table \"\(table)\" is new") }
+        }
+        if isSnapshot, let table = Set(shape.tables.keys).subtracting(whole).min() {
+            throw MirrorError.malformed("the snapshot lacks the table \"\(table)\"")
+        }
+        if schema != nil { _ = try shape.makeIndexes(db, insteadOf: old) }
+    }
+}
+
+extension HistoryValue {
+    fileprivate init(_ value: DatabaseValue) {
+        self =
+            switch value.storage {
+            case .null: .null
+            case .int64(let integer): .integer(integer)
+            case .double(let real): .real(real)
+            case .string(let text): .text(text)
+            case .blob(let data): .blob(Array(data))
+            }
+    }
+}

@@ -1,0 +1,184 @@
+/// Reads an array of values in the history's form: `[42,"text",2.5,null,{"base64":"AAE="}]`; see `HistoryJSON`.
+///
+/// As bytes and without a tree: a snapshot has millions of them. It is read from the network, and nothing that it
+/// says can be relied on.
+struct ValueLine {
+    private let bytes: UnsafeBufferPointer<UInt8>
+    private var place = 0
+
+    /// - Throws: `MirrorError.malformed`.
+    static func values(_ bytes: UnsafeBufferPointer<UInt8>, into values: inout [HistoryValue])
+        throws(MirrorError)
+    {
+        values.removeAll(keepingCapacity: true)
+        var line = ValueLine(bytes: bytes)
+        try line.expect("[")
+        if line.take("]") { return try line.end() }
+        repeat { values.append(try line.value()) } while line.take(",")
+        try line.expect("]")
+        try line.end()
+    }
+
+    private init(bytes: UnsafeBufferPointer<UInt8>) { self.bytes = bytes }
+
+    private var next: UInt8? { place < bytes.count ? bytes[place] : nil }
+
+    private func malformed() -> MirrorError { .malformed("a line is no list of values, at its byte \(place)") }
+
+    private mutating func take(_ character: Unicode.Scalar) -> Bool {
+        guard next == UInt8(ascii: character) else { return false }
+        place += 1
+        return true
+    }
+
+    private mutating func expect(_ character: Unicode.Scalar) throws(MirrorError) {
+        guard take(character) else { throw malformed() }
+    }
+
+    private mutating func expect(text: StaticString) throws(MirrorError) {
+        for index in 0..<text.utf8CodeUnitCount {
+            guard next == text.utf8Start[index] else { throw malformed() }
+            place += 1
+        }
+    }
+
+    private func end() throws(MirrorError) {
+        guard place == bytes.count else { throw malformed() }
+    }
+
+    // MARK: Values
+
+    private mutating func value() throws(MirrorError) -> HistoryValue {
+        switch next {
+        case UInt8(ascii: "n"):
+            try expect(text: "null")
+            return .null
+        case UInt8(ascii: "\""): return .text(try text())
+        case UInt8(ascii: "{"): return try binary()
+        default: return try number()
+        }
+    }
+
+    private mutating func number() throws(MirrorError) -> HistoryValue {
+        let start = place
+        var isInteger = true
+        while let byte = next {
+            switch byte {
+            case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "+"): break
+            case UInt8(ascii: "."), UInt8(ascii: "e"), UInt8(ascii: "E"): isInteger = false
+            default:
+                if isInteger { return try integer(start..<place) }
+                return try real(start..<place)
+            }
+            place += 1
+        }
+        throw malformed()
+    }
+
+    private func integer(_ range: Range<Int>) throws(MirrorError) -> HistoryValue {
+        guard let integer = Int64(String(decoding: bytes[range], as: UTF8.self)) else { throw malformed() }
+        return .integer(integer)
+    }
+
+    /// `9e999` is infinite.
+    private func real(_ range: Range<Int>) throws(MirrorError) -> HistoryValue {
+        guard let real = Double(String(decoding: bytes[range], as: UTF8.self)), !real.isNaN else {
+            throw malformed()
+        }
+        return .real(real)
+    }
+
+    private mutating func text() throws(MirrorError) -> String {
+        try expect("\"")
+        let start = place
+        while let byte = next, byte != UInt8(ascii: "\""), byte != UInt8(ascii: "\\") { place += 1 }
+        guard next != nil else { throw malformed() }
+        var text = try valid(bytes[start..<place])
+        while !take("\"") {
+            if take("\\") {
+                text.unicodeScalars.append(try escape())
+            } else {
+                let start = place
+                while let byte = next, byte != UInt8(ascii: "\""), byte != UInt8(ascii: "\\") { place += 1 }
+                guard next != nil else { throw malformed() }
+                text += try valid(bytes[start..<place])
+            }
+        }
+        return text
+    }
+
+    private func valid(_ bytes: Slice<UnsafeBufferPointer<UInt8>>) throws(MirrorError) -> String {
+        guard let text = String(validating: bytes, as: UTF8.self) else { throw malformed() }
+        return text
+    }
+
+    private mutating func escape() throws(MirrorError) -> Unicode.Scalar {
+        defer { place += 1 }
+        switch next {
+        case UInt8(ascii: "\""): return "\""
+        case UInt8(ascii: "\\"): return "\\"
+        case UInt8(ascii: "/"): return "/"
+        case UInt8(ascii: "n"): return "\n"
+        case UInt8(ascii: "r"): return "\r"
+        case UInt8(ascii: "t"): return "\t"
+        case UInt8(ascii: "b"): return "\u{8}"
+        case UInt8(ascii: "f"): return "\u{c}"
+        case UInt8(ascii: "u"):
+            // What is written here are control characters: a pair of surrogates is not.
+            let digits = bytes[min(place + 1, bytes.count)..<min(place + 5, bytes.count)]
+            guard digits.count == 4, let number = UInt32(String(decoding: digits, as: UTF8.self), radix: 16),
+                let scalar = Unicode.Scalar(number)
+            else { throw malformed() }
+            place += 4
+            return scalar
+        default: throw malformed()
+        }
+    }
+
+    /// `{"base64":"…"}`, or `{"base64Text":"…"}`, which is text that is not valid UTF-8.
+    private mutating func binary() throws(MirrorError) -> HistoryValue {
+        try expect(text: "{\"base64")
+        let isText = next == UInt8(ascii: "T")
+        if isText { try expect(text: "Text") }
+        try expect(text: "\":\"")
+        let start = place
+        while let byte = next, byte != UInt8(ascii: "\"") { place += 1 }
+        guard let decoded = Base64.decode(bytes[start..<place]) else { throw malformed() }
+        try expect(text: "\"}")
+        return isText ? .invalidText(decoded) : .blob(decoded)
+    }
+}
+
+extension Base64 {
+    private static let sextets: [UInt8] = {
+        var table = [UInt8](repeating: 255, count: 256)
+        for (value, character) in alphabet.enumerated() { table[Int(character)] = UInt8(value) }
+        return table
+    }()
+
+    /// Nil where it is not padded, or has any other character.
+    static func decode(_ text: Slice<UnsafeBufferPointer<UInt8>>) -> [UInt8]? {
+        guard text.count % 4 == 0 else { return nil }
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(text.count / 4 * 3)
+        var place = text.startIndex
+        while place < text.endIndex {
+            var (bits, padding): (UInt32, Int) = (0, 0)
+            for index in place..<place + 4 {
+                if text[index] == UInt8(ascii: "="), index + 2 >= text.endIndex {
+                    padding += 1
+                    bits <<= 6
+                } else {
+                    let sextet = sextets[Int(text[index])]
+                    guard sextet < 64, padding == 0 else { return nil }
+                    bits = bits << 6 | UInt32(sextet)
+                }
+            }
+            place += 4
+            for (index, shift) in [UInt32(16), 8, 0].enumerated() where index < 3 - padding {
+                bytes.append(UInt8(truncatingIfNeeded: bits >> shift))
+            }
+        }
+        return bytes
+    }
+}

@@ -1,0 +1,116 @@
+import GRDB
+
+/// Takes a store's triggers out, so that a migration tool finds its tables as it made them, and puts them back.
+///
+/// While it lasts, the daemon and `track` leave the tracking alone (`MigrationLock`). What is written meanwhile is
+/// not recorded; so the history names the entities when the triggers return (`UnrecordedChanges`), unless nothing
+/// was committed. The entities stay tracked all the time: when the migration's process is killed, whoever brings the
+/// tracking up to date next finds the triggers missing, and does the same.
+package final class Migration {
+    /// The role of the trigger that stays on each table. It does nothing, and goes with the table where that is
+    /// renamed.
+    static let followingRole = "table"
+
+    private let path: String
+    private let lock: MigrationLock
+    private let file: FileID?
+    private let queue: DatabaseQueue
+    /// What SQLite says while nobody else commits (https://www.sqlite.org/pragma.html#pragma_data_version).
+    private let dataVersion: Int64
+    private let replaced: ReplacedTables
+
+    /// How long it waits for the triggers' turn: as long as a large transaction may take.
+    private static let timeout: Duration = .seconds(60)
+
+    /// Whether a migration of the store is under way. To be asked where this process has no connection to it.
+    package static func isUnderWay(_ path: String) -> Bool {
+        WriterProbe.isMigrating(path, isUsedInProcess: false)
+    }
+
+    package static func underWay(_ path: String) -> HistoryError { MigrationLock.underWay(path) }
+
+    /// Takes the triggers out.
+    ///
+    /// - Parameters:
+    ///   - path: The store.
+    ///   - entities: Whose triggers are in the way; nil for all.
+    /// - Throws: `HistoryError`; with `.notTracked` or `.storeMissing` there is nothing to take out, with
+    ///   `.storeBusy` another migration runs.
+    package init(_ path: String, entities: [String]? = nil) throws {
+        self.path = path
+        lock = try MigrationLock(try StorePath.resolve(path))
+        do {
+            // What is not as it should be is mended before, so that it is not taken for the migration's.
+            try Tracking.refresh(path, timeout: Self.timeout)
+            file = FileID(of: path)
+            queue = try StoreConnection.open(path, .write, timeout: Self.timeout)
+        } catch {
+            lock.end()
+            throw error
+        }
+        do {
+            (replaced, dataVersion) = try HistoryError.translating(path) { [queue] in
+                let replaced = try queue.inTransaction(.immediate) { db in try Self.takeOut(entities, db) }
+                return (replaced, try queue.read { db in try Self.dataVersion(db) })
+            }
+        } catch {
+            // What failed first is what is told.
+            try? queue.end()
+            lock.end()
+            throw error
+        }
+    }
+
+    private static func takeOut(_ entities: [String]?, _ db: Database) throws -> ReplacedTables {
+        let catalog = try EntityCatalog(db)
+        let schema = try StoreSchema(db)
+        let chosen =
+            try entities.map { try Tracking.choose($0, from: catalog) } ?? Array(catalog.tracked.values)
+        for entity in chosen {
+            try Plan.removeObjects(of: entity, schema, db)
+            let name = "\(RecordingFormat.prefix)\(entity.shape)_\(followingRole)"
+            try db.execute(
+                sql:
+                    "CREATE TRIGGER \(name) AFTER DELETE ON \(SQLText.name(entity.name)) WHEN 0 BEGIN SELECT 1; END"
+            )
+        }
+        return ReplacedTables(before: schema)
+    }
+
+    private static func dataVersion(_ db: Database) throws -> Int64 {
+        try Int64.fetchOne(db, sql: "PRAGMA data_version") ?? 0
+    }
+
+    /// Lets the command that is started next keep the daemon from the store, also when this process is killed.
+    package func inherit() { lock.inherit() }
+
+    /// Puts the triggers back, on what tables there are now, and ends the migration.
+    ///
+    /// - Returns: What was done. Its `recreated` are the entities that every consumer is told of.
+    /// - Throws: `HistoryError`. The triggers then are missing until somebody brings the tracking up to date.
+    package func end() throws -> Tracking.Outcome {
+        defer { lock.end() }
+        let isSameFile = FileID(of: path) == file
+        let result = Result {
+            try HistoryError.translating(path) {
+                try isSameFile ? queue.inTransaction(.immediate) { db in try putBack(db) } : nil
+            }
+        }
+        try HistoryError.translating(path) { try queue.end() }
+        return try result.get() ?? Tracking.refresh(path, timeout: Self.timeout)
+    }
+
+    /// Ends it as the end of its process would: the triggers are missing.
+    func abandon() {
+        try? queue.end()
+        lock.end()
+    }
+
+    private func putBack(_ db: Database) throws -> Tracking.Outcome {
+        let isComplete = try Self.dataVersion(db) == dataVersion
+        let plan = try Plan(db, entities: [:], all: false)
+        let replacements = replaced.replacements(of: plan.dropped, in: plan.schema)
+        if replacements.isEmpty { return try plan.carryOut(db, isComplete: isComplete) }
+        return try Plan(db, entities: replacements, all: false).carryOut(db, isComplete: isComplete)
+    }
+}

@@ -1,0 +1,81 @@
+internal import FoundationEssentials
+import GRDB
+
+extension Plan {
+    /// - Parameter isComplete: Whether it is known that nothing was changed while triggers were missing.
+    func carryOut(_ db: Database, isComplete: Bool = false) throws -> Tracking.Outcome {
+        var outcome = Tracking.Outcome(doubts: doubts, unfit: unfit.mapValues { "\($0)" })
+        switch condition {
+        case .none: try Self.begin(db)
+        case .broken:
+            _ = try Tracking.removeAll(db)
+            try Self.begin(db)
+            outcome.beganAgain = true
+        case .whole(let format, let lacksConflicts):
+            // What is noted in the conflicts lasts no longer than a statement.
+            if format < 2, !lacksConflicts {
+                try db.execute(sql: "DROP TABLE \(RecordingFormat.conflictTable)")
+            }
+            if format < 2 || lacksConflicts { try db.execute(sql: RecordingFormat.conflicts) }
+            if format < RecordingFormat.version {
+                try db.execute(
+                    sql: "UPDATE historyd_store SET value = ? WHERE key = 'format'",
+                    arguments: [RecordingFormat.version])
+            }
+        }
+        for entity in dropped {
+            try Self.removeTriggers(entity, schema, db)
+            outcome.dropped.append(entity.name)
+        }
+        for step in steps {
+            try carryOut(step, db)
+            if step.current == nil {
+                outcome.added.append(step.table.name)
+            } else {
+                outcome.updated.append(step.table.name)
+            }
+        }
+        if !isComplete {
+            try UnrecordedChanges.note(unrecorded, db)
+            outcome.recreated = unrecorded.sorted()
+        }
+        return outcome
+    }
+
+    private static func begin(_ db: Database) throws {
+        try db.execute(sql: RecordingFormat.schema)
+        try db.execute(
+            sql: "INSERT INTO historyd_store VALUES ('format', ?), ('id', ?), ('floor', 0)",
+            arguments: [RecordingFormat.version, StoreID(UUID()).text])
+    }
+
+    private func carryOut(_ step: Step, _ db: Database) throws {
+        if let current = step.current { try Self.removeTriggers(current, schema, db) }
+        let shape =
+            try Int64.fetchOne(db, sql: "SELECT coalesce(max(shape), 0) + 1 FROM historyd_entity") ?? 1
+        let entity = try step.table.entity(shape: shape, preserving: step.preserved)
+        let writer = TriggerWriter(table: step.table, entity: entity)
+        try db.execute(
+            sql: "INSERT INTO historyd_entity VALUES (?, ?, ?, 1)",
+            arguments: [shape, entity.name, EntityDefinition.text(entity, RecordingGuard(writer))])
+        for statement in writer.knownRows() + writer.triggers().map(\.sql) {
+            try db.execute(sql: statement)
+        }
+        try RowidKeeper.keepRowids(of: step.table, entity, db)
+    }
+
+    /// Takes a shape's triggers away; it stays known for the changes recorded under it.
+    static func removeTriggers(_ entity: Entity, _ schema: StoreSchema, _ db: Database) throws {
+        try removeObjects(of: entity, schema, db)
+        try db.execute(sql: "UPDATE historyd_entity SET tracked = 0 WHERE shape = ?", arguments: [entity.shape])
+    }
+
+    /// Takes away all that records a shape, which stays tracked.
+    static func removeObjects(of entity: Entity, _ schema: StoreSchema, _ db: Database) throws {
+        for object in schema.ownObjects(ofShape: entity.shape) {
+            try db.execute(sql: "DROP \(object.type.uppercased()) \(SQLText.name(object.name))")
+        }
+        try db.execute(
+            sql: "DELETE FROM \(RecordingFormat.conflictTable) WHERE shape = ?", arguments: [entity.shape])
+    }
+}

@@ -1,0 +1,34 @@
+import GRDB
+internal import Glibc
+
+/// Waits for a lock that another process holds.
+///
+/// SQLite's own waiting sleeps longer and longer, up to a tenth of a second (`sqlite3_busy_timeout`). A writer that
+/// is never still leaves the lock for some microseconds between two commits: who looks seldom meets none of them.
+final class LockWait: Sendable {
+    private let timeout: Duration
+    private let end = Locked<ContinuousClock.Instant?>(nil)
+
+    /// - Parameter timeout: How long to wait; 0 for not at all.
+    static func mode(_ timeout: Duration) -> Database.BusyMode {
+        guard timeout > .zero else { return .immediateError }
+        let wait = LockWait(timeout)
+        return .callback { attempts in wait.goesOn(attempts) }
+    }
+
+    private init(_ timeout: Duration) { self.timeout = timeout }
+
+    /// Called by SQLite with the number of attempts that have failed at this lock before.
+    private func goesOn(_ attempts: Int) -> Bool {
+        let now = ContinuousClock.now
+        let end = end.withLock { end -> ContinuousClock.Instant in
+            let until = attempts == 0 ? now + timeout : end ?? now + timeout
+            end = until
+            return until
+        }
+        guard now < end else { return false }
+        // Some microseconds at first; after a tenth of a second or so the lock is held by somebody at work.
+        usleep(attempts < 500 ? 50 : 2000)
+        return true
+    }
+}

@@ -1,0 +1,52 @@
+/// How a tracker is: where it is in the history, what it has lost, and what keeps it from going on.
+public struct TrackerState: Sendable {
+    /// The last transaction that its hooks and contexts are done with; nil until the store was opened.
+    public internal(set) var position: HistoryToken?
+    /// The last loss of history since the tracker was made. What the program made of the changes until
+    /// `lostHistory.lost` is to be made again from the store.
+    public internal(set) var lostHistory: Expiry?
+    /// Why the store cannot be used at present; it is tried again.
+    public internal(set) var storeError: HistoryError?
+    /// Why a hook's last call failed; nil once that hook has succeeded.
+    public internal(set) var hookFailure: HookFailure?
+    private var failingHook: String?
+    /// Why contexts cannot be merged into at present, by their names; they are tried again.
+    public internal(set) var contextErrors: [String: HistoryError] = [:]
+
+    /// Takes in what happened.
+    mutating func apply(_ event: PipelineEvent) {
+        switch event {
+        case .storeOpened: (storeError, contextErrors) = (nil, [:])
+        case .storeLost(let error), .stateFailed(let error), .consumerFailed(_, let error, _):
+            storeError = error
+        case .stateRecovered: storeError = nil
+        case .consumerStands(_, let token): position = token
+        case .cursorMoved(_, let token), .cursorsMoved(_, let token):
+            (position, storeError) = (token, nil)
+        case .historyLost(_, let expiry): lostHistory = expiry
+        case .hookFailed(_, let hook, let failure, _, _, _), .hookHeld(_, let hook, let failure, _, _, _),
+            .deadLetterKept(_, let hook, let failure, _, _):
+            (failingHook, hookFailure) = (hook, failure)
+        case .hookRecovered(_, let hook, _, _), .delivered(_, let hook, _):
+            if hook == failingHook { (failingHook, hookFailure) = (nil, nil) }
+        case .contextFailed(_, let context, let error, _): contextErrors[context] = error
+        case .contextRecovered(_, let context, _): contextErrors[context] = nil
+        default: break
+        }
+    }
+}
+
+/// Keeps a tracker's state, and hands on what happened.
+final class TrackerReporter: PipelineReporter {
+    private let current = Locked(TrackerState())
+    private let next: any PipelineReporter
+
+    init(_ next: any PipelineReporter) { self.next = next }
+
+    var state: TrackerState { current.withLock { $0 } }
+
+    func report(_ event: PipelineEvent) {
+        current.withLock { $0.apply(event) }
+        next.report(event)
+    }
+}

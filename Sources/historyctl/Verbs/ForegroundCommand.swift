@@ -1,0 +1,68 @@
+import ArgumentParser
+import Glibc
+
+/// The signals that a command in the foreground is to get in this program's stead, and that of its end: blocked, and
+/// waited for.
+struct ForwardedSignals {
+    let set: sigset_t
+    /// What was blocked before, and is blocked in the command.
+    let before: sigset_t
+
+    /// To be called before the program has other threads.
+    init() {
+        var set = sigset_t()
+        sigemptyset(&set)
+        for signal in [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGCHLD] { sigaddset(&set, signal) }
+        var before = sigset_t()
+        pthread_sigmask(SIG_BLOCK, &set, &before)
+        self.set = set
+        self.before = before
+    }
+}
+
+/// Runs a command with this program's terminal, input, output and environment, and waits for its end.
+struct ForegroundCommand {
+    private let arguments: [String]
+    private let signals: ForwardedSignals
+
+    init(_ arguments: [String], _ signals: ForwardedSignals) {
+        self.arguments = arguments
+        self.signals = signals
+    }
+
+    /// - Returns: The command's exit status; 128 and the number of the signal that ended it.
+    /// - Throws: `ValidationError` where it cannot be started.
+    func run() throws -> Int32 {
+        let process = try start()
+        while true {
+            var status: Int32 = 0
+            if waitpid(process, &status, WNOHANG) == process {
+                let signal = status & 0x7f
+                return signal == 0 ? status >> 8 & 0xff : 128 + signal
+            }
+            var set = signals.set
+            var info = siginfo_t()
+            let signal = sigwaitinfo(&set, &info)
+            // A terminal's signals come from the kernel, and the command has them as well.
+            if signal > 0, signal != SIGCHLD, info.si_code <= 0 { kill(process, signal) }
+        }
+    }
+
+    private func start() throws -> pid_t {
+        var attributes = posix_spawnattr_t()
+        posix_spawnattr_init(&attributes)
+        defer { posix_spawnattr_destroy(&attributes) }
+        var mask = signals.before
+        posix_spawnattr_setsigmask(&attributes, &mask)
+        posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK))
+        var pointers: [UnsafeMutablePointer<CChar>?] = arguments.map { strdup($0) }
+        defer { for pointer in pointers { free(pointer) } }
+        pointers.append(nil)
+        var process: pid_t = 0
+        let error = posix_spawnp(&process, arguments[0], nil, &attributes, pointers, environ)
+        guard error == 0 else {
+            throw ValidationError("\(arguments[0]) cannot be started: \(String(cString: strerror(error))).")
+        }
+        return process
+    }
+}

@@ -1,0 +1,62 @@
+import ArgumentParser
+import Glibc
+import HistoryConfiguration
+import PersistentHistory
+
+struct Migrate: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Run a migration tool on a tracked store.",
+        discussion: """
+            Takes the triggers out, so that the tool may rebuild tables and drop columns, runs the command, \
+            and puts the triggers back on the tables that there are then. Every consumer is told which \
+            entities may have changed unrecorded, unless nothing was written meanwhile. The daemon may run, or \
+            be started meanwhile: it leaves the tracking alone until the command has ended.
+
+            The exit status is the command's, or 128 and the number of the signal that ended it. If the \
+            command fails, the triggers are put back all the same. A store that does not exist or is not tracked \
+            is left to the command alone.
+            """)
+
+    @Argument(help: "The SQLite file.", completion: .file())
+    var store: String
+
+    @Option(help: "Take out only this table's triggers; all others go on recording. May be repeated.")
+    var entity: [String] = []
+
+    @Argument(
+        parsing: .postTerminator,
+        help: ArgumentHelp("The command and its arguments, after --.", valueName: "command"))
+    var command: [String] = []
+
+    func validate() throws {
+        if command.isEmpty {
+            throw ValidationError("A command is missing: historyctl migrate STORE -- COMMAND…")
+        }
+    }
+
+    func run() throws {
+        // Blocked before there are other threads, which then have them blocked as well.
+        let signals = ForwardedSignals()
+        guard let migration = try begin() else {
+            throw ExitCode(try ForegroundCommand(command, signals).run())
+        }
+        migration.inherit()
+        let status: Result<Int32, any Error> = Result { try ForegroundCommand(command, signals).run() }
+        let outcome = try migration.end()
+        var output = StandardOutput(descriptor: STDERR_FILENO)
+        try outcome.write(to: &output)
+        try output.flush()
+        throw ExitCode(try status.get())
+    }
+
+    /// Nil where there is nothing to take out.
+    private func begin() throws -> Migration? {
+        do {
+            return try Migration(store, entities: entity.isEmpty ? nil : entity)
+        } catch let error as HistoryError
+            where entity.isEmpty && [.notTracked, .storeMissing].contains(error.code)
+        {
+            return nil
+        }
+    }
+}

@@ -1,0 +1,63 @@
+import ArgumentParser
+import PersistentHistory
+
+/// For how long changes go unrecorded after a table was rebuilt, while a writer commits without a pause: until the
+/// daemon has put the triggers back.
+struct MigrationBenchmark {
+    private let workplace: Workplace
+    private let sizes: Sizes
+
+    init(_ workplace: Workplace, _ sizes: Sizes) {
+        self.workplace = workplace
+        self.sizes = sizes
+    }
+
+    func run() throws -> [Figure] {
+        try [BenchStore.Journal.wal, .delete].map { journal in
+            let folder = try workplace.makeFolder("migration")
+            defer { Progress.attempt { try workplace.remove(folder) } }
+            let store = "\(folder)/store"
+            try BenchStore.make(store, journal)
+            let daemon = try DaemonProcess(workplace, DaemonSetup(stores: [.init(store)], hooks: []))
+            defer { Progress.attempt { try daemon.stop() } }
+            let rounds = try (0..<sizes.rounds).map { _ in try untilRecorded(store) }
+            return Figure(
+                "migration",
+                "from a table's rebuild to its triggers, under a writer without pauses, \(journal.rawValue)",
+                rounds: rounds, .milliseconds)
+        }
+    }
+
+    private func untilRecorded(_ store: String) throws -> Double {
+        let connection = try Connection(store)
+        connection.waitForLocks(milliseconds: 60_000)
+        let writer = try Child([workplace.bench, "write", store])
+        defer { writer.end() }
+        Clock.pause(microseconds: 200_000)
+        try connection.execute(
+            """
+            BEGIN IMMEDIATE;
+            CREATE TABLE new (id INTEGER PRIMARY KEY, name TEXT NOT NULL, note TEXT, quantity INTEGER NOT NULL);
+            INSERT INTO new SELECT * FROM item; DROP TABLE item; ALTER TABLE new RENAME TO item; COMMIT;
+            """)
+        let start = Clock.now
+        while try connection.number("SELECT count(*) FROM sqlite_schema WHERE type = 'trigger'") == 0 {
+            guard Clock.now - start < 60_000_000_000 else { throw BenchError("The triggers did not return.") }
+            Clock.pause(microseconds: 200)
+        }
+        return Double(Clock.now - start) / 1e6
+    }
+}
+
+/// Writes to a store without a pause, until it is ended.
+struct WriteCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "write", abstract: "Writes to a store without a pause.", shouldDisplay: false)
+
+    @Argument var store: String
+
+    func run() throws {
+        let writer = try StoreWriter(store, synchronous: "NORMAL")
+        while true { _ = try writer.commit() }
+    }
+}

@@ -1,0 +1,88 @@
+import HistoryConfiguration
+import HistoryFeed
+import HistoryNATS
+import Logging
+import PersistentHistory
+
+/// Tells the daemon's feed which transactions are safe in the stream: until then the daemon keeps their history.
+///
+/// What the publisher sends it reads from the store itself, so that the feed's window does not hold it up.
+final class FeedClient: Sendable {
+    private struct State {
+        var release: FeedRelease
+        /// What the feed has sent and not been told of, in order.
+        var received: [HistoryToken] = []
+    }
+
+    private let feed: Feed
+    private let logger: Logger
+    private let state: Locked<State>
+    private let changes = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
+
+    init(_ source: NATSConfiguration.FeedSource, hold: Duration, logger: Logger) {
+        feed = Feed(
+            consumer: source.consumer, context: source.context, socketPath: source.socket ?? Feed.systemSocket)
+        self.logger = logger
+        state = Locked(State(release: FeedRelease(hold: hold)))
+    }
+
+    /// Takes in how far the server has acknowledged. From any thread.
+    func acknowledged(through number: Int64) {
+        state.withLock { $0.release.acknowledged(through: number, at: .now) }
+        changes.continuation.yield()
+    }
+
+    /// Until the task is cancelled.
+    func run() async {
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { await self.receive() }
+            group.addTask { await self.release() }
+            await group.next()
+            group.cancelAll()
+        }
+    }
+
+    private func receive() async {
+        while !Task.isCancelled {
+            do {
+                for try await item in feed {
+                    if case .expired = item {
+                        // The publisher finds out by itself what is missing.
+                        state.withLock { $0.received = [] }
+                        try await feed.acknowledge(item)
+                    } else if let token = item.token {
+                        state.withLock { $0.received.append(token) }
+                        changes.continuation.yield()
+                    }
+                }
+            } catch {
+                logger.error("The feed cannot be used, and the daemon may delete history too early: \(error).")
+                try? await Task.sleep(for: .seconds(30), clock: .loop)
+            }
+        }
+    }
+
+    private func release() async {
+        for await _ in changes.stream {
+            while !Task.isCancelled {
+                let now = ContinuousClock.now
+                let (token, next) = state.withLock { state -> (HistoryToken?, ContinuousClock.Instant?) in
+                    guard let through = state.release.through(at: now) else { return (nil, state.release.next) }
+                    let ready = state.received.prefix { $0.number <= through }
+                    let token = ready.last
+                    state.received.removeFirst(ready.count)
+                    return (token, state.release.next)
+                }
+                do {
+                    if let token { try await feed.acknowledge(token) }
+                    guard let next else { break }
+                    try await Task.sleep(for: next - now, clock: .loop)
+                } catch is CancellationError {
+                    return
+                } catch {
+                    logger.error("The feed refuses an acknowledgement: \(error).")
+                }
+            }
+        }
+    }
+}

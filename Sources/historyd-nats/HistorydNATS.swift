@@ -1,0 +1,104 @@
+import ArgumentParser
+import Foundation
+import HistoryConfiguration
+import HistoryDaemon
+import Logging
+import PersistentHistory
+
+@main
+struct HistorydNATS: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "historyd-nats",
+        abstract: "Carries the history of SQLite stores to other machines, over NATS JetStream.",
+        discussion: """
+            It publishes the history of stores that historyd records to streams, and follows streams into mirrors: \
+            SQLite files on which another historyd serves hooks, feeds and replicas.
+
+            Exit statuses are those of sysexits(3): 64 usage, 69 not running, 75 temporary, 78 configuration.
+            """,
+        version: HistoryVersion.current, subcommands: [Run.self, Publish.self, StatusCommand.self],
+        defaultSubcommand: Run.self)
+}
+
+struct ConfigurationOption: ParsableArguments {
+    @Option(help: "The configuration.")
+    var config = "/etc/historyd/nats.json"
+
+    /// - Throws: `ExitCode` after every error was reported.
+    func load(_ logger: Logger) throws -> NATSConfiguration {
+        do {
+            return try NATSConfiguration.load(file: config)
+        } catch {
+            for problem in error.problems { logger.error("\(problem)") }
+            throw ExitCode(ExitStatus.configuration.rawValue)
+        }
+    }
+}
+
+/// The log, as the daemon has it.
+private func makeLogger() -> (Logger, LiveLogLevel) {
+    let level = LiveLogLevel(.info)
+    LogOutput.suitable.bootstrap(level: level)
+    return (Logger(label: "historyd-nats"), level)
+}
+
+struct Run: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Publish and follow (what is done without a verb).")
+
+    @OptionGroup var options: ConfigurationOption
+
+    @Flag(help: "Check the configuration, report all errors, and exit.")
+    var checkConfig = false
+
+    @Flag(help: "Publish and follow what there is, and exit.")
+    var once = false
+
+    func run() throws {
+        MappedFiles.surviveLoss()
+        ProcessMemory.keepSmall()
+        try HistoryLoop.carry { try await serve() }
+    }
+
+    private func serve() async throws {
+        let (logger, level) = makeLogger()
+        let loaded = try options.load(logger)
+        if checkConfig {
+            print(
+                "\(options.config) is valid: \(loaded.publish.count) published, \(loaded.follow.count) followed."
+            )
+            return
+        }
+        level.level = loaded.logLevel.loggerLevel
+        let program = Program(
+            configuration: loaded, logger: logger, notifier: ServiceNotifier(logger: logger))
+        if once {
+            guard await program.runOnce() else { throw ExitCode(ExitStatus.temporary.rawValue) }
+        } else {
+            try await program.run()
+        }
+    }
+}
+
+struct Publish: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Begin a new epoch of a stream: the store is right, whatever the stream has.",
+        discussion: "Followers get a new snapshot. Needed where a store went on from another copy of itself.")
+
+    @OptionGroup var options: ConfigurationOption
+
+    @Option(name: .customLong("new-epoch"), help: ArgumentHelp("The stream's name.", valueName: "name"))
+    var newEpoch: String
+
+    func run() throws {
+        try HistoryLoop.carry {
+            let (logger, _) = makeLogger()
+            let program = Program(
+                configuration: try options.load(logger), logger: logger,
+                notifier: ServiceNotifier(logger: logger))
+            guard await program.publishNewEpoch(newEpoch) else {
+                throw ExitCode(ExitStatus.temporary.rawValue)
+            }
+        }
+    }
+}

@@ -1,0 +1,208 @@
+import CNats
+import Glibc
+import HistoryConfiguration
+import PersistentHistory
+
+/// What libnats, or the server, says of a call that failed.
+struct NATSError: Error, CustomStringConvertible {
+    let call: String
+    let reason: String
+    var isTimeout = false
+
+    var description: String { "\(call): \(reason)" }
+}
+
+/// A connection to a NATS server, used by one thread, which blocks in it.
+///
+/// It is never repaired: where it is lost, calls fail, and its owner makes another one. So nothing that was sent on it
+/// arrives later, and no subscription outlives its requests.
+///
+/// libnats has threads of its own. The one thing that they call back here is `WakeUp`, below.
+final class NATSConnection: Sendable {
+    /// libnats locks it: it may be closed by another thread, which ends what this one waits for.
+    nonisolated(unsafe) private let pointer: OpaquePointer
+
+    /// - Parameter wakeUp: Is signalled when the connection is lost. It must live as long as the process.
+    /// - Throws: `NATSError`.
+    init(_ configuration: NATSConfiguration, name: String, wakeUp: WakeUp) throws {
+        var options: OpaquePointer?
+        try Self.check("make options", natsOptions_Create(&options))
+        defer { natsOptions_Destroy(options) }
+        let servers = configuration.servers.map { strdup($0) }
+        defer { for server in servers { free(server) } }
+        var texts = servers.map { UnsafePointer($0) }
+        try Self.check("set servers", natsOptions_SetServers(options, &texts, Int32(texts.count)))
+        try Self.check("set the name", natsOptions_SetName(options, name))
+        try Self.check("set reconnecting", natsOptions_SetAllowReconnect(options, false))
+        try Self.check("set sending", natsOptions_SetSendAsap(options, true))
+        try Self.check("set the time limit", natsOptions_SetTimeout(options, 5000))
+        // A server that is stopped is noticed after half a minute.
+        try Self.check("set pings", natsOptions_SetPingInterval(options, 120_000))
+        try Self.check("set pings", natsOptions_SetMaxPingsOut(options, 1))
+        try Self.check(
+            "set the callback",
+            natsOptions_SetClosedCB(
+                options,
+                { _, wakeUp in
+                    guard let wakeUp else { return }
+                    Unmanaged<WakeUp>.fromOpaque(wakeUp).takeUnretainedValue().signal(.disconnected)
+                }, Unmanaged.passUnretained(wakeUp).toOpaque()))
+        try Self.secure(options, configuration)
+        var connection: OpaquePointer?
+        try Self.check("connect", natsConnection_Connect(&connection, options))
+        guard let connection else { throw NATSError(call: "connect", reason: "no connection") }
+        pointer = connection
+    }
+
+    private static func secure(_ options: OpaquePointer?, _ configuration: NATSConfiguration) throws {
+        if let file = configuration.credentials {
+            try check(
+                "read the credentials \"\(file)\"",
+                natsOptions_SetUserCredentialsFromFiles(options, file, nil))
+        }
+        if let file = configuration.nkeySeed {
+            try check(
+                "use the nkey's seed \"\(file)\"",
+                natsOptions_SetNKeyFromSeed(options, configuration.nkey, file))
+        }
+        guard configuration.tls != nil || configuration.servers.contains(where: { $0.hasPrefix("tls://") })
+        else {
+            return
+        }
+        try check("use TLS", natsOptions_SetSecure(options, true))
+        if let authority = configuration.tls?.authority {
+            try check(
+                "load the certificates \"\(authority)\"",
+                natsOptions_LoadCATrustedCertificates(options, authority))
+        }
+        if let certificate = configuration.tls?.certificate {
+            try check(
+                "load the certificate \"\(certificate)\"",
+                natsOptions_LoadCertificatesChain(options, certificate, configuration.tls?.key))
+        }
+    }
+
+    deinit { natsConnection_Destroy(pointer) }
+
+    /// Ends the connection: whoever waits for something on it gets an error. From any thread.
+    func close() { natsConnection_Close(pointer) }
+
+    /// The most that a message may have, its headers included.
+    var maximumPayload: Int { Int(natsConnection_GetMaxPayload(pointer)) }
+
+    // MARK: Messages
+
+    /// Sends a message; returns before it has arrived.
+    func publish(
+        _ subject: String, reply: String?, fields: [(name: String, value: String)], _ body: [UInt8]
+    ) throws {
+        var message: OpaquePointer?
+        try body.withUnsafeBufferPointer { body in
+            try body.withMemoryRebound(to: CChar.self) { body in
+                try Self.check(
+                    "make a message",
+                    natsMsg_Create(&message, subject, reply, body.baseAddress, Int32(body.count)))
+            }
+        }
+        defer { natsMsg_Destroy(message) }
+        for field in fields {
+            try Self.check("set a header", natsMsgHeader_Set(message, field.name, field.value))
+        }
+        try Self.check("publish on \(subject)", natsConnection_PublishMsg(pointer, message))
+    }
+
+    /// Sends a request and waits for its answer.
+    func request(_ subject: String, _ body: [UInt8], timeout: Duration = .seconds(5)) throws -> [UInt8] {
+        var reply: OpaquePointer?
+        try body.withUnsafeBytes { body in
+            try Self.check(
+                "request \(subject)",
+                natsConnection_Request(
+                    &reply, pointer, subject, body.baseAddress, Int32(body.count), timeout.milliseconds))
+        }
+        guard let reply else { throw NATSError(call: "request \(subject)", reason: "no answer") }
+        return NATSMessage(reply).body
+    }
+
+    /// Subscribes to a subject; messages are read with `NATSSubscription.next`.
+    func subscribe(_ subject: String) throws -> NATSSubscription {
+        var subscription: OpaquePointer?
+        try Self.check(
+            "subscribe to \(subject)", natsConnection_SubscribeSync(&subscription, pointer, subject))
+        guard let subscription else {
+            throw NATSError(call: "subscribe to \(subject)", reason: "no subscription")
+        }
+        return NATSSubscription(subscription, subject)
+    }
+
+    /// A subject that nobody else has.
+    static func inbox() throws -> String {
+        var inbox: UnsafeMutablePointer<natsInbox>?
+        try check("make an inbox", natsInbox_Create(&inbox))
+        defer { natsInbox_Destroy(inbox) }
+        return inbox.map { String(cString: $0) } ?? ""
+    }
+
+    static func check(_ call: String, _ status: natsStatus) throws {
+        guard status != NATS_OK else { return }
+        var last = NATS_OK
+        let detail = nats_GetLastError(&last).map { String(cString: $0) } ?? ""
+        let text = String(cString: natsStatus_GetText(status))
+        throw NATSError(
+            call: call, reason: detail.isEmpty || last != status ? text : "\(text) (\(detail))",
+            isTimeout: status == NATS_TIMEOUT)
+    }
+}
+
+/// Where messages wait for the thread that reads them.
+final class NATSSubscription {
+    private let pointer: OpaquePointer
+    let subject: String
+
+    fileprivate init(_ pointer: OpaquePointer, _ subject: String) {
+        self.pointer = pointer
+        self.subject = subject
+    }
+
+    deinit { natsSubscription_Destroy(pointer) }
+
+    /// Blocks until there is a message.
+    ///
+    /// - Throws: `NATSError`, with `isTimeout` where none came in time.
+    func next(timeout: Duration) throws -> NATSMessage {
+        var message: OpaquePointer?
+        try NATSConnection.check(
+            "wait on \(subject)", natsSubscription_NextMsg(&message, pointer, timeout.milliseconds))
+        guard let message else { throw NATSError(call: "wait on \(subject)", reason: "no message") }
+        return NATSMessage(message)
+    }
+}
+
+/// A message that was received.
+final class NATSMessage {
+    private let pointer: OpaquePointer
+
+    fileprivate init(_ pointer: OpaquePointer) { self.pointer = pointer }
+
+    deinit { natsMsg_Destroy(pointer) }
+
+    var reply: String { natsMsg_GetReply(pointer).map { String(cString: $0) } ?? "" }
+
+    var body: [UInt8] {
+        let count = Int(natsMsg_GetDataLength(pointer))
+        return natsMsg_GetData(pointer).map { Array(UnsafeRawBufferPointer(start: $0, count: count)) } ?? []
+    }
+
+    func header(_ name: String) -> String? {
+        var value: UnsafePointer<CChar>?
+        guard natsMsgHeader_Get(pointer, name, &value) == NATS_OK else { return nil }
+        return value.map { String(cString: $0) }
+    }
+}
+
+extension Duration {
+    var milliseconds: Int64 {
+        let (seconds, attoseconds) = components
+        return max(1, seconds * 1000 + attoseconds / 1_000_000_000_000_000)
+    }
+}

@@ -1,0 +1,173 @@
+import Foundation
+import HistoryConfiguration
+import HistoryDaemon
+import HistoryNATS
+import Logging
+import PersistentHistory
+
+/// Everything that the configuration asks for, each publisher and follower on a thread of its own.
+struct Program: Sendable {
+    let configuration: NATSConfiguration
+    let logger: Logger
+    let notifier: ServiceNotifier
+
+    /// Until a signal ends it.
+    func run() async throws {
+        let stop = try SignalLine([SIGTERM, SIGINT])
+        let observer = try StoreObserver()
+        let (publishers, followers) = workers()
+        let wakeUps = publishers.map(\.wakeUp) + followers.map(\.wakeUp)
+        let feeds = publishers.map { $0.feed }
+        let listener = try StatusListener(
+            path: StatusListener.path(), reports: publishers.map(\.status) + followers.map(\.status))
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { try await observer.run() }
+            group.addTask { try await notifier.run() }
+            group.addTask { await feedWatchdog() }
+            for (publisher, feed) in zip(publishers, feeds) {
+                group.addTask { try await watch(publisher, observer) }
+                if let feed { group.addTask { await feed.run() } }
+                group.addTask { await onThread { publisher.publisher.run() } }
+            }
+            for follower in followers { group.addTask { await onThread { follower.run() } } }
+            listener?.start()
+            notifier.notify(.ready, .status(line))
+            logger.info("historyd-nats is ready: \(line).")
+            _ = try await stop.next()
+            notifier.notify(.stopping, .status("Stopping"))
+            for wakeUp in wakeUps { wakeUp.stop() }
+            listener?.stop()
+            group.cancelAll()
+            while let result = await group.nextResult() {
+                if case .failure(let error) = result, !(error is CancellationError) { throw error }
+            }
+        }
+    }
+
+    /// Publishes and follows what there is.
+    ///
+    /// - Returns: Whether all went well.
+    func runOnce() async -> Bool {
+        let (publishers, followers) = workers()
+        return await withTaskGroup(of: Bool.self) { group in
+            for publisher in publishers {
+                group.addTask {
+                    await attempt(publisher.publication.store) {
+                        try publisher.publisher.runOnce(newEpoch: false)
+                    }
+                }
+            }
+            var isLevel = await group.reduce(true) { $0 && $1 }
+            // What this program publishes itself comes with it.
+            for follower in followers {
+                group.addTask { await attempt(follower.following.path) { try follower.runOnce() } }
+            }
+            isLevel = await group.reduce(isLevel) { $0 && $1 }
+            return isLevel
+        }
+    }
+
+    /// Declares a store to be right, and not its stream.
+    func publishNewEpoch(_ name: String) async -> Bool {
+        guard let publisher = workers().publishers.first(where: { $0.publication.name == name }) else {
+            logger.error("The configuration publishes nothing as \"\(name)\".")
+            return false
+        }
+        return await attempt(publisher.publication.store) { try publisher.publisher.runOnce(newEpoch: true) }
+    }
+
+    private func attempt(_ path: String, _ body: @escaping @Sendable () throws -> Void) async -> Bool {
+        let isDone = Locked(false)
+        await onThread { [logger] in
+            do {
+                try body()
+                isDone.withLock { $0 = true }
+            } catch {
+                logger.error("\"\(path)\": \(error).")
+            }
+        }
+        return isDone.withLock { $0 }
+    }
+
+    // MARK: Parts
+
+    private struct PublishingWorker: Sendable {
+        let publisher: Publisher
+        let feed: FeedClient?
+        var publication: NATSConfiguration.Publication { publisher.publication }
+        var wakeUp: WakeUp { publisher.wakeUp }
+        var status: WorkerStatus { publisher.status }
+    }
+
+    private func workers() -> (publishers: [PublishingWorker], followers: [Follower]) {
+        let folder = ProcessInfo.processInfo.environment["STATE_DIRECTORY"] ?? NSTemporaryDirectory()
+        let publishers = configuration.publish.map { publication in
+            let feed = publication.feed.map { FeedClient($0, hold: publication.hold, logger: logger) }
+            let publisher = Publisher(
+                configuration: configuration, publication: publication, folder: folder, wakeUp: WakeUp(),
+                status: WorkerStatus(.publish, name: publication.name, path: publication.store), logger: logger,
+                acknowledged: { number in feed?.acknowledged(through: number) })
+            return PublishingWorker(publisher: publisher, feed: feed)
+        }
+        let followers = configuration.follow.map { following in
+            Follower(
+                configuration: configuration, following: following, wakeUp: WakeUp(),
+                status: WorkerStatus(.follow, name: following.name, path: following.path), logger: logger)
+        }
+        return (publishers, followers)
+    }
+
+    /// Wakes a publisher with each commit to its store.
+    private func watch(_ worker: PublishingWorker, _ observer: StoreObserver) async throws {
+        while !Task.isCancelled {
+            do {
+                let changes = try observer.remoteChanges(of: worker.publication.store)
+                let signals = try observer.watch(worker.publication.store)
+                // What came before the store was watched.
+                worker.wakeUp.signal(.commit)
+                try await withThrowingTaskGroup(of: Void.self) { group in
+                    group.addTask { for try await _ in changes { worker.wakeUp.signal(.commit) } }
+                    // A file that was restored may have nothing newer.
+                    group.addTask {
+                        for try await signal in signals where !signal.isDisjoint(with: [.replaced, .appeared]) {
+                            worker.wakeUp.signal(.commit)
+                        }
+                    }
+                    try await group.waitForAll()
+                }
+                return
+            } catch is CancellationError {
+                return
+            } catch {
+                logger.warning("The store \"\(worker.publication.store)\" cannot be watched: \(error).")
+                try await Task.sleep(for: .seconds(5), clock: .loop)
+            }
+        }
+    }
+
+    /// While the loop turns, wake-ups arrive.
+    private func feedWatchdog() async {
+        guard let interval = ServiceNotifier.watchdogInterval() else { return }
+        while !Task.isCancelled {
+            await LoopActor.turn()
+            notifier.notify(.watchdog)
+            try? await Task.sleep(for: interval / 2, clock: .loop)
+        }
+    }
+
+    private var line: String {
+        let (published, followed) = (configuration.publish.count, configuration.follow.count)
+        return "publishes \(published) stores, follows \(followed) streams"
+    }
+}
+
+/// Runs what blocks on a thread of its own.
+private func onThread(_ body: @escaping @Sendable () -> Void) async {
+    await withCheckedContinuation { continuation in
+        let number = startThread {
+            body()
+            continuation.resume()
+        }
+        if number != 0 { continuation.resume() }
+    }
+}

@@ -1,0 +1,243 @@
+import Foundation
+import HistoryConfiguration
+import HistoryNATS
+import Logging
+import PersistentHistory
+
+/// Publishes the history of one store, on a thread of its own.
+///
+/// It keeps no state: each session reads from the stream's end how far it has come. Whatever fails ends the session.
+struct Publisher: Sendable {
+    let configuration: NATSConfiguration
+    let publication: NATSConfiguration.Publication
+    /// Where there is space for groups that do not fit into memory.
+    let folder: String
+    let wakeUp: WakeUp
+    let status: WorkerStatus
+    let logger: Logger
+    /// Called with how far the server has acknowledged.
+    let acknowledged: @Sendable (Int64) -> Void
+
+    private var names: StreamName { StreamName(publication.name) }
+
+    /// What an operator has to decide.
+    struct Refusal: Error, CustomStringConvertible {
+        let description: String
+    }
+
+    /// The session ends, and another one finds out how to go on.
+    private struct SessionOver: Error, CustomStringConvertible {
+        let description: String
+    }
+
+    /// Publishes until the program ends.
+    func run() {
+        var pause = Pause()
+        while !wakeUp.isStopped {
+            do {
+                try session(isOnce: false, wantsNewEpoch: false) { pause.reset() }
+            } catch {
+                if wakeUp.isStopped { return }
+                let isNew = status.failed(error)
+                let text: Logger.Message =
+                    "Publishing \"\(publication.store)\" to \(names.history) stopped: \(error)."
+                logger.log(level: !isNew ? .debug : error is Refusal ? .error : .warning, text)
+            }
+            _ = wakeUp.wait(for: [], until: .now + pause.take())
+        }
+    }
+
+    /// Publishes what there is.
+    ///
+    /// - Throws: What kept it from doing so.
+    func runOnce(newEpoch: Bool) throws { try session(isOnce: true, wantsNewEpoch: newEpoch) {} }
+
+    private func session(isOnce: Bool, wantsNewEpoch: Bool, _ succeeded: () -> Void) throws {
+        let connection = try NATSConnection(configuration, name: "historyd-nats", wakeUp: wakeUp)
+        wakeUp.use(connection)
+        defer {
+            wakeUp.use(nil)
+            connection.close()
+        }
+        let jetStream = JetStream(connection: connection)
+        if publication.stream.create {
+            try jetStream.make(names.history, names.allHistory, publication.stream, isPurged: false)
+            try jetStream.make(names.snapshots, names.allSnapshots, publication.stream, isPurged: true)
+        }
+        let source = try MirrorSource(publication.store, spoolingIn: folder)
+        defer { try? source.close() }
+        var session = PublishSession(
+            connection: connection, jetStream: jetStream, source: source, publication: publication,
+            names: names,
+            logger: logger)
+        try session.begin(wantsNewEpoch: wantsNewEpoch)
+        status.connected(session.position, epoch: session.epoch)
+        acknowledged(session.position.number)
+        while true {
+            if session.isSnapshotDue { try session.makeSnapshot() }
+            switch try source.next(after: session.position, of: session.store, knowing: session.schema) {
+            case .group(let group):
+                try session.publish(group)
+                status.moved(session.position, bytes: group.body.count)
+                acknowledged(session.position.number)
+                succeeded()
+            case .lost(.schemaUnknown): try session.jump("the schema has changed", epoch: session.epoch)
+            case .lost(let loss): throw SessionOver(description: "the store is \(loss)")
+            case .nothing:
+                guard source.isThere else { throw SessionOver(description: "the store was replaced") }
+                if isOnce { return }
+                let reasons = wakeUp.wait(for: [.commit, .disconnected], until: session.nextSnapshot)
+                if reasons.contains(.stop) { return }
+                if reasons.contains(.disconnected) { throw SessionOver(description: "the connection was lost") }
+            }
+        }
+    }
+}
+
+/// One connection's worth of publishing: from the stream's end on.
+struct PublishSession {
+    let connection: NATSConnection
+    let jetStream: JetStream
+    let source: MirrorSource
+    let publication: NATSConfiguration.Publication
+    let names: StreamName
+    let logger: Logger
+
+    private(set) var store = ""
+    private(set) var epoch: Int64 = 1
+    private(set) var position = StreamPosition(number: 0, fingerprint: nil, schema: "-")
+    /// At the position, where it is known.
+    private(set) var schema: MirrorSchema?
+    private var head: GroupHeader?
+    private var writer: StreamWriter?
+    private var bytesSinceSnapshot = 0
+
+    /// Of a group's part: below the usual limit of a message, 1 MiB.
+    private static let groupPart = 900_000
+    private static let snapshotPart = 512 << 10
+
+    init(
+        connection: NATSConnection, jetStream: JetStream, source: MirrorSource,
+        publication: NATSConfiguration.Publication, names: StreamName, logger: Logger
+    ) {
+        self.connection = connection
+        self.jetStream = jetStream
+        self.source = source
+        self.publication = publication
+        self.names = names
+        self.logger = logger
+    }
+
+    /// Finds out where the stream ends and fences every other publisher off.
+    mutating func begin(wantsNewEpoch: Bool) throws {
+        let state = try jetStream.state(of: names.history)
+        let last = state.messages > 0 ? try jetStream.message(state.last, of: names.history) : nil
+        if let last, last.header == nil {
+            throw Publisher.Refusal(
+                description: "the last message of \(names.history) is not one of historyd-nats")
+        }
+        head = try jetStream.last(names.snapshotHead, of: names.snapshots)?.header
+        let decision = try PublishDecision(last: last?.header, head: head, wantsNewEpoch: wantsNewEpoch) {
+            try source.loss(at: $0, of: $1)
+        }
+        writer = try StreamWriter(connection, names.history, after: state.last, window: publication.window)
+        let (store, end, schema) = try source.end()
+        self.store = store
+        switch decision {
+        case .refuse(let reason):
+            throw Publisher.Refusal(
+                description:
+                    "\(reason). Restore the store, or declare it to be right: historyd-nats publish --new-epoch \(names.name)"
+            )
+        case .startOver(let epoch, let reason): try jump(reason, epoch: epoch)
+        case .goOn(let epoch, let position):
+            (self.epoch, self.position) = (epoch, position)
+            self.schema = end.schema == position.schema ? schema : nil
+            try sendBegin()
+        }
+    }
+
+    /// Makes a snapshot, from which the stream goes on.
+    mutating func jump(_ reason: String, epoch: Int64) throws {
+        logger.notice("\(names.history) goes on from a new snapshot, in epoch \(epoch): \(reason).")
+        self.epoch = epoch
+        (position, schema) = try makeSnapshot()
+        try sendBegin()
+    }
+
+    private mutating func sendBegin() throws {
+        try writer?.send(
+            names.begin, GroupHeader(.begin, store: store, epoch: epoch, after: position, through: position))
+        try writer?.drain()
+    }
+
+    mutating func publish(_ group: MirrorSource.Group) throws {
+        let subject = names.group(of: group.authors)
+        let (store, epoch) = (store, epoch)
+        _ = try writer?.send(group.body, to: subject, atMost: Self.groupPart) { part, isLast in
+            GroupHeader(
+                .group, store: store, epoch: epoch, after: group.after, through: group.through, part: part,
+                isLast: isLast)
+        }
+        try writer?.drain()
+        (position, schema) = (group.through, group.schema)
+        bytesSinceSnapshot += group.body.count
+    }
+
+    // MARK: Snapshots
+
+    var isSnapshotDue: Bool {
+        if let limit = publication.stream.maxBytes, Int64(bytesSinceSnapshot) > limit / 2 { return true }
+        guard let head, head.epoch == epoch, head.store == store else { return true }
+        return nextSnapshot.map { $0 <= .now } ?? true
+    }
+
+    var nextSnapshot: ContinuousClock.Instant? {
+        guard let time = head?.head?.time else { return nil }
+        let age = Date.now.timeIntervalSince1970 - Double(time) / 1000
+        return .now - .seconds(age) + publication.snapshotInterval
+    }
+
+    /// Publishes everything that is in the store.
+    ///
+    /// - Returns: The position that it shows, and the schema.
+    @discardableResult
+    mutating func makeSnapshot() throws -> (StreamPosition, MirrorSchema) {
+        let group = try source.snapshot()
+        let state = try jetStream.state(of: names.snapshots)
+        var writer = try StreamWriter(
+            connection, names.snapshots, after: state.last, window: publication.window)
+        func header(_ kind: GroupHeader.Kind) -> GroupHeader {
+            GroupHeader(
+                kind, store: group.store, epoch: epoch, after: group.after, through: group.through,
+                isLast: false)
+        }
+        // So that two publishers cannot mix their parts.
+        try writer.send(names.snapshotBegin, header(.begin))
+        let first = writer.lastSequence + 1
+        var digest = SHA256()
+        try group.body.forEachChunk { digest.update($0) }
+        let parts = try writer.send(group.body, to: names.snapshotPart, atMost: Self.snapshotPart) { part, _ in
+            var header = header(.snapshot)
+            header.part = part
+            return header
+        }
+        var head = header(.head)
+        head.isLast = true
+        let earlier = (self.head?.head?.kept ?? []).filter { $0 >= state.first && $0 < first }
+        let kept = Array((earlier + [first]).suffix(publication.keptSnapshots))
+        head.head = GroupHeader.SnapshotHead(
+            firstSequence: first, parts: parts, bytes: group.body.count, digest: digest.hexadecimal(),
+            time: Int64(Date.now.timeIntervalSince1970 * 1000), kept: kept)
+        try writer.send(names.snapshotHead, head)
+        try writer.drain()
+        self.head = head
+        bytesSinceSnapshot = 0
+        // Only now: a follower must always find one that is whole.
+        if let oldest = kept.first { try jetStream.purge(names.snapshots, before: oldest) }
+        logger.info(
+            "A snapshot of \"\(publication.store)\" at \(group.through.number) is in \(names.snapshots): \(group.body.count) bytes in \(parts) parts."
+        )
+        return (group.through, group.schema)
+    }
+}

@@ -1,0 +1,74 @@
+import HistoryNATS
+import PersistentHistory
+
+/// Messages of a stream from a sequence on, asked for as they are needed: no more than a request's worth waits here.
+///
+/// The server keeps no place for it: the mirror has that.
+struct PullConsumer {
+    /// A message of the stream.
+    struct Delivered {
+        let sequence: UInt64
+        /// Nil where it is no message of ours.
+        let header: GroupHeader?
+        let messageID: String
+        let body: [UInt8]
+    }
+
+    /// How long a request waits at the server; then another one is made.
+    private static let patience: Duration = .seconds(240)
+    private static let batch = 256
+    private static let mostBytes = 8 << 20
+
+    private let connection: NATSConnection
+    private let answers: NATSSubscription
+    private let requests: String
+    /// How many messages the request under way may still bring.
+    private var requested = 0
+
+    /// - Parameter subject: Nil for all of the stream's.
+    init(_ jetStream: JetStream, of stream: String, from sequence: UInt64, subject: String? = nil) throws {
+        connection = jetStream.connection
+        answers = try connection.subscribe(try NATSConnection.inbox())
+        let consumer = try jetStream.makeConsumer(of: stream, from: sequence, subject: subject)
+        requests = "$JS.API.CONSUMER.MSG.NEXT.\(stream).\(consumer)"
+    }
+
+    /// Blocks until there is a message.
+    ///
+    /// - Throws: `NATSError`.
+    mutating func next() throws -> Delivered {
+        while true {
+            if requested == 0 { try request() }
+            let message = try answers.next(timeout: Self.patience + .seconds(10))
+            if let status = message.header("Status") {
+                try check(status, message.header("Description") ?? "")
+                requested = 0
+                continue
+            }
+            requested -= 1
+            guard let sequence = StreamSearch.sequence(inReply: message.reply) else {
+                throw NATSError(call: "follow", reason: "a message has no sequence")
+            }
+            return Delivered(
+                sequence: sequence, header: GroupHeader { message.header($0) },
+                messageID: message.header("Nats-Msg-Id") ?? "", body: message.body)
+        }
+    }
+
+    private mutating func request() throws {
+        let most = max(Self.mostBytes, 2 * connection.maximumPayload)
+        let body =
+            #"{"batch":\#(Self.batch),"max_bytes":\#(most),"expires":\#(Self.patience.milliseconds * 1_000_000)}"#
+        try connection.publish(requests, reply: answers.subject, fields: [], Array(body.utf8))
+        requested = Self.batch
+    }
+
+    /// What ends a request, and not the consumer: nothing came in time, or enough.
+    private func check(_ status: String, _ description: String) throws {
+        let isEnd = status == "404" || status == "408"
+        let isEnough = status == "409" && description.contains("MaxBytes")
+        guard isEnd || isEnough else {
+            throw NATSError(call: "follow", reason: "\(description) (\(status))")
+        }
+    }
+}

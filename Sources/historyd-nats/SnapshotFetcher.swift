@@ -1,0 +1,77 @@
+import HistoryNATS
+import Logging
+import PersistentHistory
+
+/// Brings the newest snapshot into a mirror: verified, and in one transaction in place of what is there.
+struct SnapshotFetcher {
+    let jetStream: JetStream
+    let names: StreamName
+    let logger: Logger
+
+    struct Failure: Error, CustomStringConvertible {
+        let description: String
+    }
+
+    /// - Parameters:
+    ///   - waits: Whether to wait for a snapshot where there is none that helps.
+    ///   - isRepair: Whether an older one helps, too: the stream goes on behind it.
+    ///   - reason: Why it is needed.
+    func fetch(into mirror: Mirror, waits: Bool, isRepair: Bool = false, _ reason: String) throws {
+        logger.notice("The mirror \"\(mirror.path)\" is filled from a snapshot: \(reason).")
+        var found = try jetStream.last(names.snapshotHead, of: names.snapshots)
+            .map { (sequence: $0.sequence, header: $0.header) }
+        var consumer: PullConsumer?
+        while true {
+            if let header = found?.header, Self.helps(header, mirror.position, isRepair: isRepair) {
+                return try apply(header, to: mirror)
+            }
+            guard waits else {
+                throw Failure(description: "\(names.snapshots) has no snapshot that is newer than the mirror")
+            }
+            // The publisher makes one.
+            if consumer == nil {
+                consumer = try PullConsumer(
+                    jetStream, of: names.snapshots, from: (found?.sequence ?? 0) + 1,
+                    subject: names.snapshotHead)
+            }
+            guard let message = try consumer?.next() else { continue }
+            found = (sequence: message.sequence, header: message.header)
+        }
+    }
+
+    private static func helps(_ head: GroupHeader, _ mirror: MirrorPosition?, isRepair: Bool) -> Bool {
+        guard head.head != nil else { return false }
+        guard let mirror else { return true }
+        if head.epoch != mirror.epoch { return head.epoch > mirror.epoch }
+        return isRepair || head.through.number > mirror.position.number
+            || head.through.contradicts(mirror.position)
+    }
+
+    private func apply(_ header: GroupHeader, to mirror: Mirror) throws {
+        guard let head = header.head else { return }
+        let folder = mirror.path.lastIndex(of: "/").map { String(mirror.path[..<$0]) } ?? "."
+        let body = GroupBody(spoolingIn: folder.isEmpty ? "/" : folder)
+        var digest = SHA256()
+        var consumer = try PullConsumer(jetStream, of: names.snapshots, from: head.firstSequence)
+        for part in 0..<head.parts {
+            let message = try consumer.next()
+            guard let found = message.header, found.kind == .snapshot, found.part == part,
+                message.sequence == head.firstSequence + UInt64(part),
+                body.count + message.body.count <= head.bytes
+            else {
+                throw Failure(description: "the snapshot at \(header.through.number) is not whole any more")
+            }
+            digest.update(message.body)
+            try body.append(message.body)
+        }
+        guard body.count == head.bytes, digest.hexadecimal() == head.digest else {
+            throw Failure(
+                description: "the snapshot at \(header.through.number) is damaged: its digest is another one")
+        }
+        try mirror.apply(
+            body, isSnapshot: true,
+            to: MirrorPosition(
+                store: header.store, epoch: header.epoch, position: header.through, sequence: 0, messageID: ""))
+        logger.notice("The mirror \"\(mirror.path)\" shows \(header.store):\(header.through.number).")
+    }
+}

@@ -1,0 +1,88 @@
+import HistoryNATS
+import PersistentHistory
+
+/// Appends messages to a stream, each chained to the one before, some of them ahead of their acknowledgements.
+struct StreamWriter {
+    private struct Acknowledgement: Decodable {
+        let seq: UInt64
+        let duplicate: Bool?
+    }
+
+    /// What the server has to answer within.
+    private static let timeout: Duration = .seconds(10)
+    /// What a message's headers, its subject among them, take of the most that a message may have.
+    private static let headerSpace = 3 << 10
+
+    private let connection: NATSConnection
+    private let answers: NATSSubscription
+    private let window: Int
+    private var chain: MessageChain
+    /// How many messages are not acknowledged.
+    private var outstanding = 0
+
+    init(_ connection: NATSConnection, _ stream: String, after sequence: UInt64, window: Int) throws {
+        self.connection = connection
+        self.window = window
+        answers = try connection.subscribe(try NATSConnection.inbox())
+        chain = MessageChain(stream: stream, session: Self.newSession(), after: sequence)
+    }
+
+    /// Names that do not come twice.
+    private static func newSession() -> String { String(UInt64.random(in: .min ... .max), radix: 36) }
+
+    /// Of the last message that was sent.
+    var lastSequence: UInt64 { chain.lastSequence }
+
+    /// Sends a message; waits where too many are ahead of their acknowledgements.
+    ///
+    /// - Throws: `NATSError`, `JetStreamError`: then nothing more may be sent.
+    mutating func send(_ subject: String, _ header: GroupHeader, _ body: [UInt8] = []) throws {
+        if outstanding >= window { try awaitAcknowledgement() }
+        try connection.publish(subject, reply: answers.subject, fields: chain.next() + header.fields, body)
+        outstanding += 1
+    }
+
+    /// Sends a body in as many messages as it takes.
+    ///
+    /// - Parameter header: Of a part, by its number.
+    /// - Returns: How many.
+    mutating func send(
+        _ body: GroupBody, to subject: String, atMost limit: Int,
+        header: (_ part: Int, _ isLast: Bool) -> GroupHeader
+    ) throws -> Int {
+        let size = min(limit, connection.maximumPayload - Self.headerSpace)
+        guard size >= 1024 else {
+            throw NATSError(
+                call: "publish on \(subject)",
+                reason:
+                    "the server's max_payload is \(connection.maximumPayload), and at least \(Self.headerSpace + 1024) is needed"
+            )
+        }
+        var (part, place) = (0, 0)
+        repeat {
+            let bytes = try body.bytes(at: place, atMost: size)
+            place += bytes.count
+            try send(subject, header(part, place >= body.count), bytes)
+            part += 1
+        } while place < body.count
+        return part
+    }
+
+    /// Waits until all that was sent is acknowledged.
+    mutating func drain() throws { while outstanding > 0 { try awaitAcknowledgement() } }
+
+    private mutating func awaitAcknowledgement() throws {
+        let message = try answers.next(timeout: Self.timeout)
+        if message.header("Status") == "503" {
+            throw NATSError(call: "publish to \(chain.stream)", reason: "no stream takes the message")
+        }
+        let answer: Acknowledgement = try JetStream.answer(message.body, to: "publish to \(chain.stream)")
+        let expected = chain.lastSequence - UInt64(outstanding) + 1
+        guard answer.seq == expected, answer.duplicate != true else {
+            throw NATSError(
+                call: "publish to \(chain.stream)",
+                reason: "the message got the sequence \(answer.seq), not \(expected)")
+        }
+        outstanding -= 1
+    }
+}

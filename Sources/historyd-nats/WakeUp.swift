@@ -1,0 +1,73 @@
+import Dispatch
+import PersistentHistory
+
+/// What a worker's thread waits for. It lives as long as the process: libnats' threads may signal it late.
+final class WakeUp: Sendable {
+    struct Reasons: OptionSet, Sendable {
+        let rawValue: UInt8
+        /// The store has something new, or is another file.
+        static let commit = Reasons(rawValue: 1)
+        static let disconnected = Reasons(rawValue: 2)
+        /// The program is to end.
+        static let stop = Reasons(rawValue: 4)
+    }
+
+    private let reasons = Locked<Reasons>([])
+    private let connection = Locked<NATSConnection?>(nil)
+    private let semaphore = DispatchSemaphore(value: 0)
+
+    func signal(_ reason: Reasons) {
+        // Where it is there already, it has been signalled.
+        if reasons.withLock({ $0.insert(reason).inserted }) { semaphore.signal() }
+    }
+
+    var isStopped: Bool { reasons.withLock { $0.contains(.stop) } }
+
+    /// Ends what the thread waits for, in a connection, too.
+    func stop() {
+        signal(.stop)
+        connection.withLock { $0 }?.close()
+    }
+
+    /// The connection in which the thread may be waiting.
+    func use(_ connection: NATSConnection?) {
+        if connection != nil { reasons.withLock { _ = $0.remove(.disconnected) } }
+        self.connection.withLock { $0 = connection }
+        if isStopped { connection?.close() }
+    }
+
+    /// Blocks until one of some reasons is there.
+    ///
+    /// - Parameter deadline: Nil waits for ever.
+    /// - Returns: The reasons; none at the deadline. All but the stop are over with it.
+    func wait(for wanted: Reasons, until deadline: ContinuousClock.Instant? = nil) -> Reasons {
+        while true {
+            let found = reasons.withLock { reasons -> Reasons in
+                let found = reasons.intersection(wanted.union(.stop))
+                reasons.subtract(found.subtracting(.stop))
+                return found
+            }
+            if !found.isEmpty { return found }
+            guard let deadline else {
+                semaphore.wait()
+                continue
+            }
+            let rest = deadline - .now
+            if rest <= .zero { return [] }
+            _ = semaphore.wait(timeout: .now() + .milliseconds(Int(min(rest.milliseconds, 1 << 40))))
+        }
+    }
+}
+
+/// Growing pauses between attempts to reach a server.
+struct Pause {
+    private static let longest: Duration = .seconds(5)
+    private var next: Duration = .milliseconds(50)
+
+    mutating func reset() { next = .milliseconds(50) }
+
+    mutating func take() -> Duration {
+        defer { next = min(next * 2, Self.longest) }
+        return next
+    }
+}

@@ -1,0 +1,143 @@
+import HistoryNATS
+import PersistentHistory
+import Testing
+
+private let store = "0e6c3f0e-6f43-4c1e-9d52-6f2c6a3f6a10"
+
+private func at(_ number: Int64, _ fingerprint: String? = "f") -> StreamPosition {
+    StreamPosition(number: number, fingerprint: fingerprint, schema: "s")
+}
+
+private func mirror(_ number: Int64, epoch: Int64 = 1) -> MirrorPosition {
+    MirrorPosition(store: store, epoch: epoch, position: at(number), sequence: 1, messageID: "a/1")
+}
+
+private func group(
+    _ after: Int64, _ through: Int64, part: Int = 0, isLast: Bool = true, epoch: Int64 = 1
+) -> GroupHeader {
+    GroupHeader(
+        .group, store: store, epoch: epoch, after: at(after), through: at(through), part: part, isLast: isLast)
+}
+
+private func begin(_ number: Int64, epoch: Int64 = 1, fingerprint: String? = "f") -> GroupHeader {
+    let position = at(number, fingerprint)
+    return GroupHeader(.begin, store: store, epoch: epoch, after: position, through: position)
+}
+
+@Suite("What a follower does with messages")
+struct AssemblerTests {
+    @Test("A group is applied if and only if the mirror is between its ends")
+    func between() {
+        for position in Int64(0)...10 {
+            var assembler = GroupAssembler(position: mirror(position))
+            let step = assembler.take(group(4, 8), session: "a")
+            if position < 4 {
+                guard case .needSnapshot = step else {
+                    Issue.record("at \(position): \(step)")
+                    continue
+                }
+            } else {
+                #expect(step == (position < 8 ? .apply : .ignore))
+            }
+        }
+    }
+
+    @Test("Parts of a group that was not finished are void, whatever follows")
+    func void() {
+        var assembler = GroupAssembler(position: mirror(4))
+        #expect(assembler.take(group(4, 8, isLast: false), session: "a") == .keep(isFirst: true))
+        #expect(assembler.take(group(4, 8, part: 1, isLast: false), session: "a") == .keep(isFirst: false))
+        #expect(assembler.take(begin(4), session: "b") == .ignore)
+        // A part of the first session, late.
+        #expect(assembler.take(group(4, 8, part: 2), session: "a") == .ignore)
+        // One whose beginning is missing.
+        #expect(assembler.take(group(4, 9, part: 1), session: "b") == .ignore)
+        #expect(assembler.take(group(4, 9, isLast: false), session: "b") == .keep(isFirst: true))
+        #expect(assembler.take(group(4, 9, part: 1), session: "b") == .apply)
+    }
+
+    @Test("A gap, another epoch, another store and another transaction lead to a snapshot")
+    func snapshots() {
+        let others = [
+            begin(5), begin(4, epoch: 2), group(4, 8, epoch: 2), begin(4, fingerprint: "g"),
+            GroupHeader(
+                .begin, store: "1e6c3f0e-6f43-4c1e-9d52-6f2c6a3f6a10", epoch: 1, after: at(4), through: at(4)),
+            GroupHeader(.group, store: store, epoch: 1, after: at(4, "g"), through: at(8)),
+        ]
+        for header in others {
+            var assembler = GroupAssembler(position: mirror(4))
+            guard case .needSnapshot = assembler.take(header, session: "a") else {
+                Issue.record("\(header)")
+                continue
+            }
+        }
+        var assembler = GroupAssembler(position: mirror(4, epoch: 3))
+        #expect(assembler.take(group(1, 9, epoch: 2), session: "a") == .ignore)
+        assembler = GroupAssembler(position: nil)
+        guard case .needSnapshot = assembler.take(begin(0), session: "a") else {
+            Issue.record("A new mirror needs a snapshot")
+            return
+        }
+    }
+
+    @Test("Headers are read as they are written; what is not ours is nothing")
+    func headers() {
+        let head = GroupHeader.SnapshotHead(
+            firstSequence: 7, parts: 2, bytes: 600_000, digest: String(repeating: "a", count: 64), time: 5,
+            kept: [1, 7])
+        for header in [
+            begin(0, fingerprint: nil), group(1, 2, part: 3, isLast: false),
+            GroupHeader(.head, store: store, epoch: 9, after: at(0), through: at(12), head: head),
+        ] {
+            let fields = Dictionary(uniqueKeysWithValues: header.fields.map { ($0.name, $0.value) })
+            #expect(GroupHeader { fields[$0] } == header)
+            for name in fields.keys where name != "Historyd-Last" && name != "Historyd-Kept" {
+                #expect(GroupHeader { $0 == name ? "?" : fields[$0] } == nil, "\(name)")
+            }
+        }
+        #expect(GroupHeader { _ in nil } == nil)
+    }
+
+    @Test("The place in a stream is found by content, also among groups that were never finished")
+    func search() {
+        var random = SystemRandomNumberGenerator()
+        for _ in 0..<500 {
+            // A stream of groups, begins and void groups; where each group's first part stands.
+            var stream: [GroupHeader] = []
+            var starts: [(after: Int64, place: Int)] = []
+            var number: Int64 = 0
+            for _ in 0..<Int.random(in: 1...20, using: &random) {
+                switch Int.random(in: 0...3, using: &random) {
+                case 0: stream.append(begin(number))
+                case 1:
+                    stream.append(group(number, number + 50, isLast: false))
+                    stream.append(begin(number))
+                default:
+                    starts.append((number, stream.count))
+                    let through = number + Int64.random(in: 1...9, using: &random)
+                    stream.append(group(number, through, isLast: false))
+                    stream.append(group(number, through, part: 1))
+                    number = through
+                }
+            }
+            guard !stream.isEmpty else { continue }
+            for start in starts {
+                let found = StreamSearch.start(in: 1...UInt64(stream.count), for: mirror(start.after)) {
+                    stream[Int($0) - 1]
+                }
+                #expect(found <= UInt64(start.place + 1))
+            }
+            let end = StreamSearch.start(in: 1...UInt64(stream.count), for: mirror(number + 100)) {
+                stream[Int($0) - 1]
+            }
+            #expect(end == UInt64(stream.count + 1))
+        }
+    }
+
+    @Test("The sequence is read from the reply subjects of older and newer servers")
+    func sequences() {
+        #expect(StreamSearch.sequence(inReply: "$JS.ACK.S.c.1.42.3.1700000000.0") == 42)
+        #expect(StreamSearch.sequence(inReply: "$JS.ACK._.hash.S.c.1.42.3.1700000000.0.random") == 42)
+        #expect(StreamSearch.sequence(inReply: "inbox.1") == nil)
+    }
+}

@@ -1,0 +1,274 @@
+import Foundation
+import GRDB
+import HistoryNATS
+import TestSupport
+import Testing
+
+@testable import PersistentHistory
+
+/// A store, and a mirror of it, without a network between them.
+private final class Pair {
+    let folder: TemporaryFolder
+    let source: MirrorSource
+    let mirror: Mirror
+    let writer: DatabaseQueue
+    private var schema: MirrorSchema?
+
+    init(_ sql: String, journal: String = "wal") throws {
+        folder = try TemporaryFolder()
+        var configuration = Configuration()
+        configuration.acceptsDoubleQuotedStringLiterals = true
+        configuration.foreignKeysEnabled = false
+        writer = try DatabaseQueue(path: folder.file("source.sqlite"), configuration: configuration)
+        try writer.writeWithoutTransaction { try $0.execute(sql: "PRAGMA journal_mode = \(journal);" + sql) }
+        try Tracking.track(folder.file("source.sqlite"), [:], all: true)
+        source = try MirrorSource(folder.file("source.sqlite"), spoolingIn: folder.path)
+        mirror = try Mirror(folder.file("mirror.sqlite"), of: "test")
+    }
+
+    func write(_ sql: String) throws {
+        try writer.writeWithoutTransaction { try $0.execute(sql: sql) }
+    }
+
+    func position(_ group: MirrorSource.Group) -> MirrorPosition {
+        MirrorPosition(store: group.store, epoch: 1, position: group.through, sequence: 1, messageID: "s/1")
+    }
+
+    func snapshot() throws {
+        let group = try source.snapshot()
+        try mirror.apply(group.body, isSnapshot: true, to: position(group))
+        schema = group.schema
+    }
+
+    /// Brings what is new into the mirror.
+    @discardableResult
+    func follow() throws -> Bool {
+        guard let position = mirror.position else { return false }
+        guard
+            case .group(let group) = try source.next(
+                after: position.position, of: position.store, knowing: schema)
+        else { return false }
+        try mirror.apply(group.body, isSnapshot: false, to: self.position(group))
+        schema = group.schema
+        return true
+    }
+
+    private func dump(_ path: String) throws -> [String: [String]] {
+        let queue = try DatabaseQueue(path: path)
+        return try queue.read { db in
+            var dump: [String: [String]] = [:]
+            let names = try String.fetchAll(
+                db,
+                sql: """
+                    SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'historyd_%'
+                    OR name IN ('historyd_entity', 'historyd_change')
+                    """)
+            for name in names {
+                let columns = try String.fetchAll(
+                    db, sql: "SELECT name FROM pragma_table_xinfo(?)", arguments: [name])
+                let list = columns.map { "quote(\"\($0)\") || typeof(\"\($0)\") || hex(\"\($0)\")" }
+                    .joined(separator: " || '|' || ")
+                dump[name] = try String.fetchAll(db, sql: "SELECT \(list) FROM \"\(name)\" ORDER BY 1")
+            }
+            dump["sql"] = try String.fetchAll(
+                db,
+                sql: """
+                    SELECT sql FROM sqlite_schema WHERE type IN ('table', 'index') AND sql IS NOT NULL
+                    AND name NOT LIKE 'historyd_%' ORDER BY 1
+                    """)
+            return dump
+        }
+    }
+
+    func expectEqual(_ location: SourceLocation = #_sourceLocation) throws {
+        let (here, there) = (try dump(folder.file("source.sqlite")), try dump(folder.file("mirror.sqlite")))
+        #expect(here == there, sourceLocation: location)
+    }
+}
+
+@Suite("A mirror")
+struct MirrorTests {
+    private static let schema = """
+        CREATE TABLE person (id INTEGER PRIMARY KEY, name TEXT, email TEXT UNIQUE, data);
+        CREATE TABLE item (code TEXT, n, v, PRIMARY KEY (code, n)) WITHOUT ROWID;
+        CREATE TABLE loose (a, b);
+        CREATE TABLE word (w TEXT PRIMARY KEY COLLATE NOCASE, length AS (length(w)));
+        CREATE INDEX person_name ON person (name);
+        INSERT INTO person VALUES (1, 'a', 'x', 1), (2, 'b', 'y', 2.0), (3, NULL, NULL, x'00ff');
+        INSERT INTO item VALUES ('k', 1, 9e999), ('k', 1.5, -9e999), ('k', x'01', -0.0);
+        INSERT INTO loose VALUES (CAST(x'ff00fe' AS TEXT), 'nul' || char(0) || 'inside'), (NULL, '"\\');
+        INSERT INTO word VALUES ('One');
+        """
+
+    @Test(
+        "It is the source, value by value, after a snapshot and after each group", arguments: ["wal", "delete"])
+    func equal(journal: String) throws {
+        let pair = try Pair(Self.schema, journal: journal)
+        try pair.snapshot()
+        try pair.expectEqual()
+        for sql in [
+            "UPDATE person SET email = 'y2' WHERE id = 2; UPDATE person SET email = 'y' WHERE id = 1;",
+            "BEGIN; UPDATE person SET email = NULL; UPDATE person SET email = 'x' WHERE id = 2; COMMIT;",
+            "REPLACE INTO person VALUES (7, 'r', 'x', 3);", "UPDATE person SET id = id + 10;",
+            "REPLACE INTO word VALUES ('ONE'); DELETE FROM item WHERE n = 1; INSERT INTO loose VALUES (1, 2);",
+            "UPDATE item SET n = n || 'x'; DELETE FROM loose WHERE rowid = 1; DELETE FROM word;",
+            "INSERT INTO item SELECT 'big', value, randomblob(10) FROM generate_series(1, 1);",
+        ] where !sql.contains("generate_series") {
+            try pair.write(sql)
+            #expect(try pair.follow())
+            try pair.expectEqual()
+        }
+        #expect(try !pair.follow())
+    }
+
+    @Test("Tables that are new, altered, renamed, dropped or made again come with the group that needs them")
+    func schemas() throws {
+        let pair = try Pair(Self.schema)
+        try pair.snapshot()
+        for sql in [
+            "ALTER TABLE person ADD COLUMN note DEFAULT 'n'; CREATE TABLE fresh (k PRIMARY KEY, v);",
+            "ALTER TABLE loose RENAME TO loosened; DROP INDEX person_name; CREATE INDEX other ON person (note);",
+            "DROP TABLE word; CREATE TABLE again (x); INSERT INTO again VALUES (1); DROP TABLE item; CREATE TABLE item (code TEXT, n, v, PRIMARY KEY (code, n)) WITHOUT ROWID; INSERT INTO item VALUES ('unrecorded', 1, 1);",
+        ] {
+            try pair.write(sql)
+            try Tracking.track(pair.folder.file("source.sqlite"), [:], all: true)
+            try pair.write("INSERT INTO person (name) VALUES ('after')")
+            #expect(try pair.follow())
+            try pair.expectEqual()
+        }
+    }
+
+    @Test("A group that fails leaves the mirror as it was")
+    func failure() throws {
+        let pair = try Pair(Self.schema)
+        try pair.snapshot()
+        let before = try #require(pair.mirror.position)
+        try pair.write("INSERT INTO person (name) VALUES ('new')")
+        for lines in [
+            "{\"changes\":[\"id\",\"origin\",\"kind\",\"object\",\"detail\"]}\n[99,1,4,1,null]\n[98,1,4,1,null]\n",
+            "[1]\n", "{\"rows\":\"nothing\",\"columns\":[\"a\"],\"whole\":true}\n",
+            "{\"rows\":\"person\",\"columns\":[\"nothing\"],\"whole\":true}\n",
+            "{\"rows\":\"person\",\"columns\":[\"id\"],\"whole\":true}\n[1,2]\n",
+            "{\"rows\":\"person\",\"columns\":[\"id\"],\"whole\":true}\n[1",
+            "{\"gone\":\"historyd_change\",\"columns\":[\"id\"]}\n[1]\n", "", "{}\n", "nonsense\n",
+        ] {
+            let body = GroupBody(spoolingIn: pair.folder.path)
+            try body.append(Array(lines.utf8))
+            var position = before
+            position.position.number += 1
+            #expect(throws: MirrorError.self, "\(lines)") {
+                try pair.mirror.apply(body, isSnapshot: false, to: position)
+            }
+            #expect(pair.mirror.position == before)
+        }
+        #expect(try pair.follow())
+        try pair.expectEqual()
+    }
+
+    @Test("Other writers are refused, and so is tracking it")
+    func foreignWriters() throws {
+        let pair = try Pair(Self.schema)
+        try pair.snapshot()
+        let other = try DatabaseQueue(path: pair.folder.file("mirror.sqlite"))
+        for sql in ["INSERT INTO person (name) VALUES (1)", "UPDATE item SET v = 1", "DELETE FROM loose"] {
+            #expect { try other.write { try $0.execute(sql: sql) } } throws: { error in
+                (error as? DatabaseError)?.message?.contains("mirror") == true
+            }
+        }
+        #expect {
+            try Tracking.track(pair.folder.file("mirror.sqlite"), ["person": nil])
+        } throws: { error in
+            (error as? HistoryError)?.code == .isMirror
+        }
+        try pair.expectEqual()
+    }
+
+    @Test("A row larger than what is kept in memory goes through the file")
+    func large() throws {
+        let pair = try Pair(Self.schema)
+        try pair.snapshot()
+        try pair.write("INSERT INTO person (data) VALUES (randomblob(9000000)), (1), (randomblob(100))")
+        #expect(try pair.follow())
+        try pair.expectEqual()
+    }
+
+    @Test("A source that was restored, or is another one, does not go on")
+    func losses() throws {
+        let pair = try Pair(Self.schema)
+        let (store, end, _) = try pair.source.end()
+        #expect(try pair.source.loss(at: end, of: store) == nil)
+        #expect(try pair.source.loss(at: end, of: "other") == .otherStore)
+        var position = end
+        position.number += 1
+        #expect(try pair.source.loss(at: position, of: store) == .restored)
+        try pair.write("UPDATE person SET data = 5; UPDATE person SET data = 6")
+        position = try pair.source.end().position
+        position.fingerprint = "another"
+        #expect(try pair.source.loss(at: position, of: store) == .diverged)
+    }
+}
+
+@Suite("Bytes on their way")
+struct ByteTests {
+    @Test(
+        "SHA-256 gives the digests of the standard's examples",
+        arguments: [
+            ("", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"),
+            ("abc", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"),
+            (
+                "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq",
+                "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1"
+            ),
+        ])
+    func digests(text: String, digest: String) {
+        #expect(SHA256.of(text.utf8) == digest)
+        var million = SHA256()
+        for _ in 0..<1000 { million.update([UInt8](repeating: UInt8(ascii: "a"), count: 1000)) }
+        #expect(million.hexadecimal() == "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0")
+    }
+
+    @Test("Values are read as they were written, whatever they are")
+    func values() throws {
+        var random = SystemRandomNumberGenerator()
+        for _ in 0..<300 {
+            let values = (0..<Int.random(in: 0...6)).map { _ in Self.value(&random) }
+            var json = JSONBytes()
+            json.array { json in for value in values { HistoryJSON.write(value, to: &json) } }
+            var read: [HistoryValue] = []
+            try json.bytes.withUnsafeBufferPointer { try ValueLine.values($0, into: &read) }
+            #expect(read == values)
+        }
+    }
+
+    private static func value(_ random: inout SystemRandomNumberGenerator) -> HistoryValue {
+        let bytes = (0..<Int.random(in: 0...20)).map { _ in UInt8.random(in: 0...255, using: &random) }
+        switch Int.random(in: 0...7, using: &random) {
+        case 0: return .null
+        case 1: return .integer(.random(in: .min ... .max, using: &random))
+        case 2: return .real(Double.random(in: -1e300...1e300, using: &random))
+        case 3:
+            return .real(
+                [0.5, 3, .infinity, -.infinity, .leastNonzeroMagnitude, -0.0].randomElement(using: &random) ?? 0
+            )
+        case 4: return .text(String(decoding: bytes, as: UTF8.self))
+        case 5: return .text("\u{0}\"\\\n😀" + String(repeating: "x", count: 5))
+        case 6: return HistoryValue(textOf: bytes)
+        default: return .blob(bytes)
+        }
+    }
+
+    @Test("What is no list of values is refused, and nothing traps")
+    func refusals() {
+        for text in [
+            "", "[", "]", "[1", "[1,]", "[1 ]", "[\"a]", "[\"\\u00\"]", "[\"\\ud800\"]", "[{\"base64\":\"a\"}]",
+            "[nul]",
+            "[{\"base64\":\"====\"}]", "[9223372036854775808]", "[--1]", "[1e]", "[1],", "[\"\\",
+            "[{\"base64Text", "[\u{e9}]",
+        ] {
+            var read: [HistoryValue] = []
+            #expect(throws: MirrorError.self, "\(text)") {
+                try Array(text.utf8).withUnsafeBufferPointer { try ValueLine.values($0, into: &read) }
+            }
+        }
+    }
+}

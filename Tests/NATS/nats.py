@@ -1,0 +1,534 @@
+#!/usr/bin/python3
+"""Tests historyd-nats against a real nats-server on 127.0.0.1, in folders of their own.
+
+    nats.py FOLDER-OF-PROGRAMS basic
+    nats.py FOLDER-OF-PROGRAMS losses
+    nats.py FOLDER-OF-PROGRAMS faults SECONDS [SEED]
+
+`basic`: a writer, a daemon, a publisher, a server, a follower, a daemon on the mirror: the mirror is equal row by row,
+and a hook behind it has every transaction in order. `losses`: the source restored and diverged, history cleaned past the
+publisher, the stream's limits past the follower, the mirror removed: each time a snapshot makes it equal. `faults`: the same while publisher, follower and server are killed,
+the server is set back to an older copy of its folder, a second publisher takes over, and the schema changes.
+"""
+
+import json
+import os
+import random
+import shutil
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+
+SCHEMA = """
+CREATE TABLE person (id INTEGER PRIMARY KEY, name TEXT, email TEXT UNIQUE, data BLOB);
+CREATE TABLE item (code TEXT, number INTEGER, price REAL, PRIMARY KEY (code, number)) WITHOUT ROWID;
+CREATE TABLE loose (a, b, c);
+CREATE TABLE word (w TEXT PRIMARY KEY COLLATE NOCASE, n NUMERIC, length INT AS (length(w)) VIRTUAL);
+CREATE TABLE real_key (k REAL PRIMARY KEY, v);
+CREATE TABLE blob_key (k BLOB PRIMARY KEY NOT NULL, v ANY) STRICT;
+CREATE INDEX person_name ON person (name);
+"""
+
+SERVER = shutil.which("nats-server", path="/usr/local/bin:/usr/bin:/usr/sbin:/usr/local/sbin") or "nats-server"
+
+PLUGIN = """
+import json, sys
+out = open(sys.argv[1], "a")
+for line in sys.stdin:
+    call = json.loads(line)
+    if call.get("method") == "expired": print("expired", json.dumps(call["params"]["expired"]), file=out, flush=True)
+    if call.get("method") == "observe": print(call["params"]["transaction"]["token"], file=out, flush=True)
+    if "id" in call: print(json.dumps({"jsonrpc": "2.0", "id": call["id"], "result": None}), flush=True)
+"""
+
+
+class Failure(Exception):
+    pass
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Bench:
+    def __init__(self, programs, seed):
+        self.programs = os.path.abspath(programs)
+        self.folder = tempfile.mkdtemp(prefix="historyd-nats-")
+        self.random = random.Random(seed)
+        self.port = free_port()
+        self.running = {}
+        self.source = self.path("source.sqlite")
+        self.mirror = self.path("mirror.sqlite")
+        self.tables = ["person", "item", "loose", "word", "real_key", "blob_key"]
+        self.count = {}
+
+    def path(self, *names):
+        return os.path.join(self.folder, *names)
+
+    def write(self, name, text):
+        with open(self.path(name), "w") as file:
+            file.write(text)
+
+    # Processes
+
+    def start(self, name, *command, **environment):
+        log = open(self.path(name + ".log"), "ab")
+        self.running[name] = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder,
+            env={"PATH": os.environ["PATH"], "HOME": self.folder, **environment})
+        self.count[name] = self.count.get(name, 0) + 1
+
+    def kill(self, name, number=signal.SIGKILL):
+        process = self.running.pop(name, None)
+        if process:
+            process.send_signal(number)
+            process.wait(20)
+
+    def start_server(self):
+        self.start("server", SERVER, "-js", "-sd", self.path("jetstream"), "-a", "127.0.0.1", "-p", str(self.port))
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), 1).close()
+                return
+            except OSError:
+                time.sleep(0.02)
+        raise Failure("nats-server does not listen:\n" + self.log("server"))
+
+    def log(self, name):
+        with open(self.path(name + ".log"), errors="replace") as file:
+            return "".join(file.readlines()[-30:])
+
+    def program(self, name):
+        return os.path.join(self.programs, name)
+
+    def start_daemon(self, name):
+        os.makedirs(self.path(name), exist_ok=True)
+        self.start(
+            name, self.program("historyd"), "--config", self.path(name + ".json"), STATE_DIRECTORY=self.path(name),
+            RUNTIME_DIRECTORY=self.path(name))
+
+    def start_nats(self, name):
+        os.makedirs(self.path(name + ".run"), exist_ok=True)
+        config = "publish" if name.startswith("publish") else "follow"
+        self.start(
+            name, self.program("historyd-nats"), "--config", self.path(config + ".json"),
+            STATE_DIRECTORY=self.folder, RUNTIME_DIRECTORY=self.path(name + ".run"))
+
+    def end(self):
+        for name in list(self.running):
+            self.kill(name)
+
+    # Configuration
+
+    def configure(self, authors=("App",), more_publish=None, clean=None):
+        server = [f"nats://127.0.0.1:{self.port}"]
+        store = {"name": "contacts", "path": self.source, "entities": {t: {} for t in self.tables},
+                 "authors": [{"name": "nats", "contexts": [{"name": "stream", "kind": "feed", "window": 10000}]}]}
+        if clean:
+            store["clean"] = clean
+        self.write("source.json", json.dumps({"version": 1, "stores": [store]}))
+        self.write("mirror.json", json.dumps({"version": 1, "plugins": [self.path("plugins.json")], "stores": [
+            {"name": "contacts", "path": self.mirror, "mirror": True, "authors": [{"name": "Elsewhere"}]}]}))
+        self.write("plugin.py", PLUGIN)
+        self.write("plugins.json", json.dumps({"version": 1, "plugins": [
+            {"name": "audit", "mode": "coprocess",
+             "command": ["/usr/bin/python3", self.path("plugin.py"), self.path("calls")],
+             "hooks": [{"name": "all", "kind": "observer"}]}]}))
+        publish = {"store": self.source, "name": "contacts", "hold": "1s",
+                   "feed": {"consumer": "nats", "context": "stream", "socket": self.path("source", "control.sock")}}
+        publish.update(more_publish or {})
+        self.write("publish.json", json.dumps({"version": 1, "servers": server, "publish": [publish]}))
+        self.write("follow.json", json.dumps({"version": 1, "servers": server, "follow": [
+            {"name": "contacts", "path": self.mirror}]}))
+
+    def make_store(self):
+        connection = sqlite3.connect(self.source, isolation_level=None)
+        connection.executescript("PRAGMA journal_mode = WAL;" + SCHEMA)
+        connection.close()
+        self.ctl("track", self.source, *self.tables)
+
+    def ctl(self, *arguments):
+        result = subprocess.run([self.program("historyctl"), *arguments], capture_output=True, text=True, timeout=60,
+                                env={"PATH": os.environ["PATH"], "HOME": self.folder})
+        if result.returncode:
+            raise Failure(f"historyctl {arguments}: {result.stderr}")
+        return result.stdout
+
+    def ctl_at(self, daemon, *arguments):
+        result = subprocess.run([self.program("historyctl"), *arguments], capture_output=True, text=True, timeout=120,
+                                env={"PATH": os.environ["PATH"], "RUNTIME_DIRECTORY": self.path(daemon)})
+        if result.returncode:
+            raise Failure(f"historyctl {arguments}: {result.stderr}")
+        return result.stdout
+
+    # Writing
+
+    def open(self, author=None):
+        connection = sqlite3.connect(self.source, isolation_level=None, timeout=30)
+        if author:
+            connection.enable_load_extension(True)
+            connection.load_extension(self.program("libhistory.so"))
+            connection.execute("SELECT history_author(?)", [author])
+        return connection
+
+    def value(self):
+        r = self.random
+        return r.choice([
+            lambda: None, lambda: r.randint(-9, 9), lambda: r.randint(-2**63, 2**63 - 1), lambda: r.random() * 1e300,
+            lambda: float("inf"), lambda: float("-inf"), lambda: -0.0, lambda: 3.0, lambda: "text " + str(r.randint(0, 50)),
+            lambda: "nul\0inside", lambda: "ä\"\\\n\x1f😀", lambda: r.randbytes(r.randint(0, 40)), lambda: "",
+            lambda: b"", lambda: "x" * r.randint(0, 3000)])()
+
+    def statement(self, db):
+        r = self.random
+        kind = r.randint(0, 15)
+        n = r.randint(1, 40)
+        if kind <= 3:
+            db.execute("INSERT OR REPLACE INTO person (id, name, email, data) VALUES (?,?,?,?)", [n, self.value(), r.randint(0, 30), self.value()])
+        elif kind == 4:
+            db.execute("UPDATE OR IGNORE person SET id = id + ?, name = CAST(x'ff80' AS TEXT) WHERE id = ?", [r.randint(1, 9), n])
+        elif kind == 5:
+            db.execute("DELETE FROM person WHERE id BETWEEN ? AND ?", [n, n + 5])
+        elif kind <= 7:
+            db.execute("INSERT OR REPLACE INTO item (code, number, price) VALUES (?,?,?)", [r.choice(["a", "b", "x\0y", "É"]), n, self.value()])
+        elif kind == 8:
+            db.execute("DELETE FROM item WHERE number > ?", [n])
+        elif kind == 9:
+            db.execute("INSERT INTO loose (a, b, c) VALUES (?,?,?)", [self.value(), self.value(), self.value()])
+        elif kind == 10:
+            db.execute("DELETE FROM loose WHERE rowid % 7 = ?", [n % 7])
+        elif kind == 11:
+            db.execute("INSERT OR REPLACE INTO word (w, n) VALUES (?,?)", [r.choice(["one", "ONE", "One", "two", "Two"]), self.value()])
+        elif kind == 12:
+            db.execute("INSERT OR REPLACE INTO real_key (k, v) VALUES (?,?)", [r.choice([None, 1.5, 2, float("inf"), -0.0, 0.0]), self.value()])
+        elif kind == 13:
+            db.execute("INSERT OR REPLACE INTO blob_key (k, v) VALUES (?,?)", [r.randbytes(1), self.value()])
+        elif kind == 14:
+            db.execute("UPDATE loose SET b = ? WHERE rowid % 3 = 0", [self.value()])
+        else:
+            db.execute("UPDATE person SET data = zeroblob(?) WHERE id = ?", [r.randint(0, 5000), n])
+
+    def transaction(self, db, statements):
+        db.execute("BEGIN IMMEDIATE")
+        for _ in range(statements):
+            try:
+                self.statement(db)
+            except sqlite3.IntegrityError:
+                pass
+        db.execute("COMMIT" if self.random.random() < 0.95 else "ROLLBACK")
+
+    # Comparing
+
+    @staticmethod
+    def rows(path, table, columns):
+        connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=30)
+        connection.text_factory = bytes
+        types = ", ".join(f'typeof("{c}")' for c in columns)
+        names = ", ".join(f'"{c}"' for c in columns)
+        rowid = ", rowid" if table == "loose" else ""
+        try:
+            return sorted(map(repr, connection.execute(f'SELECT {names}, {types}{rowid} FROM "{table}"')))
+        finally:
+            connection.close()
+
+    def newest(self, path):
+        connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=30)
+        try:
+            return connection.execute("SELECT max(id) FROM historyd_change").fetchone()[0] or 0
+        except sqlite3.Error:
+            return -1
+        finally:
+            connection.close()
+
+    def tracked(self):
+        connection = sqlite3.connect(self.source)
+        names = [row[0] for row in connection.execute("SELECT name FROM historyd_entity WHERE tracked = 1")]
+        connection.close()
+        return sorted(names)
+
+    def compare(self):
+        for table in self.tracked():
+            connection = sqlite3.connect(self.source)
+            columns = [row[0] for row in connection.execute("SELECT name FROM pragma_table_xinfo(?)", [table])]
+            connection.close()
+            here, there = self.rows(self.source, table, columns), self.rows(self.mirror, table, columns)
+            if here != there:
+                lacks = [row for row in here if row not in there][:3]
+                more = [row for row in there if row not in here][:3]
+                raise Failure(f'"{table}": {len(here)} rows here, {len(there)} there; lacks {lacks}; has more {more}')
+        columns = ["id", "origin", "kind", "object", "detail"]
+        here = set(self.rows(self.source, "historyd_change", columns))
+        there = set(self.rows(self.mirror, "historyd_change", columns))
+        if here - there:
+            raise Failure(f"the mirror's history lacks {sorted(here - there)[:3]}")
+
+    def wait_level(self, limit=60):
+        deadline = time.monotonic() + limit
+        wanted = self.newest(self.source)
+        while True:
+            found = self.newest(self.mirror) if os.path.exists(self.mirror) else -1
+            if found == wanted:
+                return
+            if time.monotonic() > deadline:
+                raise Failure(
+                    f"the mirror is at {found}, the source at {wanted}\npublisher:\n{self.log('publish')}\nfollower:\n"
+                    + self.log("follow"))
+            time.sleep(0.05)
+
+    def tokens(self, *options):
+        lines = self.ctl("history", self.source, "--format", "json", *options).splitlines()
+        return [json.loads(line)["token"] for line in lines]
+
+    def calls(self):
+        with open(self.path("calls")) as file:
+            return file.read().split("\n")[:-1]
+
+
+def basic(bench):
+    bench.make_store()
+    bench.configure()
+    db = bench.open("App")
+    for _ in range(30):
+        bench.transaction(db, 8)
+    bench.start_server()
+    for name in ["publish", "follow"]:
+        bench.start_nats(name)
+    bench.start_daemon("source")
+    bench.wait_level()
+    bench.compare()
+    print("a new mirror is equal")
+    bench.start_daemon("mirror")
+    for number in range(200):
+        bench.transaction(db, bench.random.randint(1, 6))
+        if number == 100:
+            db.execute("ALTER TABLE person ADD COLUMN note TEXT DEFAULT 'n'")
+            bench.ctl("track", bench.source)
+    db.execute("INSERT INTO person (id, data) VALUES (1000, randomblob(3000000))")
+    token = db.execute("SELECT history_token()").fetchone()[0]
+    bench.wait_level()
+    bench.compare()
+    print("after transactions, a new column and a row larger than a message it is equal")
+    bench.ctl_at("mirror", "wait", "--consumer", "Elsewhere", "--token", token, "--timeout", "60")
+    if bench.calls() != bench.tokens():
+        raise Failure(f"the hook behind the mirror had {bench.calls()[:5]}…, not {bench.tokens()[:5]}…")
+    print("a hook behind the mirror had every transaction, in order")
+    foreign = sqlite3.connect(bench.mirror)
+    for sql in ["INSERT INTO person (id) VALUES (5)", "UPDATE item SET price = 1", "DELETE FROM loose"]:
+        try:
+            foreign.execute(sql)
+            raise Failure(f"the mirror takes: {sql}")
+        except sqlite3.IntegrityError as error:
+            if "mirror" not in str(error):
+                raise
+    foreign.close()
+    refused = subprocess.run([bench.program("historyctl"), "track", bench.mirror, "person"], capture_output=True, text=True)
+    if refused.returncode == 0 or "mirror" not in refused.stderr:
+        raise Failure(f"track of a mirror: {refused}")
+    print("other writers are refused")
+    status = subprocess.run(
+        [bench.program("historyd-nats"), "status", "--socket", bench.path("follow.run", "status.sock")],
+        capture_output=True, text=True)
+    if "connected" not in status.stdout:
+        raise Failure(f"status: {status}")
+    print(status.stdout.strip())
+
+
+def losses(bench):
+    bench.make_store()
+    bench.configure(more_publish={"stream": {"maxBytes": "300KiB"}, "window": 8})
+    db = bench.open("App")
+    bench.start_server()
+
+    def write(count):
+        for _ in range(count):
+            bench.transaction(db, 6)
+
+    def epoch():
+        connection = sqlite3.connect(f"file:{bench.mirror}?mode=ro", uri=True)
+        value = connection.execute("SELECT epoch FROM historyd_mirror").fetchone()[0]
+        connection.close()
+        return value
+
+    def expect(what, wanted):
+        bench.wait_level()
+        bench.compare()
+        if epoch() != wanted:
+            raise Failure(f"{what}: the epoch is {epoch()}, not {wanted}")
+        print(f"{what}: the mirror is equal, in epoch {wanted}")
+
+    def copy(name):
+        target = sqlite3.connect(bench.path(name))
+        db.backup(target)
+        target.close()
+
+    def restore(name):
+        nonlocal db
+        db.close()
+        for suffix in ["-wal", "-shm"]:
+            if os.path.exists(bench.source + suffix):
+                os.remove(bench.source + suffix)
+        os.replace(bench.path(name), bench.source)
+        db = bench.open("App")
+
+    write(20)
+    for name in ["publish", "follow"]:
+        bench.start_nats(name)
+    write(20)
+    expect("begun", 1)
+
+    copy("backup")
+    write(30)
+    bench.wait_level()
+    restore("backup")
+    write(3)
+    expect("restored from a backup, with the publisher running", 2)
+
+    copy("twin")
+    write(10)
+    bench.wait_level()
+    bench.kill("publish")
+    restore("twin")
+    write(40)
+    bench.start_nats("publish")
+    deadline = time.monotonic() + 20
+    while "another transaction" not in bench.log("publish"):
+        if time.monotonic() > deadline:
+            raise Failure("a source that has diverged is not refused:\n" + bench.log("publish"))
+        time.sleep(0.1)
+    bench.kill("publish")
+    subprocess.run([bench.program("historyd-nats"), "publish", "--new-epoch", "contacts", "--config",
+                    bench.path("publish.json")], check=True, capture_output=True)
+    bench.start_nats("publish")
+    write(2)
+    expect("diverged, and declared to be right", 3)
+
+    bench.kill("publish")
+    write(10)
+    newest = bench.newest(bench.source)
+    db.execute("DELETE FROM historyd_change WHERE id < ?", [newest])
+    db.execute("UPDATE historyd_store SET value = ? WHERE key = 'floor'", [newest - 1])
+    bench.start_nats("publish")
+    write(5)
+    expect("history cleaned past the publisher", 3)
+
+    bench.kill("follow")
+    for _ in range(10):
+        write(20)
+        time.sleep(0.1)
+    bench.start_nats("follow")
+    expect("the stream's limits past the follower", 3)
+
+    bench.kill("follow")
+    for suffix in ["", "-wal", "-shm"]:
+        if os.path.exists(bench.mirror + suffix):
+            os.remove(bench.mirror + suffix)
+    bench.start_nats("follow")
+    write(5)
+    expect("the mirror removed", 3)
+
+
+def faults(bench, seconds):
+    bench.make_store()
+    bench.configure(more_publish={"window": 4})
+    bench.start_server()
+    bench.start_daemon("source")
+    for name in ["publish", "follow"]:
+        bench.start_nats(name)
+    bench.start_daemon("mirror")
+    db, other = bench.open("App"), bench.open()
+    r = bench.random
+    events = {}
+    deadline = time.monotonic() + seconds
+    stopped = None
+    columns = 0
+    while time.monotonic() < deadline:
+        for _ in range(r.randint(1, 60)):
+            bench.transaction(r.choice([db, db, other]), r.randint(1, 12))
+        event = r.choice(["publish", "follow", "server", "set back", "second", "pause", "copy", "schema", "none", "large"])
+        events[event] = events.get(event, 0) + 1
+        time.sleep(r.random() * 0.3)
+        if event in ("publish", "follow"):
+            bench.kill(event)
+            bench.start_nats(event)
+        elif event == "server":
+            bench.kill("server")
+            time.sleep(r.random() * 0.5)
+            bench.start_server()
+        elif event == "copy":
+            bench.kill("server")
+            shutil.rmtree(bench.path("older"), ignore_errors=True)
+            shutil.copytree(bench.path("jetstream"), bench.path("older"))
+            bench.start_server()
+        elif event == "set back" and os.path.exists(bench.path("older")):
+            bench.kill("server")
+            shutil.rmtree(bench.path("jetstream"))
+            shutil.copytree(bench.path("older"), bench.path("jetstream"))
+            bench.start_server()
+        elif event == "second":
+            if "publish2" in bench.running:
+                bench.kill("publish2")
+            else:
+                bench.start_nats("publish2")
+        elif event == "pause":
+            name = r.choice(["publish", "follow"])
+            bench.running[name].send_signal(signal.SIGSTOP)
+            bench.start_nats("publish2") if name == "publish" and "publish2" not in bench.running else None
+            for _ in range(20):
+                bench.transaction(db, 5)
+            time.sleep(r.random())
+            bench.running[name].send_signal(signal.SIGCONT)
+        elif event == "schema":
+            columns += 1
+            db.execute(f"ALTER TABLE {r.choice(['person', 'loose', 'item'])} ADD COLUMN c{columns} DEFAULT {columns}")
+            bench.ctl("track", bench.source)
+        elif event == "large":
+            db.execute("INSERT OR REPLACE INTO person (id, data) VALUES (?, randomblob(?))", [1000 + r.randint(0, 5), r.randint(1, 4_000_000)])
+        for name in ["publish", "follow"]:
+            if bench.running[name].poll() is not None:
+                raise Failure(f"{name} ended by itself:\n{bench.log(name)}")
+    bench.kill("publish2")
+    bench.wait_level(120)
+    bench.compare()
+    # What nobody declared is one transaction or several, as it is read.
+    wanted = bench.tokens("--author", "App")
+    bench.ctl_at("mirror", "wait", "--consumer", "Elsewhere", "--token", wanted[-1], "--timeout", "60")
+    known = set(wanted)
+    calls = [call for call in bench.calls() if call in known or call.startswith("expired")]
+    if calls != wanted:
+        raise Failure(f"the hook behind the mirror had {len(calls)} calls, not {len(wanted)}: {set(calls) ^ known}")
+    print(f"events: {events}; changes: {bench.newest(bench.source)}; starts: {bench.count}")
+
+
+def main():
+    programs, what = sys.argv[1:3]
+    seed = int(sys.argv[4]) if len(sys.argv) > 4 else random.SystemRandom().randrange(1 << 32)
+    print(f"seed {seed}", flush=True)
+    bench = Bench(programs, seed)
+    try:
+        if what == "basic":
+            basic(bench)
+        elif what == "losses":
+            losses(bench)
+        else:
+            faults(bench, float(sys.argv[3]))
+        bench.end()
+    except BaseException as error:
+        bench.end()
+        print(f"FAILED ({bench.folder} is kept): {error}", flush=True)
+        if not isinstance(error, Failure):
+            raise
+        return 1
+    shutil.rmtree(bench.folder)
+    print("all is well")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
