@@ -69,7 +69,7 @@ struct Run: ParsableCommand {
             )
             return
         }
-        level.level = loaded.logLevel.loggerLevel
+        level.level = loaded.logLevel
         let program = Program(
             configuration: loaded, logger: logger, notifier: ServiceNotifier(logger: logger))
         if once {

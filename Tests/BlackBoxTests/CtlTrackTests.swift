@@ -171,7 +171,7 @@ import Testing
         #expect(
             try await store.succeed("track") == """
                 dropped u, whose table is gone
-                changes of u may have gone unrecorded until now; every consumer is told
+                changes of u may have gone unrecorded until now; every consumer is notified
 
                 """)
     }

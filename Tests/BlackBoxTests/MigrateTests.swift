@@ -75,7 +75,7 @@ struct MigrateTests {
                 migration.errors == """
                     updated item
                     updated person
-                    changes of item, person may have gone unrecorded until now; every consumer is told
+                    changes of item, person may have gone unrecorded until now; every consumer is notified
 
                     """)
             if order == .daemonIsDown || order == .daemonStopsMeanwhile {

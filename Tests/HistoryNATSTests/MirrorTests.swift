@@ -235,7 +235,7 @@ struct ByteTests {
             var json = JSONBytes()
             json.array { json in for value in values { HistoryJSON.write(value, to: &json) } }
             var read: [HistoryValue] = []
-            try json.bytes.withUnsafeBufferPointer { try ValueLine.values($0, into: &read) }
+            try json.bytes.array.withUnsafeBufferPointer { try ValueLine.values($0, into: &read) }
             #expect(read == values)
         }
     }

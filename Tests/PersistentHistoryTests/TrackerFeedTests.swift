@@ -10,7 +10,7 @@ import Testing
     private func tracker(_ store: TrackedStore) -> PersistentHistoryTracker {
         PersistentHistoryTracker(
             store: store.path, feeds: ["live"], currentAuthor: "MainApp", allAuthors: ["MainApp", "Widget"],
-            stateFolder: store.stateFolder, reporter: SilentReporter())
+            batchAuthors: ["Widget"], stateFolder: store.stateFolder, reporter: SilentReporter())
     }
 
     private func text(_ event: FeedEvent) -> String {

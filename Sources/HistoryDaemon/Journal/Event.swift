@@ -32,13 +32,13 @@ package enum Event: String, CaseIterable, Sendable {
     case trackingUpdated = "7480674c8de8441e96796eb95ca57e8f"
     /// Tracking of a store could not be started or updated.
     case trackingFailed = "9b87c678d828444eb0436d44522fd962"
-    /// Rows of a table that REPLACE removes may go unrecorded.
+    /// Rows that REPLACE removes from a table may go unrecorded.
     case recordingDoubtful = "dc31c930f73b4cea9a5b6cee78a25b10"
-    /// Changes of some entities may have gone unrecorded: a consumer was told to read them again.
+    /// Changes of some entities may have gone unrecorded: a consumer was notified to read them again.
     case changesUnrecorded = "196d8a8e50e74739a6514f96290fd06f"
     /// Tables of a history were missing: a new history begins, with a new store id.
     case historyBeganAgain = "bc66a2ea55e649f6931e3ff36b6893b7"
-    /// Notices of file changes were lost by the kernel; every store was looked at.
+    /// The kernel lost notifications of file changes; every store was checked.
     case watchOverflowed = "f8a99d9bc8974102bcbb1ca02cc06456"
     /// A file cannot be watched.
     case watchFailed = "98d690df45d44a0f8c1cb3c822aafaa2"

@@ -4,8 +4,8 @@ public enum CleaningStrategy: Sendable, Hashable, Codable {
     case none
     /// At most once in this time, which restarts do not reset.
     case byDuration(Duration)
-    /// After so many notifications of the store that brought something, whoever they concern: several commits that
-    /// are seen at one look are one.
+    /// After this number of notifications that brought new history, no matter which consumers they concern. Several
+    /// commits that one check finds count as one.
     case byNotification(times: Int)
 }
 

@@ -1,4 +1,4 @@
-/// Which transactions a consumer is told of, and which history may be cleaned.
+/// Which transactions are delivered to a consumer, and which history may be cleaned.
 public struct DeliveryRule: Sendable, Equatable, Codable {
     /// Authors that write on behalf of a sync service, with a log of their own (the kit's
     /// `includingCloudKitMirroring`).
@@ -46,7 +46,7 @@ public struct DeliveryRule: Sendable, Equatable, Codable {
         return !authors.contains(author) && !mirroring.contains(author) && !included.contains(author)
     }
 
-    /// Whether a consumer is told of a transaction: of all but its own.
+    /// Whether a transaction of this author is delivered to a consumer: all except its own are.
     public func delivers(_ author: String?, to consumer: String) -> Bool {
         author != consumer && covers(author)
     }

@@ -1,6 +1,6 @@
 public import Logging
 
-/// Logs what happens with swift-log, in the kit's three levels of detail. It is a tracker's default.
+/// Logs events with swift-log, in the three levels of detail of PersistentHistoryTrackingKit. It is a tracker's default.
 public struct LogReporter: PipelineReporter {
     private let logger: Logger
     private let logLevel: Int
@@ -8,8 +8,8 @@ public struct LogReporter: PipelineReporter {
     /// A reporter that logs.
     ///
     /// - Parameters:
-    ///   - logLevel: 0 logs nothing, 1 what is important (failures, losses, rare changes), 2 everything.
-    ///   - logger: Where it is logged. With level 2 its own level is lowered to `debug` where that is higher.
+    ///   - logLevel: 0 logs nothing, 1 important events (failures, losses, rare changes), 2 all events.
+    ///   - logger: The logger. With level 2, its own level is lowered to `debug` if it is higher.
     public init(logLevel: Int = 1, logger: Logger = Logger(label: "PersistentHistory")) {
         self.logLevel = logLevel
         var logger = logger
@@ -17,7 +17,7 @@ public struct LogReporter: PipelineReporter {
         self.logger = logger
     }
 
-    /// Logs an event that is important enough.
+    /// Logs an event if it is important enough.
     public func report(_ event: PipelineEvent) {
         guard logLevel > 0 else { return }
         let level = event.level
@@ -27,7 +27,7 @@ public struct LogReporter: PipelineReporter {
 }
 
 extension PipelineEvent {
-    /// How loud an event is: an error needs somebody to act, a warning heals by itself, a notice is a rare change.
+    /// The level of an event: an error needs an operator, a warning passes by itself, a notice is a rare change.
     var level: Logger.Level {
         switch self {
         case .storeLost, .watchFailed, .trackingFailed, .stateFailed, .hookHeld, .deadLetterKept, .lossUnheard,

@@ -86,13 +86,13 @@ public enum PipelineEvent: Sendable {
     case consumerFailed(consumer: String, HistoryError, retryAfter: Duration)
     /// History was deleted that a consumer has not processed.
     case tokenExpired(consumer: String, HistoryError)
-    /// Changes of some entities may have gone unrecorded before a position; the consumer's hooks have been told.
+    /// Changes of some entities may have gone unrecorded before a position; the consumer's hooks have been notified.
     case recreated(consumer: String, entities: [String], at: HistoryToken)
-    /// A consumer has lost history, and its hooks are about to be told.
+    /// A consumer has lost history, and its hooks will be notified.
     case historyLost(consumer: String, Expiry)
-    /// A closure that has no `onExpired` was not told of lost history.
+    /// A closure without `onExpired` was not notified of lost history.
     case lossUnheard(consumer: String, hook: String, Expiry)
-    /// A consumer has stood still for so long that history was deleted which it has not had.
+    /// A consumer has not moved for so long that history was deleted before the consumer processed it.
     case consumerPassedBy(consumer: String, at: HistoryToken, standing: Duration)
     /// History was deleted.
     case cleaned(HistoryCleaner.Outcome)

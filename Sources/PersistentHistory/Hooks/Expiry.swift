@@ -1,8 +1,8 @@
-/// Why a consumer does not go on where it was, and where it goes on instead.
+/// Why a consumer does not continue at its position, and where it continues instead.
 public struct Expiry: Sendable, Hashable, Codable {
     /// How history was lost.
     public enum Reason: String, Sendable, Hashable, Codable {
-        /// The history after its place has been deleted.
+        /// The history after its position has been deleted.
         case expired
         /// Its position is ahead of the store, which was replaced or restored from a backup.
         case restored

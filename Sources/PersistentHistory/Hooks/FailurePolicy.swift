@@ -2,7 +2,7 @@
 public struct FailurePolicy: Sendable, Hashable, Codable {
     /// What follows when every attempt has failed.
     public enum AfterLastAttempt: String, Sendable, Codable {
-        /// The consumer waits and goes on trying, at the longest delay.
+        /// The consumer waits, and the call is tried again at the longest delay.
         case hold
         /// The call is kept as a dead letter, and the consumer continues.
         case skip

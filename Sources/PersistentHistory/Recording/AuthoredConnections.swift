@@ -5,8 +5,8 @@ extension Configuration {
     /// Declares each connection's author when it is opened: a queue's one, a pool's writer.
     ///
     /// - Parameters:
-    ///   - author: Who writes, such as `MainApp`.
-    ///   - context: What in the author makes the changes, such as `editor`; nil for none.
+    ///   - author: The author, such as `MainApp`.
+    ///   - context: The part of the author that makes the changes, such as `editor`; nil for none.
     public mutating func declareAuthor(_ author: String, context: String? = nil) {
         prepareDatabase { db in
             try db.installHistory()
@@ -22,14 +22,14 @@ extension Configuration {
 }
 
 extension DatabaseQueue {
-    /// Opens a store whose transactions are recorded under a name from here on.
+    /// Opens a store as an author: the connection's transactions are recorded under this name.
     ///
     /// - Parameters:
     ///   - path: The store.
-    ///   - author: Who writes, such as `MainApp`.
-    ///   - context: What in the author makes the changes; nil for none.
-    ///   - configuration: Anything else; what it prepares comes first.
-    /// - Throws: `DatabaseError`, also where the name is empty, longer than 255 bytes or has control characters.
+    ///   - author: The author, such as `MainApp`.
+    ///   - context: The part of the author that makes the changes; nil for none.
+    ///   - configuration: Further settings; its own preparations run first.
+    /// - Throws: `DatabaseError`, also if the name is empty, longer than 255 bytes or has control characters.
     public convenience init(
         path: String, author: String, context: String? = nil, configuration: Configuration = Configuration()
     ) throws {
@@ -38,14 +38,14 @@ extension DatabaseQueue {
 }
 
 extension DatabasePool {
-    /// Opens a store whose transactions are recorded under a name from here on.
+    /// Opens a store as an author: the connection's transactions are recorded under this name.
     ///
     /// - Parameters:
     ///   - path: The store.
-    ///   - author: Who writes, such as `MainApp`.
-    ///   - context: What in the author makes the changes; nil for none.
-    ///   - configuration: Anything else; what it prepares comes first.
-    /// - Throws: `DatabaseError`, also where the name is empty, longer than 255 bytes or has control characters.
+    ///   - author: The author, such as `MainApp`.
+    ///   - context: The part of the author that makes the changes; nil for none.
+    ///   - configuration: Further settings; its own preparations run first.
+    /// - Throws: `DatabaseError`, also if the name is empty, longer than 255 bytes or has control characters.
     public convenience init(
         path: String, author: String, context: String? = nil, configuration: Configuration = Configuration()
     ) throws {

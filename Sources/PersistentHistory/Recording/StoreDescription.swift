@@ -1,6 +1,6 @@
 import GRDB
 
-/// What `historyctl describe` tells of a tracked store.
+/// What `historyctl describe` shows of a tracked store.
 public struct StoreDescription: Sendable, Equatable, Codable {
     /// A table whose changes are recorded.
     public struct TrackedEntity: Sendable, Equatable, Codable {

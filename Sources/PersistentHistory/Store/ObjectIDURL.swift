@@ -45,14 +45,15 @@ public struct ObjectIDURL: Hashable, Sendable, CustomStringConvertible {
 
     /// `x-history://<store id>/<entity>/<key>`.
     public var description: String {
-        var text: [UInt8] = Array("x-history://\(store.text)/".utf8)
-        text += ObjectURL.percentEncoded(entityName)
+        var text = ByteBuffer()
+        text.append("x-history://\(store.text)/" as String)
+        text.append(ObjectURL.percentEncoded(entityName))
         text.append(UInt8(ascii: "/"))
         switch key {
         case .values(let values): ObjectURL.appendKey(values, to: &text)
-        case .rowid(let rowid): text += Array("rowid\(rowid)".utf8)
+        case .rowid(let rowid): text.append("rowid\(rowid)" as String)
         }
-        return String(decoding: text, as: UTF8.self)
+        return text.text
     }
 
     // MARK: The key

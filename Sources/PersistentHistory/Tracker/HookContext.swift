@@ -3,7 +3,7 @@ public import FoundationEssentials
 /// What happened to a row; the kit's name for it.
 public typealias HookOperation = ChangeOperation
 
-/// One change, as an observer's closure is told of it: nothing in it is bound to a connection.
+/// One change, as an observer's closure receives it. It does not depend on a connection.
 public struct HookContext: Sendable, Hashable, Codable {
     private let change: HistoryChange
     /// The transaction's position in the history.

@@ -1,4 +1,4 @@
-/// Cleans a store's history when it is told to, and only as far as every author has got that must have had it.
+/// Cleans a store's history when called, up to the position that all consumers have processed.
 ///
 /// An author that has not moved for longer than the tracker's `maximumDuration` is not waited for.
 public actor ManualCleaner {

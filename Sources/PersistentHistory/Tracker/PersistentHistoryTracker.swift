@@ -50,18 +50,18 @@ public actor PersistentHistoryTracker {
     ///   - includingMirroring: Whether transactions of mirroring authors
     ///     (`DeliveryRule.cloudKitMirroring` and `mirroringAuthors`) are delivered, and cleaned.
     ///   - mirroringAuthors: Mirroring authors besides `DeliveryRule.cloudKitMirroring`.
-    ///   - batchAuthors: Those of `allAuthors` that only write: nobody waits for them with the cleaning.
-    ///   - deliversUnlisted: Whether transactions by others, or by nobody, are delivered.
-    ///   - cleansUnlisted: Whether their history is cleaned where they are not delivered; otherwise it stays.
-    ///   - stateFolder: An existing folder for what must outlive the process: each author's place.
-    ///   - entities: What to track, with the columns to preserve; nil leaves the tracking to others.
-    ///   - cleanStrategy: When history is cleaned that every author has had.
-    ///   - maximumDuration: How long an author may stand still before the cleaning no longer waits
-    ///     for it; nil for ever.
-    ///   - reporter: Receives everything that happens, for a log or for counting; nil logs it with swift-log
-    ///     (`LogReporter`). `SilentReporter` ignores it.
-    ///   - logLevel: What is logged where no reporter is given: 0 nothing, 1 what is important, 2 everything.
-    ///   - autoStart: Whether `run()` begins to track at once, or waits for `start()`.
+    ///   - batchAuthors: Those of `allAuthors` that only write: cleaning does not wait for them.
+    ///   - deliversUnlisted: Whether transactions by other authors, or without an author, are delivered.
+    ///   - cleansUnlisted: Whether their history is cleaned if they are not delivered; otherwise it is kept.
+    ///   - stateFolder: An existing folder for what must outlive the process, such as each author's position.
+    ///   - entities: The entities to track, with the columns to preserve; nil does not change the tracking.
+    ///   - cleanStrategy: When to delete history that every author has processed.
+    ///   - maximumDuration: How long cleaning waits for an author that does not move;
+    ///     nil for no limit.
+    ///   - reporter: Receives all events, for a log or for metrics; nil logs them with swift-log
+    ///     (`LogReporter`). `SilentReporter` ignores them.
+    ///   - logLevel: What is logged if no reporter is given: 0 nothing, 1 important events, 2 all events.
+    ///   - autoStart: Whether `run()` starts to track at once, or waits for `start()`.
     ///   - waitsForStore: Whether `run()` waits for a store that does not exist or is not tracked yet.
     ///     Otherwise it throws, so that a wrong path or a forgotten `Tracking.track` does not go unnoticed.
     public init(
@@ -98,14 +98,14 @@ public actor PersistentHistoryTracker {
         power = PowerSwitch(isOn: autoStart)
     }
 
-    /// Where the tracker is, what it has lost, and what keeps it from going on.
+    /// The tracker's position, the last loss of history, and its problems.
     public nonisolated var state: TrackerState { reporter.state }
 
     // MARK: Life
 
     /// Tracks whenever it is switched on, until the task is cancelled.
     ///
-    /// What came while it was off, or while no tracker ran, is worked off first. Errors that heal
+    /// Commits while it was off, or while no tracker ran, are delivered first. Errors that pass by themselves
     /// are reported and tried again.
     ///
     /// - Throws: `HistoryError` with `.storeMissing` or `.notTracked` unless `waitsForStore`, with
@@ -128,7 +128,7 @@ public actor PersistentHistoryTracker {
         }
     }
 
-    /// Works off everything there is, and returns.
+    /// Delivers everything that is recorded so far, and returns.
     ///
     /// - Throws: `HistoryError` if the store cannot be opened or read.
     @concurrent public nonisolated func runOnce() async throws {
@@ -162,7 +162,7 @@ public actor PersistentHistoryTracker {
             control: control)
     }
 
-    /// A cleaner for whoever cleans by hand, mostly with `cleanStrategy: .none`.
+    /// A cleaner to clean by hand, usually with `cleanStrategy: .none`.
     public nonisolated func cleanerBuilder() -> ManualCleaner { ManualCleaner(store, stateFolder: stateFolder) }
 
     // MARK: Observers
@@ -171,13 +171,13 @@ public actor PersistentHistoryTracker {
     /// the other, in the order of their registration.
     ///
     /// - Parameters:
-    ///   - entityName: `*` for every entity.
-    ///   - operation: What must have happened to the rows.
-    ///   - policy: How often it is tried again when it throws, and what then.
-    ///   - timeout: How long a call may take. One that takes longer is cancelled and has failed, once it has
-    ///     returned; nil for as long as it takes.
-    ///   - onExpired: Called before anything else where history was lost: what the program has made of the
-    ///     changes so far is to be made again from the store. Without it the loss is logged as an error.
+    ///   - entityName: The entity; `*` for every entity.
+    ///   - operation: The operation on the rows.
+    ///   - policy: How often the call is repeated if the closure throws, and what follows.
+    ///   - timeout: How long a call may take; nil for no limit. If it takes longer, it is cancelled, and counts as
+    ///     failed when it has returned.
+    ///   - onExpired: Called before anything else if history was lost. Rebuild from the store what the program
+    ///     derived from changes. Without it, the loss is logged as an error.
     ///   - callback: Called with the changes of one transaction.
     /// - Returns: The hook's id.
     @discardableResult
@@ -225,11 +225,11 @@ public actor PersistentHistoryTracker {
     /// Registers a stage of the merge pipeline: at its end, or before another merge hook.
     ///
     /// - Parameters:
-    ///   - hookID: A merge hook; where there is none with that id, the new one goes to the end.
-    ///   - policy: How often it is tried again when it throws, and what then.
+    ///   - hookID: The merge hook before which the new one is called; if there is none with that id, it is called last.
+    ///   - policy: How often the call is repeated if the closure throws, and what follows.
     ///   - timeout: How long a call may take, as for an observer.
-    ///   - onExpired: Called before anything else where history was lost, as for an observer.
-    ///   - callback: Called with a fetched batch; it decides what becomes of it.
+    ///   - onExpired: Called before anything else if history was lost, as for an observer.
+    ///   - callback: Called with a fetched batch; it decides whether and what to merge.
     /// - Returns: The hook's id.
     @discardableResult
     public func registerMergeHook(

@@ -1,19 +1,19 @@
-/// How a tracker is: where it is in the history, what it has lost, and what keeps it from going on.
+/// The state of a tracker: its position, the last loss of history, and its problems.
 public struct TrackerState: Sendable {
-    /// The last transaction that its hooks and contexts are done with; nil until the store was opened.
+    /// The last transaction that its hooks and contexts have processed; nil until the store was opened.
     public internal(set) var position: HistoryToken?
-    /// The last loss of history since the tracker was made. What the program made of the changes until
-    /// `lostHistory.lost` is to be made again from the store.
+    /// The last loss of history since the tracker was created. The program must rebuild from the store what it derived
+    /// from the changes until `lostHistory.lost`.
     public internal(set) var lostHistory: Expiry?
-    /// Why the store cannot be used at present; it is tried again.
+    /// Why the store cannot be used now; it is tried again.
     public internal(set) var storeError: HistoryError?
     /// Why a hook's last call failed; nil once that hook has succeeded.
     public internal(set) var hookFailure: HookFailure?
     private var failingHook: String?
-    /// Why contexts cannot be merged into at present, by their names; they are tried again.
+    /// Why contexts cannot be updated now, by their names; they are tried again.
     public internal(set) var contextErrors: [String: HistoryError] = [:]
 
-    /// Takes in what happened.
+    /// Processes an event.
     mutating func apply(_ event: PipelineEvent) {
         switch event {
         case .storeOpened: (storeError, contextErrors) = (nil, [:])
@@ -36,7 +36,7 @@ public struct TrackerState: Sendable {
     }
 }
 
-/// Keeps a tracker's state, and hands on what happened.
+/// Keeps a tracker's state, and passes events on.
 final class TrackerReporter: PipelineReporter {
     private let current = Locked(TrackerState())
     private let next: any PipelineReporter

@@ -4,11 +4,11 @@ import HistoryControl
 
 struct Doctor: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Check what deployments trip over, and print what mends it.",
+        abstract: "Check for common problems of a deployment, and print their solutions.",
         discussion: """
-            The daemon checks itself, as its user and within its sandbox: rights on stores and replicas, for \
-            itself and for others who use them; plugins' commands; limits of inotify; the clock; room on the \
-            disks. It changes nothing. Status 1 if something is wrong, 69 if the daemon is not running.
+            The daemon checks itself, as its user and inside its sandbox: permissions of stores and replicas, \
+            for itself and for other users; the plugins' commands; the limits of inotify; the clock; free disk \
+            space. It changes nothing. Status 1 if there is a problem, 69 if the daemon is not running.
             """)
 
     @OptionGroup var daemon: DaemonOptions

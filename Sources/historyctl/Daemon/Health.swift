@@ -4,9 +4,9 @@ import HistoryControl
 
 struct Health: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Show whether the daemon does what it is for, and what is wrong.",
+        abstract: "Show whether the daemon is healthy, and what is wrong.",
         discussion: """
-            Status 0 if it is healthy; 1 if it is degraded: everything is delivered, and something wants \
+            Status 0 if it is healthy; 1 if it is degraded: everything is delivered, but something needs \
             attention; 2 if it is failing: something is not delivered. Status 69 if it is not running.
             """)
 
@@ -27,8 +27,8 @@ struct Metrics: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Print the daemon's metrics, for Prometheus.",
         discussion: """
-            The text is in the OpenMetrics format, which node_exporter's textfile collector reads as well. \
-            historyd-metrics.socket lets Prometheus itself scrape it.
+            The format is OpenMetrics, which node_exporter's textfile collector also reads. With \
+            historyd-metrics.socket, Prometheus can scrape the metrics itself.
             """)
 
     @OptionGroup var connection: ConnectionOptions

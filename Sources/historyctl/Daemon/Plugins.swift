@@ -4,13 +4,13 @@ import HistoryControl
 
 struct Plugins: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Show plugins, start one again, or try one.",
+        abstract: "List plugins, restart one, or test one.",
         subcommands: [ListPlugins.self, RestartPlugin.self, TestPlugin.self])
 }
 
 struct ListPlugins: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "list", abstract: "Show the plugins, and how their processes are.")
+        commandName: "list", abstract: "Show the plugins and the states of their processes.")
 
     @OptionGroup var daemon: DaemonOptions
 
@@ -32,7 +32,7 @@ struct ListPlugins: AsyncParsableCommand {
 struct RestartPlugin: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "restart", abstract: "End a coprocess, and start it again.",
-        discussion: "Calls in flight end first. Status 75 if the new process does not run.")
+        discussion: "Calls in flight finish first. Status 75 if the new process does not run.")
 
     @OptionGroup var daemon: DaemonOptions
     @Argument(help: "The plugin.") var name: String
@@ -47,10 +47,10 @@ struct RestartPlugin: AsyncParsableCommand {
 
 struct TestPlugin: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "test", abstract: "Make a sample call to a hook, and show what comes of it.",
+        commandName: "test", abstract: "Make a sample call to a hook, and show the result.",
         discussion: """
-            A process of its own is started for it. The call names a change that nobody has made; its delivery \
-            begins with "test-". Status 75 if the hook fails.
+            A separate process is started for the call. The call names an invented change; its delivery begins \
+            with "test-". Status 75 if the hook fails.
             """)
 
     @OptionGroup var daemon: DaemonOptions

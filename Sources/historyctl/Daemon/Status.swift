@@ -7,7 +7,7 @@ struct Status: AsyncParsableCommand {
     static let configuration = CommandConfiguration(abstract: "Show the state of the daemon and its stores.")
 
     @OptionGroup var daemon: DaemonOptions
-    @Flag(help: "Print it again whenever it has changed, until interrupted.")
+    @Flag(help: "Print the status again after each change, until interrupted.")
     var watch = false
 
     func run() async throws {
@@ -55,7 +55,7 @@ struct Status: AsyncParsableCommand {
             for store in report.stores {
                 guard let count = store.unlistedChanges, count > 0 else { continue }
                 try output.writeLine(
-                    "\nStore \(store.name.printable) keeps \(count, "change") by unlisted authors for ever; \"cleanUnlisted\": true has them cleaned."
+                    "\nStore \(store.name.printable) keeps \(count, "change") by unlisted authors without limit. Set \"cleanUnlisted\": true to clean them."
                 )
             }
             try report.writeFailingPlugins(to: &output)

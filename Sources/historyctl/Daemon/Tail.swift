@@ -4,16 +4,16 @@ import HistoryControl
 
 struct Tail: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Print transactions readably as they are committed.",
+        abstract: "Print transactions as they are committed, as text to read.",
         discussion: """
-            A line for each change, in colour on a terminal unless NO_COLOR is set. Ends when it is interrupted, or \
-            with an error when the daemon does. For programs: historyctl follow.
+            Prints a line for each change, in colour on a terminal unless NO_COLOR is set. Ends when it is \
+            interrupted, or with an error when the daemon ends. For programs, use historyctl follow.
             """)
 
     @OptionGroup var connection: ConnectionOptions
     @Option(help: "The store, if there are several.")
     var store: String?
-    @Option(help: "Only what is delivered to this consumer.")
+    @Option(help: "Only transactions that are delivered to this consumer.")
     var consumer: String?
     @Option(help: ArgumentHelp("Begin after this token's transaction.", valueName: "token"))
     var after: String?

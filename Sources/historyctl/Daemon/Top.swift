@@ -6,8 +6,8 @@ struct Top: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Watch stores, consumers and hooks live, in a terminal.",
         discussion: """
-            Keys: q quits, s sorts by lag, name or store, the arrows select a consumer, i shows all of it, p pauses \
-            its store or lets it go on, r runs a pass. Without a terminal: historyctl status --watch.
+            Keys: q quits, s sorts by lag, name or store, the arrows select a consumer, i shows its details, p \
+            pauses or resumes its store, r runs a pass. Without a terminal, use historyctl status --watch.
             """)
 
     @OptionGroup var connection: ConnectionOptions
@@ -17,7 +17,7 @@ struct Top: AsyncParsableCommand {
 
     func run() async throws {
         guard let terminal = RawTerminal() else {
-            throw ValidationError("This is no terminal: use historyctl status --watch.")
+            throw ValidationError("There is no terminal. Use historyctl status --watch.")
         }
         let (client, style) = (connection.client, TerminalStyle.suitable)
         var view = TopView()

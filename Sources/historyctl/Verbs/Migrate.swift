@@ -7,20 +7,20 @@ struct Migrate: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Run a migration tool on a tracked store.",
         discussion: """
-            Takes the triggers out, so that the tool may rebuild tables and drop columns, runs the command, \
-            and puts the triggers back on the tables that there are then. Every consumer is told which \
-            entities may have changed unrecorded, unless nothing was written meanwhile. The daemon may run, or \
-            be started meanwhile: it leaves the tracking alone until the command has ended.
+            Removes the triggers, so that the tool can rebuild tables and drop columns, runs the command, and \
+            creates the triggers again on the tables that exist then. Every consumer is notified of the \
+            entities that may have changed unrecorded, unless nothing was written meanwhile. The daemon may \
+            run, or be started meanwhile: it does not change the triggers until the command has ended.
 
-            The exit status is the command's, or 128 and the number of the signal that ended it. If the \
-            command fails, the triggers are put back all the same. A store that does not exist or is not tracked \
-            is left to the command alone.
+            The exit status is the command's, or 128 plus the number of the signal that ended it. If the \
+            command fails, the triggers are created again all the same. If the store does not exist or is not \
+            tracked, only the command is run.
             """)
 
     @Argument(help: "The SQLite file.", completion: .file())
     var store: String
 
-    @Option(help: "Take out only this table's triggers; all others go on recording. May be repeated.")
+    @Option(help: "Remove only this table's triggers; other tables are still recorded. May be repeated.")
     var entity: [String] = []
 
     @Argument(
@@ -49,7 +49,7 @@ struct Migrate: ParsableCommand {
         throw ExitCode(try status.get())
     }
 
-    /// Nil where there is nothing to take out.
+    /// Nil if there are no triggers to remove.
     private func begin() throws -> Migration? {
         do {
             return try Migration(store, entities: entity.isEmpty ? nil : entity)

@@ -64,7 +64,7 @@ extension Tracking.Outcome {
         if !recreated.isEmpty {
             let names = recreated.joined(separator: ", ")
             try output.writeLine(
-                "changes of \(names) may have gone unrecorded until now; every consumer is told")
+                "changes of \(names) may have gone unrecorded until now; every consumer is notified")
         }
     }
 }
