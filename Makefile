@@ -25,7 +25,7 @@ RELEASEFLAGS = -Xswiftc -enforce-exclusivity=unchecked -Xswiftc -use-ld=lld -Xli
 build-product = HISTORYD_VERSION='$(VERSION)' $(SWIFT) build -c release --static-swift-stdlib \
 	$(RELEASEFLAGS) --product $(1)
 
-PACKAGES  = libsqlite3-dev libsystemd-dev libnats-dev nats-server sqlite3 python3 python3-venv systemd-container jq curl acl prometheus
+PACKAGES  = libsqlite3-dev libsystemd-dev libnats-dev nats-server sqlite3 python3 python3-venv systemd-container jq curl acl prometheus dpkg-dev
 EXTENSION = Sources/CSQLiteHistory/history.c
 # SwiftPM would link the extension against the Swift runtime, and it could not be loaded without one.
 build-extension = $(CC) -std=gnu11 -O2 -Wall -Wextra -Werror -fPIC -shared \
@@ -240,6 +240,7 @@ completion-fish = fish/vendor_completions.d/$(1).fish
 
 deb: build ## Build Debian packages in .build/deb: historyd, libhistory, historyd-dbgsym.
 	python3 config/packaging/make-deb .build/release '$(VERSION)' .build/deb
+	@! command -v lintian >/dev/null || lintian --allow-root --fail-on error .build/deb/*.deb
 
 uninstall: ## Stop it, remove what `install` put there, but for configuration and state, and name stores with triggers.
 	@[ -n "$(DESTDIR)" ] || [ ! -d /run/systemd/system ] || \

@@ -68,7 +68,7 @@ struct TerminalTests {
                 while not (len(screen()) <= 8 and all(len(line) <= 40 for line in screen())):
                     assert time.monotonic() < end_of_wait, screen()
                     read(.2)
-                press('q'); end()
+                press('\\x03'); end()
                 assert written.rstrip().endswith(b'\\x1b[?1049l'), written[-100:]
                 """)
             // It was paused and let go on.

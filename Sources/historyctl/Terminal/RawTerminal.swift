@@ -19,7 +19,8 @@ struct RawTerminal: ~Copyable {
             return nil
         }
         var raw = saved
-        raw.c_lflag &= ~tcflag_t(ICANON | ECHO)
+        // Ctrl-C is a key as well: the terminal must be put back.
+        raw.c_lflag &= ~tcflag_t(ICANON | ECHO | ISIG)
         tcsetattr(STDIN_FILENO, TCSAFLUSH, &raw)
         // Interrupts the wait for a key.
         signal(SIGWINCH) { _ in }
