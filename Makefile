@@ -104,6 +104,7 @@ build: dependencies ## Build for use: historyd, historyd-nats, historyctl and li
 debug: dependencies ## Build for development, tests included, in .build/debug.
 	$(SWIFT) build --build-tests
 	$(call build-extension,.build/debug)
+	$(call make-completions,.build/debug)
 	$(call bench-programs,.build/debug)
 
 test: debug ## Run every test. TESTFLAGS="--filter NAME" runs some, here and below.

@@ -29,7 +29,7 @@ struct TerminalTests {
                 return bool(piece)
             def screen():
                 last = written.split(b'\\x1b[H')[-1].decode(errors='replace')
-                return [re.sub(r'\\x1b\\[[0-9;?]*[A-Za-z]', '', line) for line in last.split('\\r\\n')]
+                return [re.sub(r'\\x1b\\[[0-9;?]*[A-Za-z]|\\r', '', line) for line in last.split('\\n')]
             def see(text, where=screen):
                 end = time.monotonic() + 40
                 while not any(text in line for line in where()):
@@ -55,7 +55,6 @@ struct TerminalTests {
             try await onTerminal(
                 bench, "['top']",
                 """
-                before = termios.tcgetattr(terminal)
                 see('healthy'); see('MainApp'); see('Search'); see('audit/all'); see('level')
                 assert b'\\x1b[?1049h' in written
                 assert all(len(line) <= 100 for line in screen()), screen()
