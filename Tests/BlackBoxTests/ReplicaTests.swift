@@ -170,7 +170,7 @@ struct ReplicaTests {
                 "\(last)")
             #expect(
                 restarted.log.filter { $0.hasPrefix("error") } == [
-                    #"error: Store "contacts" is not tracked as configured. There is no table "item" in the store. Names are those of ordinary tables; `sqlite3 STORE .tables` lists them. entity=item event=trackingFailed store=contacts"#,
+                    #"error: Store "contacts" is not tracked as configured. There is no table "item" in the store. `sqlite3 STORE .tables` lists the tables. entity=item event=trackingFailed store=contacts"#,
                     #"error: Store "contacts" is not tracked as configured. The table "person" has no column "name" to preserve. Its columns are "id", "nick", "email", "age". entity=person event=trackingFailed store=contacts"#,
                 ])
         }

@@ -118,7 +118,7 @@ struct StoreTroubleTests {
             #expect(try await daemon.wakeUps(in: .seconds(2)) <= 8)
             #expect(
                 daemon.problems(bench) == [
-                    #"error: Store "contacts" is not tracked as configured. There is no table "later" in the store. Names are those of ordinary tables; `sqlite3 STORE .tables` lists them. entity=later event=trackingFailed"#
+                    #"error: Store "contacts" is not tracked as configured. There is no table "later" in the store. `sqlite3 STORE .tables` lists the tables. entity=later event=trackingFailed"#
                 ])
             // The other one is served meanwhile, and status says what is missing.
             let status = try await bench.report("status")
