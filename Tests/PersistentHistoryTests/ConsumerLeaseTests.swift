@@ -56,7 +56,7 @@ import Testing
         let error = try #require(throws: HistoryError.self) {
             _ = try ConsumerLease(["Other", "Main"], of: id, in: folder.path)
         }
-        #expect(error.code == .consumerInUse && error.message.contains("process \(pid) "), "\(error)")
+        #expect(error.code == .consumerInUse && error.message.contains("process \(pid),"), "\(error)")
         let other = try ConsumerLease(["Other"], of: id, in: folder.path)
         other.end()
         try input.fileHandleForWriting.close()
