@@ -119,7 +119,8 @@ struct MigrationToolTests {
             let id = Locked("")
             // Alembic notes its version after the drops: where that table is tracked, it fails itself.
             try await expectMigrated(
-                bench, configured: #"{"person": {}, "item": {}}"#, tables: Self.person, told: ["item", "person"], after: Self.first,
+                bench, configured: #"{"person": {}, "item": {}}"#, tables: Self.person,
+                told: ["item", "person"], after: Self.first,
                 then: "INSERT INTO person (id, name) VALUES (2, 'b'); INSERT INTO item VALUES ('b', 2)"
             ) {
                 let before = try await bench.id()
@@ -127,6 +128,11 @@ struct MigrationToolTests {
                 let migration = try await run(bench, "with_alembic.py", "plain")
                 #expect(migration.contains("op.drop_table('historyd_change')"))
                 _ = try await run(bench, "with_alembic.py", "upgrade")
+                // Until then every write fails.
+                try await eventually("a new history") {
+                    try await bench.sql("SELECT count(*) FROM sqlite_schema WHERE name = 'historyd_change'")
+                        == "1\n"
+                }
             }
             #expect(try await bench.id() != id.withLock { $0 })
         }
