@@ -9,10 +9,10 @@ struct MigrationToolTests {
     /// Serves a store with a replica while something migrates it, and expects that consumers are told of what was
     /// migrated, or of nothing, and that everything is recorded afterwards.
     private func expectMigrated(
-        _ bench: Workbench, tables: [String: String], told entities: Set<String>, after first: String,
-        then last: String, _ migrate: () async throws -> Void
+        _ bench: Workbench, configured: String = #""*""#, tables: [String: String], told entities: Set<String>,
+        after first: String, then last: String, _ migrate: () async throws -> Void
     ) async throws {
-        try bench.configure(StoreSetup(entities: #""*""#, authors: StoreSetup.mirrored()))
+        try bench.configure(StoreSetup(entities: configured, authors: StoreSetup.mirrored()))
         let daemon = try await bench.startDaemon()
         try await bench.write(first, as: "App")
         try await bench.waitForReplica(daemon)
@@ -117,8 +117,10 @@ struct MigrationToolTests {
     func alembicUnfiltered() async throws {
         try await withWorkbench { bench in
             let id = Locked("")
+            // Alembic notes its version after the drops: where that table is tracked, it fails itself.
             try await expectMigrated(
-                bench, tables: Self.person, told: ["item", "person"], after: Self.first,
+                bench, configured: #"{"person": {}, "item": {}}"#, tables: Self.person,
+                told: ["item", "person"], after: Self.first,
                 then: "INSERT INTO person (id, name) VALUES (2, 'b'); INSERT INTO item VALUES ('b', 2)"
             ) {
                 let before = try await bench.id()
@@ -126,6 +128,11 @@ struct MigrationToolTests {
                 let migration = try await run(bench, "with_alembic.py", "plain")
                 #expect(migration.contains("op.drop_table('historyd_change')"))
                 _ = try await run(bench, "with_alembic.py", "upgrade")
+                // Until then every write fails.
+                try await eventually("a new history") {
+                    try await bench.sql("SELECT count(*) FROM sqlite_schema WHERE name = 'historyd_change'")
+                        == "1\n"
+                }
             }
             #expect(try await bench.id() != id.withLock { $0 })
         }
