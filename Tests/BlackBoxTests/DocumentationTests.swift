@@ -19,7 +19,7 @@ struct DocumentationTests {
     func samples(_ page: String) async throws {
         _ = try await BuiltProducts.libhistory()
         let folder = try TemporaryFolder()
-        for product in ["historyd", "historyctl"] {
+        for product in ["historyd", "historyctl", "historyd-nats"] {
             try FileManager.default.createSymbolicLink(
                 atPath: folder.file(product), withDestinationPath: BuiltProducts.path(product))
         }

@@ -21,6 +21,10 @@ struct IdleTests {
             try await bench.calls(4, of: daemon)
             // What follows the last call: the merge, the cursor, the cleanup.
             try await daemon.quiet()
+            // And a second later the sums of the journal and the counters.
+            try await eventually("the daemon sleeps", state: { daemon.log.joined(separator: "\n") }) {
+                try await daemon.wakeUps(in: .seconds(2)) <= 1
+            }
             let time = Processes.processorTime(daemon.processID)
             let descriptors = Processes.descriptors(daemon.processID)
             #expect(try await daemon.wakeUps(in: .seconds(3)) <= 2)

@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 /// What the metrics say of a daemon at work.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(5)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(15)))
 struct MetricsTests {
     /// A metric's value, by its name with its labels.
     private func values(of bench: Workbench) async throws -> [String: Double] {

@@ -6,7 +6,7 @@ import Testing
 
 /// `historyctl migrate`: a tool that rebuilds tables and drops columns is run on a tracked store, in every order with
 /// the daemon.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(5)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(15)))
 struct MigrateTests {
     enum Order: String, CaseIterable {
         case daemonRuns, daemonIsDown, daemonStartsMeanwhile, daemonStopsMeanwhile

@@ -87,7 +87,7 @@ struct SharedStoreTests {
                 }
                 try await shared.asApp("INSERT INTO person (id) VALUES (2)")
                 // What the line says is done, and that is noticed.
-                let command = try #require(line.firstMatch(of: /As root: (.*) It is tried again/)?.1)
+                let command = try #require(line.firstMatch(of: /As root: (.*) The daemon tries again/)?.1)
                 try await shared.asRoot(String(command))
             }
             try await daemon.logged("is open at")

@@ -7,7 +7,7 @@ import Testing
 
 /// Tables and triggers of the recording that others have removed in part: the recording is repaired, consumers are
 /// told, and `untrack` takes away whatever is left.
-@Suite(.timeLimit(.minutes(5))) struct RecordingRepairTests {
+@Suite(.timeLimit(.minutes(15))) struct RecordingRepairTests {
     /// Some tables of the history, by their bits, and whether the triggers are gone as well.
     private static func damage(_ tables: Int, keepingTriggers: Bool, _ store: GatekeeperStore) throws -> Set<
         String

@@ -4,7 +4,7 @@ import Testing
 /// Everything that needs a booted systemd, in one container, one test after the other.
 @Suite(
     .enabled(if: Container.obstacle == nil, "\(Container.obstacle ?? "")"), .booted, .serialized,
-    .timeLimit(.minutes(5)))
+    .timeLimit(.minutes(15)))
 enum ServiceTests {
     static let unit = "historyd.service"
 }
