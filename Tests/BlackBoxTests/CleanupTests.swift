@@ -120,13 +120,16 @@ struct CleanupTests {
                 }
             }
             try await daemon.logged("event=consumerBlocksCleanup")
-            #expect(
-                try await bench.report("status")["summary"].text
-                    == "Watching 1 store, 2 hooks; 1 hook held; history kept for \"Slow\"")
+            // The changes are of 1970 now: when that is looked at, a consumer is lagging, too.
+            let summary = try await bench.report("status")["summary"].text ?? ""
+            #expect(summary.hasPrefix("Watching 1 store, 2 hooks; 1 hook held; "))
+            #expect(summary.hasSuffix("history kept for \"Slow\""))
             try await observe(for: .milliseconds(400))
             #expect(
                 daemon.log.filter { $0.contains("event=consumerBlocksCleanup") }.map { $0.prefix { $0 != "." } }
-                    == [#"warning: History of store "contacts" is kept for "Slow""#])
+                    == [
+                        #"warning: History of store "contacts" is kept for "Slow", which have not processed it"#
+                    ])
             #expect(try await history(bench).suffix(7) == (2...8).map { "\($0) Widget" })
             try bench.behave("refuse", "slow")
             // Calls that were under way behind a refused one are made again: the last time counts.
