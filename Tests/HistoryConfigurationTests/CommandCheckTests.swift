@@ -38,6 +38,6 @@ import Testing
         try folder.write("plain", "#!/bin/sh\n")
         #expect(CommandCheck.problem(of: folder.file("plain"))?.contains("chmod +x") == true)
         #expect(CommandCheck.problem(of: folder.file("nothing"))?.contains("No such file") == true)
-        #expect(CommandCheck.problem(of: folder.path)?.contains("is no program") == true)
+        #expect(CommandCheck.problem(of: folder.path)?.contains("is not a program") == true)
     }
 }
