@@ -127,6 +127,9 @@ test-openapi: debug ## Make requests that are derived from config/openapi.json t
 	.build/openapi/bin/python Tests/OpenAPI/derive.py .build/debug/historyd .build/debug/historyctl \
 		$(if $(filter 20000,$(CASES)),20,$(CASES))
 
+test-packages: debug ## Install, upgrade and purge the Debian packages in a booted system. As root.
+	HISTORYD_PACKAGES=1 $(test-command) --filter PackageTests
+
 # The samples that the tests leave out build a Swift package from outside, which takes minutes.
 test-docs: debug ## Run every sample of the README and the pages, also those that build a Swift package.
 	@python=.build/client-packages/bin/python; [ -x $$python ] || python=/usr/bin/python3; \

@@ -3,8 +3,12 @@ import Testing
 
 extension ServiceTests {
     /// The Debian packages, built of the programs that were built along with the tests.
-    @Suite(.enabled(if: Package.isInstalled("dpkg-shlibdeps"), "dpkg-dev is not installed")) struct PackageTests
-    {
+    /// It takes minutes: `make test-packages`.
+    @Suite(
+        .enabled(if: Package.isInstalled("dpkg-shlibdeps"), "dpkg-dev is not installed"),
+        .enabled(
+            if: ProcessInfo.processInfo.environment["HISTORYD_PACKAGES"] == "1", "make test-packages runs it")
+    ) struct PackageTests {
         @Test func theLifeOfThePackages() async throws {
             let container = try BootedSystemd.current()
             try await container.run("systemctl", "stop", unit)

@@ -49,7 +49,7 @@ extension ServiceTests {
 
                     // It fills while the daemon runs, which waits.
                     try await fill(container)
-                    try await container.addPeople(11...20)
+                    try await container.addPeople(11...100)
                     let told = try await container.waitForJournal(
                         after: mark, "--unit=\(unit)", "MESSAGE_ID=\(Event.stateUnavailable.rawValue)")
                     #expect(told.message.contains("full"))
@@ -62,13 +62,13 @@ extension ServiceTests {
                     let last = try await container.markJournal()
 
                     try await container.succeed("rm", "\(Self.state)/filler")
-                    try await container.addPeople(21...30)
+                    try await container.addPeople(101...110)
                     try await container.waitForJournal(after: last, "--unit=\(unit)") {
-                        $0.message == "told of 30"
+                        $0.message == "told of 110"
                     }
                     #expect(try await container.property("ActiveState") == "active")
                     #expect(try await container.property("NRestarts") == "\(restarts)")
-                    try await container.expectDelivery(of: 1...30, after: mark)
+                    try await container.expectDelivery(of: 1...110, after: mark)
                 }
             }
         }
