@@ -66,7 +66,9 @@ struct StateTroubleTests {
             let daemon = try await bench.startDaemon()
             try await bench.write("INSERT INTO person (id) VALUES (1)", as: "Widget")
             try await bench.calls(1, of: daemon)
-            let state = try bench.stateDatabase()
+            let id = try await bench.sql("SELECT value FROM historyd_store WHERE key = 'id'")
+                .trimmingCharacters(in: .whitespacesAndNewlines)
+            let state = bench.path("state/\(id).sqlite")
             // A cursor that cannot be one, as a bit that has tipped over makes it.
             try await bench.sql("UPDATE cursor SET position = 'x', moved_at = 'y'", of: state)
             _ = try await bench.ctl("status")

@@ -18,8 +18,15 @@ import Testing
     private func changes(_ store: DatabaseQueue) throws -> [String] {
         let reader = try HistoryReader(path: store.path)
         defer { #expect(throws: Never.self) { try reader.close() } }
-        return try reader.batch(after: 0).transactions.flatMap(\.changes).map {
-            "\($0.operation.rawValue) \($0.objectID.values[0])"
+        var changes: [String] = []
+        var batch = try reader.batch(after: 0)
+        while true {
+            changes += batch.transactions.flatMap(\.changes).map {
+                "\($0.operation.rawValue) \($0.objectID.values[0])"
+            }
+            // A notice of unrecorded changes ends a batch.
+            if batch.isLast { return changes }
+            batch = try reader.batch(after: batch.end)
         }
     }
 
