@@ -83,15 +83,6 @@ struct CleanupTests {
 
     @Test("A slow consumer's history stays", arguments: strategies)
     func slow(_ strategy: String) async throws {
-        // By notification, the line that names the slow consumer comes late at times.
-        try await withKnownIssue("The line comes late", isIntermittent: true) {
-            try await self.slowConsumer(strategy)
-        } when: {
-            strategy.contains("byNotification")
-        }
-    }
-
-    private func slowConsumer(_ strategy: String) async throws {
         try await withWorkbench { bench in
             try bench.configure(
                 StoreSetup(authors: StoreSetup.named("MainApp", "Slow"), more: strategy),

@@ -131,6 +131,7 @@ extension ConsumerRunner {
         self.resumption = resumption
         // A wish to try at once that came during the attempt is meant for the next one.
         pauseTimer = store.loop.schedule(after: triesNow ? .zero : delay) { self.resume() }
+        owner.paused(self)
     }
 
     func resume() {

@@ -7,6 +7,8 @@
     struct Owner: Sendable {
         /// It has everything. Whether something was brought, and when to look after its contexts again.
         let caughtUp: @LoopActor @Sendable (ConsumerRunner, Bool) -> Void
+        /// It failed, and does nothing until it tries again.
+        let paused: @LoopActor @Sendable (ConsumerRunner) -> Void
         /// It has found its place, and begins.
         let prepared: @LoopActor @Sendable () -> Void
         /// It has ended, because of a stop or because it cannot continue.
@@ -61,6 +63,8 @@
     var callTime: Duration = .zero
 
     var cursor: Int64 { machine.cursor }
+
+    var isPaused: Bool { if case .paused = phase { true } else { false } }
 
     /// - Throws: `HistoryError` with `.stateUnusable`.
     init(

@@ -80,7 +80,7 @@ extension StoreSession {
         let version = control.passes.isHeld ? nil : hooks.version
         let (woken, moved) = state.cursors.resting.pass(look.batch, to: place, hooks: version)
         try opened.cleaning.countNotification(through: look.end)
-        unfinished.formUnion(woken)
+        noteAtWork(woken)
         if unfinished.isEmpty { opened.cleaning.wakeUp.ring() } else { watchCleaning() }
         for consumer in woken { runners[consumer]?.wakeUp() }
         guard moved > 0 else { return }

@@ -10,7 +10,7 @@
     var running = 0
     /// Consumers that have not started yet.
     var unprepared = 0
-    /// Consumers that were woken, and have not come to the end of the history since.
+    /// Consumers that were woken, and have neither come to the end of the history since nor failed.
     var unfinished: Set<String> = []
 
     /// When to look for what a signal spoke of; nil while there is nothing to look for.
@@ -40,6 +40,8 @@
         isMigrating = schemaVersion < 0
         let owner = ConsumerRunner.Owner { [weak self] runner, brought in
             self?.caughtUp(runner, brought)
+        } paused: { [weak self] runner in
+            self?.stoppedWorking(runner)
         } prepared: { [weak self] in
             self?.consumerPrepared()
         } ended: { [weak self] _, error in
@@ -182,10 +184,19 @@
             // What came while nobody looked counts as one, too.
             do { try opened.cleaning.countNotification(through: runner.cursor) } catch { end(error) }
         }
-        // A turn that comes before the slowest of those at work would only take a part.
+        stoppedWorking(runner)
+        onCaughtUp?(runner)
+    }
+
+    func noteAtWork(_ consumers: some Sequence<String>) {
+        unfinished.formUnion(consumers.filter { runners[$0]?.isPaused == false })
+    }
+
+    /// A cleaning turn that comes before the slowest of those at work would only take a part. One that has failed may
+    /// hold history back for long, and is not waited for.
+    func stoppedWorking(_ runner: ConsumerRunner) {
         unfinished.remove(runner.consumer.author)
         if unfinished.isEmpty { opened.cleaning.wakeUp.ring() }
-        onCaughtUp?(runner)
     }
 
     /// Cursors that moved past what is of no concern are saved together, a second after the first of them.
@@ -220,7 +231,7 @@
     }
 
     func wakeAll() {
-        unfinished.formUnion(runners.keys)
+        noteAtWork(runners.keys)
         for runner in runners.values { runner.wakeUp() }
     }
 }
