@@ -57,10 +57,12 @@ final class FeedClient: Sendable {
                 }
             } catch {
                 logger.error("The feed cannot be used, and the daemon may delete history too early: \(error).")
-                try? await Task.sleep(for: .seconds(30), clock: .loop)
+                try? await Task.sleep(for: Self.pauseAfterFailure, clock: .loop)
             }
         }
     }
+
+    private static let pauseAfterFailure: Duration = .seconds(30)
 
     private func release() async {
         for await _ in changes.stream {
@@ -68,19 +70,20 @@ final class FeedClient: Sendable {
                 let now = ContinuousClock.now
                 let (token, next) = state.withLock { state -> (HistoryToken?, ContinuousClock.Instant?) in
                     guard let through = state.release.through(at: now) else { return (nil, state.release.next) }
-                    let ready = state.received.prefix { $0.number <= through }
-                    let token = ready.last
-                    state.received.removeFirst(ready.count)
-                    return (token, state.release.next)
+                    return (state.received.last { $0.number <= through }, state.release.next)
                 }
                 do {
-                    if let token { try await feed.acknowledge(token) }
+                    if let token {
+                        try await feed.acknowledge(token)
+                        state.withLock { $0.received.removeAll { $0.number <= token.number } }
+                    }
                     guard let next else { break }
                     try await Task.sleep(for: next - now, clock: .loop)
                 } catch is CancellationError {
                     return
                 } catch {
-                    logger.error("The feed refuses an acknowledgement: \(error).")
+                    logger.error("The feed refuses an acknowledgement: \(error). It is tried again.")
+                    try? await Task.sleep(for: Self.pauseAfterFailure, clock: .loop)
                 }
             }
         }

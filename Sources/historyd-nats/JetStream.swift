@@ -49,7 +49,7 @@ struct JetStream {
         do {
             answer = try JSONDecoder().decode(Answer<Value>.self, from: Data(bytes))
         } catch {
-            throw NATSError(call: subject, reason: "the answer can not be read")
+            throw NATSError(call: subject, reason: "the answer cannot be read")
         }
         if let error = answer.error { throw error }
         guard let value = answer.value else { throw NATSError(call: subject, reason: "the answer is empty") }

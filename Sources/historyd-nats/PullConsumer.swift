@@ -15,7 +15,7 @@ struct PullConsumer {
     }
 
     /// How long a request waits at the server; then another one is made.
-    private static let patience: Duration = .seconds(240)
+    private static let timeout: Duration = .seconds(240)
     private static let batch = 256
     private static let mostBytes = 8 << 20
 
@@ -39,7 +39,7 @@ struct PullConsumer {
     mutating func next() throws -> Delivered {
         while true {
             if requested == 0 { try request() }
-            let message = try answers.next(timeout: Self.patience + .seconds(10))
+            let message = try answers.next(timeout: Self.timeout + .seconds(10))
             if let status = message.header("Status") {
                 try check(status, message.header("Description") ?? "")
                 requested = 0
@@ -58,7 +58,7 @@ struct PullConsumer {
     private mutating func request() throws {
         let most = max(Self.mostBytes, 2 * connection.maximumPayload)
         let body =
-            #"{"batch":\#(Self.batch),"max_bytes":\#(most),"expires":\#(Self.patience.milliseconds * 1_000_000)}"#
+            #"{"batch":\#(Self.batch),"max_bytes":\#(most),"expires":\#(Self.timeout.milliseconds * 1_000_000)}"#
         try connection.publish(requests, reply: answers.subject, fields: [], Array(body.utf8))
         requested = Self.batch
     }

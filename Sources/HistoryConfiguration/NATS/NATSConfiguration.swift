@@ -73,7 +73,7 @@ extension NATSConfiguration {
         } catch {
             problems.report(
                 ConfigurationProblem(
-                    file: file, position: nil, message: "can not be read: \(error); --config names another one")
+                    file: file, position: nil, message: "cannot be read: \(error); --config names another one")
             )
             if let errors = problems.errors { throw errors }
             return NATSConfiguration()

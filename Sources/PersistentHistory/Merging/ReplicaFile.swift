@@ -34,11 +34,7 @@ struct ReplicaFile {
         // It is not held: nobody else may remove what is beside it, and to become a WAL store it must be free.
         _ = try sideFiles?.prepare(for: .read, timeout: .seconds(1))
         queue = try Self.translating(path) {
-            var configuration = Configuration()
-            configuration.busyMode = .timeout(1)
-            configuration.foreignKeysEnabled = false
-            // As SQLite's default has it: a schema may use them, and is read and written again in its own words.
-            configuration.acceptsDoubleQuotedStringLiterals = true
+            var configuration = CopyConnection.configuration(timeout: .seconds(1))
             // Copying a large store takes minutes, which is too long for a stop.
             configuration.prepareDatabase { db in
                 try ConnectionHardening.apply(db, .isLeftAlone)
@@ -48,12 +44,9 @@ struct ReplicaFile {
                 path: PlainFile.uri(path, mayMake: true), configuration: configuration)
             try queue.writeWithoutTransaction { db in
                 try Self.refuseOthers(db, path)
+                try CopyConnection.begin(db)
                 try db.execute(
                     sql: """
-                        PRAGMA journal_mode = WAL; -- Readers go on with what they see while a merge is written.
-                        PRAGMA synchronous = NORMAL;
-                        PRAGMA journal_size_limit = 67108864;
-                        PRAGMA ignore_check_constraints = ON; -- What the store holds is right.
                         CREATE TABLE IF NOT EXISTS historyd_replica (
                             store TEXT NOT NULL, number INTEGER NOT NULL, taken INTEGER NOT NULL);
                         CREATE TABLE IF NOT EXISTS historyd_object (

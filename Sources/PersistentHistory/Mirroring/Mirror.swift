@@ -35,14 +35,11 @@ package final class Mirror {
     private func open(encoding: String?) throws {
         if let problem = PlainFile.problem(at: path) {
             throw HistoryError(
-                .replicaUnwritable, "The mirror can not be kept at \"\(path)\": \(problem).",
+                .replicaUnwritable, "The mirror cannot be kept at \"\(path)\": \(problem).",
                 hint: "Remove what is there, or name a path of its own in the configuration.")
         }
         try Self.translating(path) {
-            var configuration = Configuration()
-            configuration.busyMode = .timeout(5)
-            configuration.foreignKeysEnabled = false
-            configuration.acceptsDoubleQuotedStringLiterals = true
+            var configuration = CopyConnection.configuration(timeout: .seconds(5))
             configuration.label = "historyd-nats"
             // With it triggers are off: the mirror's own, which keep others away.
             configuration.prepareDatabase { db in try ConnectionHardening.apply(db, .isLeftAlone) }
@@ -53,13 +50,7 @@ package final class Mirror {
                     try db.execute(sql: "PRAGMA encoding = '\(encoding)'")
                 }
                 try Self.refuseOthers(db, path)
-                try db.execute(
-                    sql: """
-                        PRAGMA journal_mode = WAL; -- Readers go on with what they see while a group is applied.
-                        PRAGMA synchronous = NORMAL;
-                        PRAGMA journal_size_limit = 67108864;
-                        PRAGMA ignore_check_constraints = ON; -- What the source holds is right.
-                        """)
+                try CopyConnection.begin(db)
                 if try MirrorFormat.isThere(db) { position = try MirrorPosition(db) }
             }
             self.queue = queue
@@ -73,7 +64,7 @@ package final class Mirror {
         guard !names.isEmpty, !names.contains("historyd_mirror") else { return }
         throw HistoryError(
             .replicaUnwritable,
-            "The mirror can not be kept at \"\(path)\": that is a database of something else.",
+            "The mirror cannot be kept at \"\(path)\": that is a database of something else.",
             hint: "Name a path of its own in the configuration.")
     }
 

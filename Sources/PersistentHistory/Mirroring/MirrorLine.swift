@@ -16,7 +16,7 @@ struct MirrorLine: Decodable {
         do {
             self = try JSONDecoder().decode(Self.self, from: Data(line))
         } catch {
-            throw .malformed("a section's beginning can not be read")
+            throw .malformed("a section's beginning cannot be read")
         }
     }
 }

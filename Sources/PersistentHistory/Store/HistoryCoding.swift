@@ -7,9 +7,7 @@ internal import FoundationEssentials
 extension StoreID: Codable {
     /// Reads the id's text.
     public init(from decoder: any Decoder) throws {
-        let text = try decoder.singleValueContainer().decode(String.self)
-        guard let id = StoreID(text) else { throw decoder.mismatch("\"\(text)\" is no store's id.") }
-        self = id
+        self = try decoder.readText("store's id") { StoreID($0) }
     }
 
     /// Writes the id's text.
@@ -19,9 +17,7 @@ extension StoreID: Codable {
 extension HistoryToken: Codable {
     /// Reads `<store id>:<number>`.
     public init(from decoder: any Decoder) throws {
-        let text = try decoder.singleValueContainer().decode(String.self)
-        guard let token = HistoryToken(text) else { throw decoder.mismatch("\"\(text)\" is no token.") }
-        self = token
+        self = try decoder.readText("token") { HistoryToken($0) }
     }
 
     /// Writes `<store id>:<number>`.
@@ -31,15 +27,11 @@ extension HistoryToken: Codable {
 extension HistoryTimestamp: Codable {
     /// Reads ISO 8601 in UTC, or milliseconds since 1970.
     public init(from decoder: any Decoder) throws {
-        let value = try decoder.singleValueContainer()
-        guard let text = try? value.decode(String.self) else {
-            self.init(milliseconds: try value.decode(Int64.self))
-            return
+        if let milliseconds = try? decoder.singleValueContainer().decode(Int64.self) {
+            self.init(milliseconds: milliseconds)
+        } else {
+            self = try decoder.readText("time") { HistoryTimestamp(iso8601: $0) }
         }
-        guard let time = HistoryTimestamp(iso8601: text) else {
-            throw decoder.mismatch("\"\(text)\" is no time.")
-        }
-        self = time
     }
 
     /// Writes ISO 8601 in UTC with milliseconds. A year that does not have four digits is not written so by
@@ -55,9 +47,7 @@ extension HistoryTimestamp: Codable {
 extension ObjectIDURL: Codable {
     /// Reads the URL's text.
     public init(from decoder: any Decoder) throws {
-        let text = try decoder.singleValueContainer().decode(String.self)
-        guard let url = ObjectIDURL(text) else { throw decoder.mismatch("\"\(text)\" is no object's URL.") }
-        self = url
+        self = try decoder.readText("object's URL") { ObjectIDURL($0) }
     }
 
     /// Writes the URL's text.
@@ -110,6 +100,13 @@ extension HistoryValue: Codable {
 }
 
 extension Decoder {
+    /// A value that has one text.
+    fileprivate func readText<T>(_ name: String, _ value: (String) -> T?) throws -> T {
+        let text = try singleValueContainer().decode(String.self)
+        guard let value = value(text) else { throw mismatch("\"\(text)\" is no \(name).") }
+        return value
+    }
+
     fileprivate func mismatch(_ what: String) -> DecodingError {
         .dataCorrupted(DecodingError.Context(codingPath: codingPath, debugDescription: what))
     }

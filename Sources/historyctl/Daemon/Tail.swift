@@ -11,28 +11,13 @@ struct Tail: AsyncParsableCommand {
             """)
 
     @OptionGroup var connection: ConnectionOptions
-    @Option(help: "The store, if there are several.")
-    var store: String?
-    @Option(help: "Only transactions that are delivered to this consumer.")
-    var consumer: String?
-    @Option(help: ArgumentHelp("Begin after this token's transaction.", valueName: "token"))
-    var after: String?
+    @OptionGroup var following: FollowOptions
 
     func run() async throws {
         let style = TerminalStyle.suitable
-        var lines = StreamLines()
-        let request = FollowRequest(store: store, consumer: consumer, after: after)
-        try await connection.client.send(.follow(request)) { bytes in
-            var output = StandardOutput()
-            for line in lines.take(bytes) {
-                if let failure = try StreamLines.failure(in: line) {
-                    try output.flush()
-                    throw failure
-                }
-                let transaction = try ControlJSON.read(Transaction.self, from: Array(line))
-                for text in transaction.lines(style) { try output.writeLine(text) }
-            }
-            try output.flush()
+        try await connection.client.printLines(of: following.command) { line, output in
+            let transaction = try ControlJSON.read(Transaction.self, from: Array(line))
+            for text in transaction.lines(style) { try output.writeLine(text) }
         }
     }
 

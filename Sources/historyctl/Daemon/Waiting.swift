@@ -38,6 +38,13 @@ struct Follow: AsyncParsableCommand {
             """)
 
     @OptionGroup var daemon: DaemonOptions
+    @OptionGroup var following: FollowOptions
+
+    func run() async throws { try await daemon.client.printLines(of: following.command) }
+}
+
+/// What is followed.
+struct FollowOptions: ParsableArguments {
     @Option(help: "The store, if there are several.")
     var store: String?
     @Option(help: "Only transactions that are delivered to this consumer.")
@@ -45,10 +52,7 @@ struct Follow: AsyncParsableCommand {
     @Option(help: ArgumentHelp("Begin after this token's transaction.", valueName: "token"))
     var after: String?
 
-    func run() async throws {
-        let request = FollowRequest(store: store, consumer: consumer, after: after)
-        try await daemon.printLines(of: .follow(request))
-    }
+    var command: ControlCommand { .follow(FollowRequest(store: store, consumer: consumer, after: after)) }
 }
 
 struct Feed: AsyncParsableCommand {
@@ -87,12 +91,12 @@ struct Feed: AsyncParsableCommand {
             }
             return
         }
-        try await daemon.printLines(of: .feed(feed)) { line in
+        try await daemon.client.printLines(of: .feed(feed), printed: { line in
             guard acknowledge, let token = try ControlJSON.read(Line.self, from: Array(line)).done else {
                 return
             }
             _ = try await daemon.client.send(.acknowledge(feed, token: token))
-        }
+        })
     }
 
     /// The part of a line that says what to acknowledge.
@@ -108,16 +112,23 @@ struct Feed: AsyncParsableCommand {
     }
 }
 
-extension DaemonOptions {
+extension ControlClient {
     /// Prints an answer that is a stream of lines, piece by piece as it comes.
     ///
-    /// - Parameter printed: Called with the last line of each piece.
+    /// - Parameters:
+    ///   - write: Writes a line; by default as it came.
+    ///   - printed: Called with the last line of each piece.
     /// - Throws: The `ControlError` that the stream breaks off with.
-    fileprivate func printLines(
-        of command: ControlCommand, printed: (ArraySlice<UInt8>) async throws -> Void = { _ in }
+    func printLines(
+        of command: ControlCommand,
+        write: (ArraySlice<UInt8>, inout StandardOutput) throws -> Void = { line, output in
+            try output.write(line)
+            try output.write(CollectionOfOne(UInt8(ascii: "\n")))
+        },
+        printed: (ArraySlice<UInt8>) async throws -> Void = { _ in }
     ) async throws {
         var lines = StreamLines()
-        try await client.send(command) { bytes in
+        try await send(command) { bytes in
             var output = StandardOutput()
             var last: ArraySlice<UInt8>?
             var failure: ControlError?
@@ -125,8 +136,7 @@ extension DaemonOptions {
                 // It can only be the last line.
                 failure = try StreamLines.failure(in: line)
                 if failure != nil { break }
-                try output.write(line)
-                try output.write(CollectionOfOne(UInt8(ascii: "\n")))
+                try write(line, &output)
                 last = line
             }
             try output.flush()

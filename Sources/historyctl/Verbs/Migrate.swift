@@ -37,13 +37,16 @@ struct Migrate: ParsableCommand {
     func run() throws {
         // Blocked before there are other threads, which then have them blocked as well.
         let signals = ForwardedSignals()
+        var output = StandardOutput(descriptor: STDERR_FILENO)
         guard let migration = try begin() else {
+            // A path with a slip in it would go unnoticed.
+            try output.writeLine("\(store) is not there or not tracked: there are no triggers to take out.")
+            try output.flush()
             throw ExitCode(try ForegroundCommand(command, signals).run())
         }
         migration.inherit()
         let status: Result<Int32, any Error> = Result { try ForegroundCommand(command, signals).run() }
         let outcome = try migration.end()
-        var output = StandardOutput(descriptor: STDERR_FILENO)
         try outcome.write(to: &output)
         try output.flush()
         throw ExitCode(try status.get())

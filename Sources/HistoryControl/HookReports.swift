@@ -1,0 +1,81 @@
+package struct HookReport: Codable, Sendable, Hashable {
+    package enum Origin: String, Codable, Sendable {
+        case manifest
+        /// Added to the running daemon: gone when it ends.
+        case added
+        /// Added to the running daemon, and kept.
+        case persisted
+    }
+
+    /// The place in the order of its kind, from 1.
+    package var position: Int
+    package var id: String
+    package var name: String
+    package var kind: String
+    /// For an observer; `*` is every entity.
+    package var entity: String?
+    /// For an observer.
+    package var operations: [String]?
+    /// Not there for every store, every consumer.
+    package var store: String?
+    package var consumer: String?
+    package var before: String?
+    package var origin: Origin
+    /// Since the daemon began, or the hook was added: calls that succeeded, attempts that failed.
+    package var calls: Int
+    package var failures: Int
+    package var lastCallAt: String?
+    package var lastError: String?
+    package var lastErrorAt: String?
+
+    package init(
+        position: Int, id: String, name: String, kind: String, entity: String?, operations: [String]?,
+        store: String?, consumer: String?, before: String?, origin: Origin, calls: Int, failures: Int,
+        lastCallAt: String?, lastError: String?, lastErrorAt: String?
+    ) {
+        self.position = position
+        self.id = id
+        self.name = name
+        self.kind = kind
+        self.entity = entity
+        self.operations = operations
+        self.store = store
+        self.consumer = consumer
+        self.before = before
+        self.origin = origin
+        self.calls = calls
+        self.failures = failures
+        self.lastCallAt = lastCallAt
+        self.lastError = lastError
+        self.lastErrorAt = lastErrorAt
+    }
+}
+
+package struct HookList: Codable, Sendable, Hashable {
+    package var hooks: [HookReport]
+
+    package init(hooks: [HookReport]) { self.hooks = hooks }
+}
+
+/// Hooks that came or went.
+package struct HookChange: Codable, Sendable, Hashable {
+    package var added: [HookName]?
+    package var removed: [HookName]?
+
+    package init(added: [HookName]? = nil, removed: [HookName]? = nil) {
+        self.added = added
+        self.removed = removed
+    }
+}
+
+package struct HookName: Codable, Sendable, Hashable {
+    package var id: String
+    package var name: String
+    package var kind: String
+
+    package init(id: String, name: String, kind: String) {
+        self.id = id
+        self.name = name
+        self.kind = kind
+    }
+}
