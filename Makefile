@@ -37,7 +37,7 @@ bench-programs = $(call compile,$(1)/bench-consumer,consumer.c -lsqlite3) && \
 	$(call compile,$(1)/bench-pidfd.so,pidfd.c -fPIC -shared) && \
 	cp Sources/BenchPrograms/consumer.sh $(1)/bench-consumer.sh
 # Completions for shells, from the programs themselves.
-make-completions = mkdir -p $(1)/completions && for program in historyd historyctl; do \
+make-completions = mkdir -p $(1)/completions && for program in historyd historyctl historyd-nats; do \
 	for shell in bash zsh fish; do \
 		$(1)/$$program --generate-completion-script $$shell >$(1)/completions/$$program.$$shell || exit; done; done
 # A further instance differs by its configuration and its folders: systemctl start historyd@NAME.
@@ -248,16 +248,16 @@ deb: build ## Build Debian packages in .build/deb: historyd, libhistory, history
 
 uninstall: ## Stop it, remove what `install` put there, but for configuration and state, and name stores with triggers.
 	@[ -n "$(DESTDIR)" ] || [ ! -d /run/systemd/system ] || \
-		systemctl disable --now historyd.socket historyd-metrics.socket historyd.service 2>/dev/null || true
+		systemctl disable --now historyd.socket historyd-metrics.socket historyd.service historyd-nats.service 2>/dev/null || true
 	@[ -n "$(DESTDIR)" ] || [ ! -x $(PREFIX)/lib/historyd/tracked-stores ] || \
 		$(PREFIX)/lib/historyd/tracked-stores $(PREFIX)/bin/historyctl /var/lib/historyd /var/lib/historyd-*
 	rm -f $(foreach program,historyd historyctl historyd-nats,$(DESTDIR)$(PREFIX)/bin/$(program))
 	rm -rf $(DESTDIR)$(PREFIX)/lib/historyd $(DESTDIR)$(PREFIX)/share/historyd
-	rm -f $(foreach page,historyd.8 historyctl.1 historyd.json.5 historyd-plugins.7 historyd-feed.7,\
+	rm -f $(foreach page,historyd.8 historyctl.1 historyd.json.5 historyd-plugins.7 historyd-feed.7 historyd-nats.8,\
 		$(DESTDIR)$(PREFIX)/share/man/man$(subst .,,$(suffix $(page)))/$(page))
 	rm -f $(foreach file,historyd.service historyd@.service historyd.socket historyd-metrics.socket historyd-nats.service,\
 		$(DESTDIR)$(UNITDIR)/$(file)) $(DESTDIR)$(USERUNITDIR)/historyd.service
-	rm -f $(foreach program,historyd historyctl,$(foreach shell,bash zsh fish,\
+	rm -f $(foreach program,historyd historyctl historyd-nats,$(foreach shell,bash zsh fish,\
 		$(DESTDIR)$(PREFIX)/share/$(call completion,$(program),$(shell))))
 	rm -f $(DESTDIR)$(PREFIX)/lib/sysusers.d/historyd.conf
 	rm -f $(DESTDIR)$(PREFIX)/lib/systemd/catalog/historyd.catalog
