@@ -75,6 +75,15 @@ struct ManPageTests {
         }
     }
 
+    @Test func thePageAboutControlHasEveryCommand() async throws {
+        let page = try Sources.text("Sources/PersistentHistory/PersistentHistory.docc/Control.md")
+        let commands = try await Help("historyctl", []).subcommands
+        #expect(commands.count > 20)
+        for command in commands {
+            #expect(page.firstMatch(of: try Regex("`\(command)[` ]")) != nil, "\(command)")
+        }
+    }
+
     /// What `--help` prints, as it is read.
     private struct Help {
         let subcommands: [String]
