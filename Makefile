@@ -128,7 +128,7 @@ test-openapi: debug ## Make requests that are derived from config/openapi.json t
 		$(if $(filter 20000,$(CASES)),20,$(CASES))
 
 test-packages: debug ## Install, upgrade and purge the Debian packages in a booted system. As root.
-	HISTORYD_PACKAGES=1 $(test-command) --filter PackageTests
+	HISTORYD_PACKAGES=1 $(test-command) --filter 'SystemdTests.*PackageTests'
 
 # The samples that the tests leave out build a Swift package from outside, which takes minutes.
 test-docs: debug ## Run every sample of the README and the pages, also those that build a Swift package.

@@ -194,7 +194,8 @@ import Testing
             guard row.hasPrefix("| `"), !described.isEmpty else { continue }
             var known: Set<String> = []
             for route in described {
-                known.formUnion(try #require(routes.removeValue(forKey: route), "\(route)"))
+                let names = routes.removeValue(forKey: route)
+                known.formUnion(try #require(names, "\(route)"))
             }
             #expect(Set(cell.matches(of: #/(\w+)=/#).map { String($0.output.1) }) == known, "\(cell)")
         }
