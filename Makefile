@@ -104,6 +104,7 @@ build: dependencies ## Build for use: historyd, historyd-nats, historyctl and li
 debug: dependencies ## Build for development, tests included, in .build/debug.
 	$(SWIFT) build --build-tests
 	$(call build-extension,.build/debug)
+	@python3 config/man/make-man .build/debug '$(VERSION)' .build/debug/man >/dev/null
 	$(call make-completions,.build/debug)
 	$(call bench-programs,.build/debug)
 
@@ -248,7 +249,8 @@ deb: build ## Build Debian packages in .build/deb: historyd, libhistory, history
 
 uninstall: ## Stop it, remove what `install` put there, but for configuration and state, and name stores with triggers.
 	@[ -n "$(DESTDIR)" ] || [ ! -d /run/systemd/system ] || \
-		systemctl disable --now historyd.socket historyd-metrics.socket historyd.service historyd-nats.service 2>/dev/null || true
+		{ systemctl disable --now historyd.socket historyd-metrics.socket historyd.service; \
+		systemctl disable --now historyd-nats.service; systemctl stop 'historyd@*.service'; } 2>/dev/null || true
 	@[ -n "$(DESTDIR)" ] || [ ! -x $(PREFIX)/lib/historyd/tracked-stores ] || \
 		$(PREFIX)/lib/historyd/tracked-stores $(PREFIX)/bin/historyctl /var/lib/historyd /var/lib/historyd-*
 	rm -f $(foreach program,historyd historyctl historyd-nats,$(DESTDIR)$(PREFIX)/bin/$(program))
