@@ -7,6 +7,7 @@ socket; a forwarder lends it a port for the time.
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import pathlib
@@ -16,6 +17,7 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.parse
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -112,6 +114,22 @@ def derive(port: int, examples: str, folder: str, excluded: tuple[str, ...], kno
     ], cwd=folder).returncode
 
 
+def stream(port: int, operation: str, **parameters: str) -> int:
+    """Reads the first line of a stream, which must be JSON in what the description says."""
+    paths = json.loads((ROOT / "config/openapi.json").read_text())["paths"]
+    path, described = next(
+        (path, each["get"]) for path, each in paths.items() if each.get("get", {}).get("operationId") == operation)
+    assert set(parameters) <= {each["name"] for each in described["parameters"]}, parameters
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection.request("GET", f"{path}?{urllib.parse.urlencode(parameters)}")
+    answer = connection.getresponse()
+    kind = answer.getheader("Content-Type", "")
+    line = json.loads(answer.readline())
+    print(f"GET {path}: {answer.status} {kind}, {len(line)} members in the first line")
+    connection.close()
+    return 0 if answer.status == 200 and kind in described["responses"]["200"]["content"] else 1
+
+
 def configure(folder: str) -> None:
     """A store with all that reports tell of: a replica, a feed, a call that is given up, an author that is not listed, an
     entity without a table; one that is missing; and a plugin of each mode."""
@@ -165,6 +183,8 @@ def main() -> int:
             [historyctl, "wait", "--consumer", "MainApp", "--token", token], env=environment, check=True)
         port = forward(f"{folder}/state/control.sock")
         results = [
+            stream(port, "follow", after=token.split(":")[0] + ":0", store="contacts"),
+            stream(port, "feed", consumer="MainApp", context="live"),
             derive(port, examples, folder, STREAMS, KNOWN.format(token=token, plugin="kept")),
             # And anything: a wait without a timeout may have no end.
             derive(port, examples, folder, (*STREAMS, "wait")),
