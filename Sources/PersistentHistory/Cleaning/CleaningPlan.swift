@@ -68,7 +68,8 @@ struct PlannedHistory: Sendable, Equatable {
         let header = try HistoryHeader(db, fingerprintAt: checkpoint?.position ?? -1)
         let token = HistoryToken(store: store, number: checkpoint?.position ?? 0)
         guard header.storeID == store else { throw HistoryError.foreign(token, to: header.storeID) }
-        guard !header.isReplaced(checkpoint?.fingerprint), token.number <= max(header.newest, header.floor) else {
+        guard !header.isReplaced(checkpoint?.fingerprint), token.number <= max(header.newest, header.floor)
+        else {
             throw HistoryError.ahead(token, newest: HistoryToken(store: store, number: header.newest))
         }
     }

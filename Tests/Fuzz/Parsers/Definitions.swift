@@ -2,7 +2,9 @@
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzz(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     let text = String(decoding: UnsafeBufferPointer(start: start, count: count), as: UTF8.self)
-    guard let (entity, recordedBy) = try? EntityDefinition.entity(shape: 7, name: "person", text) else { return 0 }
+    guard let (entity, recordedBy) = try? EntityDefinition.entity(shape: 7, name: "person", text) else {
+        return 0
+    }
     let columns = Set(entity.columns.map(\.name))
     precondition(columns.isSuperset(of: entity.preserved.map(\.name)), text)
     switch entity.key {
