@@ -7,8 +7,8 @@ enum FixedCase {
         let folder = try TemporaryFolder(inMemory: true)
         for setting in 0..<4 {
             let settings = Case.Settings(
-                isWAL: setting % 3 == 0, isUTF16: isUTF16, recursiveTriggers: setting & 1 != 0, foreignKeys: setting & 2 != 0,
-                preservesEvery: 2)
+                isWAL: setting % 3 == 0, isUTF16: isUTF16, recursiveTriggers: setting & 1 != 0,
+                foreignKeys: setting & 2 != 0, preservesEvery: 2)
             let specimen = Case(
                 seed: UInt64(setting), settings: settings, schema: schema.map { SQL($0) }, later: [],
                 steps: steps)
