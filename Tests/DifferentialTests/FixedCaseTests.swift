@@ -146,6 +146,39 @@ import Testing
             ["CREATE TABLE t (id INTEGER PRIMARY KEY, p UNIQUE REFERENCES t (id) ON DELETE \(action))"],
             steps(["INSERT INTO t VALUES (1, 2), (2, 1)", "UPDATE OR REPLACE t SET p = id"]))
     }
+    /// An updated row goes with the one that it was to replace: no trigger runs for its update.
+    @Test(arguments: [
+        "id INTEGER PRIMARY KEY", "id TEXT PRIMARY KEY NOT NULL", "id TEXT PRIMARY KEY, WITHOUT ROWID",
+    ])
+    func anUpdatedRowGoesWithTheReplacedOne(key: String) throws {
+        let definition = key.replacing(", WITHOUT ROWID", with: "")
+        let options = key == definition ? "" : " WITHOUT ROWID"
+        for more in ["", ", g AS (abs(d)) UNIQUE"] {
+            try expectNoFailure(
+                [
+                    "CREATE TABLE t (\(definition), d, p REFERENCES t (id) ON DELETE CASCADE\(more))\(options)",
+                    "CREATE UNIQUE INDEX i ON t (abs(d))",
+                ],
+                steps([
+                    "INSERT INTO t (id, d) VALUES ('1', 1), ('2', 2), ('3', 3), ('4', 4), ('5', 5)",
+                    "UPDATE t SET p = '2' WHERE d = 1", "UPDATE t SET p = '1' WHERE d = 3",
+                    "UPDATE OR REPLACE t SET d = -2 WHERE d = 3",
+                    "UPDATE OR IGNORE t SET d = 4 WHERE d = 5", "UPDATE t SET p = '4' WHERE d = 5",
+                    "UPDATE OR REPLACE t SET d = -4", "INSERT INTO t (id, d) VALUES ('6', 1), ('7', 2)",
+                    "UPDATE OR REPLACE t SET id = '6'", "DELETE FROM t",
+                ]))
+        }
+        try expectNoFailure(
+            [
+                "CREATE TABLE t (\(definition) ON CONFLICT REPLACE, p DEFAULT '1' REFERENCES t (id) ON DELETE CASCADE ON UPDATE CASCADE)\(options)"
+                    .replacing(" NOT NULL ON", with: " ON"),
+                "CREATE TRIGGER own BEFORE INSERT ON t WHEN NEW.p IS NOT 2 BEGIN INSERT OR REPLACE INTO t VALUES (0, NEW.p); END",
+            ],
+            steps([
+                "INSERT INTO t (id) VALUES ('1')", "INSERT INTO t (id) VALUES ('5')", "UPDATE t SET id = '2'",
+                "INSERT INTO t (id) VALUES ('2'), ('3')", "DELETE FROM t",
+            ]))
+    }
     /// The bytes of a blob are another text in UTF-16: 'a' and x'61' are the same to an index in UTF-8 alone.
     @Test(arguments: ["(lower(a))", "(lower(a)) WHERE a > '1'", "(g)"])
     func textOfBlobsInUTF16(index: String) throws {
