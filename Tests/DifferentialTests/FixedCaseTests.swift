@@ -179,6 +179,22 @@ import Testing
                 "INSERT INTO t (id) VALUES ('2'), ('3')", "DELETE FROM t",
             ]))
     }
+    /// The same by a trigger of the application on a table whose row goes with the replaced one.
+    @Test(
+        arguments: ["k", "abs(k)"],
+        ["DELETE FROM t WHERE id = OLD.other", "REPLACE INTO [T] VALUES (OLD.other, 7)"])
+    func aTriggerTakesTheUpdatedRow(term: String, action: String) throws {
+        try expectNoFailure(
+            [
+                "CREATE TABLE t (id INTEGER PRIMARY KEY, k)", "CREATE UNIQUE INDEX i ON t (\(term))",
+                "CREATE TABLE u (t REFERENCES t (id) ON DELETE CASCADE, other)",
+                "CREATE TRIGGER own AFTER DELETE ON u BEGIN \(action); END",
+            ],
+            steps([
+                "INSERT INTO t VALUES (1, 1), (2, 2), (3, 3)", "INSERT INTO u VALUES (2, 1)",
+                "UPDATE OR REPLACE t SET k = 2 WHERE id = 1", "DELETE FROM t",
+            ]))
+    }
     /// The bytes of a blob are another text in UTF-16: 'a' and x'61' are the same to an index in UTF-8 alone.
     @Test(arguments: ["(lower(a))", "(lower(a)) WHERE a > '1'", "(g)"])
     func textOfBlobsInUTF16(index: String) throws {

@@ -1,8 +1,8 @@
 /// Updates that do not come to their end, of tables that are recorded by known rows.
 ///
-/// The row that an UPDATE replaces may take the updated row with it, by a foreign key of the table to itself. The
-/// UPDATE then writes nothing, and no trigger runs but for the row that went with the other. So an update is noted
-/// while it is under way; where its row is deleted, all known rows are looked at.
+/// The row that an UPDATE replaces may take the updated row with it, by a foreign key that leads back to the table
+/// (see `StoreSchema.refersToItself`). The UPDATE then writes nothing, and no trigger runs but for the row that went
+/// with the other. So an update is noted while it is under way; where its row is deleted, all known rows are looked at.
 extension TriggerWriter {
     func interruptedUpdatesTriggers() -> [(name: String, sql: String)] {
         guard table.refersToItself else { return [] }
