@@ -41,7 +41,7 @@ bench-programs = $(call compile,$(1)/bench-consumer,consumer.c -lsqlite3) && \
 # Completions for shells, from the programs themselves.
 make-completions = mkdir -p $(1)/completions && for program in historyd historyctl historyd-nats; do \
 	for shell in bash zsh fish; do \
-		$(1)/$$program --generate-completion-script $$shell | sed '1{/^#!/d;}' >$(1)/completions/$$program.$$shell || \
+		$(1)/$$program --generate-completion-script $$shell | sed '1{/^\#!/d;}' >$(1)/completions/$$program.$$shell || \
 		exit; done; done
 # A further instance differs by its configuration and its folders: systemctl start historyd@NAME.
 as-instance = sed -e 's,historyd/historyd\.json,historyd/%i/historyd.json,' -e 's,^Description=.*,& (%i),' \
