@@ -82,7 +82,7 @@ extension FeedKeeper {
         let last = try cursor(of: consumer.author)
         var backlog = Backlog()
         guard feed.state.position < last, !feed.isExpired else { return backlog }
-        let batch = try reader.batch(after: feed.state.position, through: last)
+        let batch = try reader.outlinedBatch(after: feed.state.position, isPlace: false, through: last)
         let relevant = try relevant(
             batch.transactions, to: context, of: consumer, after: feed.state.position, through: batch.end)
         backlog.entries = relevant.map { .init(author: $0.author, timestamp: $0.timestamp) }
