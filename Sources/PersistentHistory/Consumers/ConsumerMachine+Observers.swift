@@ -43,16 +43,19 @@ extension ConsumerMachine {
     /// they have succeeded.
     private mutating func observe(_ around: Surroundings) -> Next {
         guard let run = observing?.run else { return observersEnded(around) }
-        if around.isEnding {
-            observing?.stop(at: around.now)
-            return observersEnded(around)
-        }
+        if around.isEnding { return stopObserving(around) }
         guard let unread = run.unread else { return .observe(run) }
         waitsFor = .changes(nil, for: nil)
         return .read(unread)
     }
 
-    mutating func observe(with changes: [HistoryChange]) -> Next {
+    private mutating func stopObserving(_ around: Surroundings) -> Next {
+        observing?.stop(at: around.now)
+        return observersEnded(around)
+    }
+
+    mutating func observe(with changes: [HistoryChange], _ around: Surroundings) -> Next {
+        if around.isEnding { return stopObserving(around) }
         observing?.fill(changes)
         return observing?.run.map { .observe($0) } ?? .proceed
     }

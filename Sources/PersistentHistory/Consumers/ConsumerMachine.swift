@@ -161,7 +161,7 @@ struct ConsumerMachine: Sendable {
         case .staged(let batch): return deliver(batch, around)
         case .read(let changes):
             guard case .changes(let part, let merger) = waitsFor.take() else { return .proceed }
-            guard let merger else { return observe(with: changes) }
+            guard let merger else { return observe(with: changes, around) }
             return call(merger, with: changes, part)
         case .observed(let outcome): return take(outcome, around)
         case .merged(let result):

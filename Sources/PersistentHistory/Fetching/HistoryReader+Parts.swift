@@ -21,7 +21,7 @@ extension HistoryReader {
     ///
     /// - Throws: `HistoryError`; with `.tokenExpired` or `.tokenAhead` where the transaction is no longer there.
     func changes(_ unread: UnreadChanges) throws -> [HistoryChange] {
-        try reading(unread.transaction, from: unread.start) { rows in
+        try reading(unread.transaction, from: unread.range.lowerBound) { rows in
             try check(try rows.changes(unread).map(\.change), unread.count, of: unread.transaction)
         }
     }
@@ -39,17 +39,24 @@ extension HistoryReader {
 
     /// Reads a large transaction part by part, each change with its number.
     ///
+    /// It is read by a connection of its own, which waits for a writer's lock, and for which no other reader waits.
+    ///
     /// - Throws: As `changes(_:)`; `CancellationError`; what the body throws.
     func forEachPart(
         of transaction: HistoryTransaction, _ body: ([(number: Int64, change: HistoryChange)]) throws -> Void
     ) throws {
-        for part in UnreadChanges.parts(of: transaction) {
-            try Task.checkCancellation()
-            let changes = try reading(transaction, from: part.start) { rows in
-                try check(try rows.changes(part), part.count, of: transaction)
+        let reader = try HistoryReader(path: path, timeout: .seconds(1), partSize: partSize)
+        let result = Result {
+            for part in UnreadChanges.parts(of: transaction) {
+                try Task.checkCancellation()
+                let changes = try reader.reading(transaction, from: part.range.lowerBound) { rows in
+                    try check(try rows.changes(part), part.count, of: transaction)
+                }
+                try body(changes)
             }
-            try body(changes)
         }
+        try reader.close()
+        try result.get()
     }
 
     /// A transaction with all its changes, however many: for what cannot take it in parts.
@@ -68,6 +75,7 @@ extension HistoryReader {
     ) throws -> T {
         try read { db in
             let header = try HistoryHeader(db, fingerprintAt: transaction.number)
+            guard header.storeID == transaction.token.store else { throw Self.isGone }
             if header.isReplaced(transaction.outline?.fingerprint) { throw ahead(transaction.number) }
             try Self.check(start - 1, header, isPlace: true)
             return try body(rows(db))
@@ -116,13 +124,12 @@ extension HistoryRows {
     func changes(_ unread: UnreadChanges) throws -> [(number: Int64, change: HistoryChange)] {
         let rows = try statement()
         defer { sqlite3_reset(rows) }
-        sqlite3_bind_int64(rows, 1, unread.start - 1)
+        var last = unread.range.lowerBound - 1
+        sqlite3_bind_int64(rows, 1, last)
         var decoder = decoder
         var changes: [(number: Int64, change: HistoryChange)] = []
-        var (last, count) = (unread.start - 1, 0)
-        while changes.count < unread.count, let id = try next(rows, after: last),
-            id <= unread.transaction.number
-        {
+        var count = 0
+        while let id = try next(rows, after: last), id <= unread.range.upperBound {
             last = id
             count += 1
             if count % Self.rowsPerWork == 0 { work.begin() }

@@ -175,16 +175,18 @@ public final class HistoryReader: Sendable {
         through last: Int64 = .max, changes limit: Int = batchSize, filter: HistoryFilter = HistoryFilter(),
         partSize: Int? = nil
     ) throws -> HistoryBatch {
-        guard header.storeID == storeID else {
-            throw HistoryError(
-                .notTracked, "The history that was read is gone: the store was untracked and tracked again.")
-        }
+        guard header.storeID == storeID else { throw Self.isGone }
         try Self.check(number, header, isPlace: isPlace)
         // The usual case when a look comes too early, or is a repeated one.
         if header.newest <= number {
             return HistoryBatch(transactions: [], end: number, isLast: last == .max, fingerprint: nil)
         }
         return try rows(db, filter, partSize: partSize).batch(after: number, through: last, limit: limit)
+    }
+
+    static var isGone: HistoryError {
+        HistoryError(
+            .notTracked, "The history that was read is gone: the store was untracked and tracked again.")
     }
 
     /// Reads backwards from a token.
@@ -203,7 +205,8 @@ public final class HistoryReader: Sendable {
     }
 
     func rows(
-        _ db: Database, _ filter: HistoryFilter = HistoryFilter(), isReversed: Bool = false, partSize: Int? = nil
+        _ db: Database, _ filter: HistoryFilter = HistoryFilter(), isReversed: Bool = false,
+        partSize: Int? = nil
     ) -> HistoryRows {
         let decoder = ChangeDecoder(encoding: encoding) { [shapes] shape in
             try shapes.withLock { known in

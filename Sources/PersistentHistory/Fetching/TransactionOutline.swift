@@ -57,8 +57,8 @@ struct UnreadChanges: Sendable {
     let transaction: HistoryTransaction
     /// Only changes of this kind; nil for all.
     let group: TransactionOutline.Group?
-    /// The number of the first.
-    let start: Int64
+    /// The numbers between which they are, and how many there are.
+    let range: ClosedRange<Int64>
     let count: Int
     /// Nil where these are all.
     let part: CallPart?
@@ -71,8 +71,9 @@ struct UnreadChanges: Sendable {
         let extent = group?.extent ?? outline.whole
         let last = extent.starts.count - 1
         return extent.starts.enumerated().map { index, start in
-            UnreadChanges(
-                transaction: transaction, group: group, start: start,
+            let end = index == last ? transaction.number : extent.starts[index + 1] - 1
+            return UnreadChanges(
+                transaction: transaction, group: group, range: start...max(start, end),
                 count: min(outline.partSize, extent.count - index * outline.partSize),
                 part: last == 0 ? nil : CallPart(index: index, isLast: index == last))
         }
@@ -82,7 +83,8 @@ struct UnreadChanges: Sendable {
     static func whole(_ transaction: HistoryTransaction) -> UnreadChanges? {
         guard let outline = transaction.outline, let start = outline.whole.starts.first else { return nil }
         return UnreadChanges(
-            transaction: transaction, group: nil, start: start, count: outline.whole.count, part: nil)
+            transaction: transaction, group: nil, range: start...max(start, transaction.number),
+            count: outline.whole.count, part: nil)
     }
 }
 

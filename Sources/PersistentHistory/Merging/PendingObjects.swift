@@ -41,8 +41,9 @@ enum PendingObjects {
 
     /// - Parameter place: How far in the history changes have been taken in with these.
     static func add(_ changed: ChangedObjects, at place: Int64, _ db: Database) throws {
-        let object = try db.cachedStatement(sql: "INSERT OR IGNORE INTO historyd_pending_object VALUES (?, ?, ?)")
         // Parts of one transaction may have the same objects.
+        let object = try db.cachedStatement(
+            sql: "INSERT OR IGNORE INTO historyd_pending_object VALUES (?, ?, ?)")
         let run = try db.cachedStatement(
             sql: """
                 INSERT INTO historyd_pending_run VALUES (?, ?, ?, ?)
