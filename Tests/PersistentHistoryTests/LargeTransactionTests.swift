@@ -188,10 +188,11 @@ import Testing
         let transaction = try #require(try reader.outlinedBatch(after: 0).transactions.first)
         let parts = UnreadChanges.parts(of: transaction)
         #expect(try reader.changes(parts[1]).count == 2)
-        try store.write(nil, "UPDATE historyd_change SET origin = replace(origin, 'A', 'B')")
+        try store.write(nil, "UPDATE historyd_change SET origin = origin || 'B'")
         #expect { try reader.changes(parts[1]) } throws: { ($0 as? HistoryError)?.code == .tokenAhead }
         try store.write(
-            nil, "UPDATE historyd_store SET value = 3 WHERE key = 'floor'; DELETE FROM historyd_change WHERE id < 4")
+            nil, "UPDATE historyd_change SET origin = substr(origin, 1, length(origin) - 1)",
+            "UPDATE historyd_store SET value = 3 WHERE key = 'floor'; DELETE FROM historyd_change WHERE id < 4")
         #expect { try reader.changes(parts[0]) } throws: { ($0 as? HistoryError)?.code == .tokenExpired }
     }
 }
@@ -242,7 +243,9 @@ private final class Received: Sendable {
 
     var isConsistent: Bool {
         state.withLock { state in
-            Dictionary(grouping: state.calls, by: \.delivery).values.allSatisfy { Set($0.map(\.text)).count == 1 }
+            Dictionary(grouping: state.calls, by: \.delivery).values.allSatisfy {
+                Set($0.map(\.text)).count == 1
+            }
         }
     }
 
