@@ -20,7 +20,9 @@ ifeq ($(VERSION),)
 VERSION := $(shell commit=$$(git describe --always --dirty --exclude '*' 2>/dev/null) && echo "0.1.0+$$commit")
 endif
 # Exclusive access is proved by the compiler and the debug build's checks; a program for use does not check again.
-RELEASEFLAGS = -Xswiftc -enforce-exclusivity=unchecked -Xswiftc -use-ld=lld -Xlinker --icf=safe
+# Nothing that is loaded asks the programs for their symbols: without these, and by lld, they are 3 MB smaller.
+RELEASEFLAGS = -Xswiftc -enforce-exclusivity=unchecked -Xswiftc -use-ld=lld -Xlinker --icf=safe \
+	-Xlinker --no-export-dynamic
 # Only the programs that are built for use say it: else each commit would link everything again.
 build-product = HISTORYD_VERSION='$(VERSION)' $(SWIFT) build -c release --static-swift-stdlib \
 	$(RELEASEFLAGS) --product $(1)
@@ -37,7 +39,7 @@ bench-programs = $(call compile,$(1)/bench-consumer,consumer.c -lsqlite3) && \
 	$(call compile,$(1)/bench-pidfd.so,pidfd.c -fPIC -shared) && \
 	cp Sources/BenchPrograms/consumer.sh $(1)/bench-consumer.sh
 # Completions for shells, from the programs themselves.
-make-completions = mkdir -p $(1)/completions && for program in historyd historyctl; do \
+make-completions = mkdir -p $(1)/completions && for program in historyd historyctl historyd-nats; do \
 	for shell in bash zsh fish; do \
 		$(1)/$$program --generate-completion-script $$shell >$(1)/completions/$$program.$$shell || exit; done; done
 # A further instance differs by its configuration and its folders: systemctl start historyd@NAME.
@@ -104,6 +106,7 @@ build: dependencies ## Build for use: historyd, historyd-nats, historyctl and li
 debug: dependencies ## Build for development, tests included, in .build/debug.
 	$(SWIFT) build --build-tests
 	$(call build-extension,.build/debug)
+	@python3 config/man/make-man .build/debug '$(VERSION)' .build/debug/man >/dev/null
 	$(call make-completions,.build/debug)
 	$(call bench-programs,.build/debug)
 
@@ -128,7 +131,7 @@ test-openapi: debug ## Make requests that are derived from config/openapi.json t
 		$(if $(filter 20000,$(CASES)),20,$(CASES))
 
 test-packages: debug ## Install, upgrade and purge the Debian packages in a booted system. As root.
-	HISTORYD_PACKAGES=1 $(test-command) --filter PackageTests
+	HISTORYD_PACKAGES=1 $(test-command) --filter 'SystemdTests.*PackageTests'
 
 # The samples that the tests leave out build a Swift package from outside, which takes minutes.
 test-docs: debug ## Run every sample of the README and the pages, also those that build a Swift package.
@@ -248,16 +251,17 @@ deb: build ## Build Debian packages in .build/deb: historyd, libhistory, history
 
 uninstall: ## Stop it, remove what `install` put there, but for configuration and state, and name stores with triggers.
 	@[ -n "$(DESTDIR)" ] || [ ! -d /run/systemd/system ] || \
-		systemctl disable --now historyd.socket historyd-metrics.socket historyd.service 2>/dev/null || true
+		{ systemctl disable --now historyd.socket historyd-metrics.socket historyd.service; \
+		systemctl disable --now historyd-nats.service; systemctl stop 'historyd@*.service'; } 2>/dev/null || true
 	@[ -n "$(DESTDIR)" ] || [ ! -x $(PREFIX)/lib/historyd/tracked-stores ] || \
 		$(PREFIX)/lib/historyd/tracked-stores $(PREFIX)/bin/historyctl /var/lib/historyd /var/lib/historyd-*
 	rm -f $(foreach program,historyd historyctl historyd-nats,$(DESTDIR)$(PREFIX)/bin/$(program))
 	rm -rf $(DESTDIR)$(PREFIX)/lib/historyd $(DESTDIR)$(PREFIX)/share/historyd
-	rm -f $(foreach page,historyd.8 historyctl.1 historyd.json.5 historyd-plugins.7 historyd-feed.7,\
+	rm -f $(foreach page,historyd.8 historyctl.1 historyd.json.5 historyd-plugins.7 historyd-feed.7 historyd-nats.8,\
 		$(DESTDIR)$(PREFIX)/share/man/man$(subst .,,$(suffix $(page)))/$(page))
 	rm -f $(foreach file,historyd.service historyd@.service historyd.socket historyd-metrics.socket historyd-nats.service,\
 		$(DESTDIR)$(UNITDIR)/$(file)) $(DESTDIR)$(USERUNITDIR)/historyd.service
-	rm -f $(foreach program,historyd historyctl,$(foreach shell,bash zsh fish,\
+	rm -f $(foreach program,historyd historyctl historyd-nats,$(foreach shell,bash zsh fish,\
 		$(DESTDIR)$(PREFIX)/share/$(call completion,$(program),$(shell))))
 	rm -f $(DESTDIR)$(PREFIX)/lib/sysusers.d/historyd.conf
 	rm -f $(DESTDIR)$(PREFIX)/lib/systemd/catalog/historyd.catalog

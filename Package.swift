@@ -111,9 +111,8 @@ let package = Package(
         .executableTarget(
             name: "historyd-nats",
             dependencies: [
-                "CNats", "HistoryNATS", "HistoryDaemon", "HistoryConfiguration", "HistoryControl",
-                "HistoryFeed",
-                "PersistentHistory", arguments, logging, lifecycle,
+                "CNats", "CNoLocaleData", "HistoryNATS", "HistoryDaemon", "HistoryConfiguration",
+                "HistoryControl", "HistoryFeed", "PersistentHistory", arguments, logging, lifecycle,
             ],
             swiftSettings: strict),
         .executableTarget(

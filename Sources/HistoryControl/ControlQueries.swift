@@ -4,19 +4,21 @@ import FoundationEssentials
 struct QueryReader {
     private var values: [String: String] = [:]
 
+    /// An empty value is refused: an empty name of a store, as of a variable that is not set, must not mean all
+    /// stores, nor `?dryRun` no dry run.
     init(_ items: [URLQueryItem]) throws(ControlError) {
         for item in items {
-            guard values.updateValue(item.value ?? "", forKey: item.name) == nil else {
+            guard let value = item.value, !value.isEmpty else {
+                throw ControlError(.badRequest, "\"\(item.name)\" is empty.")
+            }
+            guard values.updateValue(value, forKey: item.name) == nil else {
                 throw ControlError(.badRequest, "\"\(item.name)\" is given twice.")
             }
         }
     }
 
-    /// Nil if it is not there, or empty.
-    mutating func take(_ name: String) -> String? {
-        guard let value = values.removeValue(forKey: name), !value.isEmpty else { return nil }
-        return value
-    }
+    /// Nil if it is not there.
+    mutating func take(_ name: String) -> String? { values.removeValue(forKey: name) }
 
     mutating func need(_ name: String) throws(ControlError) -> String {
         guard let value = take(name) else { throw ControlError(.badRequest, "\"\(name)\" is missing.") }

@@ -35,7 +35,7 @@ package struct DaemonReport: Codable, Sendable, Hashable {
 
 /// A plugin whose process is kept.
 package struct PluginReport: Codable, Sendable, Hashable {
-    package enum State: String, Codable, Sendable {
+    package enum State: String, Codable, Sendable, CaseIterable {
         case running
         /// Its process has ended, or could not be started, and has not worked since.
         case failing
@@ -67,7 +67,7 @@ package struct ReloadAttempt: Codable, Sendable, Hashable {
 }
 
 package struct StoreReport: Codable, Sendable, Hashable {
-    package enum State: String, Codable, Sendable {
+    package enum State: String, Codable, Sendable, CaseIterable {
         case open
         /// Not there, or not to be read: it is tried again when something changes.
         case waiting
@@ -193,7 +193,7 @@ package struct ContextReport: Codable, Sendable, Hashable {
 }
 
 package struct FeedReport: Codable, Sendable, Hashable {
-    package enum State: String, Codable, Sendable {
+    package enum State: String, Codable, Sendable, CaseIterable {
         case connected
         /// It keeps its place.
         case disconnected

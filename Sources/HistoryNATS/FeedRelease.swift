@@ -1,5 +1,5 @@
-/// Which transactions the daemon's feed may be told to let go of: those that the server has had for long enough to have
-/// them on its disk.
+/// Which transactions may be acknowledged to the daemon's feed: those that the server has had for long enough to have
+/// written them to disk.
 package struct FeedRelease: Sendable {
     private let hold: Duration
     private var waiting: [(number: Int64, first: ContinuousClock.Instant, last: ContinuousClock.Instant)] = []
@@ -7,9 +7,9 @@ package struct FeedRelease: Sendable {
 
     package init(hold: Duration) { self.hold = hold }
 
-    /// Takes in how far the server has acknowledged.
+    /// Notes the position that the server has acknowledged.
     package mutating func acknowledged(through number: Int64, at now: ContinuousClock.Instant) {
-        // A server that was set back has lost what was held.
+        // A server that was restored to an older state has lost what was held.
         waiting.removeAll { $0.number > number }
         // A hundred steps are fine enough for a pause of minutes.
         if waiting.count > 1, let last = waiting.last, now - last.first < hold / 100 {
@@ -19,7 +19,7 @@ package struct FeedRelease: Sendable {
         }
     }
 
-    /// How far may be released by now.
+    /// The position that may be released now.
     package mutating func through(at now: ContinuousClock.Instant) -> Int64? {
         while let first = waiting.first, now - first.last >= hold {
             released = first.number

@@ -3,17 +3,17 @@ package import PersistentHistory
 /// Decides what a follower does with each message, in the order of the stream.
 package struct GroupAssembler: Sendable {
     package enum Step: Hashable, Sendable {
-        /// It was had before, or belongs to a group that was never finished.
+        /// The mirror has it already, or it belongs to an unfinished group.
         case ignore
-        /// It is kept; what was kept before it goes where it is a group's first part.
+        /// It is kept. If it is a group's first part, earlier parts are discarded.
         case keep(isFirst: Bool)
-        /// The group is whole with it.
+        /// It completes its group.
         case apply
-        /// The stream does not go on where the mirror is.
+        /// The stream does not continue at the mirror's position.
         case needSnapshot(String)
     }
 
-    /// Of the mirror; nil where it has nothing.
+    /// The mirror's position; nil if it is empty.
     package var position: MirrorPosition?
     private var session: String?
     private var group: (through: StreamPosition, nextPart: Int)?

@@ -1,9 +1,9 @@
 package import PersistentHistory
 
-/// What each message says in its headers, besides its body.
+/// The headers of a message.
 package struct GroupHeader: Hashable, Sendable {
     package enum Kind: String, Sendable {
-        /// A session begins: it says where the stream goes on.
+        /// A session begins, at the position where the stream continues.
         case begin
         /// Part of a group.
         case group
@@ -16,7 +16,7 @@ package struct GroupHeader: Hashable, Sendable {
     package var kind: Kind
     /// The id of the store.
     package var store: String
-    /// Grows where the stream does not continue what it had before.
+    /// Increases when the stream does not continue its earlier content.
     package var epoch: Int64
     package var after: StreamPosition
     package var through: StreamPosition
@@ -64,12 +64,12 @@ package struct GroupHeader: Hashable, Sendable {
         self.head = head
     }
 
-    /// Where the stream has come with this message: a group that is not finished counts for nothing.
+    /// The position of the stream with this message, without an unfinished group.
     package var reached: StreamPosition { kind == .group && !isLast ? after : through }
 
     // MARK: As headers
 
-    /// The only form there is yet.
+    /// The only format version so far.
     private static let format = "1"
 
     package var fields: [(name: String, value: String)] {
@@ -91,7 +91,7 @@ package struct GroupHeader: Hashable, Sendable {
         return fields.map { (name: $0.0, value: $0.1) }
     }
 
-    /// Nil where it is no message of ours.
+    /// Nil if it is not a message of historyd-nats.
     package init?(_ value: (String) -> String?) {
         guard value("Historyd-Format") == Self.format, let kind = value("Historyd-Kind").flatMap(Kind.init),
             let store = value("Historyd-Store"), StoreID(store) != nil,

@@ -1,27 +1,27 @@
 /// The headers that chain each message of a session to the one before it.
 ///
-/// The server stores a message only where the last one of the stream is the one that is named, by sequence and by id.
-/// A publisher that was overtaken, and a part that was sent long ago and arrives now, are refused. The sequence alone is
-/// not enough: it recurs where a server was set back to an older state.
+/// The server stores a message only if the stream's last message has the given sequence and id.
+/// A publisher that was replaced, and a part that arrives late, are refused. The sequence alone is not enough: it
+/// recurs after a server was restored to an older state.
 package struct MessageChain: Sendable {
     package let stream: String
     package let session: String
-    /// Of the last message that was sent.
+    /// The id of the last message that was sent.
     package private(set) var lastSequence: UInt64
     private var lastID: String?
     private var count = 0
 
     /// - Parameters:
-    ///   - session: Another one each time.
-    ///   - lastSequence: Of the stream, as it was read.
+    ///   - session: A new id for each session.
+    ///   - lastSequence: The stream's last sequence, as read.
     package init(stream: String, session: String, after lastSequence: UInt64) {
         self.stream = stream
         self.session = session
         self.lastSequence = lastSequence
     }
 
-    /// The headers of the next message. The first is the fence: the id of what is before it need not be known to the
-    /// server any more, so that the sequence alone is its condition.
+    /// The headers of the next message. The first message is the fence: the server may not know the id of the message
+    /// before it any more, so only the sequence is its condition.
     package mutating func next() -> [(name: String, value: String)] {
         let id = "\(session)/\(count)"
         var fields = [

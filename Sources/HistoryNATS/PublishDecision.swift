@@ -1,19 +1,19 @@
 package import PersistentHistory
 
-/// How a publisher goes on, from what the stream's end says and how the store stands to it.
+/// How a publisher continues, given the end of the stream and the store's relation to it.
 package enum PublishDecision: Hashable, Sendable {
-    /// The store goes on where the stream ends.
+    /// The store continues where the stream ends.
     case goOn(epoch: Int64, after: StreamPosition)
-    /// Followers need a snapshot: it is made, and the stream goes on behind it.
+    /// Followers need a snapshot, after which the stream continues.
     case startOver(epoch: Int64, reason: String)
-    /// An operator has to decide.
+    /// An operator must decide.
     case refuse(reason: String)
 
     /// - Parameters:
-    ///   - last: The stream's last message; nil where it has none.
+    ///   - last: The stream's last message; nil if it is empty.
     ///   - head: The head of the newest snapshot.
-    ///   - wantsNewEpoch: Whether an operator has decided that the store is right, and not the stream.
-    ///   - loss: How the store stands to a position.
+    ///   - wantsNewEpoch: Whether an operator has decided that the store is right and the stream is not.
+    ///   - loss: The store's relation to a position.
     package init(
         last: GroupHeader?, head: GroupHeader?, wantsNewEpoch: Bool = false,
         loss: (StreamPosition, _ store: String) throws -> SourceLoss?

@@ -9,7 +9,7 @@ package struct StreamName: Hashable, Sendable {
     /// Snapshots, in parts, each followed by its head.
     package var snapshots: String { "HISTORY_\(name)_SNAPSHOT" }
 
-    /// Where each session begins.
+    /// The beginnings of sessions.
     package var begin: String { "history.\(name)._begin" }
     package var allHistory: String { "history.\(name).>" }
 
@@ -18,7 +18,7 @@ package struct StreamName: Hashable, Sendable {
     package var snapshotHead: String { "history_snapshot.\(name).head" }
     package var allSnapshots: String { "history_snapshot.\(name).>" }
 
-    /// Where groups of these authors go; nil is who did not declare itself.
+    /// The subject for groups of these authors; nil stands for an undeclared author.
     package func group(of authors: Set<String?>) -> String {
         guard authors.count < 2, let author = authors.first else { return "history.\(name)._many" }
         return "history.\(name).\(author.map(Self.escaped) ?? "_none")"

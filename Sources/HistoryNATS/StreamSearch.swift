@@ -1,20 +1,20 @@
 package import PersistentHistory
 
-/// Finds a mirror's place in a stream by what the messages say.
+/// Finds a mirror's position in a stream by the content of the messages.
 ///
-/// A sequence alone means nothing where a server was set back to an older state and was written to again.
+/// A sequence alone is not reliable: after a server was restored to an older state, it is assigned again.
 package enum StreamSearch {
-    /// The first sequence of a range whose message is not yet in the mirror; the one behind the range where all are.
+    /// The first sequence of a range whose message is not in the mirror; the one after the range if all are.
     ///
-    /// From the first message on that the mirror lacks, all are beyond its position; before it are none but parts of
-    /// groups that were never finished, which are ignored wherever the search ends among them.
+    /// All messages from that one on are after the mirror's position. Before it there may also be parts of unfinished
+    /// groups, which are ignored, so it does not matter at which of them the search ends.
     package static func start(
         in range: ClosedRange<UInt64>, for mirror: MirrorPosition, header: (UInt64) throws -> GroupHeader?
     ) rethrows -> UInt64 {
         var (low, high) = (range.lowerBound, range.upperBound + 1)
         while low < high {
             let middle = low + (high - low) / 2
-            // What is no message of ours is passed over.
+            // Messages of other programs are skipped.
             let isNew = try header(middle).map { Self.isNew($0, mirror) } ?? false
             if isNew { high = middle } else { low = middle + 1 }
         }

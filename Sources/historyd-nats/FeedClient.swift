@@ -4,13 +4,14 @@ import HistoryNATS
 import Logging
 import PersistentHistory
 
-/// Tells the daemon's feed which transactions are safe in the stream: until then the daemon keeps their history.
+/// Acknowledges to the daemon's feed the transactions that are safe in the stream. Until then the daemon keeps their
+/// history.
 ///
-/// What the publisher sends it reads from the store itself, so that the feed's window does not hold it up.
+/// The publisher reads what it sends from the store itself, so that the feed's window does not delay it.
 final class FeedClient: Sendable {
     private struct State {
         var release: FeedRelease
-        /// What the feed has sent and not been told of, in order.
+        /// What the feed has sent and is not acknowledged, in order.
         var received: [HistoryToken] = []
     }
 
@@ -26,13 +27,13 @@ final class FeedClient: Sendable {
         state = Locked(State(release: FeedRelease(hold: hold)))
     }
 
-    /// Takes in how far the server has acknowledged. From any thread.
+    /// Notes the position that the server has acknowledged. May be called from any thread.
     func acknowledged(through number: Int64) {
         state.withLock { $0.release.acknowledged(through: number, at: .now) }
         changes.continuation.yield()
     }
 
-    /// Until the task is cancelled.
+    /// Runs until the task is cancelled.
     func run() async {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.receive() }
@@ -47,7 +48,7 @@ final class FeedClient: Sendable {
             do {
                 for try await item in feed {
                     if case .expired = item {
-                        // The publisher finds out by itself what is missing.
+                        // The publisher finds a gap by itself.
                         state.withLock { $0.received = [] }
                         try await feed.acknowledge(item)
                     } else if let token = item.token {

@@ -3,7 +3,7 @@ import HistoryNATS
 import Logging
 import PersistentHistory
 
-/// Follows one stream into a mirror, on a thread of its own.
+/// Follows one stream into a mirror, on its own thread.
 struct Follower: Sendable {
     let configuration: NATSConfiguration
     let following: NATSConfiguration.Following
@@ -13,12 +13,12 @@ struct Follower: Sendable {
 
     private var names: StreamName { StreamName(following.name) }
 
-    /// The session ends, and another one finds out how to go on.
+    /// The session ends, and the next one determines how to continue.
     private struct SessionOver: Error, CustomStringConvertible {
         let description: String
     }
 
-    /// What a snapshot is needed for.
+    /// Why a snapshot is needed.
     private struct Need {
         let reason: String
         let isRepair: Bool
@@ -41,7 +41,7 @@ struct Follower: Sendable {
         }
     }
 
-    /// Follows what there is.
+    /// Follows everything there is, once.
     ///
     /// - Throws: What kept it from doing so.
     func runOnce() throws { try session(isOnce: true) {} }
@@ -73,12 +73,12 @@ struct Follower: Sendable {
             guard let need else { return }
             try snapshots.fetch(into: mirror, waits: !isOnce, isRepair: need.isRepair, need.reason)
             succeeded()
-            // What the server still sends to this connection goes with it: another session follows.
+            // Whatever the server still sends is discarded with the connection; the next session follows.
             if !isOnce { return }
         }
     }
 
-    /// Where the mirror goes on in the stream.
+    /// The sequence at which the mirror continues in the stream.
     private static func start(
         in state: JetStream.StreamState, _ position: MirrorPosition, _ jetStream: JetStream, _ stream: String
     ) throws -> UInt64 {
@@ -137,7 +137,7 @@ struct Follower: Sendable {
 }
 
 extension NATSConfiguration.Following {
-    /// Where the mirror is: there is space for what goes into it.
+    /// The mirror's folder, which has space for what goes into the mirror.
     var folder: String {
         guard let slash = path.lastIndex(of: "/") else { return "." }
         return slash == path.startIndex ? "/" : String(path[..<slash])

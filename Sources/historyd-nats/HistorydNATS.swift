@@ -35,7 +35,7 @@ struct ConfigurationOption: ParsableArguments {
     }
 }
 
-/// The log, as the daemon has it.
+/// The log, configured like the daemon's.
 private func makeLogger() -> (Logger, LiveLogLevel) {
     let level = LiveLogLevel(.info)
     LogOutput.suitable.bootstrap(level: level)

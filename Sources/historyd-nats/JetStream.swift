@@ -93,7 +93,7 @@ struct JetStream {
         let denyPurge: Bool
     }
 
-    /// Makes a stream where it is missing.
+    /// Creates a stream if it is missing.
     ///
     /// - Parameter isPurged: Whether old messages are removed by its publisher.
     func make(_ stream: String, _ subject: String, _ limits: NATSConfiguration.Stream, isPurged: Bool) throws {
@@ -112,14 +112,14 @@ struct JetStream {
     private struct Purge: Encodable { let seq: UInt64 }
     private struct Purged: Decodable { let success: Bool? }
 
-    /// Removes what is older than a sequence.
+    /// Deletes the messages before a sequence.
     func purge(_ stream: String, before sequence: UInt64) throws {
         let _: Purged = try ask("STREAM.PURGE.\(stream)", Purge(seq: sequence))
     }
 
     // MARK: Messages
 
-    /// A message that was asked for.
+    /// A requested message.
     struct Stored {
         let sequence: UInt64
         let header: GroupHeader?
@@ -141,7 +141,7 @@ struct JetStream {
         let message: Message
     }
 
-    /// The message of a sequence; nil where there is none.
+    /// The message with a sequence; nil if there is none.
     func message(_ sequence: UInt64, of stream: String) throws -> Stored? {
         try message(Asked(seq: sequence), of: stream)
     }
@@ -152,9 +152,9 @@ struct JetStream {
         let state: State
     }
 
-    /// The last message of a subject; nil where there is none.
+    /// The last message of a subject; nil if there is none.
     func last(_ subject: String, of stream: String) throws -> Stored? {
-        // nats-server 2.9.10 ends with a panic where it is asked for the last message of a subject that has none.
+        // nats-server 2.9.10 panics when it is asked for the last message of a subject without messages.
         let info: SubjectCounts = try ask("STREAM.INFO.\(stream)", SubjectFilter(subjectsFilter: subject))
         guard info.state.subjects?[subject] ?? 0 > 0 else { return nil }
         return try message(Asked(lastBySubj: subject), of: stream)
@@ -192,7 +192,7 @@ struct JetStream {
             var ackPolicy = "none"
             var replayPolicy = "instant"
             var filterSubject: String?
-            /// Nanoseconds. A group may take longer to be applied; then another consumer is made.
+            /// In nanoseconds. If applying a group takes longer, another consumer is created.
             var inactiveThreshold: Int64 = 300_000_000_000
         }
         let streamName: String
@@ -201,7 +201,7 @@ struct JetStream {
 
     private struct ConsumerInfo: Decodable { let name: String }
 
-    /// Makes a pull consumer, which goes by itself when nobody asks it any more.
+    /// Creates a pull consumer, which the server deletes when it is no longer used.
     func makeConsumer(of stream: String, from sequence: UInt64, subject: String? = nil) throws -> String {
         let request = ConsumerRequest(
             streamName: stream,

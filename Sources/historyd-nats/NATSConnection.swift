@@ -3,7 +3,7 @@ import Glibc
 import HistoryConfiguration
 import PersistentHistory
 
-/// What libnats, or the server, says of a call that failed.
+/// The error that libnats or the server reported for a call.
 struct NATSError: Error, CustomStringConvertible {
     let call: String
     let reason: String
@@ -14,15 +14,15 @@ struct NATSError: Error, CustomStringConvertible {
 
 /// A connection to a NATS server, used by one thread, which blocks in it.
 ///
-/// It is never repaired: where it is lost, calls fail, and its owner makes another one. So nothing that was sent on it
-/// arrives later, and no subscription outlives its requests.
+/// It never reconnects: when it is lost, calls fail and its owner opens another one. So no old message arrives late,
+/// and no subscription outlives its requests.
 ///
-/// libnats has threads of its own. The one thing that they call back here is `WakeUp`, below.
+/// libnats has its own threads, which only call `WakeUp` here.
 final class NATSConnection: Sendable {
-    /// libnats locks it: it may be closed by another thread, which ends what this one waits for.
+    /// libnats locks it: another thread may close it, which ends this thread's wait.
     nonisolated(unsafe) private let pointer: OpaquePointer
-    /// They are kept for as long as the connection: libnats 3.4.1 uses a subscription after it was freed, where messages
-    /// arrive for it while it is destroyed.
+    /// They are kept as long as the connection: libnats 3.4.1 uses a subscription after it was freed if messages arrive
+    /// while it is destroyed.
     private let subscriptions = Locked<[NATSSubscription]>([])
 
     /// - Parameter wakeUp: Is signalled when the connection is lost. It must live as long as the process.
@@ -39,7 +39,7 @@ final class NATSConnection: Sendable {
         try Self.check("set reconnecting", natsOptions_SetAllowReconnect(options, false))
         try Self.check("set sending", natsOptions_SetSendAsap(options, true))
         try Self.check("set the time limit", natsOptions_SetTimeout(options, 5000))
-        // A server that is stopped is noticed after half a minute.
+        // A server that hangs is noticed after half a minute.
         try Self.check("set pings", natsOptions_SetPingInterval(options, 120_000))
         try Self.check("set pings", natsOptions_SetMaxPingsOut(options, 1))
         try Self.check(
@@ -87,10 +87,10 @@ final class NATSConnection: Sendable {
 
     deinit { natsConnection_Destroy(pointer) }
 
-    /// Ends the connection: whoever waits for something on it gets an error. From any thread.
+    /// Closes the connection: pending calls throw an error. May be called from any thread.
     func close() { natsConnection_Close(pointer) }
 
-    /// The most that a message may have, its headers included.
+    /// The maximum size of a message, including its headers.
     var maximumPayload: Int { Int(natsConnection_GetMaxPayload(pointer)) }
 
     // MARK: Messages
@@ -140,7 +140,7 @@ final class NATSConnection: Sendable {
         return made
     }
 
-    /// A subject that nobody else has.
+    /// A subject that is used nowhere else.
     static func inbox() throws -> String {
         var inbox: UnsafeMutablePointer<natsInbox>?
         try check("make an inbox", natsInbox_Create(&inbox))
@@ -159,7 +159,7 @@ final class NATSConnection: Sendable {
     }
 }
 
-/// Where messages wait for the thread that reads them.
+/// Buffers messages for the thread that reads them.
 final class NATSSubscription: Sendable {
     /// libnats locks it.
     nonisolated(unsafe) private let pointer: OpaquePointer

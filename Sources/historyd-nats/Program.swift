@@ -5,13 +5,13 @@ import HistoryNATS
 import Logging
 import PersistentHistory
 
-/// Everything that the configuration asks for, each publisher and follower on a thread of its own.
+/// Runs all publishers and followers of the configuration, each on its own thread.
 struct Program: Sendable {
     let configuration: NATSConfiguration
     let logger: Logger
     let notifier: ServiceNotifier
 
-    /// Until a signal ends it.
+    /// Runs until a signal ends it.
     func run() async throws {
         let stop = try SignalLine([SIGTERM, SIGINT])
         let observer = try StoreObserver()
@@ -44,7 +44,7 @@ struct Program: Sendable {
         }
     }
 
-    /// Publishes and follows what there is.
+    /// Publishes and follows everything there is, once.
     ///
     /// - Returns: Whether all went well.
     func runOnce() async -> Bool {
@@ -58,7 +58,7 @@ struct Program: Sendable {
                 }
             }
             var isLevel = await group.reduce(true) { $0 && $1 }
-            // What this program publishes itself comes with it.
+            // Includes what this program publishes itself.
             for follower in followers {
                 group.addTask { await attempt(follower.following.path) { try follower.runOnce() } }
             }
@@ -67,7 +67,7 @@ struct Program: Sendable {
         }
     }
 
-    /// Declares a store to be right, and not its stream.
+    /// Declares that a store is right and its stream is not.
     func publishNewEpoch(_ name: String) async -> Bool {
         guard let publisher = workers().publishers.first(where: { $0.publication.name == name }) else {
             logger.error("The configuration publishes nothing as \"\(name)\".")
@@ -123,11 +123,11 @@ struct Program: Sendable {
             do {
                 let changes = try observer.remoteChanges(of: worker.publication.store)
                 let signals = try observer.watch(worker.publication.store)
-                // What came before the store was watched.
+                // For commits before the store was watched.
                 worker.wakeUp.signal(.commit)
                 try await withThrowingTaskGroup(of: Void.self) { group in
                     group.addTask { for try await _ in changes { worker.wakeUp.signal(.commit) } }
-                    // A file that was restored may have nothing newer.
+                    // A restored file may have nothing newer.
                     group.addTask {
                         for try await signal in signals where !signal.isDisjoint(with: [.replaced, .appeared]) {
                             worker.wakeUp.signal(.commit)
@@ -145,7 +145,7 @@ struct Program: Sendable {
         }
     }
 
-    /// While the loop turns, wake-ups arrive.
+    /// Wake-ups arrive while the loop runs.
     private func feedWatchdog() async {
         guard let interval = ServiceNotifier.watchdogInterval() else { return }
         while !Task.isCancelled {
@@ -161,7 +161,7 @@ struct Program: Sendable {
     }
 }
 
-/// Runs what blocks on a thread of its own.
+/// Runs blocking work on its own thread.
 private func onThread(_ body: @escaping @Sendable () -> Void) async {
     await withCheckedContinuation { continuation in
         let number = startThread {

@@ -6,26 +6,26 @@ import PersistentHistory
 
 /// Publishes the history of one store, on a thread of its own.
 ///
-/// It keeps no state: each session reads from the stream's end how far it has come. Whatever fails ends the session.
+/// It keeps no state: each session reads its position from the end of the stream. Any error ends the session.
 struct Publisher: Sendable {
     let configuration: NATSConfiguration
     let publication: NATSConfiguration.Publication
-    /// Where there is space for groups that do not fit into memory.
+    /// The folder for groups that do not fit into memory.
     let folder: String
     let wakeUp: WakeUp
     let status: WorkerStatus
     let logger: Logger
-    /// Called with how far the server has acknowledged.
+    /// Called with the position that the server has acknowledged.
     let acknowledged: @Sendable (Int64) -> Void
 
     private var names: StreamName { StreamName(publication.name) }
 
-    /// What an operator has to decide.
+    /// A decision that only an operator can make.
     struct Refusal: Error, CustomStringConvertible {
         let description: String
     }
 
-    /// The session ends, and another one finds out how to go on.
+    /// The session ends, and the next one determines how to continue.
     private struct SessionOver: Error, CustomStringConvertible {
         let description: String
     }
@@ -47,7 +47,7 @@ struct Publisher: Sendable {
         }
     }
 
-    /// Publishes what there is.
+    /// Publishes everything there is, once.
     ///
     /// - Throws: What kept it from doing so.
     func runOnce(newEpoch: Bool) throws { try session(isOnce: true, wantsNewEpoch: newEpoch) {} }
@@ -94,7 +94,7 @@ struct Publisher: Sendable {
     }
 }
 
-/// One connection's worth of publishing: from the stream's end on.
+/// A publisher's session: one connection, from the end of the stream on.
 struct PublishSession {
     let connection: NATSConnection
     let jetStream: JetStream
@@ -106,13 +106,13 @@ struct PublishSession {
     private(set) var store = ""
     private(set) var epoch: Int64 = 1
     private(set) var position = StreamPosition(number: 0, fingerprint: nil, schema: "-")
-    /// At the position, where it is known.
+    /// The fingerprint at the position, if it is known.
     private(set) var schema: MirrorSchema?
     private var head: GroupHeader?
     private var writer: StreamWriter?
     private var bytesSinceSnapshot = 0
 
-    /// Of a group's part: below the usual limit of a message, 1 MiB.
+    /// The maximum size of a group's part: below a message's default limit, 1 MiB.
     private static let groupPart = 900_000
     private static let snapshotPart = 512 << 10
 
@@ -128,7 +128,7 @@ struct PublishSession {
         self.logger = logger
     }
 
-    /// Finds out where the stream ends and fences every other publisher off.
+    /// Finds the end of the stream and fences off every other publisher.
     mutating func begin(wantsNewEpoch: Bool) throws {
         let state = try jetStream.state(of: names.history)
         let last = state.messages > 0 ? try jetStream.message(state.last, of: names.history) : nil
@@ -157,7 +157,7 @@ struct PublishSession {
         }
     }
 
-    /// Makes a snapshot, from which the stream goes on.
+    /// Publishes a snapshot, after which the stream continues.
     mutating func jump(_ reason: String, epoch: Int64) throws {
         logger.notice("\(names.history) goes on from a new snapshot, in epoch \(epoch): \(reason).")
         self.epoch = epoch
@@ -198,7 +198,7 @@ struct PublishSession {
         return .now - .seconds(age) + publication.snapshotInterval
     }
 
-    /// Publishes everything that is in the store.
+    /// Publishes the whole store.
     ///
     /// - Returns: The position that it shows, and the schema.
     @discardableResult
@@ -233,7 +233,7 @@ struct PublishSession {
         try writer.drain()
         self.head = head
         bytesSinceSnapshot = 0
-        // Only now: a follower must always find one that is whole.
+        // Only now, because a follower must always find a complete snapshot.
         if let oldest = kept.first { try jetStream.purge(names.snapshots, before: oldest) }
         logger.info(
             "A snapshot of \"\(publication.store)\" at \(group.through.number) is in \(names.snapshots): \(group.body.count) bytes in \(parts) parts."

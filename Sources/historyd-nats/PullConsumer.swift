@@ -1,20 +1,20 @@
 import HistoryNATS
 import PersistentHistory
 
-/// Messages of a stream from a sequence on, asked for as they are needed: no more than a request's worth waits here.
+/// Reads a stream's messages from a sequence on. It requests them in batches, so that at most one batch is buffered.
 ///
-/// The server keeps no place for it: the mirror has that.
+/// The server stores no position for it: the mirror does.
 struct PullConsumer {
     /// A message of the stream.
     struct Delivered {
         let sequence: UInt64
-        /// Nil where it is no message of ours.
+        /// Nil if it is not a message of historyd-nats.
         let header: GroupHeader?
         let messageID: String
         let body: [UInt8]
     }
 
-    /// How long a request waits at the server; then another one is made.
+    /// How long a request waits at the server before the next one.
     private static let timeout: Duration = .seconds(240)
     private static let batch = 256
     private static let mostBytes = 8 << 20
@@ -22,7 +22,7 @@ struct PullConsumer {
     private let connection: NATSConnection
     private let answers: NATSSubscription
     private let requests: String
-    /// How many messages the request under way may still bring.
+    /// How many messages of the current request are outstanding.
     private var requested = 0
 
     /// - Parameter subject: Nil for all of the stream's.
@@ -63,7 +63,7 @@ struct PullConsumer {
         requested = Self.batch
     }
 
-    /// What ends a request, and not the consumer: nothing came in time, or enough.
+    /// A status that ends a request but not the consumer: a timeout, or a complete batch.
     private func check(_ status: String, _ description: String) throws {
         let isEnd = status == "404" || status == "408"
         let isEnough = status == "409" && description.contains("MaxBytes")

@@ -2,7 +2,7 @@ import HistoryNATS
 import Logging
 import PersistentHistory
 
-/// Brings the newest snapshot into a mirror: verified, and in one transaction in place of what is there.
+/// Loads the newest snapshot into a mirror: verifies it, and replaces the mirror's content in one transaction.
 struct SnapshotFetcher {
     let jetStream: JetStream
     let names: StreamName
@@ -13,8 +13,8 @@ struct SnapshotFetcher {
     }
 
     /// - Parameters:
-    ///   - waits: Whether to wait for a snapshot where there is none that helps.
-    ///   - isRepair: Whether an older one helps, too: the stream goes on behind it.
+    ///   - waits: Whether to wait for a snapshot if there is no suitable one.
+    ///   - isRepair: Whether an older snapshot is suitable as well, because the stream continues after it.
     ///   - reason: Why it is needed.
     func fetch(into mirror: Mirror, waits: Bool, isRepair: Bool = false, _ reason: String) throws {
         logger.notice("The mirror \"\(mirror.path)\" is filled from a snapshot: \(reason).")

@@ -3,8 +3,7 @@ import HistoryControl
 import HistoryDaemon
 import PersistentHistory
 
-/// Answers `GET /v1/status` and `GET /v1/metrics` on a socket of this machine, on a thread that sleeps while nobody
-/// asks.
+/// Answers `GET /v1/status` and `GET /v1/metrics` on a Unix socket, on a thread that blocks until a request comes.
 final class StatusListener: Sendable {
     private let descriptor: Int32
     private let path: String
@@ -70,7 +69,7 @@ final class StatusListener: Sendable {
     }
 
     private func answer(_ client: Int32) {
-        // Whoever does not ask, or does not read, keeps others waiting for no longer.
+        // A client that sends no request, or does not read, delays others no longer than this.
         var limit = timeval(tv_sec: 2, tv_usec: 0)
         let size = socklen_t(MemoryLayout<timeval>.size)
         setsockopt(client, SOL_SOCKET, SO_RCVTIMEO, &limit, size)

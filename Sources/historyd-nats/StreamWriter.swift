@@ -1,16 +1,17 @@
 import HistoryNATS
 import PersistentHistory
 
-/// Appends messages to a stream, each chained to the one before, some of them ahead of their acknowledgements.
+/// Appends messages to a stream, each chained to the one before. It sends a window of them without waiting for
+/// acknowledgements.
 struct StreamWriter {
     private struct Acknowledgement: Decodable {
         let seq: UInt64
         let duplicate: Bool?
     }
 
-    /// What the server has to answer within.
+    /// How long the server may take to answer.
     private static let timeout: Duration = .seconds(10)
-    /// What a message's headers, its subject among them, take of the most that a message may have.
+    /// The space that is reserved in a message for its headers and subject.
     private static let headerSpace = 3 << 10
 
     private let connection: NATSConnection
@@ -27,13 +28,13 @@ struct StreamWriter {
         chain = MessageChain(stream: stream, session: Self.newSession(), after: sequence)
     }
 
-    /// Names that do not come twice.
+    /// Subjects that are used only once.
     private static func newSession() -> String { String(UInt64.random(in: .min ... .max), radix: 36) }
 
-    /// Of the last message that was sent.
+    /// The id of the last message that was sent.
     var lastSequence: UInt64 { chain.lastSequence }
 
-    /// Sends a message; waits where too many are ahead of their acknowledgements.
+    /// Sends a message. Waits while the window is full.
     ///
     /// - Throws: `NATSError`, `JetStreamError`: then nothing more may be sent.
     mutating func send(_ subject: String, _ header: GroupHeader, _ body: [UInt8] = []) throws {
@@ -42,7 +43,7 @@ struct StreamWriter {
         outstanding += 1
     }
 
-    /// Sends a body in as many messages as it takes.
+    /// Sends a body in as many messages as it needs.
     ///
     /// - Parameter header: Of a part, by its number.
     /// - Returns: How many.
@@ -68,7 +69,7 @@ struct StreamWriter {
         return part
     }
 
-    /// Waits until all that was sent is acknowledged.
+    /// Waits until all messages are acknowledged.
     mutating func drain() throws { while outstanding > 0 { try awaitAcknowledgement() } }
 
     private mutating func awaitAcknowledgement() throws {

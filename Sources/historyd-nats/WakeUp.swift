@@ -1,14 +1,15 @@
 import Dispatch
 import PersistentHistory
 
-/// What a worker's thread waits for. It lives as long as the process: libnats' threads may signal it late.
+/// The events that a worker's thread waits for. It lives as long as the process, because libnats' threads may signal
+/// late.
 final class WakeUp: Sendable {
     struct Reasons: OptionSet, Sendable {
         let rawValue: UInt8
-        /// The store has something new, or is another file.
+        /// The store has new transactions, or is another file.
         static let commit = Reasons(rawValue: 1)
         static let disconnected = Reasons(rawValue: 2)
-        /// The program is to end.
+        /// The program stops.
         static let stop = Reasons(rawValue: 4)
     }
 
@@ -17,13 +18,13 @@ final class WakeUp: Sendable {
     private let semaphore = DispatchSemaphore(value: 0)
 
     func signal(_ reason: Reasons) {
-        // Where it is there already, it has been signalled.
+        // If it is set already, the thread has been signalled.
         if reasons.withLock({ $0.insert(reason).inserted }) { semaphore.signal() }
     }
 
     var isStopped: Bool { reasons.withLock { $0.contains(.stop) } }
 
-    /// Ends what the thread waits for, in a connection, too.
+    /// Ends the thread's wait, also inside a connection.
     func stop() {
         signal(.stop)
         connection.withLock { $0 }?.close()
@@ -36,7 +37,7 @@ final class WakeUp: Sendable {
         if isStopped { connection?.close() }
     }
 
-    /// Blocks until one of some reasons is there.
+    /// Blocks until one of the reasons is signalled.
     ///
     /// - Parameter deadline: Nil waits for ever.
     /// - Returns: The reasons; none at the deadline. All but the stop are over with it.

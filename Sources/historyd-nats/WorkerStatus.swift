@@ -2,12 +2,12 @@ import Foundation
 import HistoryNATS
 import PersistentHistory
 
-/// How a publisher or a follower is, as `historyd-nats status` shows it.
+/// The state of a publisher or a follower, as `historyd-nats status` shows it.
 struct WorkerReport: Codable, Sendable {
     enum Role: String, Codable, Sendable { case publish, follow }
 
     let role: Role
-    /// Of the stream.
+    /// The stream's name.
     let name: String
     /// The store's or the mirror's file.
     let path: String
@@ -17,10 +17,10 @@ struct WorkerReport: Codable, Sendable {
     var position: Int64 = 0
     var groups = 0
     var bytes = 0
-    /// How often a session began, and how often one failed.
+    /// The number of sessions that began, and that failed.
     var connections = 0
     var failures = 0
-    /// Why the last session failed; nil where it goes well.
+    /// Why the last session failed; nil if the current one works.
     var problem: String?
     /// When the position last changed, in seconds since 1970.
     var changed: Double?

@@ -56,13 +56,92 @@ struct MetricsTests {
             let name = #"historyd_hook_failures_total{hook="audit/all"}"#
             let failures = try #require(try await self.values(of: bench)[name])
             #expect(failures > 0)
+            // Every one is tried again: the hook is held, and nothing is given up.
+            let retries = #"historyd_hook_retries_total{hook="audit/all"}"#
+            values = try await self.values(of: bench)
+            #expect(values[retries] == values[name])
             try await daemon.stop()
             try bench.behave("refuse", "all")
             daemon = try await bench.startDaemon()
             try await bench.calls(6, of: daemon)
             values = try await self.values(of: bench)
             #expect(try #require(values[name]) >= failures)
+            #expect(values[retries] == values[name])
             #expect(values["historyd_consumer_lag_seconds" + Self.main] == 0)
+            try await daemon.stop()
+        }
+    }
+
+    @Test("A call that is given up is a failure, and no retry") func givenUp() async throws {
+        try await withWorkbench { bench in
+            let plugin = PluginSetup(
+                more: """
+                    "retry": {"attempts": 2, "initialDelay": "20ms", "maximumDelay": "50ms"}, "onFailure": "skip"
+                    """)
+            try bench.configure(StoreSetup(), plugins: [plugin])
+            try bench.misbehave("refuse", "all")
+            let daemon = try await bench.startDaemon()
+            for id in 1...3 { try await bench.write("INSERT INTO person (id) VALUES (\(id))", as: "Widget") }
+            try await daemon.logged("event=deadLetterKept", times: 3)
+            let values = try await values(of: bench)
+            #expect(values[#"historyd_hook_failures_total{hook="audit/all"}"#] == 6)
+            #expect(values[#"historyd_hook_retries_total{hook="audit/all"}"#] == 3)
+            try await daemon.stop()
+        }
+    }
+
+    @Test("A feed lags, though the next 6000 changes are its consumer's own") func feedBehindOwnChanges()
+        async throws
+    {
+        try await withWorkbench { bench in
+            try bench.configure(StoreSetup(authors: StoreSetup.feeding("live")), plugins: [])
+            let daemon = try await bench.startDaemon()
+            let many = "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 5999)"
+            try await bench.write("\(many) INSERT INTO person (id) SELECT i + 1 FROM n", as: "MainApp")
+            try await bench.write("INSERT INTO person (id) VALUES (7000)", as: "Widget")
+            try await bench.waitUntilServed(6001)
+            let feed = #"{store="contacts",consumer="MainApp",feed="live"}"#
+            var values = try await values(of: bench)
+            #expect(values["historyd_feed_lag_transactions" + feed] == 1)
+            #expect(try #require(values["historyd_feed_lag_seconds" + feed]) > 0)
+            try await bench.acknowledge(6001)
+            values = try await self.values(of: bench)
+            #expect(values["historyd_feed_lag_transactions" + feed] == 0)
+            #expect(values["historyd_feed_lag_seconds" + feed] == 0)
+            try await daemon.stop()
+        }
+    }
+
+    @Test(
+        "A running daemon prints the metrics that the page lists, with their types and meanings, and no others")
+    func thePage() async throws {
+        try await withWorkbench { bench in
+            let authors = #"""
+                [{"name": "MainApp", "contexts": [{"name": "view", "kind": "replica", "path": "view.sqlite"},
+                    {"name": "live", "kind": "feed"}]}]
+                """#
+            try bench.configure(StoreSetup(authors: authors))
+            let daemon = try await bench.startDaemon()
+            try await bench.write("INSERT INTO person (id) VALUES (1)", as: "Widget")
+            try await bench.calls(1, of: daemon)
+            try await bench.waitUntilServed(1)
+            try await bench.acknowledge(1)
+            try await bench.steer("clean")
+            let text = try await bench.steer("metrics")
+            var printed: Set<String> = []
+            for line in text.matches(
+                of: #/# TYPE (\S+) (\S+)\n(?:# UNIT .*\n)?# HELP \S+ (.*)\n(\w+)(?:\{(.*?)\})? /#)
+            {
+                let (_, name, type, help, _, labels) = line.output
+                let names = (labels ?? "").matches(of: #/(\w+)="/#).map(\.output.1).filter { $0 != "le" }
+                let suffix = type == "counter" ? "_total" : ""
+                printed.insert("| `\(name)\(suffix)` | \(type) | \(names.joined(separator: ", ")) | \(help) |")
+            }
+            let page = try Sources.text("Sources/PersistentHistory/PersistentHistory.docc/Monitoring.md")
+            let listed = Set(
+                page.split(separator: "\n").filter { $0.hasPrefix("| `historyd_") }.map(String.init))
+            #expect(printed.symmetricDifference(listed).sorted() == [])
+            #expect(printed.count > 30)
             try await daemon.stop()
         }
     }
@@ -100,7 +179,11 @@ struct MetricsTests {
                 # Clients that say nothing do not keep others from it.
                 idle = [socket.create_connection(('127.0.0.1', \(port))) for _ in range(40)]
                 for one in idle: one.close()
-                assert get('GET', '/v1/metrics')[0] == 200
+                # They have their places until the daemon has seen that they are gone: a scraper comes again.
+                while True:
+                    try:
+                        if get('GET', '/v1/metrics')[0] == 200: break
+                    except ConnectionResetError: time.sleep(.01)
                 """
             try await bench.startPython(code).succeed()
             try await daemon.stop()

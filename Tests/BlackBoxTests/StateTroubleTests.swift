@@ -115,6 +115,24 @@ struct StateTroubleTests {
         }
     }
 
+    @Test("Damaged counters are moved aside; the daemon counts again, and keeps that")
+    func counters() async throws {
+        try await withWorkbench { bench in
+            try bench.configure(StoreSetup())
+            try bench.folder.write("state/counters.json", "{\"hooks\": ")
+            let daemon = try await bench.startDaemon()
+            let told = try await daemon.logged("event=stateCorrupt")
+            #expect(told.hasPrefix("error: The counters in \"") && told.contains("/counters.json.damaged-"))
+            try bench.misbehave("refuse", "all")
+            try await bench.write("INSERT INTO person (id) VALUES (1)", as: "Widget")
+            try await daemon.logged("event=hookFailed")
+            try await daemon.stop()
+            #expect(try damaged(bench).count == 1)
+            let kept = try Tree(RunningProgram.text(bench.path("state/counters.json")))
+            #expect(try #require(kept["hooks"]["audit/all"]["failures"].int) > 0)
+        }
+    }
+
     @Test(
         "A folder that can never be: a line without the dump of an error, and the status for input and output")
     func impossible() async throws {

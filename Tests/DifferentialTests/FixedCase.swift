@@ -3,12 +3,12 @@ import Testing
 
 /// A case that is written by hand, run under all settings.
 enum FixedCase {
-    static func expectNoFailure(_ schema: [String], _ steps: [Case.Step]) throws {
+    static func expectNoFailure(_ schema: [String], _ steps: [Case.Step], isUTF16: Bool = false) throws {
         let folder = try TemporaryFolder(inMemory: true)
         for setting in 0..<4 {
             let settings = Case.Settings(
-                isWAL: setting % 3 == 0, recursiveTriggers: setting & 1 != 0, foreignKeys: setting & 2 != 0,
-                preservesEvery: 2)
+                isWAL: setting % 3 == 0, isUTF16: isUTF16, recursiveTriggers: setting & 1 != 0,
+                foreignKeys: setting & 2 != 0, preservesEvery: 2)
             let specimen = Case(
                 seed: UInt64(setting), settings: settings, schema: schema.map { SQL($0) }, later: [],
                 steps: steps)
@@ -20,7 +20,7 @@ enum FixedCase {
     static func steps(_ statements: [String]) -> [Case.Step] { statements.map { .sql(.first, SQL($0)) } }
 }
 
-func expectNoFailure(_ schema: [String], _ steps: [Case.Step]) throws {
-    try FixedCase.expectNoFailure(schema, steps)
+func expectNoFailure(_ schema: [String], _ steps: [Case.Step], isUTF16: Bool = false) throws {
+    try FixedCase.expectNoFailure(schema, steps, isUTF16: isUTF16)
 }
 func steps(_ statements: [String]) -> [Case.Step] { FixedCase.steps(statements) }

@@ -87,6 +87,12 @@ import Testing
             [.alter(.renameColumn(table: "t", from: "id", to: "key"))]
                 + [.alter(.makeAnew(table: "t", create: "CREATE TABLE t (id INTEGER PRIMARY KEY)"))]
                 + steps(["INSERT INTO t VALUES (4)"]))
+        // Where the row's own foreign key is violated, that is what is reported without triggers.
+        try expectNoFailure(
+            ["CREATE TABLE t (id INTEGER PRIMARY KEY, p REFERENCES t (id))", "CREATE TABLE c (p)"],
+            [.alter(.renameColumn(table: "t", from: "id", to: "key"))]
+                + [.alter(.makeAnew(table: "c", create: "CREATE TABLE c (p REFERENCES t (id))"))]
+                + steps(["INSERT INTO t VALUES (4, 5)"]))
     }
     /// With any INSERT trigger SQLite reports the foreign key where a FAIL ends the statement.
     @Test func aForeignKeyGoesBeforeAFailure() throws {
@@ -125,5 +131,97 @@ import Testing
                 "INSERT INTO t VALUES ('', 2, 1), (4, 90, NULL), (1, 3, 2.5)",
                 "UPDATE OR REPLACE t SET a = 2, b = c",
             ]))
+        try expectNoFailure(
+            ["CREATE TABLE t (a, b, c, g AS (a || 'x') STORED UNIQUE, PRIMARY KEY (c, b))"],
+            steps([
+                "INSERT INTO t (a, b, c) VALUES (0, 5, 7), (1, 6, 8)",
+                "UPDATE OR REPLACE t SET a = a + 1, b = b WHERE a = 0",
+            ]))
+    }
+    /// With recursive triggers and any DELETE trigger, SQLite refuses that a foreign key's action on a replaced row
+    /// writes to the table while an UPDATE is in it.
+    @Test(arguments: ["CASCADE", "SET NULL", "SET DEFAULT"])
+    func aReplacedRowIsReferredTo(action: String) throws {
+        try expectNoFailure(
+            ["CREATE TABLE t (id INTEGER PRIMARY KEY, p UNIQUE REFERENCES t (id) ON DELETE \(action))"],
+            steps(["INSERT INTO t VALUES (1, 2), (2, 1)", "UPDATE OR REPLACE t SET p = id"]))
+    }
+    /// An updated row goes with the one that it was to replace: no trigger runs for its update.
+    @Test(arguments: [
+        "id INTEGER PRIMARY KEY", "id TEXT PRIMARY KEY NOT NULL", "id TEXT PRIMARY KEY, WITHOUT ROWID",
+    ])
+    func anUpdatedRowGoesWithTheReplacedOne(key: String) throws {
+        let definition = key.replacing(", WITHOUT ROWID", with: "")
+        let options = key == definition ? "" : " WITHOUT ROWID"
+        for more in ["", ", g AS (abs(d)) UNIQUE"] {
+            try expectNoFailure(
+                [
+                    "CREATE TABLE t (\(definition), d, p REFERENCES t (id) ON DELETE CASCADE\(more))\(options)",
+                    "CREATE UNIQUE INDEX i ON t (abs(d))",
+                ],
+                steps([
+                    "INSERT INTO t (id, d) VALUES ('1', 1), ('2', 2), ('3', 3), ('4', 4), ('5', 5)",
+                    "UPDATE t SET p = '2' WHERE d = 1", "UPDATE t SET p = '1' WHERE d = 3",
+                    "UPDATE OR REPLACE t SET d = -2 WHERE d = 3",
+                    "UPDATE OR IGNORE t SET d = 4 WHERE d = 5", "UPDATE t SET p = '4' WHERE d = 5",
+                    "UPDATE OR REPLACE t SET d = -4", "INSERT INTO t (id, d) VALUES ('6', 1), ('7', 2)",
+                    "UPDATE OR REPLACE t SET id = '6'", "DELETE FROM t",
+                ]))
+        }
+        try expectNoFailure(
+            [
+                "CREATE TABLE t (\(definition) ON CONFLICT REPLACE, p DEFAULT '1' REFERENCES t (id) ON DELETE CASCADE ON UPDATE CASCADE)\(options)"
+                    .replacing(" NOT NULL ON", with: " ON"),
+                "CREATE TRIGGER own BEFORE INSERT ON t WHEN NEW.p IS NOT 2 BEGIN INSERT OR REPLACE INTO t VALUES (0, NEW.p); END",
+            ],
+            steps([
+                "INSERT INTO t (id) VALUES ('1')", "INSERT INTO t (id) VALUES ('5')", "UPDATE t SET id = '2'",
+                "INSERT INTO t (id) VALUES ('2'), ('3')", "DELETE FROM t",
+            ]))
+    }
+    /// The same by a trigger of the application on a table whose row goes with the replaced one.
+    @Test(
+        arguments: ["k", "abs(k)"],
+        ["DELETE FROM t WHERE id = OLD.other", "REPLACE INTO [T] VALUES (OLD.other, 7)"])
+    func aTriggerTakesTheUpdatedRow(term: String, action: String) throws {
+        try expectNoFailure(
+            [
+                "CREATE TABLE t (id INTEGER PRIMARY KEY, k)", "CREATE UNIQUE INDEX i ON t (\(term))",
+                "CREATE TABLE u (t REFERENCES t (id) ON DELETE CASCADE, other)",
+                "CREATE TRIGGER own AFTER DELETE ON u BEGIN \(action); END",
+            ],
+            steps([
+                "INSERT INTO t VALUES (1, 1), (2, 2), (3, 3)", "INSERT INTO u VALUES (2, 1)",
+                "UPDATE OR REPLACE t SET k = 2 WHERE id = 1", "DELETE FROM t",
+            ]))
+    }
+    /// The bytes of a blob are another text in UTF-16: 'a' and x'61' are the same to an index in UTF-8 alone.
+    @Test(arguments: ["(lower(a))", "(lower(a)) WHERE a > '1'", "(g)"])
+    func textOfBlobsInUTF16(index: String) throws {
+        try expectNoFailure(
+            [
+                "CREATE TABLE t (a NUMERIC PRIMARY KEY, g AS (a || 'x') STORED)",
+                "CREATE UNIQUE INDEX i ON t \(index)",
+            ],
+            steps([
+                "INSERT INTO t (a) VALUES ('a')", "INSERT INTO t (a) VALUES (x'61')",
+                "INSERT OR REPLACE INTO t (a) VALUES (x'62'), (x'6100'), ('b')",
+                "UPDATE t SET a = x'6200' WHERE a = 'b'", "DELETE FROM t WHERE a = x'62'",
+            ]), isUTF16: true)
+    }
+    /// Nobody can read a table with such a column.
+    @Test func noColumnIsComputedOfItself() {
+        let columns = ["a", "OID", "rowid"].map {
+            TableModel.Column(name: $0, type: "", isGenerated: false, isPicky: false)
+        }
+        let table = TableModel(name: "t", columns: columns)
+        for seed in 1...500 {
+            var generator = AlterationGenerator(
+                dice: Dice(UInt64(seed)), tables: [table], schema: [SQL("CREATE TABLE t (a, OID, rowid)")])
+            for _ in 1...10 {
+                guard case .addColumn(_, let name, let definition) = generator.next() else { continue }
+                #expect(!definition.contains(SQL.quoted(name)), "\(seed)")
+            }
+        }
     }
 }

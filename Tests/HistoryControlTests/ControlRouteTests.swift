@@ -61,6 +61,15 @@ import Testing
         #expect(Set(places).count == places.count)
     }
 
+    /// The name of a store that a script took from a variable that is not set does not mean all stores.
+    @Test(arguments: [
+        "/v1/pause?store=", "/v1/clean?dryRun", "/v1/clean?store=&dryRun=true", "/v1/run?timeout=",
+        "/v1/hooks?before=",
+    ]) func anEmptyValueIsRefused(_ target: String) {
+        let error = #expect(throws: ControlError.self) { try ControlCommand(method: "POST", target: target) }
+        #expect(error?.code == .badRequest && error?.message.hasSuffix("\" is empty.") == true)
+    }
+
     @Test func onlyReadingIsForEverybody() {
         for command in Self.commands {
             switch command {
@@ -132,11 +141,9 @@ import Testing
         let paths: [String: [String: Operation]]
     }
 
-    private static let bytes: Data = {
-        let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-            .deletingLastPathComponent()
-        return (try? Data(contentsOf: root.appending(path: "config/openapi.json"))) ?? Data()
-    }()
+    private static let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        .deletingLastPathComponent()
+    private static let bytes = (try? Data(contentsOf: root.appending(path: "config/openapi.json"))) ?? Data()
 
     private func description() throws -> Description {
         try JSONDecoder().decode(Description.self, from: Self.bytes)
@@ -168,6 +175,31 @@ import Testing
             }
         }
         #expect(described.isEmpty, "\(described)")
+    }
+
+    /// The page about control has a row for each route, or for some together, with the parameters.
+    @Test func thePageHasEveryRouteWithItsParametersAndNoOther() throws {
+        let page = try String(
+            contentsOf: Self.root.appending(
+                path: "Sources/PersistentHistory/PersistentHistory.docc/Control.md"),
+            encoding: .utf8)
+        var routes = Dictionary(
+            uniqueKeysWithValues: ControlRoute.all.map { route in
+                let names = ControlRouteTests.commands.compactMap { route.write($0) }.flatMap { $0.map(\.name) }
+                return ("\(route.method.rawValue) \(route.path)", Set(names))
+            })
+        for row in page.split(separator: "\n") {
+            let cell = row.split(separator: " | ").first ?? row
+            let described = cell.matches(of: #/`([A-Z]+ \/v1\/[a-z\/-]+)/#).map { String($0.output.1) }
+            guard row.hasPrefix("| `"), !described.isEmpty else { continue }
+            var known: Set<String> = []
+            for route in described {
+                let names = routes.removeValue(forKey: route)
+                known.formUnion(try #require(names, "\(route)"))
+            }
+            #expect(Set(cell.matches(of: #/(\w+)=/#).map { String($0.output.1) }) == known, "\(cell)")
+        }
+        #expect(routes.isEmpty, "\(routes.keys)")
     }
 
     @Test func itHasEveryRefusal() {

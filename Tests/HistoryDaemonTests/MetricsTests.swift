@@ -1,4 +1,5 @@
-import FoundationEssentials
+import Foundation
+import HistoryConfiguration
 import HistoryControl
 import PersistentHistory
 import TestSupport
@@ -22,7 +23,7 @@ import Testing
         status.hooks["p/h"]?.callTimes.record(microseconds: 800)
         status.hooks["p/h"]?.callTimes.record(microseconds: 2_000_000_000)
         status.counters.stores[name] = .init(deletedChanges: 7, cleanedAt: 1_800_000_000_000)
-        status.counters.hooks["p/h"] = .init(failures: 3)
+        status.counters.hooks["p/h"] = .init(failures: 3, retries: 2)
         status.counters.pluginEnds["p"] = 4
         let lag = LagReport(transactions: 5, isAtLeast: nil, seconds: 2.5)
         let feed = FeedReport(state: .connected, processID: 1, cursor: "\(token)", movedAt: "", behind: 0)
@@ -44,7 +45,7 @@ import Testing
             ])
         return MetricsSource(
             report: report, status: status, hooks: ["p/h"], startedAt: start, configuredAt: start,
-            droppedLines: 1, now: start, size: { $0 == "/s" ? 4096 : nil })
+            droppedLines: 1, now: start, historySizes: [name: 3000], size: { $0 == "/s" ? 4096 : nil })
     }
 
     private func lines(_ source: MetricsSource = source()) -> [Substring] {
@@ -63,6 +64,8 @@ import Testing
             "historyd_consumer_state{store=\"contacts\",consumer=\"Main\",state=\"level\"} 0",
             "historyd_replica_up{store=\"contacts\",consumer=\"Main\",replica=\"view\"} 0",
             "historyd_store_history_changes{store=\"contacts\"} 40",
+            "historyd_hook_retries_total{hook=\"p/h\"} 2",
+            "historyd_store_history_size_bytes{store=\"contacts\"} 3000",
             "historyd_store_wal_size_bytes{store=\"contacts\"} 0",
             "historyd_hook_call_duration_seconds_bucket{hook=\"p/h\",le=\"0.0005\"} 0",
             "historyd_hook_call_duration_seconds_bucket{hook=\"p/h\",le=\"0.001\"} 1",
@@ -135,23 +138,6 @@ import Testing
     }
 }
 
-@Suite struct AlertCountersTests {
-    /// What was counted goes on after a restart; what is gone from the configuration does not.
-    @Test func theyAreKept() throws {
-        var counters = AlertCounters()
-        counters.hooks["p/h"] = .init(failures: 3)
-        counters.stores["a"] = .init(deletedChanges: 1, deadLetters: ["Main": 2])
-        counters.pluginEnds["p"] = 1
-        let bytes = try JSONEncoder().encode(counters)
-        #expect(try JSONDecoder().decode(AlertCounters.self, from: bytes) == counters)
-        var kept = counters
-        kept.keepOnly(stores: ["a"], hooks: ["p/h", "q/h"])
-        #expect(kept == counters)
-        kept.keepOnly(stores: [], hooks: [])
-        #expect(kept == AlertCounters())
-    }
-}
-
 /// What is shipped beside the programs names the metrics and causes that there are.
 @Suite struct MonitoringFileTests {
     private func file(_ path: String) throws -> String {
@@ -188,5 +174,18 @@ import Testing
         let named = text.matches(of: /\bhistoryd_[a-z_]+/).map { String($0.0) }
         #expect(named.count > 10)
         for metric in named { #expect(known.contains(metric), "\(metric)") }
+    }
+
+    /// Where the description of the protocol lists values, these are all.
+    @Test(arguments: [
+        LogLevel.allCases.map(\.rawValue), ConsumerReport.State.allCases.map(\.rawValue),
+        StoreReport.State.allCases.map(\.rawValue), FeedReport.State.allCases.map(\.rawValue),
+        PluginReport.State.allCases.map(\.rawValue), HealthReport.Verdict.allCases.map(\.rawValue),
+        DoctorReport.Check.allCases.map(\.rawValue), ChangeOperation.allCases.map(\.rawValue),
+    ])
+    func valuesOfTheProtocol(_ values: [String]) throws {
+        let description = try file("config/openapi.json").filter { !$0.isWhitespace }
+        let list = values.map { "\"\($0)\"" }.joined(separator: ",")
+        #expect(description.contains("\"enum\":[\(list)]"), "\(list)")
     }
 }

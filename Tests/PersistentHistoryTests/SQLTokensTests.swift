@@ -64,4 +64,21 @@ import Testing
     func aTriggerWritesBefore(sql: String, expected: Bool) {
         #expect(TriggerDefinition(sql).writesBefore == expected)
     }
+
+    @Test(
+        arguments: [
+            (
+                "CREATE TRIGGER x DELETE ON t BEGIN DELETE FROM [U]; DELETE /**/ FROM \"a b\" WHERE 1; END",
+                ["u", "a b"]
+            ),
+            ("CREATE TRIGGER x AFTER DELETE ON t BEGIN INSERT OR IGNORE INTO u VALUES (1); END", ["u"]),
+            (
+                "CREATE TRIGGER x AFTER DELETE ON t BEGIN UPDATE OR REPLACE u SET a = 1; UPDATE v SET a = 1; END",
+                ["u"]
+            ),
+            ("CREATE TRIGGER x AFTER DELETE ON t BEGIN SELECT 'DELETE FROM u'; END", []),
+        ])
+    func aTriggerRemovesFrom(sql: String, expected: [String]) {
+        #expect(TriggerDefinition(sql).removesFrom == Set(expected))
+    }
 }

@@ -12,6 +12,12 @@ import Testing
             for name in ["historyd", "historyctl", "historyd-nats", "libhistory.so"] {
                 try await succeed("install", "-m", "755", "/dev/null", "\(programs)/\(name)")
             }
+            for file in [
+                "man/historyd.8", "man/historyctl.1", "man/historyd-nats.8", "completions/historyd.bash",
+                "completions/historyctl.zsh", "completions/historyd-nats.fish",
+            ] {
+                try await succeed("install", "-D", "-m", "644", "/dev/null", "\(programs)/\(file)")
+            }
             let root = folder.appending(path: "root")
             try await succeed(
                 "make", "-C", Package.root, "install", "DESTDIR=\(root.path)", "PREFIX=\(prefix)",

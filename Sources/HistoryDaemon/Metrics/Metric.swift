@@ -18,6 +18,7 @@ enum Metric: String, CaseIterable, Sendable {
     case storeOldestPosition = "historyd_store_oldest_position"
     case storeChanges = "historyd_store_changes"
     case storeHistoryChanges = "historyd_store_history_changes"
+    case storeHistorySize = "historyd_store_history_size_bytes"
     case storeSize = "historyd_store_size_bytes"
     case storeWALSize = "historyd_store_wal_size_bytes"
     case cleanupTime = "historyd_cleanup_last_run_timestamp_seconds"
@@ -40,6 +41,7 @@ enum Metric: String, CaseIterable, Sendable {
 
     case hookCalls = "historyd_hook_calls"
     case hookFailures = "historyd_hook_failures"
+    case hookRetries = "historyd_hook_retries"
     case hookHeld = "historyd_hook_held"
     case hookDuration = "historyd_hook_call_duration_seconds"
     case pluginUp = "historyd_plugin_up"
@@ -52,7 +54,7 @@ enum Metric: String, CaseIterable, Sendable {
     var kind: Kind {
         switch self {
         case .droppedLines, .storeChanges, .cleanupDeleted, .deadLettersKept, .hookCalls, .hookFailures,
-            .pluginEnds:
+            .hookRetries, .pluginEnds:
             .counter
         case .deliveryDelay, .hookDuration: .histogram
         default: .gauge
@@ -82,6 +84,8 @@ enum Metric: String, CaseIterable, Sendable {
         case .storeChanges: "Changes ever recorded in the store."
         case .storeHistoryChanges:
             "Changes in the store's history, at most: deleted changes in between count."
+        case .storeHistorySize:
+            "Size of the store's history, estimated from 64 of its changes. Deleted changes in between count."
         case .storeSize: "Size of the store's file."
         case .storeWALSize: "Size of the store's write-ahead log."
         case .cleanupTime: "When history of the store was last deleted, in seconds since 1970."
@@ -96,13 +100,16 @@ enum Metric: String, CaseIterable, Sendable {
         case .deadLetters: "Calls that were given up, and wait to be retried or dropped."
         case .deadLettersKept: "Calls ever given up. Kept over restarts."
         case .replicaUp: "Whether the replica can be written."
-        case .replicaLagTransactions: "Transactions that the replica does not show."
+        case .replicaLagTransactions:
+            "Transactions that the replica does not show; counting ends after 10000 changes."
         case .replicaLag: "Age of the oldest transaction that the replica does not show."
         case .feedConnected: "Whether a program is connected to the feed."
-        case .feedLagTransactions: "Transactions that the feed's program has not acknowledged."
+        case .feedLagTransactions:
+            "Transactions that the feed's program has not acknowledged; counting ends after 5000 changes."
         case .feedLag: "Age of the oldest transaction that the feed's program has not acknowledged."
         case .hookCalls: "Calls of the hook that succeeded since the daemon started."
         case .hookFailures: "Attempts to call the hook that failed. Kept over restarts."
+        case .hookRetries: "Failed attempts after which the call is tried again. Kept over restarts."
         case .hookHeld: "Consumers that wait for the hook, whose last attempt has failed."
         case .hookDuration: "Duration of the hook's successful calls."
         case .pluginUp: "Whether the plugin's process works."

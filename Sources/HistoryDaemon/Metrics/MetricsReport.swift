@@ -12,6 +12,8 @@ struct MetricsSource {
     let configuredAt: HistoryTimestamp
     let droppedLines: Int
     let now: HistoryTimestamp
+    /// The sizes of the histories of open stores, estimated.
+    let historySizes: [String: Int64]
     /// The size of a file; nil where there is none.
     let size: (String) -> Int64?
 }
@@ -53,6 +55,7 @@ extension MetricsSource {
                 Self.number(store.oldest).map { max(0, newest - $0) }
             }
         }
+        write(.storeHistorySize) { historySizes[$0.name].map { Double($0) } }
         write(.storeSize) { size($0.path).map { Double($0) } }
         write(.storeWALSize) { Double(size($0.path + "-wal") ?? 0) }
         write(.cleanupTime) { store in
@@ -120,6 +123,7 @@ extension MetricsSource {
         }
         write(.hookCalls) { Double(status.hooks[$0]?.calls ?? 0) }
         write(.hookFailures) { Double(status.counters.hooks[$0]?.failures ?? 0) }
+        write(.hookRetries) { Double(status.counters.hooks[$0]?.retries ?? 0) }
         write(.hookHeld) { hook in
             Double(status.stores.values.flatMap(\.consumers.values).count { $0.heldHooks.contains(hook) })
         }
@@ -144,11 +148,17 @@ extension ControlHandler {
     /// What `GET /v1/metrics` answers.
     func metrics() async -> [UInt8] {
         let report = await status()
+        var sizes: [String: Int64] = [:]
+        for store in await engine.stores {
+            // One that is not open, or locked at the moment, has none.
+            sizes[store.name] = try? await store.control.historySize()
+        }
         return MetricsSource(
             report: report, status: surroundings.status.read { $0 },
             hooks: await engine.catalog.hooks.map(\.fullName), startedAt: startedAt,
             configuredAt: configuredAt.withLock { $0 }, droppedLines: JournalWriter.shared.droppedInAll,
-            now: .now, size: Self.size
+            now: .now,
+            historySizes: sizes, size: Self.size
         ).text()
     }
 

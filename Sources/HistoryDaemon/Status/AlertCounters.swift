@@ -1,4 +1,5 @@
 import FoundationEssentials
+import Glibc
 import Logging
 import PersistentHistory
 import ServiceLifecycle
@@ -10,6 +11,23 @@ struct AlertCounters: Codable, Sendable, Equatable {
     struct Hook: Codable, Sendable, Equatable {
         /// Attempts that failed.
         var failures = 0
+        /// Of these, those after which the call was to be tried again. Nil in the file of an older version.
+        private var again: Int?
+
+        var retries: Int {
+            get { again ?? 0 }
+            set { again = newValue }
+        }
+
+        enum CodingKeys: String, CodingKey {
+            case failures
+            case again = "retries"
+        }
+
+        init(failures: Int = 0, retries: Int = 0) {
+            self.failures = failures
+            again = retries
+        }
     }
 
     struct Store: Codable, Sendable, Equatable {
@@ -32,6 +50,42 @@ struct AlertCounters: Codable, Sendable, Equatable {
         self.stores = self.stores.filter { stores.contains($0.key) }
         pluginEnds = pluginEnds.filter { plugins.contains($0.key) }
     }
+
+    /// Whether they can be what a daemon has counted, and can be counted on.
+    fileprivate var arePossible: Bool {
+        let all =
+            hooks.values.flatMap { [$0.failures, $0.retries] }
+            + stores.values.flatMap { [$0.deletedChanges] + $0.deadLetters.values } + pluginEnds.values
+        return all.allSatisfy { (0...Self.most).contains($0) }
+    }
+
+    /// Prometheus' numbers are exact up to it.
+    static let most = 1 << 53
+}
+
+extension AlertCounters {
+    private static let mostBytes = 16 << 20
+
+    private struct Impossible: Error, CustomStringConvertible {
+        let description: String
+    }
+
+    /// What an earlier run has counted; nil if none did.
+    ///
+    /// - Throws: `SystemError` if the file cannot be read, others if it is damaged.
+    static func read(_ path: String) throws -> AlertCounters? {
+        guard let bytes = try AtomicFile.read(path, most: mostBytes) else { return nil }
+        let counters: AlertCounters
+        do {
+            counters = try JSONDecoder().decode(AlertCounters.self, from: Data(bytes))
+        } catch {
+            throw Impossible(description: "it is not what historyd writes")
+        }
+        guard counters.arePossible else {
+            throw Impossible(description: "it has a number that is no count")
+        }
+        return counters
+    }
 }
 
 /// Saves the counters, a second after the first that has changed and when the daemon stops: a daemon that is killed
@@ -51,17 +105,26 @@ final class CounterKeeper: Service {
 
     static func path(in folder: String) -> String { "\(folder)/counters.json" }
 
-    /// What an earlier run has counted. A file that cannot be read is worth a warning, and nothing else.
+    /// What an earlier run has counted. A damaged file is moved aside, and counting starts over.
     static func load(from folder: String, logger: Logger) -> AlertCounters {
+        let path = path(in: folder)
         do {
-            guard let bytes = try AtomicFile.read(path(in: folder)) else { return AlertCounters() }
-            return try JSONDecoder().decode(AlertCounters.self, from: Data(bytes))
+            return try AlertCounters.read(path) ?? AlertCounters()
+        } catch let error as SystemError where ![EISDIR, EFBIG].contains(error.number) {
+            // Its content may be right.
+            logger.warning("The counters in \"\(path)\" cannot be read, and counting starts over: \(error).")
         } catch {
-            logger.warning(
-                "The counters of earlier runs in \"\(path(in: folder))\" cannot be read, and begin again: \(error)"
-            )
-            return AlertCounters()
+            do {
+                let place = try DamagedFile.moveAside(path, at: .now)
+                logger.report(
+                    .stateCorrupt,
+                    "The counters in \"\(path)\" are damaged: \(error). The file was moved to \"\(place)\", and counting starts over."
+                )
+            } catch {
+                logger.warning("The counters start over. \(error)")
+            }
         }
+        return AlertCounters()
     }
 
     func run() async throws {

@@ -95,7 +95,7 @@ extension RuntimeStatus {
             }
         default:
             if let (hook, failure) = event.hookFailure {
-                count(failure, of: hook, at: now)
+                count(failure, of: hook, isRetried: !event.givesUp, at: now)
                 effects.hasCounted = true
             }
             apply(event, store, &effects)
@@ -177,9 +177,12 @@ extension RuntimeStatus {
         return stores[store]?.holdingBack.remove(name) != nil
     }
 
-    private mutating func count(_ failure: HookFailure, of hook: String, at now: HistoryTimestamp) {
+    private mutating func count(
+        _ failure: HookFailure, of hook: String, isRetried: Bool, at now: HistoryTimestamp
+    ) {
         hooks[hook, default: Hook()].failures += 1
         counters.hooks[hook, default: .init()].failures += 1
+        if isRetried { counters.hooks[hook, default: .init()].retries += 1 }
         hooks[hook, default: Hook()].lastError = (failure.message, now)
     }
 }
@@ -198,6 +201,11 @@ extension RuntimeStatus.Consumer {
 }
 
 extension PipelineEvent {
+    /// Whether a call that failed is made no more.
+    fileprivate var givesUp: Bool {
+        if case .deadLetterKept = self { true } else { false }
+    }
+
     /// The hook that failed, if that is what happened.
     fileprivate var hookFailure: (hook: String, failure: HookFailure)? {
         switch self {

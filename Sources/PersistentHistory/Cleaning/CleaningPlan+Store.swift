@@ -9,6 +9,7 @@ extension CleaningPlan {
         let newest = try reader.newestToken().number
         try state.saveServed(newest: newest)
         let cursors = try state.cursors.saved()
+        var checkpoints = store.mustHaveHad.compactMap { cursors[$0] }
         func holder(_ consumer: String, _ context: String? = nil, at checkpoint: Checkpoint?) throws -> Holder {
             guard let checkpoint else {
                 return Holder(consumer: consumer, context: context, number: nil, standing: .zero)
@@ -28,6 +29,7 @@ extension CleaningPlan {
                     let place = places[id]?.checkpoint
                     // One that has lost history keeps none: it starts over from the store as it is.
                     if let place, place.position < oldest { continue }
+                    if let place { checkpoints.append(place) }
                     holders.append(try holder(consumer.author, feed.name, at: place))
                 }
             }
@@ -35,6 +37,8 @@ extension CleaningPlan {
         // What is deleted from the store because of these places must not outlive them.
         try state.syncToDisk()
         self.init(holders, newest: newest, maximumDuration: store.maximumDuration, force: force)
+        let relied = checkpoints.filter { $0.position >= number ?? 0 }.min { $0.position < $1.position }
+        history = PlannedHistory(store: reader.storeID, checkpoint: force ? nil : relied)
     }
 
     /// Deletes what the plan allows, in small steps.
@@ -45,7 +49,7 @@ extension CleaningPlan {
         on store: ServedStore, reporter: any PipelineReporter, shouldStop: @Sendable () -> Bool
     ) async throws -> HistoryCleaner.Outcome {
         let outcome = try await HistoryCleaner(path: store.path, rule: store.rule)
-            .clean(through: number ?? 0, shouldStop: shouldStop)
+            .clean(through: number ?? 0, of: history, shouldStop: shouldStop)
         if outcome.deleted > 0 { reporter.report(.cleaned(outcome)) }
         return outcome
     }

@@ -40,9 +40,16 @@ public struct HistoryCleaner: Sendable {
     public func clean(
         through limit: Int64, shouldStop: @Sendable () -> Bool = { false }
     ) async throws -> Outcome {
+        try await clean(through: limit, of: nil, shouldStop: shouldStop)
+    }
+
+    /// - Parameter history: What each step must find: the file may have been replaced since the plan was made.
+    func clean(
+        through limit: Int64, of history: PlannedHistory?, shouldStop: @Sendable () -> Bool
+    ) async throws -> Outcome {
         let queue = try StoreConnection.open(path, .write, timeout: .zero, work: WorkLimit())
         do {
-            let outcome = try await clean(queue, through: limit, shouldStop)
+            let outcome = try await clean(queue, through: limit, of: history, shouldStop)
             try HistoryError.translating(path) { try queue.end() }
             return outcome
         } catch {
@@ -53,7 +60,8 @@ public struct HistoryCleaner: Sendable {
     }
 
     private func clean(
-        _ queue: DatabaseQueue, through limit: Int64, _ shouldStop: @Sendable () -> Bool
+        _ queue: DatabaseQueue, through limit: Int64, of history: PlannedHistory?,
+        _ shouldStop: @Sendable () -> Bool
     ) async throws -> Outcome {
         try access(queue) { db in
             let isLog = try String.fetchOne(db, sql: "PRAGMA journal_mode") == "wal"
@@ -64,6 +72,7 @@ public struct HistoryCleaner: Sendable {
         let tables = CheckedTables()
         let deleted = try await inSteps(queue, size: 250, in: 250...2000, shouldStop) { db, size in
             try tables.check(db)
+            try history?.check(db)
             let step = try CleaningStep(db, limit: limit, rule: rule, size: size)
             return Step(done: step.deleted, isLast: step.isLast, newest: step.newest)
         }

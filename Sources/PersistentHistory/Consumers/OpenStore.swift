@@ -12,6 +12,7 @@ struct OpenStore: Sendable {
     let cleaning: CleaningTurns
     let feeds: FeedKeeper
     let unlisted = UnlistedCount()
+    let size = HistorySize()
     /// Held as long as the store is open.
     private let lease: ConsumerLease
     let file: FileID?

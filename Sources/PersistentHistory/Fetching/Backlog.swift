@@ -15,6 +15,8 @@ package struct Backlog: Sendable {
 
     /// After so many changes reading ends.
     static let limit = 10_000
+    /// After so many changes that are not for a feed, the next look goes on.
+    static let feedLimit: Int64 = 100_000
 }
 
 extension HistoryReader {
@@ -56,14 +58,15 @@ extension StoreControl {
         try await withSession { session in
             try await onPool {
                 let reader = try HistoryReader(path: session.store.path, timeout: .milliseconds(200))
+                let keeper = FeedKeeper(
+                    store: session.feeds.store, reader: reader, state: session.feeds.state,
+                    reporter: session.feeds.reporter)
                 let result = Result {
                     (
                         Dictionary(
                             uniqueKeysWithValues: try positions.map { ($0, try reader.backlog(after: $0)) }),
                         Dictionary(
-                            uniqueKeysWithValues: try feeds.map {
-                                ($0.feed, try session.feeds.backlog(of: $0, reading: reader))
-                            })
+                            uniqueKeysWithValues: try feeds.map { ($0.feed, try keeper.backlog(of: $0)) })
                     )
                 }
                 try reader.close()
@@ -76,17 +79,31 @@ extension StoreControl {
 extension FeedKeeper {
     /// What a feed has yet to acknowledge of what is for it, as far as its consumer is.
     ///
+    /// A batch that has nothing for it says nothing of its lag: the feed moves over it, so that the next look begins
+    /// after it, and reading goes on, up to a limit.
+    ///
     /// - Throws: `HistoryError`.
-    fileprivate func backlog(of feed: FeedStanding, reading reader: HistoryReader) throws -> Backlog {
+    func backlog(of feed: FeedStanding) throws -> Backlog {
+        var backlog = Backlog()
+        if feed.isExpired { return backlog }
         let (consumer, context) = try context(of: feed.feed)
         let last = try cursor(of: consumer.author)
-        var backlog = Backlog()
-        guard feed.state.position < last, !feed.isExpired else { return backlog }
-        let batch = try reader.outlinedBatch(after: feed.state.position, isPlace: false, through: last)
-        let relevant = try relevant(
-            batch.transactions, to: context, of: consumer, after: feed.state.position, through: batch.end)
-        backlog.entries = relevant.map { .init(author: $0.author, timestamp: $0.timestamp) }
-        backlog.isWhole = batch.end >= last
+        var position = feed.state.position
+        while position < last, position - feed.state.position < Backlog.feedLimit {
+            let batch = try reader.outlinedBatch(after: position, isPlace: false, through: last)
+            let end = batch.end > position ? batch.end : last
+            let relevant = try relevant(
+                batch.transactions, to: context, of: consumer, after: position, through: end)
+            backlog.entries = relevant.map { .init(author: $0.author, timestamp: $0.timestamp) }
+            backlog.isWhole = end >= last
+            if !relevant.isEmpty || backlog.isWhole { break }
+            position = end
+        }
+        if position > feed.state.position {
+            // Not ahead of its consumer after a crash either.
+            let passed = min(position, try state.cursors.saved()[consumer.author]?.position ?? 0)
+            try state.feeds.skip(feed.feed, from: feed.state.position, to: max(passed, feed.state.position))
+        }
         return backlog
     }
 }

@@ -73,8 +73,7 @@ public final class HistoryReader: Sendable {
                 try db.execute(sql: "PRAGMA cache_size = -256")
                 guard try RecordingFormat.isThere(db) else { throw HistoryError.notTracked }
                 try tables.check(db)
-                let encoding = try String.fetchOne(db, sql: "PRAGMA encoding").flatMap(StoreEncoding.init)
-                return (try HistoryHeader(db).storeID, encoding ?? .utf8)
+                return (try HistoryHeader(db).storeID, try StoreEncoding(db))
             }
         }
     }

@@ -52,15 +52,15 @@ final class Replica {
             movedAside = try ReplicaFile.moveAside(path)
             isDamaged = false
         }
+        let (header, encoding) = try store.read { db in (try HistoryHeader(db), try StoreEncoding(db)) }
         var opened: OpenReplica
         let place: ReplicaFile.Place?
         do {
-            (opened, place) = try open()
+            (opened, place) = try open(encoding)
         } catch let error as HistoryError where error.code == .replicaDamaged && isKnown {
             movedAside = try ReplicaFile.moveAside(path)
-            (opened, place) = try open()
+            (opened, place) = try open(encoding)
         }
-        let header = try store.read { db in try HistoryHeader(db) }
         if let place, place.store == header.storeID, place.taken >= header.floor,
             place.taken <= max(header.newest, header.floor)
         {
@@ -78,8 +78,8 @@ final class Replica {
             number: opened.place.taken, isFilled: true, movedAside: movedAside, leftOut: leftOut)
     }
 
-    private func open() throws -> (OpenReplica, ReplicaFile.Place?) {
-        let file = try ReplicaFile(path, context.access)
+    private func open(_ encoding: StoreEncoding) throws -> (OpenReplica, ReplicaFile.Place?) {
+        let file = try ReplicaFile(path, context.access, encoding: encoding)
         let (place, shape) = try file.access { db in (try file.place(db), try ReplicaShape(replica: db)) }
         return (OpenReplica(file, at: place, shape, of: context, storePath: storePath), place)
     }
@@ -97,7 +97,9 @@ final class Replica {
     /// - Throws: `HistoryError` with `.replicaUnwritable` or `.replicaDamaged`.
     func resync() throws {
         close()
-        let file = try ReplicaFile(path, context.access)
+        // One that is made is filled anyway, and by then the store's encoding is known.
+        guard FileID(of: path) != nil else { return }
+        let file = try ReplicaFile(path, context.access, encoding: .utf8)
         try file.access { db in try db.execute(sql: "DELETE FROM historyd_replica") }
         try ReplicaFile.translating(path) { try file.close() }
     }

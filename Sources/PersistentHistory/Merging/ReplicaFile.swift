@@ -21,8 +21,10 @@ struct ReplicaFile {
 
     /// Opens a replica, and makes it where there is none.
     ///
+    /// - Parameter encoding: The store's, for a replica that is made: the bytes of a blob are another text in
+    ///   another encoding, so that an index or a generated column would have other values.
     /// - Throws: `HistoryError` with `.replicaUnwritable` or `.replicaDamaged`.
-    init(_ path: String, _ access: ReplicaAccess? = nil) throws {
+    init(_ path: String, _ access: ReplicaAccess?, encoding: StoreEncoding) throws {
         self.path = path
         if let problem = PlainFile.problem(at: path) {
             throw HistoryError(
@@ -43,6 +45,8 @@ struct ReplicaFile {
             let queue = try DatabaseQueue(
                 path: PlainFile.uri(path, mayMake: true), configuration: configuration)
             try queue.writeWithoutTransaction { db in
+                // A file that has one keeps it.
+                try db.execute(sql: "PRAGMA encoding = '\(encoding.rawValue)'")
                 try Self.refuseOthers(db, path)
                 try CopyConnection.begin(db)
                 try db.execute(

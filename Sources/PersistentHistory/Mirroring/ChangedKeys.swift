@@ -1,10 +1,10 @@
-/// The objects that a run of history rows changed, each once, by entity: in as little memory as a giant
-/// transaction asks for.
+/// The objects that a range of history rows changed, each once, by entity, in a form that needs little memory for a
+/// giant transaction.
 struct ChangedKeys {
     struct Entity {
-        /// Of objects known by one integer.
+        /// The keys of objects with an integer key.
         fileprivate(set) var integers: [Int64] = []
-        /// Of all others; see `ObjectID.keyText`.
+        /// The keys of all others; see `ObjectID.keyText`.
         fileprivate(set) var texts: Set<String> = []
 
         /// In ascending order, each once.

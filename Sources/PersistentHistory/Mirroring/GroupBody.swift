@@ -1,11 +1,10 @@
 internal import Glibc
 
-/// The body of a group: lines of JSON, of which nothing but the last megabytes is in memory. The rest is in a file
-/// without a name, which goes with the process.
+/// The body of a group: lines of JSON. Only the last megabytes are in memory; the rest is in an unnamed temporary file.
 package final class GroupBody {
     private static let mostInMemory = 4 << 20
     private let folder: String
-    /// What is not in the file yet.
+    /// Bytes that are not in the file yet.
     private var tail: [UInt8] = []
     private var descriptor: Int32 = -1
     private var written = 0
@@ -29,7 +28,7 @@ package final class GroupBody {
         guard descriptor >= 0 else {
             throw SystemError(call: "make a temporary file in \"\(folder)\"", number: errno)
         }
-        // It is inherited by nobody: this program starts none.
+        // No child can inherit it, because this program starts none.
         unlink(name)
     }
 
@@ -51,7 +50,7 @@ package final class GroupBody {
         tail.removeAll(keepingCapacity: true)
     }
 
-    /// The bytes from a place on; fewer than asked for at the end.
+    /// The bytes from an offset on; fewer than requested at the end.
     ///
     /// - Throws: `SystemError`.
     package func bytes(at start: Int, atMost limit: Int) throws -> [UInt8] {
@@ -97,7 +96,7 @@ package final class GroupBody {
             rest += chunk
             let used = try rest.withUnsafeBufferPointer { buffer in
                 var start = 0
-                // What was left over has no line's end in it.
+                // The rest contains no end of a line.
                 var search = buffer.count - chunk.count
                 while let end = buffer[search...].firstIndex(of: UInt8(ascii: "\n")) {
                     try body(UnsafeBufferPointer(rebasing: buffer[start..<end]))
@@ -114,9 +113,9 @@ package final class GroupBody {
 
 /// Why a group cannot be applied to a mirror.
 package enum MirrorError: Error, Hashable, CustomStringConvertible {
-    /// It is not written as it has to be.
+    /// It is malformed.
     case malformed(String)
-    /// It is right, and does not fit here: a snapshot has to be fetched.
+    /// It is valid but does not fit this mirror: a snapshot is needed.
     case needsSnapshot(String)
 
     package var description: String {

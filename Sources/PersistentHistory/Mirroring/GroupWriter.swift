@@ -11,9 +11,9 @@ import GRDBSQLite
 struct GroupWriter: ~Copyable {
     let body: GroupBody
     private(set) var changes = 0
-    /// Two are as good as many.
+    /// More than two need not be told apart.
     private(set) var authors: Set<String?> = []
-    /// Tables that were made again unrecorded: see `UnrecordedChanges`.
+    /// Tables with unrecorded changes: see `UnrecordedChanges`.
     private(set) var recreated: Set<String> = []
     private let db: Database
     private let tables: MirrorTables
@@ -27,7 +27,7 @@ struct GroupWriter: ~Copyable {
         encoding = tables.schema.flatMap { StoreEncoding(rawValue: $0.encoding) } ?? .utf8
     }
 
-    /// What was written is in the body then.
+    /// Flushes everything into the body.
     mutating func finish() throws {
         try json.bytes.withBytes { try body.append($0) }
         json.removeAll()
@@ -102,7 +102,7 @@ struct GroupWriter: ~Copyable {
             }
             try endLine()
             changes += 1
-            // A snapshot has all rows anyway.
+            // A snapshot contains all rows.
             if isSnapshot { continue }
             if let (entity, _) = try decoder.kind(rows) {
                 changed.insert(try decoder.objectID(rows, entity), of: entity)
@@ -159,7 +159,7 @@ struct GroupWriter: ~Copyable {
         let integers = keys.distinctIntegers
         var objects: [ObjectID] = []
         for text in keys.texts.sorted() {
-            // A key of an older shape, which no longer names a row: all of them travel.
+            // A key of an older shape does not identify a row any more: all rows are sent.
             guard let object = table.key.object(text) else { return try writeAll(of: table) }
             objects.append(object)
         }

@@ -2,18 +2,18 @@ internal import FoundationEssentials
 import GRDB
 import GRDBSQLite
 
-/// A mirror's file, as its follower has it: the only one that writes to it.
+/// A mirror's file, for its follower, which is its only writer.
 package final class Mirror {
     package let path: String
     /// The stream's name.
     private let name: String
-    /// Nil until a snapshot has come.
+    /// Nil until a snapshot was applied.
     private var queue: DatabaseQueue?
     private var file: FileID?
-    /// Nil until a snapshot has come.
+    /// Nil until a snapshot was applied.
     package private(set) var position: MirrorPosition?
 
-    /// Opens a mirror, which need not be there yet.
+    /// Opens a mirror, and creates it if necessary.
     ///
     /// - Throws: `HistoryError`.
     package init(_ path: String, of name: String) throws {
@@ -22,7 +22,7 @@ package final class Mirror {
         if FileID(of: path) != nil { try open(encoding: nil) }
     }
 
-    /// Whether the file that is open is still the one at the path.
+    /// Whether the open file is still the one at the path.
     package var isThere: Bool { queue == nil ? FileID(of: path) == nil : FileID(of: path) == file }
 
     package func close() throws {
@@ -58,7 +58,7 @@ package final class Mirror {
         file = FileID(of: path)
     }
 
-    /// A path that was mistyped must not cost anybody a table.
+    /// Protects other databases from a mistyped path.
     private static func refuseOthers(_ db: Database, _ path: String) throws {
         let names = Set(try String.fetchAll(db, sql: "SELECT name FROM sqlite_schema WHERE type = 'table'"))
         guard !names.isEmpty, !names.contains("historyd_mirror") else { return }
@@ -84,8 +84,8 @@ package final class Mirror {
     ///
     /// - Parameters:
     ///   - body: The group's lines.
-    ///   - isSnapshot: Whether it is everything, and not what follows the position.
-    ///   - new: The position that the mirror has then.
+    ///   - isSnapshot: Whether it replaces everything instead of continuing at the position.
+    ///   - new: The mirror's position afterwards.
     /// - Throws: `MirrorError`, `HistoryError`, `SystemError`. The mirror is as before then.
     package func apply(_ body: GroupBody, isSnapshot: Bool, to new: MirrorPosition) throws {
         if queue == nil {
@@ -126,7 +126,7 @@ package final class Mirror {
 }
 
 extension HistoryError {
-    /// Whether a statement did not fit the tables: somebody has changed them.
+    /// Whether a statement did not fit the tables, because another program changed them.
     fileprivate var isOfSchema: Bool {
         guard let error = cause as? DatabaseError else { return false }
         return [.SQLITE_ERROR, .SQLITE_CONSTRAINT, .SQLITE_SCHEMA].contains(error.resultCode)

@@ -73,9 +73,9 @@ extension TriggerWriter {
                         """),
                     "DELETE FROM \(known) WHERE \(isSame("NEW"))",
                     know(where: isRow("NEW")),
-                ]),
+                ] + endUpdate),
             trigger("delete", "AFTER DELETE", when: nil, forgetDeleted("\(isSame("OLD")) AND \(isGone)")),
-        ]
+        ] + interruptedUpdatesTriggers()
     }
 
     // MARK: Comparing all rows
@@ -112,7 +112,7 @@ extension TriggerWriter {
 
     // MARK: Known rows
 
-    private func forgetDeleted(_ condition: String) -> [String] {
+    func forgetDeleted(_ condition: String) -> [String] {
         [
             record("SELECT \(values(.delete, "object", "tombstone")) FROM \(known) WHERE \(condition)"),
             "DELETE FROM \(known) WHERE \(condition)",
@@ -130,7 +130,7 @@ extension TriggerWriter {
     }
 
     /// Whether a known row is not in the table any more, or is another object there.
-    private var isGone: String {
+    var isGone: String {
         let same =
             table.rowid.map { _ in "\(rowid(row)) = \(known).id" }
             ?? zip(table.primaryKey, knownKeys).map { "\(column(row, $0)) = \(known).\($1)" }

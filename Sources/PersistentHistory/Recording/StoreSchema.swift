@@ -216,14 +216,18 @@ struct StoreSchema: Sendable {
         }
     }
 
-    /// Whether foreign keys lead from a table back to it, maybe by way of others.
+    /// Whether foreign keys lead from a table back to it, maybe by way of others and of the application's triggers
+    /// on these.
     func refersToItself(_ name: String) -> Bool {
         let table = SQLText.folded(name)
         var seen: Set<String> = []
         var next = Array(children[table] ?? [])
         while let child = next.popLast() {
             if child == table { return true }
-            if seen.insert(child).inserted { next += children[child] ?? [] }
+            guard seen.insert(child).inserted else { continue }
+            next += children[child] ?? []
+            let triggers = tables[child]?.triggers.filter { !$0.isOurs } ?? []
+            next += triggers.flatMap { TriggerDefinition($0.sql).removesFrom }
         }
         return false
     }

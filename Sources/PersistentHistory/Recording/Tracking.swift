@@ -51,21 +51,24 @@ public enum Tracking {
         _ path: String, _ entities: [String: [String]?], all: Bool = false, leavesOutUnfit: Bool = false,
         timeout: Duration
     ) throws -> (outcome: Outcome, schemaVersion: Int64) {
+        func plan(_ db: Database) throws -> Plan {
+            try Plan(db, entities: entities, all: all, leavesOutUnfit: leavesOutUnfit)
+        }
         // Most often nothing is to be done: then no lock is taken, and no file beside the store
         // created and removed, which would be an event for other observers.
+        let file = FileID(of: path)
         let seen = try StoreConnection.withConnection(to: path, .read, timeout: timeout) { queue in
-            try queue.read { db -> (outcome: Outcome, schemaVersion: Int64)? in
-                let plan = try Plan(db, entities: entities, all: all, leavesOutUnfit: leavesOutUnfit)
-                guard plan.isEmpty else { return nil }
-                let outcome = Outcome(doubts: plan.doubts, unfit: plan.unfit.mapValues { "\($0)" })
-                return (outcome, schemaVersion: try schemaVersion(db))
-            }
+            try queue.read { db in (plan: try plan(db), schemaVersion: try schemaVersion(db)) }
         }
-        if let seen { return seen }
+        if seen.plan.isEmpty {
+            let outcome = Outcome(doubts: seen.plan.doubts, unfit: seen.plan.unfit.mapValues { "\($0)" })
+            return (outcome, seen.schemaVersion)
+        }
         return try StoreConnection.withConnection(to: path, .write, timeout: timeout) { queue in
             try queue.inTransaction(.immediate) { db in
-                let outcome = try Plan(db, entities: entities, all: all, leavesOutUnfit: leavesOutUnfit)
-                    .carryOut(db)
+                // With thousands of tables, a plan takes time that writers wait for.
+                let isUnchanged = try FileID(of: path) == file && schemaVersion(db) == seen.schemaVersion
+                let outcome = try (isUnchanged ? seen.plan : plan(db)).carryOut(db)
                 return (outcome, schemaVersion: try schemaVersion(db))
             }
         }

@@ -5,6 +5,7 @@ extension Plan {
     /// - Parameter isComplete: Whether it is known that nothing was changed while triggers were missing.
     func carryOut(_ db: Database, isComplete: Bool = false) throws -> Tracking.Outcome {
         var outcome = Tracking.Outcome(doubts: doubts, unfit: unfit.mapValues { "\($0)" })
+        let unrecorded = isComplete ? [] : try unrecorded(db)
         switch condition {
         case .none: try Self.begin(db)
         case .broken:

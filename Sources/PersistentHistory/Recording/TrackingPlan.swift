@@ -13,8 +13,10 @@ struct Plan {
     private(set) var steps: [Step] = []
     /// Entities whose tables are gone.
     private(set) var dropped: [Entity] = []
-    /// Entities whose changes may have gone unrecorded until now.
-    private(set) var unrecorded: Set<String> = []
+    /// Entities whose changes may have gone unrecorded until now, besides those of the steps.
+    private var unrecorded: Set<String> = []
+    /// What is recorded now; nil if that is nothing.
+    private var catalog: EntityCatalog?
     /// Why the recording of entities may miss something.
     private(set) var doubts: [String: [String]] = [:]
     /// Why what was asked for is left out.
@@ -51,13 +53,15 @@ struct Plan {
         case .none:
             if entities.isEmpty, !all { throw HistoryError.notTracked }
             if wanted.isEmpty, let error = unfit.min(by: { $0.key < $1.key })?.value { throw error }
-            try plan(wanted, nil, db)
-        case .whole: try plan(wanted, EntityCatalog(db), db)
+            try plan(wanted)
+        case .whole:
+            catalog = try EntityCatalog(db)
+            try plan(wanted)
         case .broken(let tracked):
             for (name, preserved) in tracked { wanted[name] = (wanted[name] ?? nil) ?? preserved }
             if wanted.isEmpty { throw HistoryError.notTracked }
             unrecorded = Set(wanted.keys)
-            try plan(wanted, nil, db)
+            try plan(wanted)
         }
     }
 
@@ -77,11 +81,10 @@ struct Plan {
         }
     }
 
-    private mutating func plan(_ wanted: [String: [String]?], _ catalog: EntityCatalog?, _ db: Database) throws
-    {
+    private mutating func plan(_ wanted: [String: [String]?]) throws {
         var wanted = wanted
         let followed = FollowedTables(schema)
-        let currents = currents(catalog, followed)
+        let currents = currents(followed)
         for name in currents.keys where !wanted.keys.contains(name) { wanted.updateValue(nil, forKey: name) }
         for (name, preserved) in wanted.sorted(by: { $0.key < $1.key }) {
             let table: TableSchema
@@ -100,16 +103,12 @@ struct Plan {
             let step = Step(
                 table: table, current: current,
                 preserved: preserved.map { isRenamed ? $0 + kept : $0 } ?? kept)
-            if try isUpToDate(step) { continue }
-            steps.append(step)
-            if let catalog, try mayHaveMissedChanges(step, catalog, db) {
-                unrecorded.formUnion([name, current?.name ?? name])
-            }
+            if try !isUpToDate(step) { steps.append(step) }
         }
     }
 
     /// The entities that are tracked, by the names that their tables have now.
-    private mutating func currents(_ catalog: EntityCatalog?, _ followed: FollowedTables) -> [String: Entity] {
+    private mutating func currents(_ followed: FollowedTables) -> [String: Entity] {
         var currents: [String: Entity] = [:]
         var others: [Entity] = []
         for entity in (catalog?.tracked.values).map(Array.init) ?? [] {
@@ -129,6 +128,16 @@ struct Plan {
         }
         dropped.sort { $0.name < $1.name }
         return currents
+    }
+
+    /// The entities whose changes may have gone unrecorded until now: their tables may have been written to since
+    /// the plan was made.
+    func unrecorded(_ db: Database) throws -> Set<String> {
+        guard let catalog else { return unrecorded }
+        return try steps.reduce(into: unrecorded) { names, step in
+            guard try mayHaveMissedChanges(step, catalog, db) else { return }
+            names.formUnion([step.table.name, step.current?.name ?? step.table.name])
+        }
     }
 
     private func mayHaveMissedChanges(_ step: Step, _ catalog: EntityCatalog, _ db: Database) throws -> Bool {

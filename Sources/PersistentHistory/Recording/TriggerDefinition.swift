@@ -2,6 +2,11 @@
 struct TriggerDefinition {
     /// Whether it runs before a change, and writes something itself.
     let writesBefore: Bool
+    /// The folded names of the tables of which it may remove rows: it deletes, or inserts, which may replace.
+    let removesFrom: Set<String>
+
+    /// What stands before the table's name.
+    private static let removals = [["DELETE", "FROM"], ["INTO"], ["UPDATE", "OR", "REPLACE"]]
 
     init(_ sql: String) {
         let tokens = SQLTokens.tokens(sql)
@@ -17,5 +22,14 @@ struct TriggerDefinition {
                         tokens[start + 1].isWord($0)
                     }
             }
+        removesFrom = Set(
+            Self.removals.flatMap { words in
+                tokens.indices.compactMap { start in
+                    let name = start + words.count
+                    let isRemoval =
+                        name < tokens.count && zip(tokens[start...], words).allSatisfy { $0.isWord($1) }
+                    return isRemoval ? SQLText.folded(tokens[name].unquoted) : nil
+                }
+            })
     }
 }

@@ -99,7 +99,7 @@ struct TriggerWriter {
     }
 
     /// Spares the updates that set none of these: a trigger costs as much as its statement does.
-    private func of(_ names: [String]?) -> String {
+    func of(_ names: [String]?) -> String {
         names.map { " OF " + $0.map(SQLText.name).joined(separator: ", ") } ?? ""
     }
 

@@ -1,3 +1,5 @@
+import GRDB
+
 /// Several values in one text, as triggers write them and readers read them back exactly:
 /// `1,T'C3A9',X'00FF',2.5,NULL`.
 ///
@@ -67,6 +69,10 @@ enum StoreEncoding: String, Sendable {
     case utf8 = "UTF-8"
     case utf16LittleEndian = "UTF-16le"
     case utf16BigEndian = "UTF-16be"
+
+    init(_ db: Database) throws {
+        self = try String.fetchOne(db, sql: "PRAGMA encoding").flatMap(Self.init) ?? .utf8
+    }
 
     /// Text of these bytes, in this encoding.
     func value(_ bytes: [UInt8]) -> HistoryValue {

@@ -29,10 +29,12 @@ package enum AtomicFile {
 
     /// Reads a file as a whole.
     ///
+    /// - Parameter most: More bytes than this are an error, `EFBIG`.
     /// - Returns: Nil if there is none.
     /// - Throws: `SystemError`.
-    package static func read(_ path: String) throws(SystemError) -> [UInt8]? {
-        let file = open(path, O_RDONLY | O_CLOEXEC)
+    package static func read(_ path: String, most: Int = .max) throws(SystemError) -> [UInt8]? {
+        // Without waiting for whoever would write to a pipe of that name.
+        let file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
         guard file >= 0 else {
             if errno == ENOENT { return nil }
             throw SystemError(call: "open", number: errno)
@@ -45,6 +47,7 @@ package enum AtomicFile {
             if count < 0, errno == EINTR { continue }
             guard count >= 0 else { throw SystemError(call: "read", number: errno) }
             if count == 0 { return bytes }
+            guard bytes.count <= most - count else { throw SystemError(call: "read", number: EFBIG) }
             bytes += buffer[..<count]
         }
     }

@@ -91,12 +91,14 @@ struct Feed: AsyncParsableCommand {
             }
             return
         }
-        try await daemon.client.printLines(of: .feed(feed), printed: { line in
-            guard acknowledge, let token = try ControlJSON.read(Line.self, from: Array(line)).done else {
-                return
-            }
-            _ = try await daemon.client.send(.acknowledge(feed, token: token))
-        })
+        try await daemon.client.printLines(
+            of: .feed(feed),
+            printed: { line in
+                guard acknowledge, let token = try ControlJSON.read(Line.self, from: Array(line)).done else {
+                    return
+                }
+                _ = try await daemon.client.send(.acknowledge(feed, token: token))
+            })
     }
 
     /// The part of a line that says what to acknowledge.

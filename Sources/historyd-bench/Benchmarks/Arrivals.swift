@@ -1,7 +1,7 @@
-/// When an observer had the commits of a writer that did not wait for it. A stamp tells of all commits up to its
-/// key, and an observer that was given several at once stamps once for all of them.
+/// When an observer received the commits of a writer that did not wait for it. A stamp stands for all commits up to
+/// its key: an observer that received several at once stamps once.
 struct Arrivals {
-    /// When each was committed, the one with the first key first.
+    /// The commit times, in the order of the keys.
     private let committed: [Int64]
     private let firstKey: Int64
     private(set) var latencies: [Double] = []

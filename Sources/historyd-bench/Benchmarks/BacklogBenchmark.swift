@@ -1,10 +1,10 @@
 import Glibc
 
-/// How fast a daemon that was down works off what was committed meanwhile.
+/// How fast a daemon processes what was committed while it was down.
 struct BacklogBenchmark {
     private static let rows = 1000
 
-    /// What lies there: so many transactions of so many rows each.
+    /// The backlog: a number of transactions with a number of rows each.
     private struct Backlog {
         let transactions: Int
         let rows: Int
@@ -93,10 +93,10 @@ struct BacklogBenchmark {
         return figures
     }
 
-    /// One way through the backlog, in seconds.
+    /// The time for the whole backlog, in seconds.
     private struct Drain {
         var seconds: Double
-        /// Without the plugin's.
+        /// Without the plugin's share.
         var processor: Double
         var pluginProcessor = 0.0
         var toFirst = 0.0

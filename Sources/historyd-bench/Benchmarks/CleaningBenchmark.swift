@@ -3,7 +3,7 @@ import Dispatch
 import Glibc
 import PersistentHistory
 
-/// What a writer feels of a cleanup: the time of its commits with and without one going on, in turns.
+/// How a cleanup slows a writer: the time of its commits with and without a cleanup, in turns.
 struct CleaningBenchmark {
     private let workplace: Workplace
     private let sizes: Sizes
@@ -43,13 +43,13 @@ struct CleaningBenchmark {
         return figures + [try rest(store)]
     }
 
-    /// How far the cleaning got.
+    /// The progress of the cleanup.
     private static func cleaned(_ store: String) throws -> Int64 {
         try Connection(store).number(
             "SELECT coalesce((SELECT value FROM historyd_store WHERE key = 'cleaned'), 0)")
     }
 
-    /// Changes that cost little space otherwise: a few rows, updated over and over.
+    /// A few rows that are updated over and over, so that the tables stay small.
     private func fill(_ store: String) throws {
         try BenchStore.make(store)
         let writer = try StoreWriter(store, synchronous: "OFF")
@@ -62,7 +62,7 @@ struct CleaningBenchmark {
         }
     }
 
-    /// What is left is deleted where nobody else writes.
+    /// Deletes the rest while nothing else writes.
     private func rest(_ store: String) throws -> Figure {
         let count = try Connection(store).number("SELECT count(*) FROM historyd_change")
         let start = Clock.now
@@ -72,7 +72,7 @@ struct CleaningBenchmark {
     }
 }
 
-/// Cleans a store of everything.
+/// Deletes all history of a store.
 struct CleanCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "clean", abstract: "Deletes a store's history.", shouldDisplay: false)

@@ -1,4 +1,4 @@
-/// The times of a writer's commits, with and without somebody who may disturb it.
+/// The times of a writer's commits, with and without a disturbance.
 struct CommitTimes {
     private let group: String
     private let name: String
@@ -11,7 +11,7 @@ struct CommitTimes {
         self.name = name
     }
 
-    /// What a round gave.
+    /// The result of one round.
     mutating func add(_ times: Distribution, alone others: Distribution) {
         disturbed.append(times)
         alone.append(others)

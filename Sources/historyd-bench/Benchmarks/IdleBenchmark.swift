@@ -1,4 +1,4 @@
-/// What a daemon costs while nothing happens, beside a bare consumer that waits for the same, and beside a
+/// Memory and wake-ups of an idle daemon. The baselines are a bare consumer that waits for the same store, and a
 /// program with Swift's concurrency that waits for nothing.
 struct IdleBenchmark {
     private let workplace: Workplace

@@ -1,7 +1,7 @@
 import FoundationEssentials
 
-/// How many instructions the daemon runs for a transaction, as valgrind counts them: a number that is the same on
-/// a busy machine and on another one, so that a heavier path is seen.
+/// How many instructions the daemon executes for a transaction, counted by valgrind. The number does not depend on the
+/// machine's load or speed, so it shows small changes.
 struct InstructionsBenchmark {
     private static let store = "store.sqlite"
 
@@ -24,7 +24,7 @@ struct InstructionsBenchmark {
         }
     }
 
-    /// Instructions of a daemon, and of the bare consumer, that find so many transactions.
+    /// The instructions that a daemon and the bare consumer need for this number of transactions.
     private struct Counts {
         var daemon: [Double] = []
         var consumer: [Double] = []

@@ -1,17 +1,16 @@
-/// How long after a commit its observers have it, in the best case: the writer's next commit waits for the
-/// observer, and then for a millisecond.
+/// How long after a commit an observer has it, in the best case: the writer waits for the observer, and then for a
+/// millisecond, before it commits again.
 ///
-/// Each has a store and a writer of its own, so that none is woken by another's commits, and they take
-/// turns.
+/// Each observer has its own store and writer, so that no other commits wake it. The observers take turns.
 struct LatencyBenchmark {
     private static let pause: UInt32 = 1000
 
-    /// How sure a commit is when COMMIT returns.
+    /// How durable a commit is when COMMIT returns.
     struct Mode {
         let journal: BenchStore.Journal
         let synchronous: String
 
-        /// Whether PostgreSQL makes as sure of a commit, as it is set up by default.
+        /// Whether PostgreSQL's default configuration is as durable.
         var hasRival: Bool { journal == .wal && synchronous == "FULL" }
 
         var text: String {
@@ -90,7 +89,7 @@ struct LatencyBenchmark {
         "from COMMIT's return to the consumer, the writer waiting for it, \(mode.text)"
     }
 
-    /// The bare consumers beside the barest, and historyd beside that and all others.
+    /// Compares the bare consumers to the shortest one, and historyd to that one and to all others.
     private func figures(_ field: LatencyField, _ mode: Mode, _ results: [LatencyResult]) -> [Figure] {
         let all = Array(zip(field.contestants, results))
         guard let subject = all.first(where: { $0.0.role == .historyd }),
@@ -126,7 +125,7 @@ struct LatencyBenchmark {
         }
     }
 
-    /// What is never missed is not told of.
+    /// An observer that missed nothing is not mentioned.
     private func missed(_ mode: Mode, _ contestant: any Contestant, _ result: LatencyResult) -> [Figure] {
         guard result.missedInAll > 0 else { return [] }
         return [Figure(group(mode), "\(contestant.name), missed", result.missedInAll, .percent)]

@@ -1,4 +1,4 @@
-/// All who are told of commits, side by side.
+/// All observers that are compared.
 final class LatencyField {
     static let subject = "historyd"
     static let baseline = "bare C consumer"
@@ -7,7 +7,7 @@ final class LatencyField {
     private(set) var omissions: [String] = []
     private let daemon: DaemonProcess
     private let consumer: ConsumerProcess
-    /// Connections that stay, so that the -wal does.
+    /// Connections that stay open, which keeps the -wal file.
     private var holders: [StoreWriter] = []
     private var server: PostgresServer?
 
@@ -70,7 +70,7 @@ final class LatencyField {
         }
     }
 
-    /// Seconds that they have taken so far.
+    /// Elapsed seconds of all commits so far.
     func processorTimes() throws -> (daemon: Double, consumer: Double) {
         (
             try ProcessReading.processorTime(of: daemon.child.processID),

@@ -1,8 +1,8 @@
 import ArgumentParser
 import PersistentHistory
 
-/// For how long changes go unrecorded after a table was rebuilt, while a writer commits without a pause: until the
-/// daemon has put the triggers back.
+/// How long changes go unrecorded after a table was rebuilt, while a writer commits without a pause: until the daemon
+/// has created the triggers again.
 struct MigrationBenchmark {
     private let workplace: Workplace
     private let sizes: Sizes
@@ -49,7 +49,7 @@ struct MigrationBenchmark {
     }
 }
 
-/// Writes to a store without a pause, until it is ended.
+/// Writes to a store without a pause until it is stopped.
 struct WriteCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "write", abstract: "Writes to a store without a pause.", shouldDisplay: false)

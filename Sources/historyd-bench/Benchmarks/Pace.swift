@@ -1,4 +1,4 @@
-/// How long a writer is still between its commits.
+/// How long a writer pauses between its commits.
 enum Pace: CaseIterable {
     case none, short, medium, long
 
@@ -30,7 +30,7 @@ enum Pace: CaseIterable {
         }
     }
 
-    /// Of the daemon's processor time a commit, in microseconds.
+    /// The aim for the daemon's processor time for each commit, in microseconds.
     var processorAim: Aim? {
         switch self {
         case .none, .medium: nil
@@ -39,7 +39,7 @@ enum Pace: CaseIterable {
         }
     }
 
-    /// Of the time until the plugin has a commit, whatever the baselines take.
+    /// The aim for the time until the plugin has a commit, independent of the baselines.
     func latencyAim(_ label: String) -> Aim? {
         guard self == .none else { return nil }
         return .atMost(label == "p50" ? 100 : 2000)
@@ -47,7 +47,7 @@ enum Pace: CaseIterable {
 }
 
 /// Random numbers that are the same in each run (SplitMix64, https://prng.di.unimi.it/splitmix64.c), so that all
-/// who are compared have the same pauses.
+/// observers get the same pauses.
 struct SeededRandom: RandomNumberGenerator {
     private var state: UInt64
 

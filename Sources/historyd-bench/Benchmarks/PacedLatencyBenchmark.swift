@@ -1,5 +1,5 @@
-/// How long after a commit a plugin has it, where the writer commits at random intervals and waits for nobody: an
-/// observer is caught in the midst of the commit before, or has gone cold.
+/// How long after a commit a plugin has it, if the writer commits at random intervals and does not wait. The
+/// observer may still be busy with the previous commit, or its caches may be cold.
 ///
 /// Each observer has a store and a writer of its own, and they take turns.
 struct PacedLatencyBenchmark {
@@ -42,7 +42,7 @@ struct PacedLatencyBenchmark {
     }
 }
 
-/// All who are told of commits, side by side.
+/// All observers that are compared.
 struct PacedField {
     static let subject = "historyd"
     static let undeclared = "historyd, undeclared writer"
@@ -51,7 +51,7 @@ struct PacedField {
     static let bare = "bare C consumer"
 
     let all: [PacedObserver]
-    /// Connections that stay, so that the -wal does.
+    /// Connections that stay open, which keeps the -wal file.
     private let holders: [StoreWriter]
 
     init(_ workplace: Workplace, _ folder: String, _ synchronous: String) throws {
@@ -92,7 +92,7 @@ struct PacedField {
     }
 }
 
-/// What came of one pace.
+/// The result of one pace.
 struct PacedFigures {
     let group: String
     let results: [String: [PacedObserver.Result]]

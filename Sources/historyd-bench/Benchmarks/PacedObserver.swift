@@ -1,4 +1,4 @@
-/// An observer of a store of its own, and the writer to it, which waits for nobody.
+/// An observer with its own store, and a writer that does not wait for it.
 final class PacedObserver {
     let name: String
     private let writer: StoreWriter
@@ -18,9 +18,9 @@ final class PacedObserver {
     }
 
     struct Result {
-        /// Microseconds from COMMIT's return.
+        /// Microseconds since COMMIT returned.
         let latencies: Distribution
-        /// The observer's without its plugin's, in microseconds a commit.
+        /// The observer's processor time without its plugin's, in microseconds for each commit.
         let processor: Double
     }
 

@@ -37,8 +37,8 @@ struct RecordedTable {
             ? "\(name) = \(name) + 1" : "\(name) = CASE \(name) WHEN 'one' THEN 'two' ELSE 'one' END"
     }
 
-    /// What recording costs in SQLite at the least: one trigger for each kind of write, that writes one row
-    /// of constants.
+    /// The minimum that recording by triggers costs: for each kind of write, one trigger that inserts one row of
+    /// constants.
     static let floor = """
         CREATE TABLE log (id INTEGER PRIMARY KEY, origin, kind INTEGER, object, detail);
         CREATE TRIGGER inserted AFTER INSERT ON item BEGIN \(log(4)); END;
@@ -46,8 +46,7 @@ struct RecordedTable {
         CREATE TRIGGER deleted AFTER DELETE ON item BEGIN \(log(6)); END;
         """
 
-    /// What one writes who needs a log of changes, and what aims compare to: the table, the operation, the row and
-    /// the time.
+    /// A hand-written log of changes, which the aims compare to: the table, the operation, the row and the time.
     static let handWritten = """
         CREATE TABLE log (
             id INTEGER PRIMARY KEY AUTOINCREMENT, entity TEXT NOT NULL, operation TEXT NOT NULL, object INTEGER NOT NULL,

@@ -1,8 +1,8 @@
-/// What recording costs a writer: the same writes to a tracked store and to its untracked twin, and to
-/// one with the least that triggers can do.
+/// How recording slows a writer: the same writes to a tracked store, to an untracked one, and to one with minimal
+/// triggers.
 ///
-/// The processor's time is what recording takes; the time that passed is what the writer waits, which with
-/// `synchronous=FULL` is the disk's.
+/// Processor time is the cost of recording. Elapsed time is how long the writer waits; with `synchronous=FULL` that is
+/// mostly the disk.
 struct RecordingBenchmark {
     private let workplace: Workplace
 

@@ -1,7 +1,7 @@
 import Glibc
 import PersistentHistory
 
-/// A store that is written to, with its one connection.
+/// A store with its only connection, which writes.
 final class RecordingSubject {
     enum Kind: String, CaseIterable {
         /// The baseline, and so the first.
@@ -12,7 +12,7 @@ final class RecordingSubject {
         case undeclared = "undeclared"
     }
 
-    /// Time that passed, and time on the processor, in the kernel as well.
+    /// Elapsed time, and processor time including the kernel's.
     struct Time {
         let wall: Double
         let processor: Double
@@ -96,7 +96,7 @@ enum WriteKind: String {
     case updateOne = "update of one column"
     case updateAll = "update of all columns"
     case delete
-    /// Compiled each time, and the triggers with it.
+    /// Prepared each time, which compiles the triggers as well.
     case unprepared = "insert, not prepared"
     case bulkInsert = "inserts"
     case bulkUpdateOne = "one update of one column"

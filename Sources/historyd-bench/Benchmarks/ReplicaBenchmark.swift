@@ -1,11 +1,11 @@
-/// The default merge: changed rows that a consumer's replica takes in, beside the same rows copied by one
-/// statement of SQL into a file of the same kind.
+/// Merges changed rows into a consumer's replica. The baseline copies the same rows with one SQL statement into a
+/// file of the same kind.
 struct ReplicaBenchmark {
-    /// What was done to the rows.
+    /// The change made to the rows.
     private enum Change: String, CaseIterable {
         case inserted, updated
 
-        /// By which the baseline does the same.
+        /// The baseline's SQL for the same change.
         var verb: String { self == .inserted ? "INSERT" : "INSERT OR REPLACE" }
     }
 
@@ -80,7 +80,7 @@ struct ReplicaBenchmark {
         ]
     }
 
-    /// Into the replica's file as it was before the merge; seconds.
+    /// Seconds for the copy into the replica's file as it was before the merge.
     private func copy(_ change: Change, from store: String, _ home: DaemonHome) throws -> Double {
         let connection = try Connection(store)
         try connection.execute(

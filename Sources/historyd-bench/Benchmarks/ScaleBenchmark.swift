@@ -1,5 +1,5 @@
-/// What many consumers, many stores, or a long history cost, beside one or a short one: a daemon with few and
-/// one with many take turns.
+/// What many consumers, many stores or a long history cost. The baseline is a daemon with one consumer, one store or a
+/// short history; the two take turns.
 struct ScaleBenchmark {
     private let workplace: Workplace
     private let sizes: Sizes
@@ -70,9 +70,9 @@ struct ScaleBenchmark {
         return try body(folder)
     }
 
-    /// What the daemon's memory ought to be.
+    /// The aims for the daemon's memory.
     private enum MemoryAim {
-        /// Of the daemon's with one.
+        /// As a ratio to the daemon with one.
         case ratioAtMost(Double)
         /// KiB for each beyond the first.
         case eachAtMost(Double)

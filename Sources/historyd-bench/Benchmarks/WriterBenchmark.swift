@@ -1,5 +1,5 @@
-/// What a writer feels of historyd: how long its commits take, with a daemon that is told of each, and with
-/// one that works off a backlog meanwhile, beside the same commits where there is none.
+/// How historyd slows a writer: the time of its commits while a daemon observes them, and while it processes a
+/// backlog. The baseline is the same commits without a daemon.
 struct WriterBenchmark {
     private let workplace: Workplace
     private let sizes: Sizes
@@ -18,7 +18,7 @@ struct WriterBenchmark {
         return figures
     }
 
-    /// In short turns: the pace of a disk changes from one second to the next.
+    /// In short turns, because a disk's speed changes from one second to the next.
     private static let block = 20
 
     private func whileLevel(_ synchronous: String) throws -> [Figure] {

@@ -1,4 +1,4 @@
-/// Somebody who is told of commits, with the writer who makes them.
+/// An observer of commits, with the writer that makes them.
 protocol Contestant {
     var name: String { get }
     var role: ContestantRole { get }
@@ -28,11 +28,11 @@ enum ContestantRole {
 }
 
 extension Contestant {
-    /// For those who may miss a commit: until the next one, nothing would come.
+    /// For observers that may miss a commit: nothing would come until the next one.
     static var timeout: Int32 { 20 }
 }
 
-/// One who tells by stamps: historyd's plugin, or the bare consumer.
+/// An observer that stamps: historyd's plugin, or the bare consumer.
 final class StampContestant: Contestant {
     let name: String
     let role: ContestantRole

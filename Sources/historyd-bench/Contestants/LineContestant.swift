@@ -1,6 +1,6 @@
 import Glibc
 
-/// One who tells by what it prints: a line for each row, in which its key stands somewhere. The time is taken
+/// An observer that prints a line for each row, with the row's key in it. The time is taken
 /// when the line has been read.
 final class LineContestant: Contestant {
     let name: String
@@ -50,7 +50,7 @@ final class LineReader {
     private var waiting: ArraySlice<Line> = []
     private var rest: [UInt8] = []
 
-    /// Takes the descriptor over.
+    /// Takes ownership of the descriptor.
     init(_ descriptor: Int32) { self.descriptor = descriptor }
 
     deinit { close(descriptor) }

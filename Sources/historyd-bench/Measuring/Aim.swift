@@ -1,6 +1,6 @@
-/// What a figure ought to be.
+/// An aim for a figure.
 enum Aim: Codable, Equatable {
-    /// Of its baseline.
+    /// As a ratio to its baseline.
     case ratioAtMost(Double)
     case atMost(Double)
     case atLeast(Double)

@@ -2,7 +2,7 @@
 struct AlignedText {
     enum Row {
         case cells([String])
-        /// Of a line of its own, which no column is as wide as.
+        /// A line of its own, which does not widen the columns.
         case heading(String)
     }
 

@@ -12,7 +12,7 @@ struct BenchError: Error, CustomStringConvertible {
     }
 }
 
-/// What goes on, for who waits; not part of the table.
+/// Progress messages, which are not part of the table.
 enum Progress {
     static func note(_ text: String) {
         // Where it cannot be written, nobody waits for it.
@@ -20,7 +20,7 @@ enum Progress {
         write(STDERR_FILENO, line, line.count)
     }
 
-    /// For what is cleared away at the end: a failure of that is told, and spoils no figure.
+    /// For cleaning up at the end: a failure is reported, and does not affect the figures.
     static func attempt(_ body: () throws -> Void) {
         do {
             try body()

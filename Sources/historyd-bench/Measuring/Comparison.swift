@@ -1,8 +1,8 @@
-/// What became of the figures from one run to another.
+/// The difference between the figures of two runs.
 ///
-/// Where a figure has a baseline, it is the ratio that is compared: the baseline was measured on the same
-/// machine in the same minute, so that a machine that is slower today moves both. What the rounds of one
-/// run differ by is noise; only what lies beyond it has moved.
+/// If a figure has a baseline, the ratios are compared: the baseline was measured on the same machine in the same
+/// minute, so a slower machine changes both. Differences between the rounds of one run are noise; only a larger
+/// difference counts.
 struct Comparison {
     enum Verdict: String {
         case same = ""
@@ -15,7 +15,7 @@ struct Comparison {
         let unit: Figure.Unit
         let before: Double
         let after: Double
-        /// Of what is compared, from the first run to the second.
+        /// The change from the first run to the second.
         let change: Double
         let verdict: Verdict
     }
@@ -33,7 +33,7 @@ struct Comparison {
         onlyAfter = Self.missing(in: before, of: after)
     }
 
-    /// What one run has and the other has not: groups, where all of one is missing, and single figures.
+    /// What only one of the runs has: whole groups, and single figures.
     private static func missing(in others: [Figure], of figures: [Figure]) -> [String] {
         let keys = Set(others.map(key))
         let groups = Set(others.map(\.group))
@@ -67,9 +67,9 @@ struct Comparison {
             verdict: verdict(old, new, isBetterHigher: after.unit.isBetterHigher))
     }
 
-    /// What is smaller than this is nothing, however little the rounds differ.
+    /// A smaller change is ignored, even if the rounds differ less.
     private static let least = 0.02
-    /// The noise of what was measured once.
+    /// The noise of a figure that was measured once.
     private static let unknown = 0.1
 
     private static func verdict(_ old: [Double], _ new: [Double], isBetterHigher: Bool) -> Verdict {
@@ -78,7 +78,7 @@ struct Comparison {
         return (after.lowerBound > before.upperBound) == isBetterHigher ? .better : .worse
     }
 
-    /// Where the figure would lie in another run of the same: between its smallest and its largest round.
+    /// The expected range in another run of the same program: from the smallest to the largest round.
     private static func noise(_ rounds: [Double]) -> ClosedRange<Double> {
         let distribution = Distribution(rounds)
         let margin = abs(distribution.median) * (rounds.count > 1 ? least : unknown) / 2

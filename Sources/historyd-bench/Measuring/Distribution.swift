@@ -1,4 +1,4 @@
-/// What was measured, over and over, of one thing.
+/// Repeated measurements of one thing.
 struct Distribution {
     private let sorted: [Double]
 
@@ -19,15 +19,14 @@ struct Distribution {
     /// From the smallest to the largest.
     var range: ClosedRange<Double> { sorted[0]...sorted[sorted.count - 1] }
 
-    /// How far the rounds lie apart: half their range, of the median. Nil if there was but one.
+    /// The spread of the rounds: half their range, relative to the median. Nil if there was only one.
     var spread: Double? {
         guard sorted.count > 1, median != 0 else { return nil }
         return (range.upperBound - range.lowerBound) / 2 / abs(median)
     }
 }
 
-/// Takes turns: who is first in one round is last in the next, so that no one always runs in
-/// another's wake.
+/// Takes turns: the first in one round is the last in the next, so that nothing always runs after the same other.
 struct Turns {
     let count: Int
     private var first = 0

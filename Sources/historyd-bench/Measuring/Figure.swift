@@ -1,4 +1,4 @@
-/// One thing that was measured over and over, with what it is compared to.
+/// One thing that was measured repeatedly, with its baseline.
 struct Figure: Codable {
     enum Unit: String, Codable {
         case microseconds = "µs"
@@ -11,7 +11,7 @@ struct Figure: Codable {
         var isBetterHigher: Bool { self == .perSecond }
     }
 
-    /// What the same thing costs otherwise, measured in the same rounds.
+    /// The baseline, measured in the same rounds.
     struct Baseline: Codable {
         let name: String
         let rounds: [Double]
@@ -31,7 +31,7 @@ struct Figure: Codable {
     let group: String
     let name: String
     let unit: Unit
-    /// What each round gave.
+    /// The result of each round.
     let rounds: [Double]
     let baseline: Baseline?
     let aim: Aim?
@@ -62,7 +62,7 @@ struct Figure: Codable {
         baseline.flatMap { $0.value == 0 ? nil : value / $0.value }
     }
 
-    /// What each round is of its baseline. Empty if there is none.
+    /// The ratio of each round to its baseline. Empty if there is none.
     var ratios: [Double] {
         guard let baseline, !baseline.rounds.contains(0) else { return [] }
         guard baseline.rounds.count == rounds.count else { return rounds.map { $0 / baseline.value } }

@@ -2,14 +2,14 @@ import FoundationEssentials
 import GRDBSQLite
 import Glibc
 
-/// What the figures were measured on: without it they say nothing.
+/// The machine that the figures were measured on.
 struct Machine {
     let kernel: String
     let processor: String
     let memory: String
     let sqlite: String
     let build: String
-    /// Of the last minute, at the moment.
+    /// The load average of the last minute.
     let load: String
     let time: String
 
@@ -50,7 +50,7 @@ struct Machine {
         #endif
     }
 
-    /// What is compared to, and what that was made with, where it is there.
+    /// The versions of the programs that are compared, if they are installed.
     private func versions() throws -> [RunRecord.Fact] {
         let programs = try [
             ("commit", Tool.answer("git", "log", "-1", "--format=%h %cI")),

@@ -1,4 +1,4 @@
-/// Numbers for people: three significant digits, thousands parted by commas.
+/// Numbers for people: three significant digits, with commas between thousands.
 enum NumberText {
     static func text(_ value: Double) -> String {
         let size = abs(value)

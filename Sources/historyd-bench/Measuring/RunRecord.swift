@@ -1,6 +1,6 @@
 import FoundationEssentials
 
-/// What a run found, as it is kept: to be compared with another run's.
+/// The saved result of a run, to compare it with another run.
 struct RunRecord: Codable {
     struct Fact: Codable {
         let name: String
@@ -33,7 +33,7 @@ struct RunFolder {
 
     let path: String
 
-    /// Where a run of this name is kept.
+    /// The file of a run.
     func file(_ name: String) -> String { name.contains("/") ? name : "\(path)/\(name).json" }
 
     func save(_ record: RunRecord, as name: String) throws -> String {

@@ -1,10 +1,10 @@
 import Glibc
 
-/// A bare consumer as a process of its own, that tells of what it finds itself or through a plugin.
+/// A bare consumer in its own process. It stamps what it finds itself, or its plugin does.
 final class ConsumerProcess {
     enum Mode: String {
         case watch, naive, drain
-        /// The one in Swift, which needs a plugin.
+        /// The consumer in Swift, which needs a plugin.
         case straight
     }
 
@@ -12,7 +12,7 @@ final class ConsumerProcess {
     let consumer: Child
     private let plugin: Child?
 
-    /// Starts it, and waits until it listens, if that is what it does.
+    /// Starts it, and waits until it listens if it does so.
     init(_ mode: Mode, _ store: String, _ workplace: Workplace, plugin hasPlugin: Bool = false) throws {
         let program = mode == .straight ? workplace.bench : workplace.consumer
         let command = [program, mode.rawValue, store]

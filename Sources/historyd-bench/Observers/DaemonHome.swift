@@ -1,10 +1,10 @@
 import FoundationEssentials
 import Glibc
 
-/// A folder with a daemon's configuration and state, for one that works everything off and ends.
+/// A folder with the configuration and state of a daemon that processes everything and exits.
 struct DaemonHome {
     let folder: String
-    /// The program that is run.
+    /// The program to run.
     var historyd: String
     private let configuration: String
 
@@ -14,9 +14,9 @@ struct DaemonHome {
         configuration = try setup.write(to: folder, command: plugin)
     }
 
-    /// What `historyd --once` takes.
+    /// The cost of `historyd --once`.
     struct Cost {
-        /// From its start to its end, and on a processor; both in seconds.
+        /// Elapsed and processor time, in seconds.
         let seconds: Double
         let processor: Double
     }
@@ -39,7 +39,7 @@ struct DaemonHome {
         return Cost(seconds: Double(Clock.now - start) / 1e9, processor: end.processor)
     }
 
-    /// Keeps the state, and other files of the folder, to come back to.
+    /// Copies the state and other files of the folder, to restore them later.
     func keep(_ files: [String]) throws {
         try FileManager.default.createDirectory(atPath: "\(folder)/kept", withIntermediateDirectories: true)
         try copy(files, from: folder, to: "\(folder)/kept")

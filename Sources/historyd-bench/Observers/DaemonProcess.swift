@@ -33,7 +33,7 @@ final class DaemonProcess {
 
     func reading() throws -> ProcessReading { try ProcessReading(of: child.processID) }
 
-    /// Ends it, and forgets what it knew.
+    /// Stops it, and removes its state.
     func stop() throws {
         child.end()
         try workplace.remove(folder)

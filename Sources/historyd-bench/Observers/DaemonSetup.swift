@@ -19,7 +19,7 @@ struct DaemonSetup {
         let path: String
         var authors: [Author]
 
-        /// One that only `Writer` writes to, for `Reader`.
+        /// A store that only `Writer` writes to, for `Reader`.
         init(_ path: String, name: String = "store", readers: [Author] = [.init(name: BenchStore.reader)]) {
             self.name = name
             self.path = path
@@ -36,7 +36,7 @@ struct DaemonSetup {
     }
 
     var stores: [Store]
-    /// Of one coprocess plugin; none without hooks.
+    /// The manifest of one coprocess plugin; nil without hooks.
     var hooks = [Hook()]
 
     private struct Configuration: Encodable {
@@ -58,7 +58,7 @@ struct DaemonSetup {
         let plugins: [Plugin]
     }
 
-    /// Writes both.
+    /// Writes the configuration and the manifest.
     ///
     /// - Returns: the configuration's path.
     func write(to folder: String, command: [String]) throws -> String {

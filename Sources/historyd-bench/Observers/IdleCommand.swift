@@ -1,10 +1,10 @@
 import ArgumentParser
 import Dispatch
 
-/// A program that does nothing but wait in the way of Swift's concurrency: what remains of the daemon's
-/// cost at rest is its own. (The runtime's thread pool looks after itself once a second.)
+/// A program that only waits, with Swift's concurrency: the daemon's own idle cost is the difference. (The runtime's
+/// thread pool wakes up once a second.)
 ///
-/// It becomes asynchronous only here: the bare loops are to have none of that.
+/// Only this command is asynchronous: the bare loops must not start the runtime's threads.
 struct IdleCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "wait", abstract: "Waits, until it is ended.", shouldDisplay: false)

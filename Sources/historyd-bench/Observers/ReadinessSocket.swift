@@ -1,6 +1,6 @@
 import Glibc
 
-/// Where the daemon tells that it is ready, as it would tell the service manager (sd_notify(3)).
+/// The socket on which the daemon reports that it is ready, as to the service manager (sd_notify(3)).
 struct ReadinessSocket: ~Copyable {
     private let descriptor: Int32
 
@@ -25,7 +25,7 @@ struct ReadinessSocket: ~Copyable {
 
     deinit { close(descriptor) }
 
-    /// False if the daemon is silent for half a minute.
+    /// False if the daemon reports nothing for half a minute.
     func wait() -> Bool {
         var message = [UInt8](repeating: 0, count: 4096)
         var source = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)

@@ -4,8 +4,8 @@ import GRDBSQLite
 import Glibc
 
 /// The shortest way in Swift from a commit to a plugin: one thread, inotify(7) and epoll(7), a SELECT, JSON
-/// as bytes, one write(2). It has no authors, checkpoints or failures: what historyd takes beyond it is what
-/// these cost.
+/// as bytes, one write(2). It has no authors, checkpoints or failures: what historyd takes beyond it is
+/// their cost.
 struct StraightCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "straight",
@@ -93,7 +93,7 @@ final class StraightConsumer {
         }
     }
 
-    /// Whether there was something new. A transaction is the longest run of rows with one origin.
+    /// Returns whether there was something new. A transaction is the longest run of rows with one origin.
     private func look() throws -> Bool {
         let before = position
         select.bind(position)

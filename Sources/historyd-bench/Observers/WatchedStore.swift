@@ -1,5 +1,5 @@
-/// A daemon, and a writer to one of its stores who waits for the hook: how long that takes, and what it costs
-/// the daemon.
+/// A daemon, and a writer to one of its stores that waits for the hook: how long that takes, and the daemon's processor
+/// time for it.
 final class WatchedStore {
     private let daemon: DaemonProcess
     private let writer: StoreWriter
@@ -11,7 +11,7 @@ final class WatchedStore {
         _ = try latency()
     }
 
-    /// Commits, and waits for the call; microseconds between.
+    /// Commits, and returns the microseconds until the call.
     func latency() throws -> Double {
         let committed = try writer.commit()
         while true {
@@ -22,11 +22,11 @@ final class WatchedStore {
 
     struct Cost {
         let latencies: Distribution
-        /// The daemon's, in microseconds a commit.
+        /// The daemon's processor time, in microseconds for each commit.
         let processor: Double
     }
 
-    /// The cost of so many commits, each followed by a millisecond, until the daemon has come to rest.
+    /// The cost of a number of commits, each followed by a millisecond's pause, until the daemon is idle again.
     func cost(commits: Int) throws -> Cost {
         let before = try processorTime()
         var latencies: [Double] = []

@@ -58,7 +58,7 @@ final class Child {
 
     deinit { end() }
 
-    /// Tells it to end, and its group if it is the first of one, and waits until it has.
+    /// Terminates it, and its group if it leads one, and waits until it has ended.
     func end(by signal: Int32 = SIGTERM) {
         guard isRunning else { return }
         isRunning = false

@@ -11,7 +11,7 @@ enum FileBytes {
         return text(from: file)
     }
 
-    /// What there is until the end.
+    /// Everything up to the end.
     static func text(from file: Int32) -> String {
         var bytes: [UInt8] = []
         var buffer = [UInt8](repeating: 0, count: 16_384)

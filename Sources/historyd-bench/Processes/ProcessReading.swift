@@ -1,7 +1,7 @@
 import CLinux
 import Glibc
 
-/// What /proc says of a process (proc(5)).
+/// What /proc shows of a process (proc(5)).
 struct ProcessReading {
     /// Resident memory, and the process's share of it where it is shared, in KiB.
     let resident: Double
@@ -23,7 +23,7 @@ struct ProcessReading {
         seconds = try Self.processorTime(of: processID)
     }
 
-    /// To the nanosecond, where /proc tells hundredths of a second.
+    /// To the nanosecond; /proc only shows hundredths of a second.
     static func processorTime(of processID: pid_t) throws -> Double {
         var clock = clockid_t()
         var time = timespec()
@@ -35,7 +35,7 @@ struct ProcessReading {
         return Double(time.tv_sec) + Double(time.tv_nsec) / 1e9
     }
 
-    /// Waits since an earlier reading. Those of a thread that has ended meanwhile are not known.
+    /// Waits since an earlier reading, without those of threads that have ended since.
     func waits(since earlier: ProcessReading) -> Double {
         waits.reduce(0) { $0 + $1.value - (earlier.waits[$1.key] ?? 0) }
     }
@@ -55,7 +55,7 @@ struct ProcessReading {
         try numbers(in: "/proc/\(processID)/task")
     }
 
-    /// Processes that it has started, and that have not ended.
+    /// Its child processes that have not ended.
     static func children(of processID: pid_t) throws -> [pid_t] {
         try numbers(in: "/proc").filter { process in
             // One may have ended since it was listed.

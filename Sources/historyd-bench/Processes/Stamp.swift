@@ -1,18 +1,18 @@
 import Glibc
 
-/// What an observer of any kind tells of what it has just been given (see `stamp.h`).
+/// What an observer of any kind reports about what it has just received (see `stamp.h`).
 struct Stamp {
     /// The key of the last row.
     var object: Int64
     /// How many transactions there were.
     var transactions: Int64
-    /// When, by `Clock`.
+    /// The time, by `Clock`.
     var time: Int64
 }
 
-/// Where stamps arrive: a pipe of this program's, or one with a name.
+/// Where stamps arrive: a pipe of this program, or a named pipe.
 final class StampReader {
-    /// Far more than anything takes here: whoever is silent for so long is stuck.
+    /// Far more than anything takes here: an observer that is silent for so long is stuck.
     static let timeout: Int32 = 120_000
 
     private let descriptor: Int32
@@ -20,7 +20,7 @@ final class StampReader {
     private var start = 0
     private var end = 0
 
-    /// Takes the descriptor over.
+    /// Takes ownership of the descriptor.
     init(_ descriptor: Int32) { self.descriptor = descriptor }
 
     /// Makes a named pipe.
@@ -41,7 +41,7 @@ final class StampReader {
         return poll(&source, 1, milliseconds) > 0
     }
 
-    /// Takes all there are.
+    /// Takes all that have arrived.
     ///
     /// - Returns: the last one.
     @discardableResult

@@ -1,7 +1,7 @@
 import FoundationEssentials
 import Glibc
 
-/// Programs that may be installed, and that are measured or used where they are.
+/// Programs that are measured or used if they are installed.
 enum Tool {
     /// Why something is not measured.
     struct Missing: Error {

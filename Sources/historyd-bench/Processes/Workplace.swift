@@ -2,10 +2,10 @@ import FoundationEssentials
 import Glibc
 import PersistentHistory
 
-/// A folder for everything that a run makes, and the programs it starts. Nothing of it is left
-/// behind, also when the run is interrupted.
+/// A folder for everything that a run creates, and the programs that it starts. Both are removed at the end, also when
+/// the run is interrupted.
 final class Workplace: Sendable {
-    /// Programs that run now.
+    /// The programs that are running.
     static let children = Locked<Set<pid_t>>([])
 
     let folder: String
@@ -15,9 +15,9 @@ final class Workplace: Sendable {
     /// The programs in C.
     let consumer: String
     let plugin: String
-    /// And the one in a shell.
+    /// The program in shell.
     let script: String
-    /// A library for where valgrind runs the daemon.
+    /// A library that is preloaded when valgrind runs the daemon.
     let pidfd: String
 
     /// - Parameter historyd: The daemon to measure; nil for the one beside this program.
@@ -43,7 +43,7 @@ final class Workplace: Sendable {
 
     private static let made = Locked(0)
 
-    /// A new folder in it, which no other call gives. Its name is short: that of a socket may not be long.
+    /// A new folder in it. Its name is short, because the path of a socket must be.
     func makeFolder() throws -> String {
         try makeFolder(
             String(

@@ -118,6 +118,10 @@ struct AlterationGenerator {
         let isFree = !hadFirstName && !table.columns.contains { $0.name == "_rowid_" }
         guard isFree, dice.once(in: 6) else { return "\(prefix) \(number)" }
         let name = dice.one(of: ["rowid", "OID"])
+        // A column that is computed of its own name is computed of itself, and nobody can read the table.
+        guard !table.columns.contains(where: { $0.name.lowercased() == name.lowercased() }) else {
+            return "\(prefix) \(number)"
+        }
         taken.insert(name)
         return name
     }

@@ -1,9 +1,10 @@
 import CSQLiteHistory
 import GRDBSQLite
 
-// SQLITE_CONSTRAINT_FOREIGNKEY, _UNIQUE and _DATATYPE, macros that Swift does not see.
+// SQLITE_CONSTRAINT_FOREIGNKEY, _PRIMARYKEY, _UNIQUE, _ROWID, _PINNED and _DATATYPE, macros that Swift does not see.
 private let foreignKeyViolation = SQLITE_CONSTRAINT | 3 << 8
-private let uniquenessViolation = SQLITE_CONSTRAINT | 8 << 8
+private let uniquenessViolations = [6, 8, 10].map { SQLITE_CONSTRAINT | $0 << 8 }
+private let pinnedRow = SQLITE_CONSTRAINT | 11 << 8
 private let typeViolation = SQLITE_CONSTRAINT | 12 << 8
 
 /// A connection by SQLite's own interface: fast, and with nothing of the library in between.
@@ -25,7 +26,8 @@ final class Connection {
                 && ["malformed JSON", "integer overflow", "JSON"].contains(where: message.hasPrefix)
         }
         var wasTooMuch: Bool { code == SQLITE_INTERRUPT }
-        var violatesUniqueness: Bool { code == uniquenessViolation }
+        var violatesUniqueness: Bool { uniquenessViolations.contains(code) }
+        var meetsPinnedRow: Bool { code == pinnedRow }
         var violatesForeignKey: Bool { code == foreignKeyViolation }
 
         var description: String {
