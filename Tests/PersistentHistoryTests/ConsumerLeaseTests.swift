@@ -29,6 +29,24 @@ import Testing
         try await second.runOnce()
     }
 
+    @Test("A lease ends at once, although a child process that is being started has its descriptor")
+    func inherited() throws {
+        let folder = try TemporaryFolder()
+        let id = StoreID(UUID())
+        let lease = try ConsumerLease(["Main"], of: id, in: folder.path)
+        let path = folder.file("\(id).lock")
+        let descriptor = try #require(
+            (0..<1024).first { number in
+                let target = try? FileManager.default.destinationOfSymbolicLink(
+                    atPath: "/proc/self/fd/\(number)")
+                return target == path
+            })
+        let inherited = dup(Int32(descriptor))
+        defer { close(inherited) }
+        lease.end()
+        try ConsumerLease(["Main"], of: id, in: folder.path).end()
+    }
+
     @Test("Another process is named by its pid, and its end ends the lease")
     func otherProcess() async throws {
         let folder = try TemporaryFolder()

@@ -32,8 +32,19 @@ import Testing
             !isRelevant(number) && !hooks.mergers.isEmpty && !consumer.contexts.isEmpty
         }
 
+        /// Some are large: of three changes in two parts.
+        func isLarge(_ number: Int64) -> Bool { number % 5 == 0 }
+
         func transaction(_ number: Int64) -> HistoryTransaction {
-            HistoryTransaction(
+            if isLarge(number) {
+                var outline = TransactionOutline(partSize: 2)
+                for _ in 0..<3 { outline.add(number, ConsumerMachineTests.entity, .insert) }
+                return HistoryTransaction(
+                    token: HistoryToken(store: ConsumerMachineTests.store, number: number),
+                    of: Origin(author: authors[Int(number) - 1], timestamp: HistoryTimestamp(milliseconds: 0)),
+                    outline: outline)
+            }
+            return HistoryTransaction(
                 token: HistoryToken(store: ConsumerMachineTests.store, number: number),
                 author: authors[Int(number) - 1], context: nil, processID: nil,
                 timestamp: HistoryTimestamp(milliseconds: 0),
@@ -46,7 +57,11 @@ import Testing
 
         mutating func batch(after number: Int64, through last: Int64?) -> HistoryBatch {
             let newest = Int64(authors.count)
-            let end = min(newest, last ?? .max, number + Int64.random(in: 1...4, using: &generator))
+            var end = min(newest, last ?? .max, number + Int64.random(in: 1...4, using: &generator))
+            // A large one is alone.
+            if end > number + 1, let large = (number + 1...end).first(where: isLarge) {
+                end = max(number + 1, large - 1)
+            }
             guard end > number else {
                 return HistoryBatch(transactions: [], end: number, isLast: last == nil, fingerprint: nil)
             }
@@ -171,6 +186,10 @@ import Testing
                     world.toldOfExpiry[letter.hook, default: 0] += 1
                 } else if let number = Int64(letter.delivery.split(separator: "/")[0].split(separator: ":")[1])
                 {
+                    // The transaction is done with its last part.
+                    let isMerger = world.hooks.mergers.contains { $0.name == letter.hook }
+                    let isFirstPart = letter.delivery.hasSuffix(isMerger ? "/0" : ".0")
+                    if world.isLarge(number), isFirstPart { continue }
                     note(number, of: letter.hook, &world, seed)
                 }
             case .removeExpiry:
@@ -203,10 +222,18 @@ import Testing
         switch next {
         case .fetch(let number, let last): return .fetched(world.batch(after: number, through: last))
         case .stage(let batch, _): return .staged(batch)
+        case .read(let unread):
+            #expect(unread.count == (unread.part?.isLast == true ? 1 : 2), "\(seed)")
+            let change = HistoryChange(
+                entity: Self.entity, operation: .insert,
+                objectID: ObjectID(columns: ["id"], values: [.integer(unread.transaction.number)]))
+            return .read(Array(repeating: change, count: unread.count))
         case .observe(let run):
             #expect(!world.isEnding, "nothing is begun: \(seed)")
             let count = fails ? Int.random(in: 0..<run.calls.count, using: &world.generator) : run.calls.count
             for call in run.calls.prefix(count) {
+                #expect(!call.changes.isEmpty, "\(seed)")
+                guard call.part?.isLast ?? true else { continue }
                 #expect(world.isRelevant(call.transaction.number), "\(seed)")
                 note(call.transaction.number, of: call.header.hook, &world, seed)
             }
@@ -220,8 +247,11 @@ import Testing
                 }
             }
             if fails { return .merged(.failure(failure)) }
-            if let last = call.transactions.last { note(last.number, of: hook.name, &world, seed) }
+            #expect(call.transactions.allSatisfy { !$0.changes.isEmpty }, "\(seed)")
             let verdict: MergeResult.Verdict = Bool.random(using: &world.generator) ? .goOn : .finish
+            if let last = call.transactions.last, call.part?.isLast ?? true || verdict == .finish {
+                note(last.number, of: hook.name, &world, seed)
+            }
             return .merged(.success(MergeResult(verdict)))
         case .tellOfExpiry(let hook, _):
             if fails { return .toldOfExpiry(failure) }

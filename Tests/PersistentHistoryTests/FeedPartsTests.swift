@@ -117,7 +117,7 @@ import Testing
         FeedLine.begins(after: token, to: &json)
         FeedLine.expired(Expiry(reason: .late, lost: nil, after: token), to: &json)
         FeedLine.transaction(
-            transaction(8, []), [], part: FeedLine.Part(index: 1, isLast: false), to: &json)
+            transaction(8, []), [], part: CallPart(index: 1, isLast: false), to: &json)
         #expect(
             String(decoding: json.bytes.array, as: UTF8.self) == """
                 {"begins":{"after":"\(Self.store):7"}}

@@ -8,15 +8,24 @@ extension ConsumerMachine {
     mutating func merge(_ around: Surroundings) -> Next {
         guard let merge = pending else { return .proceed }
         if let hook = merge.next(around.hooks.mergers) {
-            let descriptions = consumer.contexts.map(\.description) + consumer.feeds.map(\.description)
-            let call = merge.call(
-                hook, store: consumer.store, consumer: consumer.author, contexts: descriptions)
-            waitsFor = .merger(hook, call)
-            return .merge(hook, call)
+            guard let unread = merge.unread(for: hook) else { return call(hook) }
+            waitsFor = .changes(unread.part, for: hook)
+            return .read(unread)
         }
         guard let batch, batch.end == merge.end else { return .findFingerprint(at: merge.end, batch) }
         foundFingerprint = batch.fingerprint
         return mergeIntoContexts(around)
+    }
+
+    /// - Parameter changes: What was read for the call, and which part it is.
+    mutating func call(_ hook: Hook, with changes: [HistoryChange]? = nil, _ part: CallPart? = nil) -> Next {
+        guard let merge = pending else { return .proceed }
+        let descriptions = consumer.contexts.map(\.description) + consumer.feeds.map(\.description)
+        let call = merge.call(
+            hook, store: consumer.store, consumer: consumer.author, contexts: descriptions, changes: changes,
+            part: part)
+        waitsFor = .merger(hook, call)
+        return .merge(hook, call)
     }
 
     mutating func take(
@@ -25,12 +34,12 @@ extension ConsumerMachine {
         guard let last = pending?.transactions.last?.token else { return .proceed }
         switch result {
         case .success(let answer):
-            pending?.answer(hook, answer)
+            pending?.answer(hook, answer, to: call.part)
             hookSucceeded(hook.name, at: last)
             if let last = call.transactions.last {
                 var deliveries = Deliveries(last)
                 deliveries.count(last, entity: nil)
-                deliveries.transactions = call.transactions.count
+                deliveries.transactions = call.part?.isLast ?? true ? call.transactions.count : 0
                 deliveries.callTimes.record(around.callTime)
                 for transaction in call.transactions { deliveries.countDelay(of: transaction, at: around.now) }
                 report(.delivered(consumer: consumer.author, hook: hook.name, deliveries))
@@ -42,7 +51,7 @@ extension ConsumerMachine {
             case .retry(let delay), .hold(let delay): return retry(after: delay)
             case .skip:
                 giveUp(hook, failure, call.header, call.parameters, at: last, around)
-                pending?.skip(hook)
+                pending?.skip(hook, call.part)
             }
         }
         return merge(around)

@@ -43,11 +43,21 @@ extension ConsumerMachine {
     /// they have succeeded.
     private mutating func observe(_ around: Surroundings) -> Next {
         guard let run = observing?.run else { return observersEnded(around) }
-        if around.isEnding {
-            observing?.stop(at: around.now)
-            return observersEnded(around)
-        }
-        return .observe(run)
+        if around.isEnding { return stopObserving(around) }
+        guard let unread = run.unread else { return .observe(run) }
+        waitsFor = .changes(nil, for: nil)
+        return .read(unread)
+    }
+
+    private mutating func stopObserving(_ around: Surroundings) -> Next {
+        observing?.stop(at: around.now)
+        return observersEnded(around)
+    }
+
+    mutating func observe(with changes: [HistoryChange], _ around: Surroundings) -> Next {
+        if around.isEnding { return stopObserving(around) }
+        observing?.fill(changes)
+        return observing?.run.map { .observe($0) } ?? .proceed
     }
 
     mutating func take(_ outcome: ObserverOutcome, _ around: Surroundings) -> Next {
@@ -125,6 +135,8 @@ struct ObserverProgress: Sendable {
     private(set) var done: Set<String> = []
     private let runs: [DeliveryPlan.Run]
     private var place = 0
+    /// The current run, where changes had to be read for it.
+    private var filled: DeliveryPlan.Run?
 
     init(
         _ plan: DeliveryPlan, relevant: [HistoryTransaction], own: [HistoryTransaction] = [],
@@ -138,7 +150,10 @@ struct ObserverProgress: Sendable {
     }
 
     /// The calls to make now.
-    var run: DeliveryPlan.Run? { place < runs.count ? runs[place] : nil }
+    var run: DeliveryPlan.Run? { filled ?? (place < runs.count ? runs[place] : nil) }
+
+    /// Takes in what was read for the current run.
+    mutating func fill(_ changes: [HistoryChange]) { filled = run?.with(changes) }
 
     /// Makes no more calls.
     mutating func stop(at now: HistoryTimestamp) { _ = take(ObserverOutcome(succeeded: 0), at: now) }
@@ -147,6 +162,7 @@ struct ObserverProgress: Sendable {
     mutating func take(_ outcome: ObserverOutcome, at now: HistoryTimestamp) -> Bool {
         guard let run else { return false }
         count(run.calls.prefix(outcome.succeeded), outcome.microseconds, at: now)
+        filled = nil
         if outcome.succeeded >= run.calls.count {
             place += 1
             return true

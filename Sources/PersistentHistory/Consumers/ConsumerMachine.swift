@@ -12,6 +12,8 @@ struct ConsumerMachine: Sendable {
         case fetched(HistoryBatch)
         /// The contexts have read the rows of a batch, which may have grown.
         case staged(HistoryBatch)
+        /// The changes that were to be read.
+        case read([HistoryChange])
         case observed(ObserverOutcome)
         case merged(Result<MergeResult, HookFailure>)
         case toldOfExpiry(HookFailure?)
@@ -42,6 +44,8 @@ struct ConsumerMachine: Sendable {
         case fetch(after: Int64, through: Int64?)
         /// - takesOwn: Whether the contexts take in the consumer's own changes, too.
         case stage(HistoryBatch, takesOwn: Bool)
+        /// Read changes of a large transaction, for the call that comes next.
+        case read(UnreadChanges)
         case observe(DeliveryPlan.Run)
         case merge(Hook, MergeCall)
         case tellOfExpiry(Hook, ExpiredCall)
@@ -105,6 +109,7 @@ struct ConsumerMachine: Sendable {
     /// What the next event answers.
     enum Wait: Sendable {
         case batch(through: Int64?)
+        case changes(CallPart?, for: Hook?)
         case merger(Hook, MergeCall)
         case expiry(Hook, ExpiredCall)
     }
@@ -154,6 +159,10 @@ struct ConsumerMachine: Sendable {
             return consumer.hasContexts
                 ? .stage(fetched, takesOwn: around.takesOwn) : deliver(fetched, around)
         case .staged(let batch): return deliver(batch, around)
+        case .read(let changes):
+            guard case .changes(let part, let merger) = waitsFor.take() else { return .proceed }
+            guard let merger else { return observe(with: changes, around) }
+            return call(merger, with: changes, part)
         case .observed(let outcome): return take(outcome, around)
         case .merged(let result):
             guard case .merger(let hook, let call) = waitsFor.take() else { return .proceed }

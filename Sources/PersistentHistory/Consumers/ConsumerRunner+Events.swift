@@ -58,6 +58,7 @@ extension ConsumerRunner {
             return .fetched(try store.fetcher.batch(after: number, through: last))
         case .findFingerprint(let position, let batch):
             return .found(fingerprint: try store.reader.fingerprint(at: position, in: batch))
+        case .read(let unread): return .read(try store.reader.changes(unread))
         case .observe(let run): call(run.endpoint, run.loopEndpoint, .observe(run.calls))
         case .merge(let hook, let call): self.call(hook.endpoint, hook.loopEndpoint, .merge(call))
         case .tellOfExpiry(let hook, let call): self.call(hook.endpoint, hook.loopEndpoint, .expired(call))

@@ -166,11 +166,11 @@ actor ContextKeeper {
     private func catchUp(_ replica: Replica, from start: Int64, to cursor: Int64) throws -> Bool {
         var place = start
         while place < cursor {
-            let batch = try reader.batch(after: place, isPlace: true)
+            let batch = try reader.outlinedBatch(after: place)
             guard batch.end > place else { break }
             let end = min(batch.end, cursor)
             let missed = relevant(batch, after: place).filter { $0.token.number <= end }
-            try replica.merge(missed, through: end)
+            try replica.merge(missed, through: end, reading: reader)
             place = end
         }
         return place > start
@@ -216,7 +216,8 @@ actor ContextKeeper {
             let own = takesOwn ? consumer.rule.own(batch.transactions, after: cursor, of: consumer.author) : []
             let wanted = PendingMerge(relevant(batch, after: cursor), own: own, after: cursor, end: batch.end)
                 .toMerge
-            if wanted.isEmpty { return batch }
+            // Of a large transaction the objects are noted when it is merged, and their rows are read when settled.
+            if wanted.isEmpty || wanted.contains(where: { $0.outline != nil }) { return batch }
             let isMuch = wanted.lazy.map(\.changes.count).reduce(0, +) > HistoryReader.batchSize
             for replica in replicas where ready.contains(replica.context.name) {
                 // Much is cheaper to settle, when no hook has a say in it any more; but where writers are busy
@@ -243,7 +244,7 @@ actor ContextKeeper {
         if waits { try await tend(cursor: cursor) }
         for replica in replicas where ready.contains(replica.context.name) {
             try attempting(replica, .written) {
-                let merged = try replica.merge(merge.toMerge, through: merge.end)
+                let merged = try replica.merge(merge.toMerge, through: merge.end, reading: reader)
                 if !merged.isShown { unsettled.insert(replica.context.name) }
                 tell(replica.context, merged.leftOut)
                 watchLog(of: replica)

@@ -39,7 +39,7 @@ struct OpenStore: Sendable {
             store, reporter, timeout: Self.timeout, isMigrating: isMigrating)
         file = FileID(of: store.path)
         do {
-            reader = try HistoryReader(path: store.path, timeout: Self.timeout)
+            reader = try HistoryReader(path: store.path, timeout: Self.timeout, partSize: store.partSize)
         } catch let error as HistoryError where error.code == .notTracked {
             throw problem ?? error
         }

@@ -52,7 +52,8 @@ actor ProgramContexts {
     /// - Returns: How long it has to wait.
     func merge(_ merge: PendingMerge, cursor: Int64, waits: Bool) async throws -> Duration? {
         if waits { try await tend(cursor: cursor) }
-        let transactions = merge.toMerge
+        if consumer.programContexts.isEmpty { return nil }
+        let transactions = try merge.toMerge.map(reader.whole)
         for context in consumer.programContexts {
             guard let position = positions[context.name], position < merge.end else { continue }
             try await attempting(context) {

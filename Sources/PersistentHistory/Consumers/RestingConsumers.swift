@@ -110,6 +110,7 @@ extension HistoryBatch {
         var last: Entity?
         var names: Set<String> = []
         for transaction in transactions {
+            for group in transaction.outline?.groups ?? [] { names.insert(group.entity.name) }
             for change in transaction.changes where change.entity !== last {
                 last = change.entity
                 names.insert(change.entity.name)

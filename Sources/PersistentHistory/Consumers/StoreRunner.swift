@@ -20,6 +20,8 @@ package struct ServedStore: Sendable {
     /// Whether it is a mirror: it is recorded at its source, and nothing of that is changed here.
     package var isMirror = false
     package let clock: HistoryClock
+    /// Transactions with more changes are read and delivered in parts.
+    var partSize = TransactionOutline.partSize
 
     package init(
         name: String, path: String, entities: [String: [String]?]?, rule: DeliveryRule, consumers: [Consumer],

@@ -18,8 +18,7 @@ package struct FeedContext: Sendable, Hashable {
     /// Whether a transaction has something for it.
     func wants(_ transaction: HistoryTransaction) -> Bool {
         guard let entities else { return true }
-        return transaction.changes.contains { entities.contains($0.entity.name) }
-            || !entities.isDisjoint(with: transaction.recreated)
+        return transaction.concerns(entities) || !entities.isDisjoint(with: transaction.recreated)
     }
 }
 

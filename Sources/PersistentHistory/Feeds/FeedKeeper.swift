@@ -149,7 +149,7 @@ struct FeedKeeper: Sendable {
         if let known = await fetcher.known(after: number, through: last) {
             batch = known
         } else {
-            batch = try reader.batch(after: number, isPlace: true, through: last, changes: 1000)
+            batch = try reader.outlinedBatch(after: number, through: last, changes: 1000)
         }
         let end = batch.end > number ? batch.end : last
         return Portion(
@@ -180,7 +180,7 @@ struct FeedKeeper: Sendable {
         // The first transaction that it has not received is usually for it.
         var size = 100
         while number < last {
-            let batch = try reader.batch(after: number, isPlace: true, through: last, changes: size)
+            let batch = try reader.outlinedBatch(after: number, through: last, changes: size)
             let end = batch.end > number ? batch.end : last
             let first = try relevant(
                 batch.transactions, to: context, of: consumer, after: number, through: end

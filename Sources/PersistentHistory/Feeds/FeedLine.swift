@@ -1,14 +1,5 @@
 /// The lines of a feed's stream, each a JSON object.
 enum FeedLine {
-    /// More objects than this come in several lines, so that no line grows without bounds.
-    static let mostObjects = 10_000
-
-    /// A piece of a transaction that has too many objects for one line.
-    struct Part: Sendable, Equatable {
-        let index: Int
-        let isLast: Bool
-    }
-
     /// The first line: where the feed continues.
     static func begins(after token: HistoryToken, to json: inout JSONBytes) {
         json.object { json in
@@ -40,7 +31,7 @@ enum FeedLine {
 
     static func transaction(
         _ transaction: HistoryTransaction, _ objects: some Collection<ObjectIDNotification.Object>,
-        part: Part? = nil, to json: inout JSONBytes
+        part: CallPart? = nil, to json: inout JSONBytes
     ) {
         json.object { json in
             HistoryJSON.writeHeaderMembers(of: transaction, to: &json)
@@ -53,15 +44,7 @@ enum FeedLine {
                     }
                 }
             }
-            if let part {
-                json.name("part")
-                json.object { json in
-                    json.name("index")
-                    json.integer(part.index)
-                    json.name("last")
-                    json.bool(part.isLast)
-                }
-            }
+            part?.write(to: &json)
         }
         json.endLine()
     }

@@ -22,13 +22,16 @@ struct FeedStream {
     private var end: Int64 = 0
     /// Read, and not sent.
     private var portion: Deque<HistoryTransaction> = []
-    /// A transaction that is sent in parts.
+    /// A large transaction that is sent in parts.
     private var partial: Partial?
     private var entities: Set<String>?
 
     private struct Partial {
         let transaction: HistoryTransaction
-        let objects: [ObjectIDNotification.Object]
+        let effects: NetEffects
+        var index = 0
+        /// How far its objects were sent.
+        var position: Int64 = 0
         var sent = 0
     }
 
@@ -89,22 +92,38 @@ struct FeedStream {
         window.size = context.window
         window.acknowledge(through: place.position)
         entities = context.entities
-        if partial != nil { return .lines(lines()) }
+        do {
+            if partial != nil { return .lines(try await nextPart()) }
+            return try await nextTransactions(keeper, fetcher, place, context, of: consumer)
+        } catch let error as HistoryError where error.code == .tokenExpired {
+            return .lines(begin(try keeper.expire(feed), store))
+        }
+    }
+
+    private mutating func nextTransactions(
+        _ keeper: FeedKeeper, _ fetcher: SharedFetcher, _ place: FeedState, _ context: FeedContext,
+        of consumer: Consumer
+    ) async throws -> Step {
         // The program may skip what it was not given yet.
         end = max(end, place.position)
         while let next = portion.first, next.token.number <= place.position { portion.removeFirst() }
         guard window.hasRoom else { return .rest }
-        if !portion.isEmpty { return .lines(lines()) }
-        do {
-            guard let next = try await keeper.next(for: context, of: consumer, after: end, by: fetcher) else {
-                return .rest
+        if let large = portion.first, large.outline != nil {
+            let effects = try await onPool {
+                try NetEffects(of: large, entities: entities, reading: keeper.reader)
             }
-            portion = Deque(next.transactions)
-            end = next.end
-            return .again
-        } catch let error as HistoryError where error.code == .tokenExpired {
-            return .lines(begin(try keeper.expire(feed), store))
+            portion.removeFirst()
+            window.send(large.number)
+            partial = Partial(transaction: large, effects: effects)
+            return .lines(try await nextPart())
         }
+        if !portion.isEmpty { return .lines(lines()) }
+        guard let next = try await keeper.next(for: context, of: consumer, after: end, by: fetcher) else {
+            return .rest
+        }
+        portion = Deque(next.transactions)
+        end = next.end
+        return .again
     }
 
     private mutating func begin(_ place: FeedState, _ store: StoreID) -> [UInt8] {
@@ -124,41 +143,40 @@ struct FeedStream {
         return json.bytes.array
     }
 
-    /// As many transactions as there are and fit; of one that is too large for a line, a part.
+    /// As many transactions as there are and fit.
     private mutating func lines() -> [UInt8] {
         var json = JSONBytes()
-        if partial != nil {
-            writePart(to: &json)
-            return json.bytes.array
-        }
-        while window.hasRoom, json.count < Self.pieceSize, let transaction = portion.popFirst() {
-            let objects = ObjectIDNotification(transaction, entities: entities).objects
+        while window.hasRoom, json.count < Self.pieceSize, let transaction = portion.first,
+            transaction.outline == nil
+        {
+            portion.removeFirst()
             window.send(transaction.token.number)
+            sent = transaction.token
             if let recreation = Expiry(transaction) {
                 FeedLine.expired(recreation, to: &json)
-                sent = transaction.token
-                continue
+            } else {
+                let objects = ObjectIDNotification(transaction, entities: entities).objects
+                FeedLine.transaction(transaction, objects, to: &json)
             }
-            if objects.count > FeedLine.mostObjects {
-                partial = Partial(transaction: transaction, objects: objects)
-                if json.count == 0 { writePart(to: &json) }
-                break
-            }
-            FeedLine.transaction(transaction, objects, to: &json)
-            sent = transaction.token
         }
         return json.bytes.array
     }
 
-    private mutating func writePart(to json: inout JSONBytes) {
-        guard var part = partial else { return }
-        let start = part.sent
-        part.sent = min(start + FeedLine.mostObjects, part.objects.count)
-        let isLast = part.sent == part.objects.count
-        FeedLine.transaction(
-            part.transaction, part.objects[start..<part.sent],
-            part: FeedLine.Part(index: start / FeedLine.mostObjects, isLast: isLast), to: &json)
+    /// The next line of a large transaction.
+    private mutating func nextPart() async throws -> [UInt8] {
+        guard var part = partial else { return [] }
+        let effects = part.effects
+        let position = part.position
+        let portion = try await onPool { try effects.portion(after: position) }
+        part.position = portion.end
+        part.sent += portion.objects.count
+        let isLast = part.sent >= effects.count || portion.objects.isEmpty
+        let number = isLast && part.index == 0 ? nil : CallPart(index: part.index, isLast: isLast)
+        var json = JSONBytes()
+        FeedLine.transaction(part.transaction, portion.objects, part: number, to: &json)
+        part.index += 1
         partial = isLast ? nil : part
         if isLast { sent = part.transaction.token }
+        return json.bytes.array
     }
 }

@@ -34,6 +34,8 @@ public final class HistoryReader: Sendable {
     private let queue: DatabaseQueue
     private let tables: CheckedTables
     private let work = WorkLimit()
+    /// Transactions with more changes are read in parts where that is possible.
+    let partSize: Int
     private let sideFiles: SideFiles?
     private let encoding: StoreEncoding
     /// Shapes never change and are seldom added: they are read when a new one is met.
@@ -43,8 +45,13 @@ public final class HistoryReader: Sendable {
     ///   - path: The store's file.
     ///   - timeout: How long to wait for a lock that another process holds.
     /// - Throws: `HistoryError`.
-    public init(path: String, timeout: Duration = .seconds(5)) throws {
+    public convenience init(path: String, timeout: Duration = .seconds(5)) throws {
+        try self.init(path: path, timeout: timeout, partSize: TransactionOutline.partSize)
+    }
+
+    init(path: String, timeout: Duration = .seconds(5), partSize: Int) throws {
         self.path = path
+        self.partSize = partSize
         queue = try StoreConnection.open(path, .read, timeout: timeout, work: work)
         tables = CheckedTables()
         sideFiles = SideFiles.forLater(path)
@@ -132,53 +139,6 @@ public final class HistoryReader: Sendable {
         }
     }
 
-    /// What a look at the store finds.
-    struct Look: Sendable {
-        let batch: HistoryBatch
-        /// Where the history ended, with its fingerprint: beyond a batch that is not the last.
-        let end: Int64
-        let fingerprint: String?
-        /// Another one after each change of the schema (https://www.sqlite.org/pragma.html#pragma_schema_version).
-        let schemaVersion: Int64
-    }
-
-    /// Reads what came after a place, and all that it takes to know that it really follows it, in one transaction.
-    ///
-    /// - Parameter fingerprint: Of the place, where it is known; see `HistoryBatch.fingerprint`.
-    /// - Returns: A batch of nothing, and not the last, where the history after the place was deleted meanwhile:
-    ///   whoever has not had it finds out by himself.
-    /// - Throws: `HistoryError`; with `.tokenAhead` if there is another change.
-    func look(after number: Int64, fingerprint: String?) throws -> Look {
-        try read { db, schemaVersion in
-            let header = try HistoryHeader(db, fingerprintAt: number)
-            if header.isReplaced(fingerprint) { throw ahead(number) }
-            let newest = max(header.newest, header.floor)
-            let isDeleted = header.storeID == storeID && number < header.floor
-            let batch =
-                isDeleted
-                ? HistoryBatch(transactions: [], end: newest, isLast: false, fingerprint: nil)
-                : try batch(db, header, after: number)
-            let fingerprint =
-                batch.isLast ? batch.fingerprint : try HistoryHeader(db, fingerprintAt: newest).fingerprint
-            return Look(
-                batch: batch, end: batch.isLast ? batch.end : newest, fingerprint: fingerprint,
-                schemaVersion: schemaVersion)
-        }
-    }
-
-    /// The newest place, and its fingerprint.
-    ///
-    /// - Throws: `HistoryError`.
-    func end() throws -> (number: Int64, fingerprint: String?) {
-        try read { db in
-            let newest = try HistoryHeader(db).newest
-            return (newest, try HistoryHeader(db, fingerprintAt: newest).fingerprint)
-        }
-    }
-
-    /// - Throws: `HistoryError`.
-    func schemaVersion() throws -> Int64 { try read { _, version in version } }
-
     private func token(_ number: (HistoryHeader) -> Int64) throws -> HistoryToken {
         try read { db in
             let header = try HistoryHeader(db)
@@ -208,33 +168,24 @@ public final class HistoryReader: Sendable {
         }
     }
 
-    private func batch(
+    /// - Parameter partSize: Transactions with more changes are outlined; nil for none.
+    func batch(
         _ db: Database, _ header: HistoryHeader, after number: Int64, isPlace: Bool = false,
-        through last: Int64 = .max, changes limit: Int = batchSize, filter: HistoryFilter = HistoryFilter()
+        through last: Int64 = .max, changes limit: Int = batchSize, filter: HistoryFilter = HistoryFilter(),
+        partSize: Int? = nil
     ) throws -> HistoryBatch {
-        guard header.storeID == storeID else {
-            throw HistoryError(
-                .notTracked, "The history that was read is gone: the store was untracked and tracked again.")
-        }
+        guard header.storeID == storeID else { throw Self.isGone }
         try Self.check(number, header, isPlace: isPlace)
         // The usual case when a look comes too early, or is a repeated one.
         if header.newest <= number {
             return HistoryBatch(transactions: [], end: number, isLast: last == .max, fingerprint: nil)
         }
-        return try rows(db, filter).batch(after: number, through: last, limit: limit)
+        return try rows(db, filter, partSize: partSize).batch(after: number, through: last, limit: limit)
     }
 
-    /// Reads a batch once more on another connection to the same store, within its transaction, with what has
-    /// come since.
-    ///
-    /// - Throws: `HistoryError`; with `.tokenAhead` if it is not what was read before.
-    func batch(_ db: Database, after number: Int64, beginningAs batch: HistoryBatch) throws -> HistoryBatch {
-        let header = try HistoryHeader(db, fingerprintAt: batch.end)
-        if header.isReplaced(batch.fingerprint) { throw ahead(batch.end) }
-        if header.newest == batch.end { return batch }
-        // As a whole: an undeclared writer's changes of one millisecond are one transaction, wherever the first
-        // reading came in between, and a repetition must not find them otherwise.
-        return try self.batch(db, header, after: number)
+    static var isGone: HistoryError {
+        HistoryError(
+            .notTracked, "The history that was read is gone: the store was untracked and tracked again.")
     }
 
     /// Reads backwards from a token.
@@ -252,7 +203,10 @@ public final class HistoryReader: Sendable {
         }
     }
 
-    private func rows(_ db: Database, _ filter: HistoryFilter, isReversed: Bool = false) -> HistoryRows {
+    func rows(
+        _ db: Database, _ filter: HistoryFilter = HistoryFilter(), isReversed: Bool = false,
+        partSize: Int? = nil
+    ) -> HistoryRows {
         let decoder = ChangeDecoder(encoding: encoding) { [shapes] shape in
             try shapes.withLock { known in
                 if let entity = known[shape] { return entity }
@@ -260,13 +214,15 @@ public final class HistoryReader: Sendable {
                 return known[shape]
             }
         }
-        return HistoryRows(db: db, store: storeID, decoder: decoder, filter: filter, isReversed: isReversed)
+        return HistoryRows(
+            db: db, store: storeID, decoder: decoder, filter: filter, isReversed: isReversed,
+            partSize: partSize, work: work)
     }
 
     func read<T>(_ body: (Database) throws -> T) throws -> T { try read { db, _ in try body(db) } }
 
     /// - Parameter body: Is given the version of the schema, too: its history's tables are checked.
-    private func read<T>(_ body: (Database, _ schemaVersion: Int64) throws -> T) throws -> T {
+    func read<T>(_ body: (Database, _ schemaVersion: Int64) throws -> T) throws -> T {
         let hold = try sideFiles?.prepare(for: .read, timeout: .zero)
         defer { withExtendedLifetime(hold) {} }
         return try HistoryError.translating(path) {

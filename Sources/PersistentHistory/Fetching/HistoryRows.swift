@@ -9,13 +9,39 @@ struct HistoryRows {
     let decoder: ChangeDecoder
     let filter: HistoryFilter
     let isReversed: Bool
+    /// A transaction with more changes is outlined; nil for none.
+    let partSize: Int?
+    let work: WorkLimit
 
-    func batch(after number: Int64, through last: Int64, limit: Int) throws -> HistoryBatch {
+    /// Rows after the position that is bound to it, or before it.
+    func statement() throws -> OpaquePointer {
         let order = isReversed ? "< ?1 ORDER BY id DESC" : "> ?1 ORDER BY id"
         let rows = try db.cachedStatement(
             sql: "SELECT id, origin, kind, object, detail FROM historyd_change WHERE id \(order)"
         ).sqliteStatement
         sqlite3_reset(rows)
+        return rows
+    }
+
+    /// Goes to the next row.
+    ///
+    /// - Returns: Its number; nil if there is none.
+    func next(_ rows: OpaquePointer, after last: Int64) throws -> Int64? {
+        let result = sqlite3_step(rows)
+        if result == SQLITE_DONE { return nil }
+        guard result == SQLITE_ROW else {
+            throw DatabaseError(resultCode: ResultCode(rawValue: result), message: db.lastErrorMessage)
+        }
+        let id = sqlite3_column_int64(rows, 0)
+        // The pages of a damaged table may lead back to where they were.
+        guard isReversed ? id < last : id > last, HistoryPosition.range.contains(id) else {
+            throw UnexpectedValue("the change \(id) follows the change \(last)")
+        }
+        return id
+    }
+
+    func batch(after number: Int64, through last: Int64, limit: Int) throws -> HistoryBatch {
+        let rows = try statement()
         defer { sqlite3_reset(rows) }
         sqlite3_bind_int64(rows, 1, number)
 
@@ -25,17 +51,9 @@ struct HistoryRows {
         var run = OriginRun()
         var end = number
         var count = 0
-        while true {
-            let result = sqlite3_step(rows)
-            if result == SQLITE_DONE { break }
-            guard result == SQLITE_ROW else {
-                throw DatabaseError(resultCode: ResultCode(rawValue: result), message: db.lastErrorMessage)
-            }
-            let id = sqlite3_column_int64(rows, 0)
-            // The pages of a damaged table may lead back to where they were.
-            guard isReversed ? id < end : id > end, HistoryPosition.range.contains(id) else {
-                throw UnexpectedValue("the change \(id) follows the change \(end)")
-            }
+        // Where the current run begins.
+        var start = (end: number, fingerprint: String?.none)
+        while let id = try next(rows, after: end) {
             // A declared writer's transaction is never split: the place may be of before the store was restored.
             if id > last, run.isUndeclared || !run.continues(with: rows) { break }
             // What tells of unrecorded changes is a batch of its own: it is no change of anybody's.
@@ -52,6 +70,7 @@ struct HistoryRows {
                     return HistoryBatch(
                         transactions: transactions, end: end, isLast: false, fingerprint: run.fingerprint)
                 }
+                start = (end, run.fingerprint)
                 run.begin(rows)
                 if let finished = assembler.begin(run.origin, at: id) { transactions.append(finished) }
             } else if run.isUndeclared, assembler.runLength >= limit {
@@ -71,6 +90,15 @@ struct HistoryRows {
             if assembler.wantsChanges, let (entity, operation) = try decoder.kind(rows),
                 filter.accepts(entity, operation)
             {
+                if let partSize, !run.isUndeclared, assembler.changeCount == partSize {
+                    // It is alone in its batch.
+                    if start.end == number {
+                        return try outlinedBatch(after: number, through: last, partSize: partSize)
+                    }
+                    return HistoryBatch(
+                        transactions: transactions, end: start.end, isLast: false,
+                        fingerprint: start.fingerprint)
+                }
                 let change = try decoder.change(rows, entity, operation, at: assembler.timestamp)
                 if filter.accepts(change.objectID) { assembler.append(change) }
             }
@@ -82,10 +110,10 @@ struct HistoryRows {
 }
 
 /// The origin of the current run of rows, compared with each row's as bytes.
-private struct OriginRun {
+struct OriginRun {
     private var text: [UInt8] = []
     private var milliseconds: Int64 = 0
-    private var isBegun = false
+    private(set) var isBegun = false
     private(set) var isUndeclared = false
     private(set) var origin = Origin.undeclared(milliseconds: 0)
 

@@ -46,9 +46,9 @@
     /// - Parameter last: Nothing after this is wanted.
     /// - Throws: `HistoryError`.
     func batch(after number: Int64, through last: Int64? = nil) throws -> HistoryBatch {
-        if let last { return try reader.batch(after: number, isPlace: true, through: last) }
+        if let last { return try reader.outlinedBatch(after: number, through: last) }
         if let shared, shared.after == number { return shared.batch }
-        let batch = try reader.batch(after: number, isPlace: true)
+        let batch = try reader.outlinedBatch(after: number)
         if batch.end > number { shared = (number, batch) }
         return batch
     }

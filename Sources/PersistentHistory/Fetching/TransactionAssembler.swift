@@ -23,6 +23,9 @@ struct TransactionAssembler {
     /// Whether the current run's transaction passed the filter, so that its changes are of use.
     var wantsChanges: Bool { isWanted }
 
+    /// Changes of the current run that the filter selects.
+    var changeCount: Int { changes.count }
+
     /// The time that a delete's tombstone carries.
     var timestamp: HistoryTimestamp { origin.timestamp }
 

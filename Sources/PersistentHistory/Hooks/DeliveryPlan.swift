@@ -9,6 +9,13 @@ struct DeliveryPlan: Sendable {
         let endpoint: any HookEndpoint
         let loopEndpoint: (any LoopEndpoint)?
         var calls: [ObserverCall] = []
+        /// What its only call lacks: changes of a large transaction.
+        var unread: UnreadChanges?
+
+        /// The same with the changes that were read.
+        func with(_ changes: [HistoryChange]) -> Run {
+            Run(endpoint: endpoint, loopEndpoint: loopEndpoint, calls: calls.map { $0.with(changes) })
+        }
     }
 
     private(set) var runs: [Run] = []
@@ -23,6 +30,7 @@ struct DeliveryPlan: Sendable {
         }
         for transaction in transactions {
             let token = transaction.token
+            addOutlined(transaction, hooks, routes, done)
             ChangeGroup.forEach(in: transaction) { index, group in
                 for (hook, route) in zip(hooks, routes)
                 where hook.matches(entity: group.entity.name, operation: group.operation) {
@@ -39,8 +47,33 @@ struct DeliveryPlan: Sendable {
         }
     }
 
+    /// The same for a large transaction: one call at a time, whose changes are read when it is made.
+    private mutating func addOutlined(
+        _ transaction: HistoryTransaction, _ hooks: [Hook], _ routes: [HookRoute], _ done: Set<String>
+    ) {
+        guard let outline = transaction.outline else { return }
+        for (index, group) in outline.groups.enumerated() {
+            let parts = UnreadChanges.parts(of: transaction, in: group)
+            for (hook, route) in zip(hooks, routes)
+            where hook.matches(entity: group.entity.name, operation: group.operation) {
+                for unread in parts {
+                    let header = HookCallHeader(
+                        route, transaction.token, group: index, part: unread.part?.index)
+                    if done.contains(header.delivery) { continue }
+                    let call = ObserverCall(
+                        header: header, transaction: transaction, changes: [], part: unread.part)
+                    runs.append(
+                        Run(
+                            endpoint: hook.endpoint, loopEndpoint: hook.loopEndpoint, calls: [call],
+                            unread: unread))
+                }
+            }
+        }
+    }
+
     private mutating func add(_ call: ObserverCall, to hook: Hook) {
-        if runs.isEmpty || runs[runs.endIndex - 1].endpoint !== hook.endpoint {
+        let last = runs.endIndex - 1
+        if runs.isEmpty || runs[last].endpoint !== hook.endpoint || runs[last].unread != nil {
             runs.append(Run(endpoint: hook.endpoint, loopEndpoint: hook.loopEndpoint))
         }
         runs[runs.endIndex - 1].calls.append(call)
@@ -90,12 +123,12 @@ private struct ChangeGroup {
     }
 
     /// Its changes in portions of a size, numbered where there is more than one.
-    func forEachPart(of size: Int, _ body: (ArraySlice<HistoryChange>, ObserverCall.Part?) -> Void) {
+    func forEachPart(of size: Int, _ body: (ArraySlice<HistoryChange>, CallPart?) -> Void) {
         if changes.count <= size { return body(changes, nil) }
         let starts = stride(from: changes.startIndex, to: changes.endIndex, by: size)
         for (index, start) in starts.enumerated() {
             let end = min(start + size, changes.endIndex)
-            body(changes[start..<end], ObserverCall.Part(index: index, isLast: end == changes.endIndex))
+            body(changes[start..<end], CallPart(index: index, isLast: end == changes.endIndex))
         }
     }
 }

@@ -1,30 +1,30 @@
+/// Which part it is of something that is too large for one call.
+package struct CallPart: Sendable, Hashable {
+    package let index: Int
+    package let isLast: Bool
+
+    package init(index: Int, isLast: Bool) {
+        self.index = index
+        self.isLast = isLast
+    }
+}
+
 /// One transaction's changes of one entity and operation, for an observer.
 package struct ObserverCall: Sendable {
-    /// Which part of a group that is too large for one call.
-    package struct Part: Sendable, Hashable {
-        package let index: Int
-        package let isLast: Bool
-
-        package init(index: Int, isLast: Bool) {
-            self.index = index
-            self.isLast = isLast
-        }
-    }
-
     /// The most objects that one call carries (a larger group comes in parts).
-    package static let maximumObjects = 10_000
+    package static let maximumObjects = TransactionOutline.partSize
 
     /// A call is handed on many times: as one reference.
     private final class Content: Sendable {
         let header: HookCallHeader
         let transaction: HistoryTransaction
         let changes: ArraySlice<HistoryChange>
-        let part: Part?
+        let part: CallPart?
         let kept: [UInt8]?
 
         init(
             _ header: HookCallHeader, _ transaction: HistoryTransaction, _ changes: ArraySlice<HistoryChange>,
-            _ part: Part?, kept: [UInt8]? = nil
+            _ part: CallPart?, kept: [UInt8]? = nil
         ) {
             self.header = header
             self.transaction = transaction
@@ -40,7 +40,7 @@ package struct ObserverCall: Sendable {
     package var transaction: HistoryTransaction { content.transaction }
     /// All of the same entity name and operation, in the order in which they were made.
     package var changes: ArraySlice<HistoryChange> { content.changes }
-    package var part: Part? { content.part }
+    package var part: CallPart? { content.part }
     /// The parameters of a call that was kept: it goes out as it was, whatever the rest says.
     var kept: [UInt8]? { content.kept }
 
@@ -54,9 +54,14 @@ package struct ObserverCall: Sendable {
 
     package init(
         header: HookCallHeader, transaction: HistoryTransaction,
-        changes: ArraySlice<HistoryChange>, part: Part? = nil
+        changes: ArraySlice<HistoryChange>, part: CallPart? = nil
     ) {
         content = Content(header, transaction, changes, part)
+    }
+
+    /// The same call with the changes that were read for it.
+    func with(_ changes: [HistoryChange]) -> ObserverCall {
+        ObserverCall(header: header, transaction: transaction, changes: changes[...], part: part)
     }
 }
 
@@ -79,6 +84,8 @@ package struct MergeCall: Sendable {
     package let header: HookCallHeader
     /// Without those that an earlier hook rejected.
     package let transactions: [HistoryTransaction]
+    /// Which part of a large transaction it is, that is alone in its batch.
+    package let part: CallPart?
     package let contexts: [ContextDescription]
     /// As for an observer's call.
     let kept: [UInt8]?
@@ -87,13 +94,18 @@ package struct MergeCall: Sendable {
     package init(header: HookCallHeader, kept: String) {
         self.header = header
         transactions = []
+        part = nil
         contexts = []
         self.kept = Array(kept.utf8)
     }
 
-    package init(header: HookCallHeader, transactions: [HistoryTransaction], contexts: [ContextDescription]) {
+    package init(
+        header: HookCallHeader, transactions: [HistoryTransaction], part: CallPart? = nil,
+        contexts: [ContextDescription]
+    ) {
         self.header = header
         self.transactions = transactions
+        self.part = part
         self.contexts = contexts
         kept = nil
     }

@@ -20,19 +20,24 @@ extension ObserverCall: HookCallJSON {
         if let kept { return json.raw(kept) }
         json.object { json in
             header.write(to: &json)
-            if let part {
-                json.name("part")
-                json.object { json in
-                    json.name("index")
-                    json.integer(part.index)
-                    json.name("last")
-                    json.bool(part.isLast)
-                }
-            }
+            part?.write(to: &json)
             json.name("transaction")
             HistoryJSON.writeHeader(of: transaction, to: &json)
             json.name("contexts")
             HistoryJSON.writeContexts(changes, of: transaction, to: &json)
+        }
+    }
+}
+
+extension CallPart {
+    /// The member `part`.
+    func write(to json: inout JSONBytes) {
+        json.name("part")
+        json.object { json in
+            json.name("index")
+            json.integer(index)
+            json.name("last")
+            json.bool(isLast)
         }
     }
 }
@@ -42,6 +47,7 @@ extension MergeCall: HookCallJSON {
         if let kept { return json.raw(kept) }
         json.object { json in
             header.write(to: &json)
+            part?.write(to: &json)
             json.name("transactions")
             json.array { json in
                 for transaction in transactions { HistoryJSON.write(transaction, to: &json) }

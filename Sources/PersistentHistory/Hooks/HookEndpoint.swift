@@ -12,6 +12,9 @@ package protocol HookEndpoint: AnyObject, Sendable {
     /// Returns early, with what succeeded until then and no failure, when the task is cancelled.
     func observe(_ calls: [ObserverCall]) async -> ObserverOutcome
 
+    /// Whether a merge hook gets a large transaction in several calls; else in one with all its changes.
+    var takesParts: Bool { get }
+
     /// Makes one call of a merge hook.
     ///
     /// - Throws: `HookFailure`.
@@ -27,6 +30,7 @@ package protocol HookEndpoint: AnyObject, Sendable {
 }
 
 extension HookEndpoint {
+    package var takesParts: Bool { true }
     package func expired(_ call: ExpiredCall) async throws(HookFailure) {}
     package func finishCalls() {}
 }

@@ -15,6 +15,8 @@ struct PendingMerge: Sendable {
     private(set) var called: Set<String> = []
     private(set) var rejected: Set<HistoryToken> = []
     private(set) var isFinished = false
+    /// The part of a large transaction that the next hook gets next.
+    private var part = 0
 
     init(
         _ transactions: [HistoryTransaction], own: [HistoryTransaction] = [], after start: Int64, end: Int64
@@ -62,23 +64,50 @@ struct PendingMerge: Sendable {
         isFinished || remaining.isEmpty ? nil : hooks.first { !called.contains($0.name) }
     }
 
-    /// Takes a hook's answer.
-    mutating func answer(_ hook: Hook, _ result: MergeResult) {
-        called.insert(hook.name)
+    /// The changes that have to be read for the next call of a hook; nil where it needs none. A large transaction is
+    /// alone in its batch.
+    func unread(for hook: Hook) -> UnreadChanges? {
+        guard let large = remaining.first(where: { $0.outline != nil }) else { return nil }
+        guard hook.endpoint.takesParts else { return UnreadChanges.whole(large) }
+        let parts = UnreadChanges.parts(of: large)
+        return parts[min(part, parts.count - 1)]
+    }
+
+    /// Takes a hook's answer. One that has decided on a large transaction gets no further part of it.
+    mutating func answer(_ hook: Hook, _ result: MergeResult, to part: CallPart? = nil) {
         rejected.formUnion(result.rejected)
         isFinished = result.verdict == .finish
+        goOn(hook, after: isFinished || remaining.isEmpty ? nil : part)
     }
 
     /// Continues without a hook's answer.
-    mutating func skip(_ hook: Hook) { called.insert(hook.name) }
+    mutating func skip(_ hook: Hook, _ part: CallPart? = nil) { goOn(hook, after: part) }
 
-    func call(_ hook: Hook, store: String, consumer: String, contexts: [ContextDescription]) -> MergeCall {
+    private mutating func goOn(_ hook: Hook, after part: CallPart?) {
+        if let part, !part.isLast {
+            self.part = part.index + 1
+        } else {
+            self.part = 0
+            called.insert(hook.name)
+        }
+    }
+
+    /// - Parameters:
+    ///   - changes: Those that were read for it.
+    ///   - part: Which they are.
+    func call(
+        _ hook: Hook, store: String, consumer: String, contexts: [ContextDescription],
+        changes: [HistoryChange]? = nil, part: CallPart? = nil
+    ) -> MergeCall {
         let first = transactions.first?.token.number ?? end
         let last = transactions.last?.token.number ?? end
         let place = transactions.first.map { "\($0.token.store):\(first)-\(last)" } ?? "\(end)"
+        let suffix = part.map { "/\($0.index)" } ?? ""
         let header = HookCallHeader(
             store: store, consumer: consumer, hook: hook.name, hookID: hook.id,
-            delivery: "\(place)/\(consumer)/\(hook.name)")
-        return MergeCall(header: header, transactions: remaining, contexts: contexts)
+            delivery: "\(place)/\(consumer)/\(hook.name)\(suffix)")
+        return MergeCall(
+            header: header, transactions: changes.map { read in remaining.map { $0.with(read) } } ?? remaining,
+            part: part, contexts: contexts)
     }
 }

@@ -134,25 +134,39 @@ struct OpenReplica {
 
     /// Takes in the changes of transactions.
     ///
-    /// - Parameter end: The place that the replica has afterwards.
-    mutating func merge(_ transactions: [HistoryTransaction], through end: Int64) throws -> Replica.Merged {
+    /// - Parameters:
+    ///   - end: The place that the replica has afterwards.
+    ///   - history: From which large transactions are read, one part after the other; nil if there are none.
+    mutating func merge(
+        _ transactions: [HistoryTransaction], through end: Int64, reading history: HistoryReader?
+    ) throws -> Replica.Merged {
         let settles = staged?.end == end && end == place.taken
         let isOutdated = place.number < end || staged?.changesShape == true
         guard end > place.taken || settles && isOutdated else { return Replica.Merged(isShown: isLevel) }
         let taken = place.taken
         let changed = ChangedObjects(transactions, after: taken, of: wanted)
+        let large = transactions.filter {
+            $0.number > taken && $0.outline != nil && (wanted.map($0.concerns) ?? true)
+        }
         var merged = Replica.Merged(transactions: transactions.count { $0.number > taken })
         var (place, shape) = (self.place, self.shape)
         try file.write { replica in
             let hasPending = try !PendingObjects.isEmpty(replica)
-            if let staged, mayShow(changed, staged, through: end, hasPending: hasPending) {
+            if large.isEmpty, let staged, mayShow(changed, staged, through: end, hasPending: hasPending) {
                 merged.leftOut = try show(changed, staged, hasPending: hasPending, replica)
                 if staged.changesShape { shape = storeShape }
                 place.number = end
-            } else if changed.isEmpty, !hasPending {
+            } else if large.isEmpty, changed.isEmpty, !hasPending {
                 place.number = end
             } else {
                 try PendingObjects.add(changed, at: end, replica)
+                for transaction in large {
+                    try history?.forEachPart(of: transaction) { changes in
+                        let part = transaction.with(changes.map(\.change))
+                        let changed = ChangedObjects([part], after: taken, of: wanted)
+                        try PendingObjects.add(changed, at: end, replica)
+                    }
+                }
                 merged.isShown = false
             }
             place.taken = end

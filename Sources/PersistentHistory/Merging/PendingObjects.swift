@@ -41,8 +41,14 @@ enum PendingObjects {
 
     /// - Parameter place: How far in the history changes have been taken in with these.
     static func add(_ changed: ChangedObjects, at place: Int64, _ db: Database) throws {
-        let object = try db.cachedStatement(sql: "INSERT INTO historyd_pending_object VALUES (?, ?, ?)")
-        let run = try db.cachedStatement(sql: "INSERT INTO historyd_pending_run VALUES (?, ?, ?, ?)")
+        // Parts of one transaction may have the same objects.
+        let object = try db.cachedStatement(
+            sql: "INSERT OR IGNORE INTO historyd_pending_object VALUES (?, ?, ?)")
+        let run = try db.cachedStatement(
+            sql: """
+                INSERT INTO historyd_pending_run VALUES (?, ?, ?, ?)
+                ON CONFLICT DO UPDATE SET last = max(last, excluded.last)
+                """)
         for (entity, keys) in changed.entities {
             for text in keys.texts.sorted() {
                 try object.write(db, [.text(entity), .integer(place), .text(text)])

@@ -158,11 +158,15 @@ final class Replica {
 
     /// Takes in the changes of transactions, in one transaction with the replica's place.
     ///
-    /// - Parameter end: The place that the replica has afterwards.
+    /// - Parameters:
+    ///   - end: The place that the replica has afterwards.
+    ///   - history: From which the changes of large transactions are read.
     /// - Throws: `HistoryError`.
     @discardableResult
-    func merge(_ transactions: [HistoryTransaction], through end: Int64) throws -> Merged {
-        try change { try $0.merge(transactions, through: end) }
+    func merge(
+        _ transactions: [HistoryTransaction], through end: Int64, reading history: HistoryReader? = nil
+    ) throws -> Merged {
+        try change { try $0.merge(transactions, through: end, reading: history) }
     }
 
     /// Shows all that it has taken in, and follows the store's schema.

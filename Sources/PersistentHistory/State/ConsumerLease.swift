@@ -40,7 +40,10 @@ final class ConsumerLease: Sendable {
     /// Lets others serve the consumers.
     func end() {
         descriptor.withLock { descriptor in
-            if descriptor >= 0 { close(descriptor) }
+            guard descriptor >= 0 else { return }
+            // A child process that is just being started has the descriptor, too, and with it the locks.
+            _ = FileLock.set(descriptor, F_UNLCK, 0..<Int64.max)
+            close(descriptor)
             descriptor = -1
         }
     }

@@ -112,10 +112,12 @@ public struct HistoryTransaction: Hashable, Sendable {
         let timestamp: HistoryTimestamp
         let changes: [HistoryChange]
         let recreated: [String]
+        let outline: TransactionOutline?
 
         init(
             token: HistoryToken, author: String?, context: String?, processID: Int32?,
-            timestamp: HistoryTimestamp, changes: [HistoryChange], recreated: [String]
+            timestamp: HistoryTimestamp, changes: [HistoryChange], recreated: [String] = [],
+            outline: TransactionOutline? = nil
         ) {
             self.token = token
             self.author = author
@@ -124,6 +126,7 @@ public struct HistoryTransaction: Hashable, Sendable {
             self.timestamp = timestamp
             self.changes = changes
             self.recreated = recreated
+            self.outline = outline
         }
     }
 
@@ -148,6 +151,9 @@ public struct HistoryTransaction: Hashable, Sendable {
     /// The token's number.
     var number: Int64 { content.token.number }
 
+    /// What it consists of, where it is large and on its way through the pipeline: then `changes` is empty.
+    var outline: TransactionOutline? { content.outline }
+
     package init(
         token: HistoryToken, author: String?, context: String?, processID: Int32?,
         timestamp: HistoryTimestamp, changes: [HistoryChange], recreated: [String] = []
@@ -157,11 +163,25 @@ public struct HistoryTransaction: Hashable, Sendable {
             changes: changes, recreated: recreated)
     }
 
+    /// A large one, without its changes.
+    init(token: HistoryToken, of origin: Origin, outline: TransactionOutline) {
+        content = Content(
+            token: token, author: origin.author, context: origin.context, processID: origin.processID,
+            timestamp: origin.timestamp, changes: [], outline: outline)
+    }
+
+    /// The same with some changes, and without an outline.
+    func with(_ changes: [HistoryChange]) -> HistoryTransaction {
+        HistoryTransaction(
+            token: token, author: author, context: context, processID: processID, timestamp: timestamp,
+            changes: changes)
+    }
+
     public static func == (a: Self, b: Self) -> Bool {
         a.content === b.content
             || (a.token == b.token && a.author == b.author && a.context == b.context
                 && a.processID == b.processID && a.timestamp == b.timestamp && a.changes == b.changes
-                && a.recreated == b.recreated)
+                && a.recreated == b.recreated && a.outline == b.outline)
     }
 
     public func hash(into hasher: inout Hasher) { hasher.combine(content.token) }

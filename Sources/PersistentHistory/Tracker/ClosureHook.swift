@@ -34,6 +34,9 @@ final class ClosureHook: HookEndpoint {
         return ObserverOutcome(succeeded: calls.count)
     }
 
+    /// A closure gets its transactions whole: one that merges them by itself could lose a part.
+    var takesParts: Bool { false }
+
     func merge(_ call: MergeCall) async throws(HookFailure) -> MergeResult {
         guard case .merge(let callback, let contexts) = callback else { return .goOn }
         return try await attempt(call.header) {

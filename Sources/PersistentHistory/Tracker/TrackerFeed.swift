@@ -59,7 +59,9 @@ extension StoreControl {
                     for: context, of: consumer, after: position, by: session.opened.fetcher)
                 guard let portion else { return nil }
                 if !portion.transactions.isEmpty {
-                    return portion.transactions.map { (.transaction($0), $0.token) }
+                    return try portion.transactions.map { transaction in
+                        (.transaction(try keeper.reader.whole(transaction)), transaction.token)
+                    }
                 }
                 position = portion.end
             }

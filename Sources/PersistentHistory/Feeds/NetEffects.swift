@@ -1,0 +1,104 @@
+import GRDB
+import GRDBSQLite
+
+/// What a large transaction did to each object in the end, as `ObjectIDNotification` says it of any other.
+///
+/// Which change of an object is the first, and how the last one left it, lies in a temporary file of SQLite's, because
+/// there may be more objects than fit into memory. The objects themselves are read from the history again.
+final class NetEffects: Sendable {
+    /// An anonymous database, which SQLite removes with the connection (https://www.sqlite.org/inmemorydb.html#temp_db).
+    private let queue: DatabaseQueue
+    private let transaction: HistoryTransaction
+    private let history: HistoryReader
+    /// How many objects there are, and how many of them make a part.
+    let count: Int
+    var partSize: Int { history.partSize }
+
+    /// - Parameter entities: Those that are wanted; nil for all.
+    /// - Throws: `HistoryError`; `DatabaseError` where the temporary file cannot be written.
+    init(of transaction: HistoryTransaction, entities: Set<String>?, reading history: HistoryReader) throws {
+        self.transaction = transaction
+        self.history = history
+        queue = try DatabaseQueue(path: "")
+        count = try queue.writeWithoutTransaction { db in
+            try db.execute(
+                sql: """
+                    PRAGMA journal_mode = OFF;
+                    PRAGMA cache_size = -8192;
+                    CREATE TABLE object (
+                        first INTEGER PRIMARY KEY, entity INTEGER, key, isNew INTEGER, isGone INTEGER,
+                        UNIQUE (entity, key));
+                    BEGIN
+                    """)
+            let insert = try db.cachedStatement(
+                sql: """
+                    INSERT INTO object VALUES (?, ?, ?, ?, ?)
+                    ON CONFLICT (entity, key) DO UPDATE SET isGone = excluded.isGone
+                    """)
+            var kinds = Kinds()
+            try history.forEachPart(of: transaction) { changes in
+                for (number, change) in changes where entities?.contains(change.entity.name) ?? true {
+                    let key = change.objectID.integer(in: change.entity).map { HistoryValue.integer($0) }
+                    try insert.write(
+                        db,
+                        [
+                            .integer(number), .integer(kinds.number(of: change)),
+                            key ?? .text(change.objectID.keyText),
+                            .integer(change.operation == .insert ? 1 : 0),
+                            .integer(change.operation == .delete ? 1 : 0),
+                        ])
+                }
+            }
+            // A row that came and went within the transaction is left out.
+            try db.execute(sql: "DELETE FROM object WHERE isNew AND isGone; COMMIT")
+            return try Int.fetchOne(db, sql: "SELECT count(*) FROM object") ?? 0
+        }
+    }
+
+    /// Within each of which a key names one object.
+    private struct Kinds {
+        private struct Kind: Hashable {
+            let entity: String
+            let columns: [String]
+        }
+
+        private var numbers: [Kind: Int64] = [:]
+        private var last: (entity: Entity, isRowID: Bool, number: Int64)?
+
+        mutating func number(of change: HistoryChange) -> Int64 {
+            let isRowID = change.objectID.isRowID
+            if let last, last.entity === change.entity, last.isRowID == isRowID { return last.number }
+            let kind = Kind(entity: change.entity.name, columns: change.objectID.columns)
+            let number = numbers[kind] ?? Int64(numbers.count)
+            numbers[kind] = number
+            last = (change.entity, isRowID, number)
+            return number
+        }
+    }
+
+    /// Some objects, in the order in which the transaction first touched them.
+    struct Portion: Sendable {
+        let objects: [ObjectIDNotification.Object]
+        /// Where the next portion begins.
+        let end: Int64
+    }
+
+    /// - Parameter position: Where the portion before it ended, at first 0.
+    /// - Throws: `HistoryError`.
+    func portion(after position: Int64) throws -> Portion {
+        let found = try queue.read { db in
+            try Row.fetchAll(
+                try db.cachedStatement(
+                    sql: "SELECT first, isGone FROM object WHERE first > ? ORDER BY first LIMIT ?"),
+                arguments: [position, partSize]
+            ).map { row in (number: try row.integer("first"), isGone: try row.flag("isGone")) }
+        }
+        let changes = try history.changes(at: found.map(\.number), of: transaction)
+        let objects = zip(changes, found).compactMap { change, found in
+            ObjectIDNotification.Effect(first: change.operation, last: found.isGone ? .delete : .update).map {
+                ObjectIDNotification.Object(entity: change.entity, objectID: change.objectID, effect: $0)
+            }
+        }
+        return Portion(objects: objects, end: found.last?.number ?? position)
+    }
+}

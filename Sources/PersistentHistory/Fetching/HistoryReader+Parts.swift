@@ -1,0 +1,158 @@
+import GRDB
+import GRDBSQLite
+
+/// Large transactions, whose changes are read in parts.
+extension HistoryReader {
+    /// Reads the next transactions as `batch(after:isPlace:through:changes:filter:)` does, but a large one without its
+    /// changes: it has an outline, and is alone in its batch.
+    ///
+    /// - Throws: `HistoryError`.
+    func outlinedBatch(
+        after number: Int64, isPlace: Bool = true, through last: Int64 = .max, changes limit: Int = batchSize
+    ) throws -> HistoryBatch {
+        try read { db in
+            try batch(
+                db, HistoryHeader(db), after: number, isPlace: isPlace, through: last, changes: limit,
+                partSize: partSize)
+        }
+    }
+
+    /// Reads changes of a large transaction.
+    ///
+    /// - Throws: `HistoryError`; with `.tokenExpired` or `.tokenAhead` where the transaction is no longer there.
+    func changes(_ unread: UnreadChanges) throws -> [HistoryChange] {
+        try reading(unread.transaction, from: unread.range.lowerBound) { rows in
+            try check(try rows.changes(unread).map(\.change), unread.count, of: unread.transaction)
+        }
+    }
+
+    /// Reads single changes of a large transaction, by their numbers.
+    ///
+    /// - Parameter numbers: In ascending order.
+    /// - Throws: As `changes(_:)`.
+    func changes(at numbers: [Int64], of transaction: HistoryTransaction) throws -> [HistoryChange] {
+        guard let first = numbers.first else { return [] }
+        return try reading(transaction, from: first) { rows in
+            try check(try rows.changes(at: numbers, of: transaction), numbers.count, of: transaction)
+        }
+    }
+
+    /// Reads a large transaction part by part, each change with its number.
+    ///
+    /// It is read by a connection of its own, which waits for a writer's lock, and for which no other reader waits.
+    ///
+    /// - Throws: As `changes(_:)`; `CancellationError`; what the body throws.
+    func forEachPart(
+        of transaction: HistoryTransaction, _ body: ([(number: Int64, change: HistoryChange)]) throws -> Void
+    ) throws {
+        let reader = try HistoryReader(path: path, timeout: .seconds(1), partSize: partSize)
+        let result = Result {
+            for part in UnreadChanges.parts(of: transaction) {
+                try Task.checkCancellation()
+                let changes = try reader.reading(transaction, from: part.range.lowerBound) { rows in
+                    try check(try rows.changes(part), part.count, of: transaction)
+                }
+                try body(changes)
+            }
+        }
+        try reader.close()
+        try result.get()
+    }
+
+    /// A transaction with all its changes, however many: for what cannot take it in parts.
+    ///
+    /// - Throws: As `forEachPart(of:_:)`.
+    func whole(_ transaction: HistoryTransaction) throws -> HistoryTransaction {
+        guard transaction.outline != nil else { return transaction }
+        var changes: [HistoryChange] = []
+        try forEachPart(of: transaction) { changes += $0.map(\.change) }
+        return transaction.with(changes)
+    }
+
+    /// Reads in one SQL transaction, where a large transaction is still what it was.
+    private func reading<T>(
+        _ transaction: HistoryTransaction, from start: Int64, _ body: (HistoryRows) throws -> T
+    ) throws -> T {
+        try read { db in
+            let header = try HistoryHeader(db, fingerprintAt: transaction.number)
+            guard header.storeID == transaction.token.store else { throw Self.isGone }
+            if header.isReplaced(transaction.outline?.fingerprint) { throw ahead(transaction.number) }
+            try Self.check(start - 1, header, isPlace: true)
+            return try body(rows(db))
+        }
+    }
+
+    private func check<T>(_ changes: [T], _ count: Int, of transaction: HistoryTransaction) throws -> [T] {
+        if changes.count == count { return changes }
+        throw UnexpectedValue("the transaction \(transaction.number) lacks changes that it had before")
+    }
+}
+
+extension HistoryRows {
+    /// After so many rows a piece of work ends, and another begins.
+    private static let rowsPerWork = 10_000
+
+    /// The large transaction that begins after a position: its changes are only counted.
+    func outlinedBatch(after number: Int64, through last: Int64, partSize: Int) throws -> HistoryBatch {
+        let rows = try statement()
+        defer { sqlite3_reset(rows) }
+        sqlite3_bind_int64(rows, 1, number)
+        var outline = TransactionOutline(partSize: partSize)
+        var decoder = decoder
+        var run = OriginRun()
+        var (end, count) = (number, 0)
+        var isLast = last == .max
+        while let id = try next(rows, after: end) {
+            if run.isBegun, try !run.continues(with: rows) || UnrecordedChanges.entities(rows) != nil {
+                isLast = false
+                break
+            }
+            if !run.isBegun { run.begin(rows) }
+            if let (entity, operation) = try decoder.kind(rows) { outline.add(id, entity, operation) }
+            end = id
+            count += 1
+            if count % Self.rowsPerWork == 0 { work.begin() }
+        }
+        outline.fingerprint = run.fingerprint
+        let transaction = HistoryTransaction(
+            token: HistoryToken(store: store, number: end), of: run.origin, outline: outline)
+        return HistoryBatch(
+            transactions: [transaction], end: end, isLast: isLast, fingerprint: run.fingerprint)
+    }
+
+    /// Changes of a large transaction, with their numbers.
+    func changes(_ unread: UnreadChanges) throws -> [(number: Int64, change: HistoryChange)] {
+        let rows = try statement()
+        defer { sqlite3_reset(rows) }
+        var last = unread.range.lowerBound - 1
+        sqlite3_bind_int64(rows, 1, last)
+        var decoder = decoder
+        var changes: [(number: Int64, change: HistoryChange)] = []
+        var count = 0
+        while let id = try next(rows, after: last), id <= unread.range.upperBound {
+            last = id
+            count += 1
+            if count % Self.rowsPerWork == 0 { work.begin() }
+            guard let (entity, operation) = try decoder.kind(rows), unread.group?.has(entity, operation) ?? true
+            else { continue }
+            let change = try decoder.change(rows, entity, operation, at: unread.transaction.timestamp)
+            changes.append((id, change))
+        }
+        return changes
+    }
+
+    /// Single changes of a large transaction; those that are not there are left out.
+    func changes(at numbers: [Int64], of transaction: HistoryTransaction) throws -> [HistoryChange] {
+        let rows = try db.cachedStatement(
+            sql: "SELECT id, origin, kind, object, detail FROM historyd_change WHERE id = ?"
+        ).sqliteStatement
+        defer { sqlite3_reset(rows) }
+        var decoder = decoder
+        return try numbers.compactMap { number in
+            sqlite3_reset(rows)
+            sqlite3_bind_int64(rows, 1, number)
+            guard try rows.step(db), let (entity, operation) = try decoder.kind(rows) else { return nil }
+            return try decoder.change(rows, entity, operation, at: transaction.timestamp)
+        }
+    }
+}

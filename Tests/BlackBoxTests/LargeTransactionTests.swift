@@ -1,0 +1,143 @@
+import Foundation
+import TestSupport
+import Testing
+
+/// One transaction with more changes than the daemon holds in memory.
+@Suite(
+    .enabled(if: Products.areThere && Python.isThere, "needs the products and Python with sqlite3"),
+    .timeLimit(.minutes(10)))
+struct LargeTransactionTests {
+    /// Answers, and notes of each call its method, its part and its delivery.
+    private static let plugin = #"""
+        import os, re, signal, sys
+        bench = os.environ['BENCH']
+        log = open(bench + '/parts', 'a')
+        for line in sys.stdin.buffer:
+            method = re.search(rb'"method":"(\w+)"', line)[1].decode()
+            part = re.search(rb'"part":{"index":(\d+),"last":(\w+)}', line)
+            part = f'{part[1].decode()} {part[2].decode()}' if part else '-'
+            count = line.count(b'"objectIDURL"')
+            print(method, part, count, re.search(rb'"delivery":"[^/]*/([^"]*)"', line)[1].decode(), file=log, flush=True)
+            # The daemon is killed in the middle of each hook once.
+            place = f'{bench}/kill-{method}'
+            if part.startswith('1 ') and os.path.exists(place):
+                os.remove(place)
+                os.kill(os.getppid(), signal.SIGKILL)
+                break
+            request = re.search(rb'"id":(\d+),"method"', line)[1].decode()
+            result = '"goOn"' if method == 'merge' else 'null'
+            print('{"jsonrpc":"2.0","id":%s,"result":%s}' % (request, result), flush=True)
+        """#
+
+    private static let authors =
+        #"[{"name": "MainApp", "contexts": [{"name": "view", "kind": "replica", "path": "replica.sqlite"}, {"name": "live", "kind": "feed"}]}]"#
+
+    private func configure(_ bench: Workbench) throws {
+        try bench.folder.write("parts.py", Self.plugin)
+        try bench.configure(
+            StoreSetup(authors: Self.authors),
+            plugins: [
+                PluginSetup(
+                    name: "p", command: [Products.python, bench.path("parts.py")],
+                    more: #""timeout": "120s""#,
+                    hooks: [#"{"name": "o", "kind": "observer"}"#, #"{"name": "m", "kind": "merge"}"#])
+            ])
+    }
+
+    private func insert(_ ids: ClosedRange<Int>, _ bench: Workbench) async throws {
+        try await bench.write(
+            """
+            WITH RECURSIVE n (i) AS (SELECT \(ids.lowerBound) UNION ALL SELECT i + 1 FROM n WHERE i < \(ids.upperBound))
+            INSERT INTO item SELECT printf('item %08d', i), i FROM n
+            """, as: "Widget")
+    }
+
+    private func waitForReplica(at number: Int, _ bench: Workbench) async throws {
+        try await eventually("the replica at \(number)", within: .seconds(120)) {
+            try await bench.sql("SELECT number FROM historyd_replica", of: bench.path("replica.sqlite"))
+                == "\(number)\n"
+        }
+    }
+
+    @Test("200,000 rows in one transaction take hardly more memory than 100 do", .measuresMemory)
+    func memory() async throws {
+        try await withWorkbench { bench in
+            try configure(bench)
+            let daemon = try await bench.startDaemon()
+            let feed = try await bench.startFeedReader()
+            try await insert(1...100, bench)
+            try await bench.waitUntilServed(100)
+            try await bench.waitForFeed(at: 100)
+            try await waitForReplica(at: 100, bench)
+            let before = Processes.mostMemory(daemon.processID)
+            try await insert(101...200_100, bench)
+            try await bench.waitUntilServed(200_100)
+            try await waitForReplica(at: 200_100, bench)
+            try await bench.waitForFeed(at: 200_100)
+            let growth = Processes.mostMemory(daemon.processID) - before
+            print("a large transaction: the daemon grew by \(growth >> 20) MB")
+            #expect(growth < 40 << 20, "\(growth >> 20) MB")
+            // 20 parts for each hook, and 20 lines.
+            let parts = RunningProgram.text(bench.path("parts")).wholeLines
+            #expect(parts.count == 42)
+            #expect(parts.last?.hasPrefix("merge 19 true 10000 ") == true)
+            let lines = feed.output.wholeLines
+            #expect(lines == ["0 0 -", "100 100 -"] + (0..<20).map { "200100 10000 \($0)" })
+            try await bench.expectReplicaEqualsStore(["item": "code"])
+            try await daemon.stop()
+        }
+    }
+
+    @Test("A daemon that is killed between two parts begins with the first again")
+    func killed() async throws {
+        try await withWorkbench { bench in
+            try configure(bench)
+            for method in ["observe", "merge"] { try bench.folder.write("kill-\(method)", "") }
+            let daemon = try await bench.startDaemon()
+            try await insert(1...25_000, bench)
+            _ = try await daemon.program.end()
+            let second = try bench.launchDaemon()
+            _ = try await second.program.end()
+            let third = try await bench.startDaemon()
+            try await bench.waitUntilServed(25_000)
+            try await waitForReplica(at: 25_000, bench)
+            let (observe, merge) = ("MainApp/p/o/0", "MainApp/p/m")
+            let observed = [
+                "observe 0 false 10000 \(observe).0", "observe 1 false 10000 \(observe).1",
+                "observe 2 true 5000 \(observe).2",
+            ]
+            let merged = [
+                "merge 0 false 10000 \(merge)/0", "merge 1 false 10000 \(merge)/1",
+                "merge 2 true 5000 \(merge)/2",
+            ]
+            #expect(
+                RunningProgram.text(bench.path("parts")).wholeLines
+                    == observed.prefix(2) + observed + merged.prefix(2) + observed + merged)
+            try await bench.expectReplicaEqualsStore(["item": "code"])
+            try await third.stop()
+        }
+    }
+}
+
+extension Workbench {
+    /// Reads the feed `live`, acknowledges, and prints of each line the transaction, how many objects it has, and the part.
+    fileprivate func startFeedReader() async throws -> RunningProgram {
+        try await startPython(
+            #"""
+            import re, subprocess
+            feed = subprocess.Popen(['\#(Products.historyctl)', 'feed', 'MainApp', 'live', '--acknowledge'],
+                env={**os.environ, 'STATE_DIRECTORY': bench + '/state'}, stdout=subprocess.PIPE)
+            for line in feed.stdout:
+                part = re.search(rb'"part":{"index":(\d+)', line)
+                number = re.search(rb'"(?:token|after)":"[^":]*:(\d+)"', line)[1].decode()
+                print(number, line.count(b'"objectIDURL"'), part[1].decode() if part else '-', flush=True)
+            """#)
+    }
+
+    fileprivate func waitForFeed(at number: Int) async throws {
+        let state = path("state/\(try await id()).sqlite")
+        try await eventually("the feed at \(number)", within: .seconds(120)) {
+            try await self.sql("SELECT position FROM feed", of: state) == "\(number)\n"
+        }
+    }
+}
