@@ -25,7 +25,7 @@ final class NATSConnection: Sendable {
     /// while it is destroyed.
     private let subscriptions = Locked<[NATSSubscription]>([])
 
-    /// - Parameter wakeUp: Is signalled when the connection is lost. It must live as long as the process.
+    /// - Parameter wakeUp: Is signalled when the connection is lost.
     /// - Throws: `NATSError`.
     init(_ configuration: NATSConfiguration, name: String, wakeUp: WakeUp) throws {
         var options: OpaquePointer?

@@ -1,8 +1,7 @@
 import Dispatch
 import PersistentHistory
 
-/// The events that a worker's thread waits for. It lives as long as the process, because libnats' threads may signal
-/// late.
+/// The events that a worker's thread waits for.
 final class WakeUp: Sendable {
     struct Reasons: OptionSet, Sendable {
         let rawValue: UInt8
@@ -16,6 +15,9 @@ final class WakeUp: Sendable {
     private let reasons = Locked<Reasons>([])
     private let connection = Locked<NATSConnection?>(nil)
     private let semaphore = DispatchSemaphore(value: 0)
+
+    /// It lives as long as the process, because libnats' threads may signal after their connection was destroyed.
+    init() { _ = Unmanaged.passRetained(self) }
 
     func signal(_ reason: Reasons) {
         // If it is set already, the thread has been signalled.
