@@ -87,7 +87,7 @@ struct PipelineLog: PipelineReporter {
                 fields["entity"] = "\(entity)"
                 logger.report(
                     .recordingDoubtful,
-                    "Rows of \"\(entity)\" that REPLACE removes may go unrecorded in store \"\(store)\": \(reasons.joined(separator: ", and ")).",
+                    "Changes of \"\(entity)\" may go unrecorded in store \"\(store)\": \(reasons.joined(separator: ", and ")).",
                     metadata: fields)
             }
         case .migrationUnderWay:

@@ -119,7 +119,7 @@ struct MessageTests {
             // However often the schema is looked at.
             #expect(daemon.log.count { $0.contains("event=recordingDoubtful") } == 1)
             #expect(
-                daemon.log.contains { $0.contains("Rows of \"doubt\" that REPLACE removes may go unrecorded") })
+                daemon.log.contains { $0.contains("Changes of \"doubt\" may go unrecorded") })
             return daemon.log
         },
         Case("the kernel's queue overflows", "watchOverflowed") { bench in

@@ -195,6 +195,42 @@ import Testing
                 "UPDATE OR REPLACE t SET k = 2 WHERE id = 1", "DELETE FROM t",
             ]))
     }
+    /// SQLite keeps a change, and runs no trigger for it, where RAISE(FAIL) ends what a foreign key does with it.
+    @Test(
+        arguments: ["BEFORE", "AFTER"],
+        ["id INTEGER PRIMARY KEY", "id TEXT PRIMARY KEY NOT NULL", "id TEXT UNIQUE, d AS (abs(id)) UNIQUE"])
+    func aForeignKeysActionFails(time: String, key: String) throws {
+        try expectNoFailure(
+            [
+                "CREATE TABLE t (\(key), k UNIQUE)",
+                "CREATE TABLE u (t REFERENCES t (id) ON DELETE CASCADE ON UPDATE CASCADE, n)",
+                "CREATE TRIGGER x \(time) UPDATE ON u BEGIN SELECT RAISE(FAIL, 'no') WHERE OLD.n > 0; END",
+                "CREATE TRIGGER y \(time) DELETE ON u BEGIN SELECT RAISE(FAIL, 'no') WHERE OLD.n > 1; END",
+            ],
+            steps([
+                "INSERT INTO t (id, k) VALUES ('1', 1), ('2', 2), ('3', 3), ('4', 4)",
+                "INSERT INTO u VALUES ('1', 1), ('2', 2), ('3', 0)",
+                "UPDATE t SET id = '7' WHERE id = '3'", "UPDATE t SET id = '8' WHERE id = '1'",
+                "DELETE FROM t WHERE id IN ('2', '4')", "UPDATE OR REPLACE t SET k = 1 WHERE k = 3",
+                "INSERT OR REPLACE INTO t (id, k) VALUES ('9', 1), ('8', 7)",
+            ]))
+    }
+    /// What a trigger does amid a foreign key's action is recorded before the change that led to the action.
+    @Test(arguments: ["INTEGER PRIMARY KEY", "TEXT PRIMARY KEY NOT NULL"], ["t", "u"])
+    func aDeletedRowReturns(key: String, child: String) throws {
+        let trigger = SQL(
+            "CREATE TRIGGER own AFTER UPDATE ON \(child) BEGIN INSERT OR IGNORE INTO t VALUES ('1', NULL); END")
+        try expectNoFailure(
+            [
+                "CREATE TABLE t (id \(key), p REFERENCES t (id) ON DELETE SET NULL ON UPDATE SET NULL)",
+                "CREATE TABLE u (id, p REFERENCES t (id) ON DELETE SET NULL ON UPDATE SET NULL)", trigger.text,
+            ],
+            steps([
+                "INSERT INTO t VALUES ('1', NULL), ('2', '1')", "INSERT INTO u VALUES ('1', NULL), ('2', '1')",
+                "DELETE FROM t WHERE id = '1'", "UPDATE \(child) SET p = '1' WHERE id = '2'",
+                "UPDATE t SET id = '5' WHERE id = '1'", "DELETE FROM t WHERE id = '1'",
+            ]))
+    }
     /// The bytes of a blob are another text in UTF-16: 'a' and x'61' are the same to an index in UTF-8 alone.
     @Test(arguments: ["(lower(a))", "(lower(a)) WHERE a > '1'", "(g)"])
     func textOfBlobsInUTF16(index: String) throws {

@@ -32,7 +32,7 @@ package enum Event: String, CaseIterable, Sendable {
     case trackingUpdated = "7480674c8de8441e96796eb95ca57e8f"
     /// Tracking of a store could not be started or updated.
     case trackingFailed = "9b87c678d828444eb0436d44522fd962"
-    /// Rows that REPLACE removes from a table may go unrecorded.
+    /// Changes of a table may go unrecorded.
     case recordingDoubtful = "dc31c930f73b4cea9a5b6cee78a25b10"
     /// Changes of some entities may have gone unrecorded: a consumer was notified to read them again.
     case changesUnrecorded = "196d8a8e50e74739a6514f96290fd06f"

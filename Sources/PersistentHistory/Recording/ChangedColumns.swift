@@ -26,7 +26,7 @@ enum ChangedColumns {
 
 extension TriggerWriter {
     /// The columns of the key; empty if the rowid is all a row is known by.
-    private var keyColumns: [String] {
+    var keyColumns: [String] {
         switch entity.key {
         case .rowid: []
         case .column(let name): [name]

@@ -43,6 +43,8 @@ struct StoreSchema: Sendable {
     struct ForeignKey: Sendable {
         let number: Int
         let parent: String
+        /// Whether it changes the child's rows with the parent's.
+        let acts: Bool
         /// The child's columns, and the parent's that they refer to: nil for its primary key.
         fileprivate(set) var columns: [(from: String, to: String?)] = []
     }
@@ -64,7 +66,7 @@ struct StoreSchema: Sendable {
     private(set) var functions: Set<String> = []
     private(set) var collations: Set<String> = []
     /// The folded names of the tables that lead to a table by foreign keys, by its folded name.
-    private var children: [String: Set<String>] = [:]
+    private(set) var children: [String: Set<String>] = [:]
 
     func table(_ name: String) -> Table? { tables[SQLText.folded(name)] }
 
@@ -202,13 +204,14 @@ struct StoreSchema: Sendable {
         let rows = try Row.fetchCursor(
             db,
             sql: """
-                SELECT l.name AS tbl, f.id, f."table", f."from", f."to"
+                SELECT l.name AS tbl, f.id, f."table", f."from", f."to",
+                f.on_update NOT IN ('NO ACTION', 'RESTRICT') OR f.on_delete NOT IN ('NO ACTION', 'RESTRICT')
                 \(Self.eachTable) pragma_foreign_key_list(l.name) f \(Self.ordinary)
                 """)
         while let row = try rows.next() {
             let (table, number, parent): (String, Int, String) = (SQLText.folded(row[0]), row[1], row[2])
             if tables[table]?.foreignKeys.last?.number != number {
-                tables[table]?.foreignKeys.append(ForeignKey(number: number, parent: parent))
+                tables[table]?.foreignKeys.append(ForeignKey(number: number, parent: parent, acts: row[5]))
                 children[SQLText.folded(parent), default: []].insert(table)
             }
             let last = (tables[table]?.foreignKeys.count ?? 1) - 1

@@ -42,7 +42,12 @@ struct TableSchema: Sendable {
     let storeHasUnseenIntegers: Bool
     /// The triggers on the table.
     let triggers: [StoreSchema.Trigger]
-    /// Why recording may miss that a row was replaced; empty if it cannot.
+    /// The trigger that may end a change amid what foreign keys do with it: see `ForeignKeyActions.swift`.
+    private let failingTrigger: String?
+    var mayLoseActions: Bool { failingTrigger != nil }
+    /// Whether a trigger of the application may put a row there again amid what foreign keys do with its delete.
+    let mayReturn: Bool
+    /// Why recording may miss changes; empty if it cannot.
     private(set) var doubts: [String] = []
 
     /// - Parameter name: In any case, as SQLite takes it.
@@ -105,6 +110,9 @@ struct TableSchema: Sendable {
         hasWritingBeforeTriggers = table.triggers.contains {
             !$0.isOurs && TriggerDefinition($0.sql).writesBefore
         }
+        let amidActions = schema.triggersAmidActions(on: table.name)
+        failingTrigger = amidActions.first { $0.definition.raisesFail }?.name
+        mayReturn = amidActions.contains { $0.definition.insertsInto.contains(SQLText.folded(table.name)) }
         doubts = findDoubts()
     }
 
@@ -114,7 +122,6 @@ struct TableSchema: Sendable {
             || columns.contains(where: \.isConverted)
     }
 
-    /// Why recording may miss that a row was replaced; empty if it cannot.
     private func findDoubts() -> [String] {
         let replacesByMistake =
             keyIsRowid && hasConflictClause("REPLACE")
@@ -125,7 +132,10 @@ struct TableSchema: Sendable {
                 "SQLite before 3.54 removes rows by mistake where one key is ON CONFLICT REPLACE and another IGNORE or FAIL"
             ]
             : []
-        return mistake
+        let failure = failingTrigger.map {
+            "SQLite keeps a change, and runs no trigger for it, where RAISE(FAIL) in the trigger \"\($0)\" ends what a foreign key does with it"
+        }
+        return mistake + (failure.map { [$0] } ?? [])
             + uniqueness.compactMap { uniqueness in
                 guard let missing = uniqueness.missing, !uniqueness.isForeseeable || needsKnownRows else {
                     return nil

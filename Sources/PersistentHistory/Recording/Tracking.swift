@@ -11,7 +11,7 @@ public enum Tracking {
         /// Tracked entities whose table is gone.
         public var dropped: [String] = []
 
-        /// The reasons why recording may miss that REPLACE removed another row, by the entity's name. Replicas
+        /// The reasons why recording may miss changes, by the entity's name. Replicas
         /// then copy all rows of the entity after each change. These are not changes of the tracking.
         public var doubts: [String: [String]] = [:]
 

@@ -4,9 +4,17 @@ struct TriggerDefinition {
     let writesBefore: Bool
     /// The folded names of the tables of which it may remove rows: it deletes, or inserts, which may replace.
     let removesFrom: Set<String>
+    /// The folded names of the tables that it inserts into.
+    let insertsInto: Set<String>
+    /// The folded names of the tables that it may write to.
+    let writesTo: Set<String>
+    /// Whether it may end a statement by RAISE(FAIL), which keeps what the statement has done.
+    let raisesFail: Bool
 
     /// What stands before the table's name.
     private static let removals = [["DELETE", "FROM"], ["INTO"], ["UPDATE", "OR", "REPLACE"]]
+    private static let updates =
+        [["UPDATE"]] + ["ABORT", "FAIL", "IGNORE", "ROLLBACK"].map { ["UPDATE", "OR", $0] }
 
     init(_ sql: String) {
         let tokens = SQLTokens.tokens(sql)
@@ -22,13 +30,22 @@ struct TriggerDefinition {
                         tokens[start + 1].isWord($0)
                     }
             }
-        removesFrom = Set(
-            Self.removals.flatMap { words in
+        removesFrom = Self.names(behind: Self.removals, in: tokens)
+        insertsInto = Self.names(behind: [["INTO"]], in: tokens)
+        writesTo = removesFrom.union(Self.names(behind: Self.updates, in: tokens))
+        raisesFail = tokens.indices.dropLast(2).contains {
+            tokens[$0].isWord("RAISE") && tokens[$0 + 1].isSymbol("(") && tokens[$0 + 2].isWord("FAIL")
+        }
+    }
+
+    private static func names(behind phrases: [[String]], in tokens: [SQLToken]) -> Set<String> {
+        Set(
+            phrases.flatMap { words in
                 tokens.indices.compactMap { start in
                     let name = start + words.count
-                    let isRemoval =
+                    let isThere =
                         name < tokens.count && zip(tokens[start...], words).allSatisfy { $0.isWord($1) }
-                    return isRemoval ? SQLText.folded(tokens[name].unquoted) : nil
+                    return isThere ? SQLText.folded(tokens[name].unquoted) : nil
                 }
             })
     }

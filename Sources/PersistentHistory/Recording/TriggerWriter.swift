@@ -29,7 +29,10 @@ struct TriggerWriter {
 
     /// A trigger's name and its CREATE statement, for each trigger of the entity.
     func triggers() -> [(name: String, sql: String)] {
-        if keepsKnownRows { return knownRowsTriggers() }
+        (keepsKnownRows ? knownRowsTriggers() : notingTriggers()) + failingActionsTriggers()
+    }
+
+    private func notingTriggers() -> [(name: String, sql: String)] {
         var triggers = [
             trigger(
                 "insert", "AFTER INSERT", when: nil,
@@ -45,25 +48,26 @@ struct TriggerWriter {
                 forget(key("OLD")) + settleConflicts(whileUpdating: key("OLD")) + [
                     record(.delete, key("OLD"), tombstone("OLD")),
                     record(.insert, keyOfNew, "NULL"),
-                ]),
+                ] + recordReturned()),
             trigger(
                 "delete", "AFTER DELETE", when: nil,
                 forget(key("OLD"))
                     // A row may go with one that it was to replace, before its update comes to its end.
                     + (table.refersToItself
                         ? settleConflicts(tookPlaceOfKey: false, whileUpdating: key("OLD")) : [])
-                    + [record(.delete, key("OLD"), tombstone("OLD"))]),
+                    + [record(.delete, key("OLD"), tombstone("OLD"))] + recordReturned()),
         ]
         let rivals = rivals
         if !rivals.isEmpty {
             triggers += [
                 trigger(
                     "before_insert", "BEFORE INSERT",
-                    when: "(" + rivals.map(\.exists).joined(separator: " OR ") + ")", note(rivals)),
+                    when: "(" + rivals.map(\.exists).joined(separator: " OR ") + ")",
+                    note(rivals) + announce(rivals)),
                 trigger(
                     "before_update", "BEFORE UPDATE" + of(namesThatConflict),
                     when: "(" + rivals.map(\.existsForUpdate).joined(separator: " OR ") + ")",
-                    note(rivals, sparing: "OLD")),
+                    note(rivals, sparing: "OLD") + announce(rivals, sparing: "OLD")),
             ]
             if table.refersToItself {
                 // What a changed key or a delete does to the rows that refer to it comes before it is

@@ -56,7 +56,7 @@ extension Tracking.Outcome {
         for (name, reasons) in doubts.sorted(by: { $0.key < $1.key }) {
             let reason = reasons.joined(separator: ", and ")
             try output.writeLine(
-                "warning: rows of \(name) that REPLACE removes may go unrecorded: \(reason)")
+                "warning: changes of \(name) may go unrecorded: \(reason)")
         }
         for (_, reason) in unfit.sorted(by: { $0.key < $1.key }) {
             try output.writeLine("warning: \(reason)")

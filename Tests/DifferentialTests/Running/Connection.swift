@@ -1,9 +1,10 @@
 import CSQLiteHistory
 import GRDBSQLite
 
-// SQLITE_CONSTRAINT_FOREIGNKEY, _PRIMARYKEY, _UNIQUE, _ROWID, _PINNED and _DATATYPE, macros that Swift does not see.
+// SQLITE_CONSTRAINT_FOREIGNKEY, _PRIMARYKEY, _UNIQUE, _ROWID, _TRIGGER, _PINNED and _DATATYPE, macros that Swift does not see.
 private let foreignKeyViolation = SQLITE_CONSTRAINT | 3 << 8
 private let uniquenessViolations = [6, 8, 10].map { SQLITE_CONSTRAINT | $0 << 8 }
+private let raised = SQLITE_CONSTRAINT | 7 << 8
 private let pinnedRow = SQLITE_CONSTRAINT | 11 << 8
 private let typeViolation = SQLITE_CONSTRAINT | 12 << 8
 
@@ -27,6 +28,8 @@ final class Connection {
         }
         var wasTooMuch: Bool { code == SQLITE_INTERRUPT }
         var violatesUniqueness: Bool { uniquenessViolations.contains(code) }
+        /// A trigger called RAISE.
+        var wasRaised: Bool { code == raised }
         var meetsPinnedRow: Bool { code == pinnedRow }
         var violatesForeignKey: Bool { code == foreignKeyViolation }
 

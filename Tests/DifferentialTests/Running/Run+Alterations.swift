@@ -78,6 +78,8 @@ extension Run {
         case .dropColumn(let table, let column): oracle.preserved[table]?.removeAll { $0 == column }
         case .renameTable(let from, let to):
             oracle.preserved[to] = oracle.preserved.removeValue(forKey: from)
+            if oracle.mayLack.remove(from) != nil { oracle.mayLack.insert(to) }
+            if lacking.remove(from) != nil { lacking.insert(to) }
             objects = Set(objects.map { $0.table == from ? $0.moved(to: to) : $0 })
         case .addColumn, .dropTable, .makeAnew: break
         }
@@ -95,7 +97,7 @@ extension Run {
 
     mutating func refresh() throws {
         guard underWay.isEmpty else { return }
-        try Tracking.refresh(tracked.path)
+        oracle.note(try Tracking.refresh(tracked.path))
         oracle.names = KnownNames()
         for shape in shapes {
             oracle.preserved[shape.name] = shape.columns.filter {

@@ -1,0 +1,67 @@
+/// What the application's triggers may do amid a foreign key's action.
+///
+/// SQLite changes a row, then the rows that refer to it, and only then runs the triggers that follow the change.
+///
+/// - Where a trigger on those rows ends the statement by RAISE(FAIL), what was done is kept, and the change of the
+///   first row is not recorded: SQLite offers nothing to do it with. So that replicas, which copy such a table
+///   whole, are not left behind, an update that names no column is recorded before each such change.
+/// - Where a trigger puts the first row there again, its insert is recorded before its delete, and so once more after.
+extension StoreSchema {
+    /// The application's triggers that may run while foreign keys act on a change of a table.
+    func triggersAmidActions(on parent: String) -> [(name: String, definition: TriggerDefinition)] {
+        var triggers: [(name: String, definition: TriggerDefinition)] = []
+        var seen: Set<String> = []
+        var next = tablesActedOn(by: SQLText.folded(parent))
+        while let name = next.popLast() {
+            guard seen.insert(name).inserted, let table = table(name) else { continue }
+            for trigger in table.triggers where !trigger.isOurs {
+                triggers.append((trigger.name, TriggerDefinition(trigger.sql)))
+            }
+            next += triggers.flatMap(\.definition.writesTo).sorted() + tablesActedOn(by: name)
+        }
+        return triggers
+    }
+
+    /// The folded names of the tables whose rows a foreign key changes with those of a parent.
+    private func tablesActedOn(by parent: String) -> [String] {
+        (children[parent] ?? []).sorted().filter { child in
+            table(child)?.foreignKeys.contains { $0.acts && SQLText.folded($0.parent) == parent } ?? false
+        }
+    }
+}
+
+extension TriggerWriter {
+    func failingActionsTriggers() -> [(name: String, sql: String)] {
+        guard table.mayLoseActions else { return [] }
+        let body = [record(.update, key("OLD"), "0")]
+        return [
+            trigger("acts_on_update", "BEFORE UPDATE" + of(namesThatConflict), when: nil, body),
+            trigger("acts_on_delete", "BEFORE DELETE", when: nil, body),
+        ]
+    }
+
+    /// The same of a row that is about to be replaced.
+    func announce(_ rivals: [Rival], sparing own: String? = nil) -> [String] {
+        guard table.mayLoseActions else { return [] }
+        let notSelf = own.map { " AND NOT (\(key(row)) IS \(key($0)))" } ?? ""
+        return rivals.map {
+            record(
+                "SELECT \(values(.update, key(row), "0")) FROM \(tableAsRow) WHERE \($0.condition)\(notSelf)")
+        }
+    }
+
+    /// The row with OLD's key, if there is one again.
+    func recordReturned() -> [String] {
+        guard table.mayReturn else { return [] }
+        let same =
+            keyColumns.isEmpty
+            ? ["\(rowid(row)) = \(rowid("OLD"))"]
+            : keyColumns.map { "\(column(row, $0)) IS \(column("OLD", $0))" }
+                + ["\(key(row)) IS \(key("OLD")) COLLATE BINARY"]
+        return [
+            record(
+                "SELECT \(values(.insert, key(row), "NULL")) FROM \(tableAsRow) WHERE \(same.joined(separator: " AND "))"
+            )
+        ]
+    }
+}
