@@ -41,7 +41,8 @@ bench-programs = $(call compile,$(1)/bench-consumer,consumer.c -lsqlite3) && \
 # Completions for shells, from the programs themselves.
 make-completions = mkdir -p $(1)/completions && for program in historyd historyctl historyd-nats; do \
 	for shell in bash zsh fish; do \
-		$(1)/$$program --generate-completion-script $$shell >$(1)/completions/$$program.$$shell || exit; done; done
+		$(1)/$$program --generate-completion-script $$shell | sed '1{/^\#!/d;}' >$(1)/completions/$$program.$$shell || \
+		exit; done; done
 # A further instance differs by its configuration and its folders: systemctl start historyd@NAME.
 as-instance = sed -e 's,historyd/historyd\.json,historyd/%i/historyd.json,' -e 's,^Description=.*,& (%i),' \
 	-e 's,^\(State\|Runtime\)Directory=historyd$$,&-%i,'
@@ -245,7 +246,8 @@ completion-bash = bash-completion/completions/$(1)
 completion-zsh = zsh/site-functions/_$(1)
 completion-fish = fish/vendor_completions.d/$(1).fish
 
-deb: build ## Build Debian packages in .build/deb: historyd, libhistory, historyd-dbgsym.
+deb: build ## Build Debian packages in .build/deb: historyd, historyd-nats, libhistory, and debug symbols.
+	rm -rf .build/deb
 	python3 config/packaging/make-deb .build/release '$(VERSION)' .build/deb
 	@! command -v lintian >/dev/null || lintian --allow-root --fail-on error .build/deb/*.deb
 

@@ -163,7 +163,7 @@ let package = Package(
             name: "BenchTests", dependencies: ["historyd-bench", "TestSupport"], swiftSettings: strict),
         .testTarget(
             name: "BlackBoxTests", dependencies: ["TestSupport", "PersistentHistory", "HistoryFeed"],
-            exclude: ["Clients"],
+            exclude: ["Clients", "Migrations"],
             swiftSettings: strict),
         .testTarget(
             name: "SystemdTests", dependencies: ["TestSupport", "HistoryDaemon", "ServiceProbe", subprocess],

@@ -113,6 +113,8 @@ struct TerminalTests {
             _ = try await watch.end()
             let top = try await bench.ctl("top")
             #expect(top.status == .exited(64) && top.errors.contains("status --watch"), "\(top)")
+            // Nor does it put back a terminal that it has not taken.
+            #expect(top.output.isEmpty, "\(top)")
             try await daemon.stop()
         }
     }

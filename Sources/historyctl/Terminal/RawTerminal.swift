@@ -11,13 +11,17 @@ struct RawTerminal: ~Copyable {
         case end
     }
 
-    private var saved = termios()
+    private let saved: termios
 
     /// Nil where standard input or output is no terminal.
     init?() {
+        // Kept only now: what fails with all its properties set is ended like any other, and that would put a
+        // terminal back which was never taken.
+        var saved = termios()
         guard StandardOutput.isTerminal, isatty(STDIN_FILENO) == 1, tcgetattr(STDIN_FILENO, &saved) == 0 else {
             return nil
         }
+        self.saved = saved
         var raw = saved
         // Ctrl-C is a key as well: the terminal must be put back.
         raw.c_lflag &= ~tcflag_t(ICANON | ECHO | ISIG)
