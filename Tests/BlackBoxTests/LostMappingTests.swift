@@ -81,7 +81,12 @@ struct LostMappingTests {
         try await withWorkbench { bench in
             try bench.configure(StoreSetup(authors: StoreSetup.mirrored()), plugins: [])
             let daemon = try await bench.startDaemon()
+            try await bench.waitForReplica(daemon)
             for round in 1...4 {
+                // It is there for as long as the daemon has the replica open.
+                try await eventually("the replica's -shm", state: { daemon.log.joined(separator: "\n") }) {
+                    FileManager.default.fileExists(atPath: bench.path("replica.sqlite-shm"))
+                }
                 try await bench.start(
                     [Products.python, "-c", Self.cut, bench.path("replica.sqlite"), "0"], "cut-\(round)"
                 ).succeed()
