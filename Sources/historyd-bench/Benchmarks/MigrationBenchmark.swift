@@ -30,22 +30,38 @@ struct MigrationBenchmark {
 
     private func untilRecorded(_ store: String) throws -> Double {
         let connection = try Connection(store)
-        connection.waitForLocks(milliseconds: 60_000)
         let writer = try Child([workplace.bench, "write", store])
         defer { writer.end() }
         Clock.pause(microseconds: 200_000)
+        connection.waitForLocks(milliseconds: 0)
+        try retrying { try connection.execute("BEGIN IMMEDIATE") }
         try connection.execute(
             """
-            BEGIN IMMEDIATE;
             CREATE TABLE new (id INTEGER PRIMARY KEY, name TEXT NOT NULL, note TEXT, quantity INTEGER NOT NULL);
-            INSERT INTO new SELECT * FROM item; DROP TABLE item; ALTER TABLE new RENAME TO item; COMMIT;
+            INSERT INTO new SELECT * FROM item; DROP TABLE item; ALTER TABLE new RENAME TO item;
             """)
+        try retrying { try connection.execute("COMMIT") }
         let start = Clock.now
-        while try connection.number("SELECT count(*) FROM sqlite_schema WHERE type = 'trigger'") == 0 {
-            guard Clock.now - start < 60_000_000_000 else { throw BenchError("The triggers did not return.") }
-            Clock.pause(microseconds: 200)
+        try retrying {
+            guard try connection.number("SELECT count(*) FROM sqlite_schema WHERE type = 'trigger'") > 0 else {
+                throw BenchError("The triggers did not return.")
+            }
         }
         return Double(Clock.now - start) / 1e6
+    }
+
+    /// Tries again what fails, for a minute. SQLite's busy handler sleeps for up to 100 ms between its attempts, and
+    /// the writer releases the lock for microseconds only.
+    private func retrying(_ body: () throws -> Void) throws {
+        let end = Clock.now + 60_000_000_000
+        while true {
+            do {
+                return try body()
+            } catch {
+                guard Clock.now < end else { throw error }
+                Clock.pause(microseconds: 20)
+            }
+        }
     }
 }
 
