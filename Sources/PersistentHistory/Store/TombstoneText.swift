@@ -1,6 +1,6 @@
 extension Tombstone {
-    /// The values as text, by column: what is null is left out.
-    package var attributes: [String: String] {
+    /// The values as text, by column, as in the kit: null is left out. The page *Tombstones* has the rules.
+    public var attributes: [String: String] {
         var attributes: [String: String] = [:]
         for (column, value) in values {
             attributes[column.name] = TombstoneText.text(of: value, declaredType: column.declaredType)
