@@ -1,5 +1,5 @@
-/// Which transactions may be acknowledged to the daemon's feed: those that the server has had for long enough to have
-/// written them to disk.
+/// Which transactions may be acknowledged to the daemon's feed: those that the server received long enough ago to
+/// have written them to disk.
 package struct FeedRelease: Sendable {
     private let hold: Duration
     private var waiting: [(number: Int64, first: ContinuousClock.Instant, last: ContinuousClock.Instant)] = []

@@ -1,5 +1,3 @@
-import GRDB
-
 /// How far history may be deleted, and which consumers hold back the rest: a pure function of how far each
 /// has got.
 package struct CleaningPlan: Sendable, Equatable {
@@ -53,24 +51,5 @@ package struct CleaningPlan: Sendable, Equatable {
         let limit = min(waiting.compactMap(\.number).min() ?? newest, newest)
         number = limit
         passedBy = holders.filter { $0.number ?? -1 < limit }.sorted(by: order)
-    }
-}
-
-/// What shows that a history is still the one that a cleanup was planned for, and not another store's or a backup's,
-/// which nobody has processed.
-struct PlannedHistory: Sendable, Equatable {
-    let store: StoreID
-    /// A checkpoint that the plan relies on, if it relies on one.
-    let checkpoint: Checkpoint?
-
-    /// - Throws: `HistoryError` with `.tokenForeign` or `.tokenAhead`.
-    func check(_ db: Database) throws {
-        let header = try HistoryHeader(db, fingerprintAt: checkpoint?.position ?? -1)
-        let token = HistoryToken(store: store, number: checkpoint?.position ?? 0)
-        guard header.storeID == store else { throw HistoryError.foreign(token, to: header.storeID) }
-        guard !header.isReplaced(checkpoint?.fingerprint), token.number <= max(header.newest, header.floor)
-        else {
-            throw HistoryError.ahead(token, newest: HistoryToken(store: store, number: header.newest))
-        }
     }
 }
