@@ -99,6 +99,10 @@ package struct ContextConfiguration: Sendable, Hashable {
         ///
         /// - window: How many transactions are sent ahead of the last that was acknowledged.
         case feed(window: Int = ContextConfiguration.defaultWindow)
+        /// What a plugin makes of the changes.
+        ///
+        /// - name: The plugin's, of a manifest.
+        case plugin(name: String)
     }
 
     package static let defaultWindow = 100

@@ -4,6 +4,8 @@ import PersistentHistory
 struct StoreDecoder {
     /// Where each replica is written, by the identity of its file, over the whole configuration.
     var replicas = Claims()
+    /// The plugins that contexts name, which are known once the manifests are read.
+    var plugins: [(name: String, node: DocumentNode)] = []
 
     private static let keys = [
         "name", "path", "entities", "authors", "unlistedAuthors", "cleanUnlisted", "includingMirroring",
@@ -109,14 +111,13 @@ struct StoreDecoder {
         return name.map { AuthorConfiguration(name: $0, isBatch: isBatch, contexts: contexts) }
     }
 
-    private enum ContextKind: String, CaseIterable { case replica, feed }
+    private enum ContextKind: String, CaseIterable { case replica, feed, plugin }
 
     private mutating func context(
         _ node: DocumentNode, names: inout Claims, tracked: [String]?
     ) -> ContextConfiguration? {
-        guard let fields = node.fields(["name", "kind", "path", "entities", "window", "mode", "group"]) else {
-            return nil
-        }
+        let keys = ["name", "kind", "path", "entities", "window", "mode", "group", "plugin"]
+        guard let fields = node.fields(keys) else { return nil }
         let name = fields.required("name", "a name").flatMap { node in
             node.name().flatMap { names.claim($0, at: node, as: "context") ? $0 : nil }
         }
@@ -126,14 +127,27 @@ struct StoreDecoder {
         switch kind {
         case .replica:
             fields.refuse("window", "a replica has no window; only a feed has")
+            fields.refuse("plugin", "a replica has no plugin; only a context of the kind \"plugin\" has")
             let access = Self.access(fields)
             decodedKind = replica(fields).map { .replica(path: $0, access: access) }
         case .feed:
             for key in ["path", "mode", "group"] {
                 fields.refuse(key, "a feed has no \(key); only a replica has")
             }
+            fields.refuse("plugin", "a feed has no plugin; only a context of the kind \"plugin\" has")
             let window = fields["window"]?.integer(in: 1...ContextConfiguration.largestWindow)
             decodedKind = .feed(window: window ?? ContextConfiguration.defaultWindow)
+        case .plugin:
+            for key in ["path", "mode", "group"] {
+                fields.refuse(key, "a plugin's context has no \(key); only a replica has")
+            }
+            fields.refuse("window", "a plugin's context has no window; only a feed has")
+            let node = fields.required("plugin", "the name of a plugin of a manifest")
+            let plugin = node.flatMap { node in
+                node.name(expected: "the name of a plugin of a manifest").map { ($0, node) }
+            }
+            if let plugin { plugins.append(plugin) }
+            decodedKind = plugin.map { .plugin(name: $0.0) }
         case nil: decodedKind = nil
         }
         let entities = fields["entities"]?.names("a list of entities", of: "entity", known: tracked)
