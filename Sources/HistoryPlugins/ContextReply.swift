@@ -27,13 +27,15 @@ extension ContextAnswer {
         case (.text(let text), .checkpoint):
             guard let token = HistoryToken(text) else {
                 throw HookFailure(
-                    .badAnswer, "\(title) answered to \(call.method) \"\(text.excerpt)\", which is not a token.")
+                    .badAnswer, "\(title) answered to \(call.method) \"\(text.excerpt)\", which is not a token."
+                )
             }
             return .checkpoint(token)
         case (_, .checkpoint):
             throw HookFailure(
                 .badAnswer,
-                "\(title) gave no answer to \(call.method). That is a token, or null where the context is to be filled.")
+                "\(title) gave no answer to \(call.method). That is a token, or null where the context is to be filled."
+            )
         default: return .done
         }
     }

@@ -37,7 +37,8 @@
     /// Does something that `cancel` breaks off.
     ///
     /// - Throws: What the body throws; `CancellationError`.
-    nonisolated func breakable<T: Sendable>(_ body: @escaping @Sendable () async throws -> T) async throws -> T {
+    nonisolated func breakable<T: Sendable>(_ body: @escaping @Sendable () async throws -> T) async throws -> T
+    {
         try await cancellation.cancelling(body)
     }
 

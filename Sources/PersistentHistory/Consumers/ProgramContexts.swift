@@ -164,11 +164,13 @@ actor ProgramContexts {
     private func refill(_ context: any HistoryContext, _ expiry: Expiry?) async throws -> Int64 {
         if let expiry { try await asking { try await context.expired(expiry) } }
         let path = reader.path
-        try await asking { try await context.refill(from: StoreSnapshot(path: path)) }
+        let filled = try await asking { () -> HistoryToken? in
+            if let plugin = context as? PluginMerger { return try await plugin.fill() }
+            try await context.refill(from: StoreSnapshot(path: path))
+            return try await context.checkpoint()
+        }
         misled.remove(context.name)
-        guard let token = try await asking({ try await context.checkpoint() }),
-            try loss(of: token, context) == nil
-        else {
+        guard let token = filled, try loss(of: token, context) == nil else {
             throw Failed(cause: "it has no checkpoint in this store after it was filled")
         }
         reporter.report(.replicaFilled(consumer: consumer.author, context: context.name, at: token))

@@ -20,6 +20,16 @@ package struct ContextCall: Sendable {
     let consumer: String
     package let request: Request
 
+    /// - Parameter store: The store's configured name, and its file.
+    package init(
+        _ request: Request, context: PluginContext, store: (name: String, path: String), consumer: String
+    ) {
+        self.context = context
+        self.store = store
+        self.consumer = consumer
+        self.request = request
+    }
+
     /// The method's name in the protocol.
     package var method: String {
         switch request {

@@ -106,11 +106,17 @@ actor PluginMerger: HistoryContext {
         }
         guard answer.result != .notMade else {
             throw HookFailure(
-                .died, "Plugin \"\(context.plugin)\" was started again, and is not where its process before was.")
+                .died,
+                "Plugin \"\(context.plugin)\" was started again, and is not where its process before was.")
         }
     }
 
-    func refill(from store: StoreSnapshot) async throws {
+    func refill(from store: StoreSnapshot) async throws { _ = try await fill() }
+
+    /// Has everything made again from the store.
+    ///
+    /// - Returns: Its checkpoint from then on.
+    func fill() async throws -> HistoryToken {
         // What the plugin reads from now on is as new as this, or newer.
         let (token, tracked) = (
             try reader.newestToken(), try reader.read { db in try EntityCatalog(db).tracked.keys }
@@ -125,6 +131,7 @@ actor PluginMerger: HistoryContext {
             )
         }
         try save(token)
+        return token
     }
 
     func expired(_ expiry: Expiry) async throws { _ = try await call(.expired(expiry)) }
@@ -133,7 +140,7 @@ actor PluginMerger: HistoryContext {
         -> ContextAnswer
     {
         let call = ContextCall(
-            context: context, store: (consumer.store, reader.path), consumer: consumer.author, request: request)
+            request, context: context, store: (consumer.store, reader.path), consumer: consumer.author)
         return try await context.endpoint.call(call, of: process)
     }
 }
