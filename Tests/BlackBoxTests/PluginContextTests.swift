@@ -96,7 +96,19 @@ struct PluginContextTests {
             try await bench.write("INSERT INTO person (id) VALUES (3)", as: "Widget")
             try await bench.waitForContext(at: 3, daemon)
             try await bench.expectContextEqualsStore()
+            try await bench.steer("plugins", "restart", "copier")
+            try await bench.write("INSERT INTO person (id) VALUES (4)", as: "Widget")
+            try await bench.waitForContext(at: 4, daemon)
+            // A reload that takes the plugin's hooks away, or gives it another process, leaves the context as it is.
+            try bench.configureContext(more: #""timeout": "7s""#)
+            try await bench.steer("reload")
+            try await bench.write("INSERT INTO person (id) VALUES (5)", as: "Widget")
+            try await bench.waitForContext(at: 5, daemon)
+            try await bench.expectContextEqualsStore()
             #expect(bench.contextCalls().filter { $0.hasPrefix("refill") }.count == 1)
+            let sample = try await bench.ctl("plugins", "test", "copier")
+            #expect(
+                sample.errors.contains(#"Plugin "copier" has no hooks: it keeps contexts"#), "\(sample.errors)")
             try await daemon.stop()
         }
     }
