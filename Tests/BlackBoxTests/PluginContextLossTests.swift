@@ -110,6 +110,59 @@ struct PluginContextLossTests {
         }
     }
 
+    @Test("A plugin that dies between its commit and the answer has merged, and is no longer in trouble")
+    func unanswered() async throws {
+        try await withWorkbench { bench in
+            try bench.configureContext()
+            #expect(try await bench.runDaemon("--once").status == .exited(0))
+            try await bench.write("INSERT INTO person (id) VALUES (1)", as: "Widget")
+            try bench.misbehave("forget", "context.merge")
+            let (status, _, log) = try await bench.runDaemon("--once")
+            #expect(status == .exited(0), "\(log.joined(separator: "\n"))")
+            #expect(bench.contextCalls().suffix(3) == ["checkpoint", "merge 0>1 1:Widget:1", "checkpoint"])
+            try await bench.expectContextEqualsStore()
+        }
+    }
+
+    @Test(
+        "Another plugin does not go on at the checkpoint of the one before, also if it could not be filled at once"
+    )
+    func anotherPlugin() async throws {
+        try await withWorkbench { bench in
+            try bench.configureContext(checkpoint: "none")
+            #expect(try await bench.runDaemon("--once").status == .exited(0))
+            try await bench.write("INSERT INTO person (id) VALUES (1)", as: "Widget")
+            #expect(try await bench.runDaemon("--once").status == .exited(0))
+            try await bench.shell("rm index.sqlite*")
+            try bench.misbehave("refuse", "context.refill")
+            try bench.configureContext(plugin: "other", checkpoint: "none")
+            let (status, _, log) = try await bench.runDaemon("--once")
+            #expect(status == .exited(0), "\(log.joined(separator: "\n"))")
+            #expect(
+                bench.contextCalls().suffix(5) == [
+                    "checkpoint", "refill item person", "checkpoint", "refill item person", "checkpoint",
+                ])
+            try await bench.expectContextEqualsStore()
+        }
+    }
+
+    @Test("A store whose history was cleaned to its end is one to be filled from")
+    func allCleaned() async throws {
+        try await withWorkbench { bench in
+            try bench.configure(StoreSetup(authors: StoreSetup.named("Mirror")))
+            try await bench.write("INSERT INTO person (id) VALUES (1)", as: "Widget")
+            let first = try await bench.startDaemon()
+            try await bench.write("INSERT INTO person (id) VALUES (2)", as: "Widget")
+            try await bench.waitForCursor(at: 1, first)
+            try await bench.steer("clean")
+            try await first.stop()
+            try bench.configureContext()
+            #expect(try await bench.runDaemon("--once").status == .exited(0))
+            try await bench.expectContextEqualsStore()
+            #expect(bench.contextCalls() == ["checkpoint", "refill item person", "checkpoint"])
+        }
+    }
+
     @Test("A context in memory is filled again by another process, before it gets what is new")
     func inMemory() async throws {
         try await withWorkbench { bench in

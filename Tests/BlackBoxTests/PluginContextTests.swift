@@ -121,6 +121,7 @@ struct PluginContextTests {
         try await withWorkbench { bench in
             try bench.configureContext()
             var daemon = try await bench.startDaemon()
+            try await daemon.logged("was filled from the store")
             let writers = [
                 try await bench.startPython(Self.writer(seed: number, author: "Widget")),
                 try await bench.startPython(Self.writer(seed: number + 100, author: "Importer")),
@@ -154,7 +155,9 @@ struct PluginContextTests {
                 "SELECT token FROM taken ORDER BY rowid", of: bench.path("index.sqlite"))
             let filled = bench.contextCalls().filter { $0.hasPrefix("refill") }.count
             #expect(filled == 1, "\(seed)")
-            #expect(taken.wholeLines == (try await bench.tokens()), "\(seed)")
+            let tokens = try await bench.tokens()
+            #expect(tokens.count > 100 && taken.wholeLines.count == tokens.count, "\(seed)")
+            #expect(taken.wholeLines == tokens, "\(seed) \(bench.contextCalls().prefix(5))")
         }
     }
 

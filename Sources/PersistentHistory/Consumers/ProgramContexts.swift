@@ -94,11 +94,10 @@ actor ProgramContexts {
             try await attempting(context) {
                 if let recreation = merge.recreation {
                     positions[context.name] = try await refill(context, recreation)
-                    return .written
+                    return
                 }
                 let missed = (context is PluginMerger ? transactions : whole).filter { $0.number > position }
                 try await take(missed, through: merge.end, context)
-                return .written
             }
         }
         return waits ? retryDelay : nil
@@ -106,9 +105,8 @@ actor ProgramContexts {
 
     // MARK: One context
 
-    private func open(_ context: any HistoryContext, cursor: Int64) async throws -> ContextTroubles.Stage {
+    private func open(_ context: any HistoryContext, cursor: Int64) async throws {
         let known = try await asking { try await context.checkpoint() }
-        var stage = ContextTroubles.Stage.opened
         var position: Int64
         let condition = try await (context as? PluginMerger)?.condition()
         if condition?.isReplaced ?? false { misled.insert(context.name) }
@@ -116,7 +114,6 @@ actor ProgramContexts {
             position = known.number
         } else {
             position = try await refill(context, expiry(of: known, context))
-            stage = .written
         }
         while position < cursor {
             let batch: HistoryBatch
@@ -141,10 +138,8 @@ actor ProgramContexts {
             let end = min(batch.end, cursor)
             try await take(missed.filter { $0.number <= end }, through: end, context)
             position = end
-            stage = .written
         }
         positions[context.name] = position
-        return stage
     }
 
     private func loss(of token: HistoryToken, _ context: any HistoryContext) throws -> Expiry.Reason? {
@@ -205,13 +200,12 @@ actor ProgramContexts {
     }
 
     /// Lets a context try. A failure of the context alone is kept for later.
-    private func attempting(
-        _ context: any HistoryContext, _ body: () async throws -> ContextTroubles.Stage
-    ) async throws {
+    private func attempting(_ context: any HistoryContext, _ body: () async throws -> Void) async throws {
         let (author, name) = (consumer.author, context.name)
         do {
-            let reached = try await body()
-            guard let attempts = troubles.succeed(name, at: reached, now: .now) else { return }
+            try await body()
+            // By its own checkpoint it has everything, also if the call that failed was what brought it there.
+            guard let attempts = troubles.succeed(name, at: .written, now: .now) else { return }
             reporter.report(.contextRecovered(consumer: author, context: name, attempts: attempts))
         } catch let failed as Failed {
             positions[name] = nil

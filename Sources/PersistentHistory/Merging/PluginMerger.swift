@@ -64,7 +64,9 @@ actor PluginMerger: HistoryContext {
         let known = try state.replicas.known(name, of: consumer.author, at: place)
         if !known.isHere {
             try state.replicas.save(name, of: consumer.author, at: place, filling: nil)
-            return Condition(needsFilling: false, isReplaced: false)
+            // What the state has of another context of this name is not its checkpoint, whatever happens next.
+            if leavesCheckpoint { try state.replicas.refill(name, of: consumer.author) }
+            return Condition(needsFilling: leavesCheckpoint, isReplaced: false)
         }
         let isReplaced =
             try known.filling.map { try reader.isReplaced($0.fingerprint, at: $0.position) } ?? false
@@ -118,9 +120,10 @@ actor PluginMerger: HistoryContext {
     /// - Returns: Its checkpoint from then on.
     func fill() async throws -> HistoryToken {
         // What the plugin reads from now on is as new as this, or newer.
-        let (token, tracked) = (
-            try reader.newestToken(), try reader.read { db in try EntityCatalog(db).tracked.keys }
-        )
+        let (header, tracked) = try reader.read { db in
+            (try HistoryHeader(db), try EntityCatalog(db).tracked.keys)
+        }
+        let token = HistoryToken(store: header.storeID, number: max(header.newest, header.floor))
         let entities = tracked.filter { context.entities?.contains($0) ?? true }.sorted()
         _ = try await call(.refill(entities: entities, through: token))
         let known = try await checkpoint()

@@ -5,9 +5,10 @@ import Testing
 /// A plugin that keeps a context in an SQLite file of its own, `index.sqlite`: copies of the rows, and which
 /// transactions it took in, in one SQL transaction with its checkpoint.
 ///
-/// Each call becomes a line of the file `context-calls`. Files named `refuse-METHOD`, `die-METHOD` and `hang-METHOD` in
-/// the workbench's folder make it misbehave; `die` and `refuse` hold for one call, `die-context.merge-1` for a part. `CHECKPOINT` in its environment says
-/// whether it keeps its checkpoint: `own`, `none`, or in `memory` alone.
+/// Each call becomes a line of the file `context-calls`. Files named `MANNER-METHOD` in the workbench's folder make it
+/// misbehave: `hang`, and for one call `refuse`, `die`, and `forget`, which dies before it answers what it has done;
+/// `die-context.merge-1` is for a part. `CHECKPOINT` in its environment says whether it keeps its checkpoint: `own`,
+/// `none`, or in `memory` alone.
 enum ContextPlugin {
     static let python = #"""
         import json, os, sqlite3, sys, time
@@ -96,6 +97,9 @@ enum ContextPlugin {
                 if method in methods:
                     misbehave(method, request['params'])
                     answer['result'] = methods[method](request['params'])
+                    if os.path.exists(f'{bench}/forget-{method}'):
+                        os.remove(f'{bench}/forget-{method}')
+                        os._exit(3)
                 else: answer['error'] = {'code': -32601, 'message': 'method not found'}
             except Exception as error: answer['error'] = {'code': -32000, 'message': str(error)}
             print(json.dumps(answer), flush=True)
@@ -105,20 +109,23 @@ enum ContextPlugin {
 extension Workbench {
     /// Writes a configuration whose only consumer has a context that the plugin keeps.
     func configureContext(
-        _ author: String = "Mirror", entities: String? = nil, checkpoint: String = "own", more: String = "",
-        besides plugins: [PluginSetup] = [], settings: String = ""
+        _ author: String = "Mirror", entities: String? = nil, plugin: String = "copier",
+        checkpoint: String = "own", more: String = "", besides plugins: [PluginSetup] = [],
+        settings: String = ""
     ) throws {
         let only = entities.map { #", "entities": \#($0)"# } ?? ""
-        let context = #"{"name": "index", "kind": "plugin", "plugin": "copier"\#(only)}"#
+        let context = #"{"name": "index", "kind": "plugin", "plugin": "\#(plugin)"\#(only)}"#
         try configure(
             StoreSetup(authors: #"[{"name": "\#(author)", "contexts": [\#(context)]}]"#),
-            plugins: [contextPlugin(checkpoint, more: more)] + plugins, more: settings)
+            plugins: [contextPlugin(plugin, checkpoint, more: more)] + plugins, more: settings)
     }
 
-    func contextPlugin(_ checkpoint: String = "own", more: String = "") throws -> PluginSetup {
+    func contextPlugin(_ name: String = "copier", _ checkpoint: String = "own", more: String = "") throws
+        -> PluginSetup
+    {
         try folder.write("context.py", ContextPlugin.python)
         return PluginSetup(
-            name: "copier", command: [Products.python, path("context.py")],
+            name: name, command: [Products.python, path("context.py")],
             environment: ["CHECKPOINT": checkpoint], more: more, hooks: [])
     }
 
