@@ -231,7 +231,8 @@ import Testing
             }
             try Tracking.track(store.path, ["t": nil])
             return try store.read {
-                try Int.fetchOne($0, sql: "SELECT sum(length(sql)) FROM sqlite_schema WHERE type = 'trigger'") ?? 0
+                try Int.fetchOne($0, sql: "SELECT sum(length(sql)) FROM sqlite_schema WHERE type = 'trigger'")
+                    ?? 0
             }
         }
         let (short, long) = (try length(columns: 30), try length(columns: 120))
