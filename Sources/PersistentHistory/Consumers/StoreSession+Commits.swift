@@ -1,34 +1,37 @@
 /// From a signal to the consumers that it wakes, and the tracking that follows the schema.
 extension StoreSession {
-    /// There is a signal, which is taken unless what an earlier one spoke of is still looked for.
+    /// There may be a signal, which is taken unless what an earlier one spoke of is still looked for.
     func receive() {
-        guard rule == nil, !isEnding, let signal = inbox?.take(), !signal.isEmpty else { return }
+        guard !isEnding, let (rule, step) = begin(), let signal = inbox?.take(), !signal.isEmpty else { return }
         if signal.contains(.overflowed) { opened.reporter.report(.watchOverflowed) }
         if isGone(signal) { return end() }
-        var rule = SettleRule()
-        let step = rule.woke()
-        self.rule = rule
-        advance(step)
+        advance(rule, step)
+    }
+
+    /// What to do about a signal now; nil where it has to wait.
+    private func begin() -> (SettleRule, SettleRule.Step)? {
+        switch phase {
+        case .settled:
+            var rule = store.settleRule
+            let step = rule.woke()
+            return (rule, step)
+        case .waiting(var rule): return rule.signalled().map { (rule, $0) }
+        case .tracking: return nil
+        }
     }
 
     /// Looks until everything that a signal spoke of has been seen.
-    func advance(_ first: SettleRule.Step) {
-        guard var rule, !isEnding else { return }
-        var step = first
+    func advance(_ rule: SettleRule, _ step: SettleRule.Step) {
+        guard !isEnding else { return }
+        // Where a signal interrupts the delay.
+        lookTimer?.cancel()
+        var (rule, step) = (rule, step)
         do {
             while true {
                 switch step {
                 case .ask: step = rule.asked(writerActive: try opened.probe.isWriterActive())
                 case .look: step = rule.looked(foundNew: try look())
-                case .wait(let delay):
-                    self.rule = rule
-                    lookTimer = opened.loop.schedule(after: delay) {
-                        guard var rule = self.rule else { return }
-                        let step = rule.waited()
-                        self.rule = rule
-                        self.advance(step)
-                    }
-                    return
+                case .wait(let delay): return wait(delay, rule)
                 case .rest: return settled()
                 }
             }
@@ -41,12 +44,21 @@ extension StoreSession {
         }
     }
 
+    private func wait(_ delay: Duration, _ rule: SettleRule) {
+        phase = .waiting(rule)
+        lookTimer = opened.loop.schedule(after: delay) {
+            guard case .waiting(var rule) = self.phase else { return }
+            let step = rule.waited()
+            self.advance(rule, step)
+        }
+    }
+
     /// Everything has been seen. Where the schema has changed, the tracking follows it before the next signal.
     func settled() {
         if opened.fetcher.schemaVersion != schemaVersion {
             if opened.probe.isMigrating { awaitMigration() } else { return refreshTracking() }
         }
-        rule = nil
+        phase = .settled
         receive()
     }
 
@@ -100,8 +112,7 @@ extension StoreSession {
         isMigrating = true
         migrationTimer?.cancel()
         migrationTimer = opened.loop.schedule(after: Self.migrationInterval) {
-            guard self.rule == nil, !self.isEnding else { return }
-            self.rule = SettleRule()
+            guard case .settled = self.phase, !self.isEnding else { return }
             self.settled()
         }
     }
@@ -122,6 +133,7 @@ extension StoreSession {
     /// Brings the tracking up to date where the schema has changed. A writer that holds the lock
     /// is waited for: no other process can commit meanwhile.
     func refreshTracking(failures: Int = 0) {
+        phase = .tracking
         let opened = opened
         let contexts = runners.values.map(\.contexts)
         let isBegun = errands.run { () -> Result<Int64, any Error> in
@@ -150,7 +162,7 @@ extension StoreSession {
             schemaVersion = version
             isMigrating = false
             wakeAll()
-            rule = nil
+            phase = .settled
             receive()
         case .failure(let error as HistoryError) where error.code == .storeBusy:
             lookTimer = opened.loop.schedule(after: Backoff.delay(afterFailures: failures + 1)) {
