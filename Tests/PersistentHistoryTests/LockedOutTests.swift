@@ -7,7 +7,8 @@ import Testing
 
 /// A store in a rollback journal's mode, whose writer keeps everybody from reading.
 @Suite(.timeLimit(.minutes(2))) struct LockedOutTests {
-    @Test("A commit ends the delay of a look that was locked out", arguments: ["DELETE", "TRUNCATE", "PERSIST"])
+    @Test(
+        "A commit ends the delay of a look that was locked out", arguments: ["DELETE", "TRUNCATE", "PERSIST"])
     func commitEndsDelay(_ journal: String) async throws {
         let store = try GatekeeperStore(pragmas: "PRAGMA journal_mode = \(journal)")
         var served = store.served(["Reader"])
