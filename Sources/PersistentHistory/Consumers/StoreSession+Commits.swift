@@ -30,7 +30,13 @@ extension StoreSession {
             while true {
                 switch step {
                 case .ask: step = rule.asked(writerActive: try opened.probe.isWriterActive())
-                case .look: step = rule.looked(foundNew: try look())
+                case .look:
+                    switch try look() {
+                    case .something: step = rule.looked(foundNew: true)
+                    case .nothing: step = rule.looked(foundNew: false)
+                    case .lock: step = rule.looked(foundNew: nil)
+                    case .otherSchema: return followSchema()
+                    }
                 case .wait(let delay): return wait(delay, rule)
                 case .rest: return settled()
                 }
@@ -53,10 +59,11 @@ extension StoreSession {
         }
     }
 
-    /// Everything has been seen. Where the schema has changed, the tracking follows it before the next signal.
+    /// Everything has been seen. Where the tracking is for another schema, it follows before the next signal.
     func settled() {
         if opened.fetcher.schemaVersion != schemaVersion {
-            if opened.probe.isMigrating { awaitMigration() } else { return refreshTracking() }
+            guard opened.probe.isMigrating else { return followSchema() }
+            awaitMigration()
         }
         phase = .settled
         receive()
@@ -70,15 +77,23 @@ extension StoreSession {
         return true
     }
 
-    /// - Returns: Whether there was something new; nil if a lock stood in the way.
-    func look() throws -> Bool? {
+    /// What a look finds.
+    enum Sight {
+        case something, nothing
+        /// A lock stands in the way.
+        case lock
+        /// The schema has changed, and reading it takes too long for the loop.
+        case otherSchema
+    }
+
+    func look() throws -> Sight {
         do {
-            guard let look = try opened.fetcher.look() else { return false }
+            guard let look = try opened.fetcher.look() else { return .nothing }
             try wakeConsumers(for: look)
             control.tellFollowers()
-            return true
+            return .something
         } catch let error as HistoryError where error.code == .storeBusy {
-            return nil
+            return error.cause is CheckedTables.SchemaChange ? .otherSchema : .lock
         }
     }
 
@@ -117,9 +132,9 @@ extension StoreSession {
         }
     }
 
-    /// How long the triggers wait for their turn. A writer that is never still leaves the lock for some
-    /// microseconds at a time.
-    private nonisolated static let triggerTimeout: Duration = .seconds(2)
+    /// How long the triggers, and then the reader, wait for their turn. A writer that is never still leaves the lock for
+    /// some microseconds at a time.
+    private nonisolated static let turnTimeout: Duration = .seconds(2)
 
     /// Has the cleaning look once more at who holds it back, when those who are at work have had their time.
     func watchCleaning() {
@@ -130,21 +145,23 @@ extension StoreSession {
         }
     }
 
-    /// Brings the tracking up to date where the schema has changed. A writer that holds the lock
-    /// is waited for: no other process can commit meanwhile.
-    func refreshTracking(failures: Int = 0) {
+    /// Brings the tracking up to date where the schema has changed, unless a migration does that, and has the reader's
+    /// connection read the schema. A writer that holds the lock is waited for: no other process can commit meanwhile.
+    func followSchema(failures: Int = 0) {
         phase = .tracking
         let opened = opened
         let contexts = runners.values.map(\.contexts)
-        let isBegun = errands.run { () -> Result<Int64, any Error> in
+        let isMigrating = opened.probe.isMigrating
+        if isMigrating { awaitMigration() }
+        let isBegun = errands.run { () -> Result<Int64?, any Error> in
             await onPool {
                 do {
-                    let (problem, tracked) = try OpenStore.bringTrackingUpToDate(
-                        opened.store, opened.reporter, timeout: Self.triggerTimeout)
-                    opened.reporter.report(problem.map { .trackingFailed($0) } ?? .trackingComplete)
-                    let version = try tracked ?? opened.reader.schemaVersion()
+                    let tracked = isMigrating ? nil : try Self.followedSchema(opened)
                     for keeper in contexts { await keeper.followSchema() }
-                    return .success(version)
+                    let read = try LockWait.retrying(Self.turnTimeout) {
+                        try opened.reader.schemaVersion()
+                    }
+                    return .success(isMigrating ? nil : tracked ?? read)
                 } catch {
                     return .failure(error)
                 }
@@ -155,18 +172,31 @@ extension StoreSession {
         if !isBegun { end() }
     }
 
-    func take(_ tracked: Result<Int64, any Error>, failures: Int) {
+    /// - Returns: The version of the schema that the tracking is for; nil where it cannot be brought up to date.
+    private nonisolated static func followedSchema(_ opened: OpenStore) throws -> Int64? {
+        let (problem, version) = try OpenStore.bringTrackingUpToDate(
+            opened.store, opened.reporter, timeout: turnTimeout, expectsChange: true)
+        opened.reporter.report(problem.map { .trackingFailed($0) } ?? .trackingComplete)
+        return version
+    }
+
+    /// - Parameter followed: The version of the schema that the tracking is for; nil while a migration runs.
+    func take(_ followed: Result<Int64?, any Error>, failures: Int) {
         guard !isEnding else { return }
-        switch tracked {
+        switch followed {
         case .success(let version):
-            schemaVersion = version
-            isMigrating = false
-            wakeAll()
-            phase = .settled
-            receive()
+            if let version {
+                schemaVersion = version
+                isMigrating = false
+                wakeAll()
+            }
+            // What was committed before is still to be seen.
+            var rule = store.settleRule
+            let step = rule.woke()
+            advance(rule, step)
         case .failure(let error as HistoryError) where error.code == .storeBusy:
             lookTimer = opened.loop.schedule(after: Backoff.delay(afterFailures: failures + 1)) {
-                self.refreshTracking(failures: failures + 1)
+                self.followSchema(failures: failures + 1)
             }
         case .failure(let error): end(error)
         }

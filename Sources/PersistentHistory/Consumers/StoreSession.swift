@@ -19,7 +19,7 @@
         case settled
         /// It is looked for again when the timer fires, or when the rule lets another signal interrupt.
         case waiting(SettleRule)
-        /// The tracking follows the schema.
+        /// The schema has changed: the tracking follows it.
         case tracking
     }
 
@@ -82,6 +82,7 @@
         control.opened(self)
         self.inbox = inbox
         inbox.receiver = { [weak self] in self?.receive() }
+        opened.reader.spare(opened.loop)
         await whileServing {
             wakeAll()
             receive()

@@ -16,6 +16,22 @@ final class LockWait: Sendable {
         return .callback { attempts in wait.goesOn(attempts) }
     }
 
+    /// Does something again for as long as a lock stands in the way, on a connection that waits for none.
+    ///
+    /// - Throws: What the body throws; `HistoryError` with `.storeBusy` after the timeout.
+    static func retrying<T>(_ timeout: Duration, _ body: () throws -> T) throws -> T {
+        let wait = LockWait(timeout)
+        var attempts = 0
+        while true {
+            do {
+                return try body()
+            } catch let error as HistoryError where error.code == .storeBusy {
+                guard wait.goesOn(attempts) else { throw error }
+                attempts += 1
+            }
+        }
+    }
+
     private init(_ timeout: Duration) { self.timeout = timeout }
 
     /// Called by SQLite with the number of attempts that have failed at this lock before.
