@@ -43,8 +43,9 @@ final class LockWait: Sendable {
             return until
         }
         guard now < end else { return false }
-        // Some microseconds at first; after a tenth of a second or so the lock is held by somebody at work.
-        usleep(attempts < 500 ? 50 : 2000)
+        // Beside a writer that is never still, one attempt in some hundreds succeeds: it takes thousands to be nearly
+        // certain of one. After two seconds or so the lock is held by somebody at work.
+        usleep(attempts < 20_000 ? 50 : 2000)
         return true
     }
 }
