@@ -132,7 +132,9 @@ let package = Package(
             path: "Tests/TestSupport", swiftSettings: strict),
         .testTarget(
             name: "PersistentHistoryTests",
-            dependencies: ["PersistentHistory", "TestSupport", grdb, logging, sqlite, subprocess],
+            dependencies: [
+                "HistoryFeed", "PersistentHistory", "TestSupport", grdb, logging, sqlite, subprocess,
+            ],
             swiftSettings: strict),
         .testTarget(
             name: "DifferentialTests",

@@ -61,7 +61,7 @@ extension StoreSession {
     /// - Returns: Whether there was something new; nil if a lock stood in the way.
     func look() throws -> Bool? {
         do {
-            guard let look = try opened.fetcher.look() else { return false }
+            guard let look = try opened.fetcher.look(values: wantedValues) else { return false }
             try wakeConsumers(for: look)
             control.tellFollowers()
             return true
