@@ -31,7 +31,7 @@ struct ValuesTests {
                 INSERT INTO person (id) VALUES (3); DELETE FROM person WHERE id = 3; INSERT INTO item VALUES ('x', 2)
                 """, as: "Widget")
             let store = try await bench.id()
-            let calls = try await bench.calls(3, of: daemon)
+            let calls = try await bench.calls(5, of: daemon)
             func call(_ hook: String) -> String {
                 calls.first { $0.params.hook == "audit/\(hook)" }?.normalized(processes: [writer: "PID"]) ?? ""
             }
