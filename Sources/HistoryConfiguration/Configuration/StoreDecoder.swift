@@ -109,14 +109,16 @@ struct StoreDecoder {
         return name.map { AuthorConfiguration(name: $0, isBatch: isBatch, contexts: contexts) }
     }
 
+    private static let contextKeys = [
+        "name", "kind", "path", "entities", "window", "mode", "group", "values", "maximumValueBytes",
+    ]
+
     private enum ContextKind: String, CaseIterable { case replica, feed }
 
     private mutating func context(
         _ node: DocumentNode, names: inout Claims, tracked: [String]?
     ) -> ContextConfiguration? {
-        guard let fields = node.fields(["name", "kind", "path", "entities", "window", "mode", "group"]) else {
-            return nil
-        }
+        guard let fields = node.fields(Self.contextKeys) else { return nil }
         let name = fields.required("name", "a name").flatMap { node in
             node.name().flatMap { names.claim($0, at: node, as: "context") ? $0 : nil }
         }
@@ -126,6 +128,8 @@ struct StoreDecoder {
         switch kind {
         case .replica:
             fields.refuse("window", "a replica has no window; only a feed has")
+            fields.refuse("values", "a replica has no values of its own; only a feed has")
+            fields.refuse("maximumValueBytes", "a replica has whole rows; only a feed cuts values")
             let access = Self.access(fields)
             decodedKind = replica(fields).map { .replica(path: $0, access: access) }
         case .feed:
@@ -133,7 +137,9 @@ struct StoreDecoder {
                 fields.refuse(key, "a feed has no \(key); only a replica has")
             }
             let window = fields["window"]?.integer(in: 1...ContextConfiguration.largestWindow)
-            decodedKind = .feed(window: window ?? ContextConfiguration.defaultWindow)
+            decodedKind = .feed(
+                window: window ?? ContextConfiguration.defaultWindow,
+                maximumValueBytes: fields.maximumValueBytes())
         case nil: decodedKind = nil
         }
         let entities = fields["entities"]?.names("a list of entities", of: "entity", known: tracked)

@@ -88,7 +88,7 @@ extension StoreSession {
 
     func look() throws -> Sight {
         do {
-            guard let look = try opened.fetcher.look() else { return .nothing }
+            guard let look = try opened.fetcher.look(values: wantedValues) else { return .nothing }
             try wakeConsumers(for: look)
             control.tellFollowers()
             return .something

@@ -30,6 +30,8 @@
     var migrationTimer: LoopTimer?
     var isMigrating = false
     var schemaVersion: Int64
+    /// As of a version of the hooks.
+    var wantedByHooks: (version: Int, wanted: WantedValues?)?
 
     var failure: (any Error)?
     var isEnding = false
