@@ -100,6 +100,12 @@ extension ControlHandler {
                     name: $0.name, kind: "replica", path: $0.path, problem: known.contexts[$0.name]?.reason,
                     lag: isOpen ? LagReport(known.contexts[$0.name]?.lag ?? known.lag, at: now) : nil)
             }
+                + consumer.pluginContexts.map {
+                    ContextReport(
+                        name: $0.name, kind: "plugin", path: nil, plugin: $0.plugin,
+                        problem: known.contexts[$0.name]?.reason,
+                        lag: isOpen ? LagReport(known.contexts[$0.name]?.lag ?? known.lag, at: now) : nil)
+                }
                 + consumer.feeds.map {
                     let feed = FeedID(consumer: consumer.author, context: $0.name)
                     return ContextReport(
