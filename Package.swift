@@ -132,7 +132,9 @@ let package = Package(
             path: "Tests/TestSupport", swiftSettings: strict),
         .testTarget(
             name: "PersistentHistoryTests",
-            dependencies: ["PersistentHistory", "TestSupport", grdb, logging, sqlite, subprocess],
+            dependencies: [
+                "HistoryFeed", "PersistentHistory", "TestSupport", grdb, logging, sqlite, subprocess,
+            ],
             swiftSettings: strict),
         .testTarget(
             name: "DifferentialTests",
@@ -167,7 +169,7 @@ let package = Package(
             swiftSettings: strict),
         .testTarget(
             name: "SystemdTests", dependencies: ["TestSupport", "HistoryDaemon", "ServiceProbe", subprocess],
-            exclude: ["boot-container", "operator-path", "monitoring-path", "package-path"],
+            exclude: ["boot-container", "operator-path", "monitoring-path", "nats-path", "package-path"],
             swiftSettings: strict),
         // Stands in for the daemon where it is systemd that is tested.
         .executableTarget(

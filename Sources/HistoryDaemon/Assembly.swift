@@ -68,8 +68,10 @@ extension ReplicaContext {
 
 extension FeedContext {
     init?(_ context: ContextConfiguration) {
-        guard case .feed(let window) = context.kind else { return nil }
-        self.init(name: context.name, entities: context.entities.map { Set($0) }, window: window)
+        guard case .feed(let window, let maximumValueBytes) = context.kind else { return nil }
+        self.init(
+            name: context.name, entities: context.entities.map { Set($0) }, window: window,
+            maximumValueBytes: maximumValueBytes)
     }
 }
 

@@ -36,6 +36,11 @@ public struct FeedTransaction: Sendable, Hashable {
     public let updatedObjectIDs: [FeedObjectID]
     /// Rows that are gone.
     public let deletedObjectIDs: [FeedObjectID]
+    /// The rows of the inserted and updated objects, as of `valuesAt`, if the feed is configured with `"values": true`.
+    /// A row that is gone by then is left out.
+    public let values: [FeedObjectID: FeedRow]
+    /// Where the history ended when `values` were read; nil if the feed has none.
+    public let valuesAt: HistoryToken?
     /// Nil if the item is the whole transaction; a transaction of more than 10,000 objects comes in parts.
     public let part: Part?
 
@@ -63,7 +68,8 @@ public struct FeedTransaction: Sendable, Hashable {
         token: HistoryToken, author: String?, context: String? = nil, processID: Int32? = nil,
         timestamp: String,
         insertedObjectIDs: [FeedObjectID] = [], updatedObjectIDs: [FeedObjectID] = [],
-        deletedObjectIDs: [FeedObjectID] = [], part: Part? = nil
+        deletedObjectIDs: [FeedObjectID] = [], values: [FeedObjectID: FeedRow] = [:],
+        valuesAt: HistoryToken? = nil, part: Part? = nil
     ) {
         self.token = token
         self.author = author
@@ -73,6 +79,8 @@ public struct FeedTransaction: Sendable, Hashable {
         self.insertedObjectIDs = insertedObjectIDs
         self.updatedObjectIDs = updatedObjectIDs
         self.deletedObjectIDs = deletedObjectIDs
+        self.values = values
+        self.valuesAt = valuesAt
         self.part = part
     }
 
@@ -94,6 +102,20 @@ public struct FeedObjectID: Sendable, Hashable {
         self.entityName = entityName
         self.objectID = objectID
         self.objectIDURL = objectIDURL
+    }
+}
+
+/// A row as of a position in the history.
+public struct FeedRow: Sendable, Hashable {
+    /// The values by column, with SQLite's types. Generated columns are left out.
+    public let values: [String: HistoryValue]
+    /// The columns whose text or blob was cut, with the full sizes in bytes: see `maximumValueBytes`.
+    public let cutValues: [String: Int]
+
+    /// A row, for tests and previews.
+    public init(values: [String: HistoryValue], cutValues: [String: Int] = [:]) {
+        self.values = values
+        self.cutValues = cutValues
     }
 }
 

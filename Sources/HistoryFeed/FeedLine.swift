@@ -13,7 +13,7 @@ enum FeedLine {
     /// - Throws: `ControlError` if the stream breaks off with one, `DecodingError`.
     init(_ line: ArraySlice<UInt8>) throws {
         if let error = try StreamLines.failure(in: line) { throw error }
-        let message = try ControlJSON.read(Message.self, from: Infinities.replaced(in: line))
+        let message = try ControlJSON.read(Message.self, from: ExactNumbers.marked(in: line))
         if let begins = message.begins {
             self = .begins(after: begins.after.token)
         } else if let expired = message.expired {
@@ -22,13 +22,17 @@ enum FeedLine {
                     reason: FeedExpiry.Reason(rawValue: expired.reason) ?? .expired, lost: expired.lost?.token,
                     after: expired.after.token, entities: expired.entities ?? []))
         } else if let token = message.token, let timestamp = message.timestamp {
+            let changed = (message.insertedObjectIDs ?? []) + (message.updatedObjectIDs ?? [])
+            let rows = changed.compactMap { object in object.row.map { (object.object, $0) } }
             self = .transaction(
                 FeedTransaction(
                     token: token.token, author: message.author, context: message.context,
                     processID: message.processID, timestamp: timestamp,
                     insertedObjectIDs: message.insertedObjectIDs?.map(\.object) ?? [],
                     updatedObjectIDs: message.updatedObjectIDs?.map(\.object) ?? [],
-                    deletedObjectIDs: message.deletedObjectIDs?.map(\.object) ?? [], part: message.part))
+                    deletedObjectIDs: message.deletedObjectIDs?.map(\.object) ?? [],
+                    values: Dictionary(rows) { first, _ in first }, valuesAt: message.valuesAt?.token,
+                    part: message.part))
         } else {
             self = .other
         }
@@ -52,6 +56,7 @@ private struct Message: Decodable {
     let context: String?
     let processID: Int32?
     let timestamp: String?
+    let valuesAt: Token?
     let insertedObjectIDs: [Object]?
     let updatedObjectIDs: [Object]?
     let deletedObjectIDs: [Object]?
@@ -74,6 +79,12 @@ private struct Object: Decodable {
     let entityName: String
     let objectID: [String: Value]
     let objectIDURL: String
+    let values: [String: Value]?
+    let cutValues: [String: Int]?
+
+    var row: FeedRow? {
+        values.map { FeedRow(values: $0.mapValues(\.value), cutValues: cutValues ?? [:]) }
+    }
 
     var object: FeedObjectID {
         FeedObjectID(
@@ -86,12 +97,16 @@ private struct Object: Decodable {
 private struct Value: Decodable {
     let value: HistoryValue
 
-    private enum CodingKeys: CodingKey { case base64, base64Text, infinite }
+    private enum CodingKeys: CodingKey { case base64, base64Text, infinite, real }
 
     init(from decoder: any Decoder) throws {
         if let keyed = try? decoder.container(keyedBy: CodingKeys.self) {
             if let sign = try keyed.decodeIfPresent(Int.self, forKey: .infinite) {
                 value = .real(sign < 0 ? -.infinity : .infinity)
+                return
+            }
+            if let real = try keyed.decodeIfPresent(Double.self, forKey: .real) {
+                value = .real(real)
                 return
             }
             let isText = keyed.contains(.base64Text)

@@ -1,4 +1,5 @@
 import HistoryConfiguration
+import HistoryDaemon
 import HistoryFeed
 import HistoryNATS
 import Logging
@@ -16,6 +17,7 @@ final class FeedClient: Sendable {
     }
 
     private let feed: Feed
+    private let name: String
     private let logger: Logger
     private let state: Locked<State>
     private let changes = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
@@ -23,6 +25,7 @@ final class FeedClient: Sendable {
     init(_ source: NATSConfiguration.FeedSource, hold: Duration, logger: Logger) {
         feed = Feed(
             consumer: source.consumer, context: source.context, socketPath: source.socket ?? Feed.systemSocket)
+        name = "\(source.consumer)/\(source.context)"
         self.logger = logger
         state = Locked(State(release: FeedRelease(hold: hold)))
     }
@@ -57,7 +60,10 @@ final class FeedClient: Sendable {
                     }
                 }
             } catch {
-                logger.error("The feed cannot be used, and the daemon may delete history too early: \(error).")
+                logger.report(
+                    .natsFeedUnusable,
+                    "The feed \"\(name)\" cannot be used, and the daemon may delete history that is not published: \(sentence(error))"
+                )
                 try? await Task.sleep(for: Self.pauseAfterFailure, clock: .loop)
             }
         }

@@ -1,4 +1,5 @@
 import HistoryConfiguration
+import HistoryDaemon
 import HistoryNATS
 import Logging
 import PersistentHistory
@@ -12,6 +13,7 @@ struct Follower: Sendable {
     let logger: Logger
 
     private var names: StreamName { StreamName(following.name) }
+    private var metadata: Logger.Metadata { ["store": .string(following.name)] }
 
     /// The session ends, and the next one determines how to continue.
     private struct SessionOver: Error, CustomStringConvertible {
@@ -32,10 +34,13 @@ struct Follower: Sendable {
                 try session(isOnce: false) { pause.reset() }
             } catch {
                 if wakeUp.isStopped { return }
-                let isNew = status.failed(error)
-                logger.log(
-                    level: isNew ? .warning : .debug,
-                    "Following \(names.history) into \"\(following.path)\" stopped: \(error).")
+                let text: Logger.Message =
+                    "Following \(names.history) into \"\(following.path)\" stopped: \(sentence(error))"
+                if status.failed(error) {
+                    logger.report(.natsInterrupted, text, metadata: metadata)
+                } else {
+                    logger.debug(text, metadata: metadata)
+                }
             }
             _ = wakeUp.wait(for: [], until: .now + pause.take())
         }
@@ -64,7 +69,11 @@ struct Follower: Sendable {
                 succeeded()
                 if isOnce { continue } else { return }
             }
-            status.connected(position.position, epoch: position.epoch)
+            if status.connected(position.position, epoch: position.epoch) != nil {
+                logger.report(
+                    .natsResumed, "\(names.history) is followed into \"\(following.path)\" again.",
+                    metadata: metadata)
+            }
             let start = try Self.start(in: end, position, jetStream, names.history)
             if isOnce, start > end.last { return }
             let need = try follow(
@@ -122,7 +131,9 @@ struct Follower: Sendable {
                     do {
                         try mirror.apply(body, isSnapshot: false, to: position)
                     } catch let error as MirrorError {
-                        logger.error("\(names.history), message \(message.sequence): \(error)")
+                        logger.report(
+                            .mirrorGroupRefused, "\(names.history), message \(message.sequence): \(error)",
+                            metadata: metadata)
                         return Need(reason: "a group could not be applied", isRepair: true)
                     }
                     assembler.position = position

@@ -16,7 +16,10 @@ struct HistorydNATS: ParsableCommand {
 
             Exit statuses are those of sysexits(3): 64 usage, 69 not running, 75 temporary, 78 configuration.
             """,
-        version: HistoryVersion.current, subcommands: [Run.self, Publish.self, StatusCommand.self],
+        version: HistoryVersion.current,
+        subcommands: [
+            Run.self, Publish.self, StatusCommand.self, ReloadCommand.self,
+        ],
         defaultSubcommand: Run.self)
 }
 
@@ -29,7 +32,7 @@ struct ConfigurationOption: ParsableArguments {
         do {
             return try NATSConfiguration.load(file: config)
         } catch {
-            for problem in error.problems { logger.error("\(problem)") }
+            for problem in error.problems { logger.report(.natsConfigurationInvalid, "\(problem)") }
             throw ExitCode(ExitStatus.configuration.rawValue)
         }
     }
@@ -70,12 +73,13 @@ struct Run: ParsableCommand {
             return
         }
         level.level = loaded.logLevel
-        let program = Program(
-            configuration: loaded, logger: logger, notifier: ServiceNotifier(logger: logger))
         if once {
+            let program = Program(configuration: loaded, logger: logger)
             guard await program.runOnce() else { throw ExitCode(ExitStatus.temporary.rawValue) }
         } else {
-            try await program.run()
+            let service = NATSService(
+                file: options.config, logger: logger, level: level, notifier: ServiceNotifier(logger: logger))
+            try await service.run(loaded)
         }
     }
 }
@@ -93,9 +97,7 @@ struct Publish: ParsableCommand {
     func run() throws {
         try HistoryLoop.carry {
             let (logger, _) = makeLogger()
-            let program = Program(
-                configuration: try options.load(logger), logger: logger,
-                notifier: ServiceNotifier(logger: logger))
+            let program = Program(configuration: try options.load(logger), logger: logger)
             guard await program.publishNewEpoch(newEpoch) else {
                 throw ExitCode(ExitStatus.temporary.rawValue)
             }

@@ -5,38 +5,34 @@ import HistoryNATS
 import Logging
 import PersistentHistory
 
-/// Runs all publishers and followers of the configuration, each on its own thread.
+/// All publishers and followers of a configuration, each on its own thread.
 struct Program: Sendable {
     let configuration: NATSConfiguration
     let logger: Logger
-    let notifier: ServiceNotifier
+    /// What publishers and followers have reported until now: it goes on over a reload.
+    var earlier: [WorkerStatus] = []
 
-    /// Runs until a signal ends it.
-    func run() async throws {
-        let stop = try SignalLine([SIGTERM, SIGINT])
-        let observer = try StoreObserver()
+    /// Publishes and follows until a command comes that ends it.
+    ///
+    /// - Parameters:
+    ///   - next: The next command; nil ends it, too.
+    ///   - isUp: Is given what publishers and followers report, once they run.
+    /// - Throws: What a part throws.
+    func run(
+        _ observer: StoreObserver, isUp: ([WorkerStatus]) -> Void, until next: () async -> Void
+    ) async throws {
         let (publishers, followers) = workers()
         let wakeUps = publishers.map(\.wakeUp) + followers.map(\.wakeUp)
-        let feeds = publishers.map { $0.feed }
-        let listener = try StatusListener(
-            path: StatusListener.path(), reports: publishers.map(\.status) + followers.map(\.status))
         try await withThrowingTaskGroup(of: Void.self) { group in
-            group.addTask { try await observer.run() }
-            group.addTask { try await notifier.run() }
-            group.addTask { await feedWatchdog() }
-            for (publisher, feed) in zip(publishers, feeds) {
+            for publisher in publishers {
                 group.addTask { try await watch(publisher, observer) }
-                if let feed { group.addTask { await feed.run() } }
+                if let feed = publisher.feed { group.addTask { await feed.run() } }
                 group.addTask { await onThread { publisher.publisher.run() } }
             }
             for follower in followers { group.addTask { await onThread { follower.run() } } }
-            listener?.start()
-            notifier.notify(.ready, .status(line))
-            logger.info("historyd-nats is ready: \(line).")
-            _ = try await stop.next()
-            notifier.notify(.stopping, .status("Stopping"))
+            isUp(publishers.map(\.status) + followers.map(\.status))
+            await next()
             for wakeUp in wakeUps { wakeUp.stop() }
-            listener?.stop()
             group.cancelAll()
             while let result = await group.nextResult() {
                 if case .failure(let error) = result, !(error is CancellationError) { throw error }
@@ -105,16 +101,24 @@ struct Program: Sendable {
             let feed = publication.feed.map { FeedClient($0, hold: publication.hold, logger: logger) }
             let publisher = Publisher(
                 configuration: configuration, publication: publication, folder: folder, wakeUp: WakeUp(),
-                status: WorkerStatus(.publish, name: publication.name, path: publication.store), logger: logger,
+                status: status(.publish, publication.name, publication.store), logger: logger,
                 acknowledged: { number in feed?.acknowledged(through: number) })
             return PublishingWorker(publisher: publisher, feed: feed)
         }
         let followers = configuration.follow.map { following in
             Follower(
                 configuration: configuration, following: following, wakeUp: WakeUp(),
-                status: WorkerStatus(.follow, name: following.name, path: following.path), logger: logger)
+                status: status(.follow, following.name, following.path), logger: logger)
         }
         return (publishers, followers)
+    }
+
+    private func status(_ role: WorkerReport.Role, _ name: String, _ path: String) -> WorkerStatus {
+        let known = earlier.first { status in
+            let report = status.current
+            return report.role == role && report.name == name && report.path == path
+        }
+        return known ?? WorkerStatus(role, name: name, path: path)
     }
 
     /// Wakes a publisher with each commit to its store.
@@ -143,21 +147,6 @@ struct Program: Sendable {
                 try await Task.sleep(for: .seconds(5), clock: .loop)
             }
         }
-    }
-
-    /// Wake-ups arrive while the loop runs.
-    private func feedWatchdog() async {
-        guard let interval = ServiceNotifier.watchdogInterval() else { return }
-        while !Task.isCancelled {
-            await LoopActor.turn()
-            notifier.notify(.watchdog)
-            try? await Task.sleep(for: interval / 2, clock: .loop)
-        }
-    }
-
-    private var line: String {
-        let (published, followed) = (configuration.publish.count, configuration.follow.count)
-        return "publishes \(published) stores, follows \(followed) streams"
     }
 }
 

@@ -1,5 +1,6 @@
 import Foundation
 import HistoryConfiguration
+import HistoryDaemon
 import HistoryNATS
 import Logging
 import PersistentHistory
@@ -19,6 +20,7 @@ struct Publisher: Sendable {
     let acknowledged: @Sendable (Int64) -> Void
 
     private var names: StreamName { StreamName(publication.name) }
+    private var metadata: Logger.Metadata { ["store": .string(publication.name)] }
 
     /// A decision that only an operator can make.
     struct Refusal: Error, CustomStringConvertible {
@@ -40,8 +42,12 @@ struct Publisher: Sendable {
                 if wakeUp.isStopped { return }
                 let isNew = status.failed(error)
                 let text: Logger.Message =
-                    "Publishing \"\(publication.store)\" to \(names.history) stopped: \(error)."
-                logger.log(level: !isNew ? .debug : error is Refusal ? .error : .warning, text)
+                    "Publishing \"\(publication.store)\" to \(names.history) stopped: \(sentence(error))"
+                if isNew {
+                    logger.report(error is Refusal ? .natsDiverged : .natsInterrupted, text, metadata: metadata)
+                } else {
+                    logger.debug(text, metadata: metadata)
+                }
             }
             _ = wakeUp.wait(for: [], until: .now + pause.take())
         }
@@ -71,7 +77,11 @@ struct Publisher: Sendable {
             names: names,
             logger: logger)
         try session.begin(wantsNewEpoch: wantsNewEpoch)
-        status.connected(session.position, epoch: session.epoch)
+        if status.connected(session.position, epoch: session.epoch) != nil {
+            logger.report(
+                .natsResumed, "\"\(publication.store)\" is published to \(names.history) again.",
+                metadata: metadata)
+        }
         acknowledged(session.position.number)
         while true {
             if session.isSnapshotDue { try session.makeSnapshot() }

@@ -1,3 +1,4 @@
+import HistoryDaemon
 import HistoryNATS
 import Logging
 import PersistentHistory
@@ -17,7 +18,7 @@ struct SnapshotFetcher {
     ///   - isRepair: Whether an older snapshot is suitable as well, because the stream continues after it.
     ///   - reason: Why it is needed.
     func fetch(into mirror: Mirror, waits: Bool, isRepair: Bool = false, _ reason: String) throws {
-        logger.notice("The mirror \"\(mirror.path)\" is filled from a snapshot: \(reason).")
+        logger.info("The mirror \"\(mirror.path)\" needs a snapshot: \(reason).")
         var found = try jetStream.last(names.snapshotHead, of: names.snapshots)
             .map { (sequence: $0.sequence, header: $0.header) }
         var consumer: PullConsumer?
@@ -72,6 +73,9 @@ struct SnapshotFetcher {
             body, isSnapshot: true,
             to: MirrorPosition(
                 store: header.store, epoch: header.epoch, position: header.through, sequence: 0, messageID: ""))
-        logger.notice("The mirror \"\(mirror.path)\" shows \(header.store):\(header.through.number).")
+        logger.report(
+            .mirrorFilled,
+            "The mirror \"\(mirror.path)\" was filled from a snapshot and shows \(header.store):\(header.through.number).",
+            metadata: ["store": .string(names.name)])
     }
 }

@@ -17,7 +17,7 @@ struct StatusCommand: ParsableCommand {
     var metrics = false
 
     func run() throws {
-        let body = try Self.get(metrics ? "/v1/metrics" : "/v1/status", at: socket)
+        let body = try StatusClient.ask("GET", metrics ? "/v1/metrics" : "/v1/status", at: socket).body
         if json || metrics {
             print(body, terminator: metrics ? "" : "\n")
             return
@@ -31,18 +31,42 @@ struct StatusCommand: ParsableCommand {
         }
         print(rows.joined(separator: "\n"))
     }
+}
+
+struct ReloadCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "reload", abstract: "Have the running program read its configuration again.",
+        discussion: """
+            If the configuration is wrong, the old one stays in force, the errors are printed, and the status is 78. \
+            All sessions with the servers begin again, so that changed credentials are used.
+            """)
+
+    @Option(help: "The socket of the program.")
+    var socket = StatusListener.path() ?? "/run/historyd-nats/status.sock"
+
+    func run() throws {
+        let answer = try StatusClient.ask("POST", "/v1/reload", at: socket)
+        if answer.status == 200 { return }
+        StatusClient.say(answer.body)
+        let status: ExitStatus = answer.status == 403 ? .noPermission : .configuration
+        throw ExitCode(status.rawValue)
+    }
+}
+
+/// Asks the running program on its socket.
+enum StatusClient {
+    static func say(_ text: String) { FileHandle.standardError.write(Data(text.utf8)) }
 
     /// - Throws: `ExitCode` after the reason was printed.
-    private static func get(_ target: String, at path: String) throws -> String {
+    static func ask(_ method: String, _ target: String, at path: String) throws -> (status: Int, body: String) {
         let descriptor = Glibc.socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         defer { close(descriptor) }
         guard descriptor >= 0, StatusListener.withAddress(of: path, { connect(descriptor, $0, $1) }) == 0 else {
             let reason = String(cString: strerror(errno))
-            FileHandle.standardError.write(
-                Data("historyd-nats does not answer at \"\(path)\": \(reason). Is it running?\n".utf8))
+            say("historyd-nats does not answer at \"\(path)\": \(reason). Is it running?\n")
             throw ExitCode(ExitStatus.unavailable.rawValue)
         }
-        let request = Array("GET \(target) HTTP/1.1\r\nHost: localhost\r\n\r\n".utf8)
+        let request = Array("\(method) \(target) HTTP/1.1\r\nHost: localhost\r\n\r\n".utf8)
         _ = send(descriptor, request, request.count, Int32(MSG_NOSIGNAL))
         var answer: [UInt8] = []
         var buffer = [UInt8](repeating: 0, count: 4096)
@@ -50,10 +74,12 @@ struct StatusCommand: ParsableCommand {
             answer += buffer[..<count]
         }
         let text = String(decoding: answer, as: UTF8.self)
-        guard let end = text.range(of: "\r\n\r\n") else {
-            FileHandle.standardError.write(Data("The answer of \"\(path)\" is not complete.\n".utf8))
+        guard let end = text.range(of: "\r\n\r\n"),
+            let status = text.split(separator: " ", maxSplits: 2).dropFirst().first.flatMap({ Int($0) })
+        else {
+            say("The answer of \"\(path)\" is not complete.\n")
             throw ExitCode(ExitStatus.temporary.rawValue)
         }
-        return String(text[end.upperBound...])
+        return (status, String(text[end.upperBound...]))
     }
 }

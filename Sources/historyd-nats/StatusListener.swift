@@ -1,13 +1,14 @@
+import Dispatch
 import Foundation
-import HistoryControl
-import HistoryDaemon
 import PersistentHistory
 
-/// Answers `GET /v1/status` and `GET /v1/metrics` on a Unix socket, on a thread that blocks until a request comes.
+/// Answers `GET /v1/status`, `GET /v1/metrics` and `POST /v1/reload` on a Unix socket, on a thread that blocks until a
+/// request comes.
 final class StatusListener: Sendable {
     private let descriptor: Int32
     private let path: String
-    private let reports: [WorkerStatus]
+    private let reports = Locked<[WorkerStatus]>([])
+    private let reload: @Sendable (@escaping @Sendable ([String]) -> Void) -> Void
 
     /// In `$RUNTIME_DIRECTORY`; nil without one.
     static func path() -> String? {
@@ -15,12 +16,14 @@ final class StatusListener: Sendable {
             .map { "\($0)/status.sock" }
     }
 
-    /// - Parameter path: Nil for none.
+    /// - Parameters:
+    ///   - path: Nil for none.
+    ///   - reload: Has the configuration read again, and answers with what is wrong with it.
     /// - Throws: `SystemError`.
-    init?(path: String?, reports: [WorkerStatus]) throws {
+    init?(path: String?, reload: @escaping @Sendable (@escaping @Sendable ([String]) -> Void) -> Void) throws {
         guard let path else { return nil }
         self.path = path
-        self.reports = reports
+        self.reload = reload
         unlink(path)
         descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { throw SystemError(call: "socket", number: errno) }
@@ -49,6 +52,9 @@ final class StatusListener: Sendable {
             }
         }
     }
+
+    /// The publishers and followers that it reports from now on.
+    func show(_ reports: [WorkerStatus]) { self.reports.withLock { $0 = reports } }
 
     func start() { _ = startThread { self.serve() } }
 
@@ -82,15 +88,9 @@ final class StatusListener: Sendable {
             request += buffer[..<count]
         }
         let line = String(decoding: request.prefix { $0 != UInt8(ascii: "\r") }, as: UTF8.self)
-        let current = reports.map(\.current)
-        let (type, body): (String, String) =
-            switch line.split(separator: " ").dropFirst().first {
-            case "/v1/status": ("application/json", WorkerReport.json(current))
-            case "/v1/metrics":
-                ("application/openmetrics-text; version=1.0.0; charset=utf-8", WorkerReport.metrics(current))
-            default: ("", "")
-            }
-        let head = type.isEmpty ? "HTTP/1.1 404 Not Found" : "HTTP/1.1 200 OK\r\nContent-Type: \(type)"
+        let (status, type, body) = response(
+            to: line.split(separator: " ").prefix(2).joined(separator: " "), client)
+        let head = "HTTP/1.1 \(status)\r\nContent-Type: \(type)"
         var answer = Array(
             "\(head)\r\nContent-Length: \(body.utf8.count)\r\nConnection: close\r\n\r\n\(body)".utf8)[...]
         while !answer.isEmpty {
@@ -99,43 +99,45 @@ final class StatusListener: Sendable {
             answer = answer.dropFirst(count)
         }
     }
-}
 
-extension WorkerReport {
-    static func json(_ reports: [WorkerReport]) -> String {
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        return (try? encoder.encode(reports)).map { String(decoding: $0, as: UTF8.self) } ?? "[]"
+    private func response(to request: String, _ client: Int32) -> (status: String, type: String, body: String) {
+        let current = reports.withLock { $0 }.map(\.current)
+        switch request {
+        case "GET /v1/status": return ("200 OK", "application/json", WorkerReport.json(current))
+        case "GET /v1/metrics":
+            return (
+                "200 OK", "application/openmetrics-text; version=1.0.0; charset=utf-8",
+                WorkerReport.metrics(current)
+            )
+        case "POST /v1/reload":
+            guard Self.mayChange(client) else {
+                return ("403 Forbidden", "text/plain", "Only root and the program's user may reload.\n")
+            }
+            let problems = reloaded()
+            let text = problems.map { "\($0)\n" }.joined()
+            return (problems.isEmpty ? "200 OK" : "422 Unprocessable Content", "text/plain", text)
+        default: return ("404 Not Found", "text/plain", "")
+        }
     }
 
-    /// OpenMetrics text (https://prometheus.io/docs/specs/om/open_metrics_spec/).
-    static func metrics(_ reports: [WorkerReport]) -> String {
-        var text = ""
-        func family(_ name: String, _ type: String, _ help: String, _ value: (WorkerReport) -> String?) {
-            text += "# TYPE \(name) \(type)\n# HELP \(name) \(help)\n"
-            for report in reports {
-                guard let value = value(report) else { continue }
-                let suffix = type == "counter" ? "_total" : ""
-                text +=
-                    "\(name)\(suffix){role=\"\(report.role.rawValue)\",stream=\"\(report.name)\"} \(value)\n"
-            }
+    /// Waits until the configuration was read again.
+    private func reloaded() -> [String] {
+        let isDone = DispatchSemaphore(value: 0)
+        let problems = Locked<[String]>([])
+        reload { found in
+            problems.withLock { $0 = found }
+            isDone.signal()
         }
-        family("historyd_nats_connected", "gauge", "Whether a session with the server runs.") {
-            $0.isConnected ? "1" : "0"
-        }
-        family("historyd_nats_position", "gauge", "Number of the last change in the stream or the mirror.") {
-            String($0.position)
-        }
-        family("historyd_nats_epoch", "gauge", "The stream's epoch.") { String($0.epoch) }
-        family("historyd_nats_groups", "counter", "Groups published or applied.") { String($0.groups) }
-        family("historyd_nats_bytes", "counter", "Bytes of their bodies.") { String($0.bytes) }
-        family("historyd_nats_sessions", "counter", "Sessions that began.") { String($0.connections) }
-        family("historyd_nats_failures", "counter", "Sessions that failed, refusals among them.") {
-            String($0.failures)
-        }
-        family(
-            "historyd_nats_last_change_timestamp_seconds", "gauge", "When the position last changed."
-        ) { $0.changed.map { String($0) } }
-        return text + "# EOF\n"
+        isDone.wait()
+        return problems.withLock { $0 }
+    }
+
+    /// Whether it is root, or the user of this program, who asks.
+    private static func mayChange(_ client: Int32) -> Bool {
+        // A `ucred`: pid, uid, gid.
+        var credentials: [UInt32] = [.max, .max, .max]
+        var size = socklen_t(credentials.count * MemoryLayout<UInt32>.size)
+        guard getsockopt(client, SOL_SOCKET, SO_PEERCRED, &credentials, &size) == 0 else { return false }
+        return credentials[1] == 0 || credentials[1] == geteuid()
     }
 }

@@ -35,12 +35,14 @@ final class WorkerStatus: Sendable {
 
     var current: WorkerReport { report.withLock { $0 } }
 
-    func connected(_ position: StreamPosition, epoch: Int64) {
+    /// - Returns: The failure that is over by it; nil if there was none.
+    func connected(_ position: StreamPosition, epoch: Int64) -> String? {
         report.withLock { report in
+            defer { report.problem = nil }
             report.isConnected = true
             report.connections += 1
-            report.problem = nil
             (report.position, report.epoch) = (position.number, epoch)
+            return report.problem
         }
     }
 
@@ -63,4 +65,10 @@ final class WorkerStatus: Sendable {
             return report.problem != "\(error)"
         }
     }
+}
+
+/// An error at the end of a message: some have their full stop.
+func sentence(_ error: any Error) -> String {
+    let text = "\(error)"
+    return text.hasSuffix(".") ? text : text + "."
 }

@@ -1,4 +1,5 @@
 import Foundation
+import Glibc
 import TestSupport
 import Testing
 
@@ -18,6 +19,29 @@ struct NATSTests {
 
     @Test("Publisher, follower and server killed, the server set back, a second publisher: the mirror is equal")
     func faults() async throws { try await run("faults", "15", "\(Int.random(in: 0..<1_000_000))") }
+
+    @Test(
+        "Tables altered, renamed, made again, between groups and within one: the mirror is equal, in the same words"
+    )
+    func ddl() async throws { try await run("ddl") }
+
+    @Test("A server whose messages are smaller than a part, before and after it is started with other limits")
+    func payload() async throws { try await run("payload") }
+
+    @Test(
+        "A full disk of the mirror, of the publisher's spool folder, of the server",
+        .enabled(if: SmallDisk.canMount, Comment(rawValue: SmallDisk.missing)))
+    func disks() async throws { try await run("disks") }
+
+    private static let hasPostgreSQL =
+        FileManager.default.isExecutableFile(atPath: "/usr/bin/psql")
+        && !((try? FileManager.default.contentsOfDirectory(atPath: "/usr/lib/postgresql")) ?? []).isEmpty
+
+    @Test(
+        "The page's samples print changes, and feed a table of PostgreSQL exactly once",
+        .enabled(if: hasPostgreSQL, "needs PostgreSQL: apt-get install postgresql"),
+        .enabled(if: StreamPackages.areThere, StreamPackages.missing))
+    func samples() async throws { try await run("samples", StreamPackages.python) }
 
     private func run(_ arguments: String...) async throws {
         try await withWorkbench { bench in

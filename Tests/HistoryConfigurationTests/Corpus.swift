@@ -78,6 +78,11 @@ let configurationCorpus: [CorpusCase] = [
             "{\"name\": \"a\", \"kind\": \"replica\", \"path\": \"/r\", \"entities\": [\"item\"]}, {\"name\": \"b\", \"kind\": \"feed\", \"window\": 1}"
         )),
     .good(
+        "feeds with values",
+        contexts(
+            "{\"name\": \"a\", \"kind\": \"feed\", \"values\": true}, {\"name\": \"b\", \"kind\": \"feed\", \"values\": true, \"maximumValueBytes\": 33554432}, {\"name\": \"c\", \"kind\": \"feed\", \"values\": false}"
+        )),
+    .good(
         "contexts of plugins",
         contexts(
             "{\"name\": \"a\", \"kind\": \"plugin\", \"plugin\": \"p\"}, {\"name\": \"b\", \"kind\": \"plugin\", \"plugin\": \"p\", \"entities\": [\"item\"]}"
@@ -332,6 +337,26 @@ let configurationCorpus: [CorpusCase] = [
         "feed with a window of nothing", contexts("{\"name\": \"v\", \"kind\": \"feed\", \"window\": 0}"),
         "2:41: \(context0).window: expected a whole number from 1 through 100000, found 0"),
     .bad(
+        "values in words", contexts("{\"name\": \"v\", \"kind\": \"feed\", \"values\": \"all\"}"),
+        "2:41: \(context0).values: expected true or false, found \"all\""),
+    .bad(
+        "cut without values",
+        contexts("{\"name\": \"v\", \"kind\": \"feed\", \"maximumValueBytes\": 5}"),
+        "2:31: \(context0).maximumValueBytes: only with \"values\": true; else there is nothing to cut"),
+    .bad(
+        "cut at nothing",
+        contexts("{\"name\": \"v\", \"kind\": \"feed\", \"values\": true, \"maximumValueBytes\": 0}"),
+        "2:68: \(context0).maximumValueBytes: expected a number of bytes, or text such as \"512MiB\" or \"4GiB\", found 0"
+    ),
+    .badBeyondSchema(
+        "cut at more than fits",
+        contexts("{\"name\": \"v\", \"kind\": \"feed\", \"values\": true, \"maximumValueBytes\": \"33MiB\"}"),
+        "2:68: \(context0).maximumValueBytes: expected at most 33554432 bytes, found \"33MiB\""),
+    .bad(
+        "replica with values",
+        contexts("{\"name\": \"v\", \"kind\": \"replica\", \"path\": \"/r\", \"values\": true}"),
+        "2:48: \(context0).values: a replica has no values of its own; only a feed has"),
+    .bad(
         "feed with a mode", contexts("{\"name\": \"v\", \"kind\": \"feed\", \"mode\": \"0640\"}"),
         "2:31: \(context0).mode: a feed has no mode; only a replica has"),
     .bad(
@@ -440,7 +465,8 @@ private func merge(_ keys: String) -> String { hooks("{\"name\": \"m\", \"kind\"
 private let commandExpected = "a list of a program's path and its arguments"
 private let plainName = "a name of letters, digits, \".\", \"_\" and \"-\""
 private let hook0 = "plugins[0].hooks[0]"
-private let hookKeys = "Allowed: name, kind, entity, operation, store, consumer, before"
+private let hookKeys =
+    "Allowed: name, kind, entity, operation, store, consumer, before, values, maximumValueBytes"
 private let operations = "\"insert\", \"update\" or \"delete\""
 private let observersOnly = "only an observer has it; a merge hook is called for the whole batch"
 
@@ -468,6 +494,14 @@ let manifestCorpus: [CorpusCase] = [
         hooks(
             """
             {"name": "a", "kind": "merge"}, {"name": "b", "kind": "merge", "before": "p/c", "consumer": "Importer"}, {"name": "c", "kind": "merge", "before": "p/a"}
+            """)),
+
+    .good(
+        "hooks with values",
+        hooks(
+            """
+            {"name": "a", "kind": "merge", "values": true}, {"name": "b", "kind": "observer", "values": true, "maximumValueBytes": "64KiB"},\
+            {"name": "c", "kind": "observer", "values": false}
             """)),
 
     .bad("text", "\"x\"", "1:1: expected an object, found \"x\""),
@@ -606,6 +640,13 @@ let manifestCorpus: [CorpusCase] = [
     .bad(
         "observer before", observer("\"before\": \"p/x\""),
         "2:35: \(hook0).before: only a merge hook has it; observers are called in the order of the manifests"),
+    .bad(
+        "cut without values", observer("\"values\": false, \"maximumValueBytes\": \"1MiB\""),
+        "2:52: \(hook0).maximumValueBytes: only with \"values\": true; else there is nothing to cut"),
+    .bad(
+        "cut at a unit that there is not", observer("\"values\": true, \"maximumValueBytes\": \"1MB\""),
+        "2:72: \(hook0).maximumValueBytes: expected a number of bytes, or text such as \"512MiB\" or \"4GiB\", found \"1MB\""
+    ),
     .bad(
         "merge hook with an observer's keys", merge("\"entity\": \"*\", \"operation\": \"insert\""),
         "2:32: \(hook0).entity: \(observersOnly)", "2:47: \(hook0).operation: \(observersOnly)"),

@@ -3,17 +3,27 @@
 
     nats.py FOLDER-OF-PROGRAMS basic
     nats.py FOLDER-OF-PROGRAMS losses
+    nats.py FOLDER-OF-PROGRAMS disks
+    nats.py FOLDER-OF-PROGRAMS ddl
+    nats.py FOLDER-OF-PROGRAMS payload
+    nats.py FOLDER-OF-PROGRAMS samples PYTHON [SEED]
     nats.py FOLDER-OF-PROGRAMS faults SECONDS [SEED]
 
 `basic`: a writer, a daemon, a publisher, a server, a follower, a daemon on the mirror: the mirror is equal row by row,
 and a hook behind it has every transaction in order. `losses`: the source restored and diverged, history cleaned past the
-publisher, the stream's limits past the follower, the mirror removed: each time a snapshot makes it equal. `faults`: the same while publisher, follower and server are killed,
+publisher, the stream's limits past the follower, the mirror removed: each time a snapshot makes it equal. `disks`: a full disk
+under the source's spool folder, the server and the mirror (as root). `payload`: a server whose messages are smaller than a
+part. `ddl`: tables altered, renamed, made again between and within groups. `samples`: the two consumers of the page *NATS*, by a Python that has nats-py and psycopg, the second one with
+PostgreSQL, which is killed at random instants. `faults`: the same while publisher, follower and server are killed,
 the server is set back to an older copy of its folder, a second publisher takes over, and the schema changes.
 """
 
 import json
 import os
+import glob
+import pwd
 import random
+import re
 import shutil
 import signal
 import socket
@@ -65,6 +75,7 @@ class Bench:
         self.running = {}
         self.source = self.path("source.sqlite")
         self.mirror = self.path("mirror.sqlite")
+        self.spool = self.folder
         self.tables = ["person", "item", "loose", "word", "real_key", "blob_key"]
         self.count = {}
 
@@ -90,8 +101,11 @@ class Bench:
             process.send_signal(number)
             process.wait(20)
 
-    def start_server(self):
-        self.start("server", SERVER, "-js", "-sd", self.path("jetstream"), "-a", "127.0.0.1", "-p", str(self.port))
+    def start_server(self, **more):
+        """With further settings, such as max_payload."""
+        settings = "".join(f"{name}: {value}\n" for name, value in more.items())
+        self.write("server.conf", f'jetstream {{ store_dir: "{self.path("jetstream")}" }}\n{settings}')
+        self.start("server", SERVER, "-c", self.path("server.conf"), "-a", "127.0.0.1", "-p", str(self.port))
         deadline = time.monotonic() + 20
         while time.monotonic() < deadline:
             try:
@@ -119,7 +133,7 @@ class Bench:
         config = "publish" if name.startswith("publish") else "follow"
         self.start(
             name, self.program("historyd-nats"), "--config", self.path(config + ".json"),
-            STATE_DIRECTORY=self.folder, RUNTIME_DIRECTORY=self.path(name + ".run"))
+            STATE_DIRECTORY=self.spool, RUNTIME_DIRECTORY=self.path(name + ".run"))
 
     def end(self):
         for name in list(self.running):
@@ -282,6 +296,40 @@ class Bench:
                     + self.log("follow"))
             time.sleep(0.05)
 
+    def compare_schema(self):
+        """The tables and indexes that a mirror has are in the source's words."""
+        def objects(path, own):
+            connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+            rows = connection.execute(
+                "SELECT type, tbl_name, sql FROM sqlite_schema WHERE type IN ('table', 'index') AND sql IS NOT NULL "
+                "AND name NOT LIKE 'historyd\\_%' ESCAPE '\\'").fetchall()
+            connection.close()
+            return sorted(row for row in rows if row[1] in own)
+        tracked = self.tracked()
+        here, there = objects(self.source, tracked), objects(self.mirror, tracked)
+        if here != there:
+            raise Failure(f"the schema here is {here}, there {there}")
+
+    def await_problem(self, name, text, limit=30):
+        """Waits until a status has a problem."""
+        deadline = time.monotonic() + limit
+        while True:
+            status = subprocess.run(
+                [self.program("historyd-nats"), "status", "--socket", self.path(name + ".run", "status.sock")],
+                capture_output=True, text=True).stdout
+            if text in status:
+                return
+            if time.monotonic() > deadline:
+                raise Failure(f"no \"{text}\" in the status of {name}: {status}\n{self.log(name)}")
+            time.sleep(0.05)
+
+    def mount(self, folder, size):
+        os.makedirs(folder, exist_ok=True)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "none", folder], check=True)
+
+    def enlarge(self, folder, size):
+        subprocess.run(["mount", "-o", f"remount,size={size}", folder], check=True)
+
     def tokens(self, *options):
         lines = self.ctl("history", self.source, "--format", "json", *options).splitlines()
         return [json.loads(line)["token"] for line in lines]
@@ -436,6 +484,369 @@ def losses(bench):
     expect("the mirror removed", 3)
 
 
+def disks(bench):
+    """In a mount namespace of its own: see `main`."""
+    small, spool = bench.path("small"), bench.path("spool")
+    bench.mount(small, "6m")
+    bench.mount(spool, "64m")
+    bench.mount(bench.path("jetstream"), "24m")
+    bench.mirror, bench.spool = os.path.join(small, "mirror.sqlite"), spool
+    bench.make_store()
+    bench.configure()
+    db = bench.open("App")
+    for _ in range(20):
+        bench.transaction(db, 6)
+    bench.start_server()
+    for name in ["publish", "follow"]:
+        bench.start_nats(name)
+    bench.wait_level()
+    bench.compare()
+
+    def fill(count, size):
+        for number in range(count):
+            db.execute("INSERT OR REPLACE INTO person (id, data) VALUES (?, randomblob(?))", [5000 + number, size])
+
+    fill(8, 800_000)
+    bench.await_problem("follow", "full")
+    before = bench.newest(bench.mirror)
+    bench.transaction(db, 6)
+    bench.await_problem("follow", "full")
+    if bench.newest(bench.mirror) != before or before >= bench.newest(bench.source):
+        raise Failure("a mirror on a full disk moves")
+    bench.enlarge(small, "64m")
+    bench.wait_level()
+    bench.compare()
+    print("a full disk of the mirror: it stays at a state that the source had, and goes on when there is space")
+
+    bench.kill("publish", signal.SIGTERM)
+    bench.enlarge(spool, "1m")
+    db.execute("BEGIN")
+    fill(6, 900_000)
+    db.execute("COMMIT")
+    bench.start_nats("publish")
+    bench.await_problem("publish", "No space left")
+    bench.enlarge(spool, "64m")
+    bench.wait_level()
+    bench.compare()
+    print("a full disk of the publisher's spool folder: the group is published when there is space")
+
+    deadline = time.monotonic() + 60
+    while not re.search("insufficient|no space|unavailable|not available|timeout|503|no stream", bench.log("publish"), re.I):
+        fill(4, 700_000)
+        if time.monotonic() > deadline:
+            raise Failure("the server's disk is not full:\n" + bench.log("publish") + bench.log("server"))
+        time.sleep(0.2)
+    for _ in range(10):
+        bench.transaction(db, 6)
+    for name in ["publish", "follow"]:
+        if bench.running[name].poll() is not None:
+            raise Failure(f"{name} ended by itself:\n{bench.log(name)}")
+    # The server turns JetStream off, until it is started again.
+    bench.kill("server")
+    bench.enlarge(bench.path("jetstream"), "200m")
+    bench.start_server()
+    bench.wait_level(120)
+    bench.compare()
+    print("a full disk of the server: everything is published when it has space")
+
+
+def payload(bench):
+    bench.make_store()
+    bench.configure(more_publish={"window": 8})
+    db = bench.open("App")
+    for _ in range(20):
+        bench.transaction(db, 6)
+    bench.start_server(max_payload=20_000)
+    for name in ["publish", "follow"]:
+        bench.start_nats(name)
+    bench.wait_level()
+
+    def large(size):
+        db.execute("INSERT OR REPLACE INTO person (id, data) VALUES (?, randomblob(?))", [7000, size])
+        for _ in range(5):
+            bench.transaction(db, 6)
+        bench.wait_level()
+        bench.compare()
+
+    large(1_000_000)
+    print("messages of 20,000 bytes: the mirror is equal")
+    for size in [1_048_576, 8_000]:
+        bench.kill("server")
+        bench.start_server(max_payload=size)
+        large(600_000)
+        print(f"then of {size}: the mirror is equal")
+    bench.kill("server")
+    bench.start_server(max_payload=3000)
+    bench.transaction(db, 6)
+    bench.await_problem("publish", "max_payload")
+    print("of 3,000, which is too small: the status says so")
+    bench.kill("server")
+    bench.start_server()
+    large(3_000_000)
+    print("without a limit of its own: the mirror is equal")
+
+
+DDL = [
+    "ALTER TABLE {table} ADD COLUMN c{n} DEFAULT {n}",
+    "ALTER TABLE {table} RENAME COLUMN {column} TO c{n}",
+    "ALTER TABLE {table} DROP COLUMN {column}",
+    "DROP TABLE {table}; CREATE TABLE {table} (id INTEGER PRIMARY KEY, c{n} TEXT, again)",
+    "DROP TABLE {table}; CREATE TABLE {table} (k TEXT, n INTEGER, c{n}, PRIMARY KEY (n, k)) WITHOUT ROWID",
+    "CREATE TABLE made{n} (a, b); INSERT INTO made{n} VALUES (1, x'00'), ('x', 2.0)",
+    "CREATE INDEX i{n} ON {table} ({column})",
+    "ALTER TABLE {table} RENAME TO renamed{n}",
+    "DROP TABLE {table}",
+    "VACUUM",
+]
+
+
+def ddl(bench):
+    """Tables of every kind are altered at random; the publisher sees each change, or several of them in one group."""
+    r = bench.random
+    bench.tables = ["t0", "t1", "t2"]
+    connection = sqlite3.connect(bench.source, isolation_level=None)
+    connection.executescript("PRAGMA journal_mode = WAL;" + "".join(
+        f"CREATE TABLE {table} (id INTEGER PRIMARY KEY, a TEXT, b);" for table in bench.tables))
+    connection.close()
+    bench.ctl("track", bench.source, "--all")
+    bench.configure(more_publish={"window": 4})
+    bench.start_server()
+    for name in ["publish", "follow"]:
+        bench.start_nats(name)
+    db = bench.open("App")
+    done, numbers = {}, 0
+
+    def tables():
+        return [row[0] for row in db.execute(
+            "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'historyd\\_%' ESCAPE '\\'")]
+
+    def columns(table):
+        return [row[0] for row in db.execute("SELECT name FROM pragma_table_info(?)", [table])]
+
+    def change():
+        for _ in range(r.randint(1, 4)):
+            db.execute("BEGIN IMMEDIATE")
+            for _ in range(r.randint(1, 6)):
+                table = r.choice(tables())
+                names = columns(table)
+                kind = r.randint(0, 3)
+                try:
+                    if kind < 2:
+                        values = [r.choice([r.randint(1, 20), "text", b"\0", 2.5]) if name != "id" else r.randint(1, 30)
+                                  for name in names]
+                        db.execute(f'INSERT OR REPLACE INTO "{table}" VALUES ({", ".join("?" * len(names))})', values)
+                    elif kind == 2:
+                        db.execute(f'UPDATE OR IGNORE "{table}" SET "{r.choice(names)}" = ? WHERE rowid % 3 = 0'
+                                   if "k" not in names else f'UPDATE "{table}" SET "{names[-1]}" = ?', [r.randint(1, 99)])
+                    else:
+                        db.execute(f'DELETE FROM "{table}" WHERE "{names[0]}" = ?', [r.randint(1, 30)])
+                except (sqlite3.IntegrityError, sqlite3.OperationalError) as error:
+                    if "no such column: rowid" not in str(error) and not isinstance(error, sqlite3.IntegrityError):
+                        raise
+            db.execute("COMMIT")
+
+    for turn in range(14):
+        within = turn % 2 == 1
+        if within:
+            bench.running["publish"].send_signal(signal.SIGSTOP)
+        for _ in range(r.randint(1, 4)):
+            change()
+            numbers += 1
+            table = r.choice(tables())
+            text = r.choice(DDL)
+            try:
+                db.executescript(text.format(table=table, column=r.choice(columns(table)), n=numbers))
+                done[text] = done.get(text, 0) + 1
+            except sqlite3.OperationalError as error:
+                # Of a key, or of what an index has.
+                if not re.search("cannot drop|PRIMARY KEY|error in|no such column", str(error)):
+                    raise
+            if not tables():
+                db.executescript(f"CREATE TABLE last{numbers} (id INTEGER PRIMARY KEY, a)")
+            bench.ctl("track", bench.source, "--all")
+            change()
+        if within:
+            bench.running["publish"].send_signal(signal.SIGCONT)
+        change()
+        bench.wait_level()
+        bench.compare()
+        bench.compare_schema()
+    print(f"schemas: {done}")
+
+
+def sample(number):
+    """A sample of the page *NATS*."""
+    page = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../Sources/PersistentHistory/"
+                        "PersistentHistory.docc/Nats.md")
+    with open(page) as file:
+        return re.findall("```python\n(.*?)```", file.read(), re.S)[number]
+
+
+class Postgres:
+    """A server of its own; PostgreSQL refuses to run as root."""
+
+    def __init__(self, bench):
+        self.bench = bench
+        self.programs = sorted(glob.glob("/usr/lib/postgresql/*/bin"))[-1]
+        self.folder = tempfile.mkdtemp(prefix="historyd-pg-")
+        self.owner = []
+        if os.geteuid() == 0:
+            user = pwd.getpwnam("postgres")
+            os.chown(self.folder, user.pw_uid, user.pw_gid)
+            self.owner = ["setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups"]
+        subprocess.run(self.owner + [self.programs + "/initdb", "-U", "postgres", "-A", "trust", "-E", "UTF8", "-D", self.folder + "/data"],
+                       check=True, capture_output=True, cwd="/")
+        bench.start("postgres", *self.owner, self.programs + "/postgres", "-D", self.folder + "/data", "-k",
+                    self.folder, "-c", "listen_addresses=")
+        self.address = f"host={self.folder} user=postgres dbname=postgres"
+        deadline = time.monotonic() + 30
+        while not self.answers():
+            if time.monotonic() > deadline:
+                raise Failure("PostgreSQL does not answer:\n" + bench.log("postgres"))
+            time.sleep(0.1)
+
+    def answers(self):
+        return subprocess.run(["psql", self.address, "-c", "SELECT 1"], capture_output=True).returncode == 0
+
+    def sql(self, text):
+        return subprocess.run(["psql", self.address, "-At", "-v", "ON_ERROR_STOP=1", "-c", text], check=True,
+                              capture_output=True, text=True).stdout.split("\n")[:-1]
+
+    def end(self):
+        self.bench.kill("postgres", signal.SIGINT)
+        shutil.rmtree(self.folder)
+
+
+def samples(bench, python):
+    bench.tables = ["person"]
+    connection = sqlite3.connect(bench.source, isolation_level=None)
+    connection.executescript(
+        "PRAGMA journal_mode = WAL; CREATE TABLE person (id INTEGER PRIMARY KEY, name TEXT, email TEXT);")
+    connection.close()
+    bench.ctl("track", bench.source, "person")
+    bench.configure(more_publish={"window": 4, "stream": {"maxBytes": "200KiB"}})
+    bench.start_server()
+    bench.start_nats("publish")
+    db, r = bench.open("App"), bench.random
+
+    def write(count):
+        for _ in range(count):
+            db.execute("BEGIN")
+            for _ in range(r.randint(1, 6)):
+                id = r.randint(1, 60)
+                kind = r.randint(0, 3)
+                if kind < 2:
+                    db.execute("INSERT OR REPLACE INTO person VALUES (?, ?, ?)", [
+                        id, r.choice(["Ada", "ü\u2028\x85\"\\n", "x" * r.randint(0, 3000), None]), f"{id}@example.org"])
+                elif kind == 2:
+                    db.execute("UPDATE person SET name = name || ? WHERE id % 7 = ?", [id, id % 7])
+                else:
+                    db.execute("DELETE FROM person WHERE id = ?", [id])
+            db.execute("COMMIT")
+
+    # The one that prints: a change of a row and the row itself.
+    write(1)
+    db.execute("INSERT OR REPLACE INTO person VALUES (100, 'first\u2028line', NULL)")
+    wait_published(bench)
+    address = f"nats://127.0.0.1:{bench.port}"
+    bench.write("print.py", sample(0).replace("nats://127.0.0.1:4222", address))
+    bench.start("print", python, "-u", bench.path("print.py"))
+    time.sleep(1)
+    db.execute("UPDATE person SET email = 'new' WHERE id = 100")
+    db.execute("DELETE FROM person WHERE id = 100")
+    deadline = time.monotonic() + 30
+    while "gone person {'id': 100}" not in bench.log("print"):
+        if time.monotonic() > deadline:
+            raise Failure("the sample does not print the change:\n" + bench.log("print"))
+        time.sleep(0.1)
+    bench.kill("print")
+    print("the first sample prints changes and rows")
+
+    postgres = Postgres(bench)
+    try:
+        postgres.sql("CREATE TABLE person (id bigint PRIMARY KEY, name text, email text); "
+                     "CREATE TABLE moved (place serial, epoch bigint, number bigint);"
+                     "CREATE TABLE position (name text PRIMARY KEY, epoch bigint, number bigint);"
+                     "CREATE FUNCTION note() RETURNS trigger AS 'BEGIN INSERT INTO moved (epoch, number) "
+                     "VALUES (new.epoch, new.number); RETURN new; END' LANGUAGE plpgsql;"
+                     "CREATE TRIGGER note AFTER INSERT OR UPDATE ON position FOR EACH ROW EXECUTE FUNCTION note()")
+        bench.write("to_postgres.py", sample(1))
+
+        def start():
+            bench.start("consumer", python, bench.path("to_postgres.py"), address, postgres.address)
+
+        def expect(what):
+            wanted = bench.newest(bench.source)
+            deadline = time.monotonic() + 60
+            while postgres.sql("SELECT number FROM position") != [str(wanted)]:
+                if bench.running["consumer"].poll() is not None:
+                    raise Failure("the consumer ended:\n" + bench.log("consumer"))
+                if time.monotonic() > deadline:
+                    raise Failure(f"{what}: {postgres.sql('SELECT * FROM position')}, not {wanted}\n{bench.log('consumer')}"
+                                  + bench.log("publish"))
+                time.sleep(0.1)
+            # By the key, of which there is one each.
+            there = sorted(json.loads(row) for row in postgres.sql(
+                "SELECT json_build_array(id, name, email) FROM person"))
+            here = sorted(list(row) for row in db.execute("SELECT id, name, email FROM person"))
+            if here != there:
+                raise Failure(f"{what}: {len(here)} rows here, {len(there)} there")
+            print(f"{what}: the table is equal")
+
+        start()
+        write(20)
+        expect("begun from a snapshot")
+        for _ in range(12):
+            write(r.randint(1, 15))
+            time.sleep(r.random() * 0.3)
+            bench.kill("consumer")
+            if r.random() < 0.3:
+                write(40)
+            start()
+        expect("killed at random instants")
+        bench.kill("consumer")
+        for _ in range(6):
+            write(40)
+            time.sleep(0.1)
+        wait_published(bench)
+        start()
+        expect("passed by the stream's limits while it was away")
+        copy = sqlite3.connect(bench.path("backup"))
+        db.backup(copy)
+        copy.close()
+        write(10)
+        expect("before the source is restored")
+        db.close()
+        for suffix in ["-wal", "-shm"]:
+            if os.path.exists(bench.source + suffix):
+                os.remove(bench.source + suffix)
+        os.replace(bench.path("backup"), bench.source)
+        db = bench.open("App")
+        write(2)
+        expect("restored from a backup")
+        moved = [tuple(map(int, row.split("|"))) for row in postgres.sql("SELECT epoch, number FROM moved ORDER BY place")]
+        if moved != sorted(set(moved)) or moved[-1][0] != 2:
+            raise Failure(f"a group was applied twice: {moved}")
+        print(f"{len(moved)} groups and snapshots were applied once each")
+    finally:
+        bench.kill("consumer")
+        postgres.end()
+
+
+def wait_published(bench):
+    deadline = time.monotonic() + 30
+    wanted = f"at {bench.newest(bench.source)} "
+    while True:
+        status = subprocess.run(
+            [bench.program("historyd-nats"), "status", "--socket", bench.path("publish.run", "status.sock")],
+            capture_output=True, text=True).stdout
+        if wanted in status + " ":
+            return
+        if time.monotonic() > deadline:
+            raise Failure(f"not published: {status}\n{bench.log('publish')}")
+        time.sleep(0.05)
+
+
 def faults(bench, seconds):
     bench.make_store()
     bench.configure(more_publish={"window": 4})
@@ -510,6 +921,9 @@ def faults(bench, seconds):
 
 def main():
     programs, what = sys.argv[1:3]
+    if what == "disks" and "HISTORYD_UNSHARED" not in os.environ:
+        os.environ["HISTORYD_UNSHARED"] = "1"
+        os.execvp("unshare", ["unshare", "--mount", sys.executable, *sys.argv])
     seed = int(sys.argv[4]) if len(sys.argv) > 4 else random.SystemRandom().randrange(1 << 32)
     print(f"seed {seed}", flush=True)
     bench = Bench(programs, seed)
@@ -518,6 +932,10 @@ def main():
             basic(bench)
         elif what == "losses":
             losses(bench)
+        elif what in ("disks", "payload", "ddl"):
+            {"disks": disks, "payload": payload, "ddl": ddl}[what](bench)
+        elif what == "samples":
+            samples(bench, sys.argv[3])
         else:
             faults(bench, float(sys.argv[3]))
         bench.end()
@@ -527,6 +945,9 @@ def main():
         if not isinstance(error, Failure):
             raise
         return 1
+    if what == "disks":
+        for folder in ["small", "spool", "jetstream"]:
+            subprocess.run(["umount", bench.path(folder)], check=True)
     shutil.rmtree(bench.folder)
     print("all is well")
     return 0

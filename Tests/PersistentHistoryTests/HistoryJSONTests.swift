@@ -227,8 +227,9 @@ private func decode<Value: Decodable>(_ type: Value.Type, _ text: String) throws
                 == "{\(header),\"changes\":[{\(insert)},{\(update)},{\(delete)}]}")
         #expect(json { HistoryJSON.write(transaction.changes[0], of: store, to: &$0) } == "{\(insert)}")
         let end = #","timestamp":"2026-01-07T10:30:00.250Z","author":"Widget\"s""#
+        var noValues: ValueWriter?
         #expect(
-            json { HistoryJSON.writeContexts(transaction.changes[1...], of: transaction, to: &$0) }
+            json { HistoryJSON.writeContexts(transaction.changes[1...], of: transaction, &noValues, to: &$0) }
                 == "[{\(update)\(end)},{\(delete)\(end)}]")
         #expect(tombstone.attributes == ["name": "Ann", "icon": "AQ==", "born": "1970-01-01T00:00:00Z"])
     }

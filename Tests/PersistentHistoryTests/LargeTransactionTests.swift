@@ -81,7 +81,7 @@ import Testing
                     try DeliveryPlan(
                         [transaction], hooks: hooks, store: "s", consumer: "C", maximumObjects: partSize
                     ).runs.flatMap { run in
-                        try run.unread.map { run.with(try reader.changes($0)).calls } ?? run.calls
+                        try run.unread.map { run.with(try reader.changes($0).changes, nil).calls } ?? run.calls
                     }
                 }
                 let (some, all) = (try calls(found), try calls(whole))
@@ -189,7 +189,7 @@ import Testing
         let reader = try HistoryReader(path: store.path, partSize: 2)
         let transaction = try #require(try reader.outlinedBatch(after: 0).transactions.first)
         let parts = UnreadChanges.parts(of: transaction)
-        #expect(try reader.changes(parts[1]).count == 2)
+        #expect(try reader.changes(parts[1]).changes.count == 2)
         try store.write(nil, "UPDATE historyd_change SET origin = origin || 'B'")
         #expect { try reader.changes(parts[1]) } throws: { ($0 as? HistoryError)?.code == .tokenAhead }
         try store.write(

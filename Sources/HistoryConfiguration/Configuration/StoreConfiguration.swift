@@ -98,7 +98,8 @@ package struct ContextConfiguration: Sendable, Hashable {
         /// A stream on the control socket.
         ///
         /// - window: How many transactions are sent ahead of the last that was acknowledged.
-        case feed(window: Int = ContextConfiguration.defaultWindow)
+        /// - maximumValueBytes: The longest text or blob that is sent with changed objects; nil is no values.
+        case feed(window: Int = ContextConfiguration.defaultWindow, maximumValueBytes: Int? = nil)
         /// What a plugin makes of the changes.
         ///
         /// - name: The plugin's, of a manifest.

@@ -111,13 +111,16 @@ struct StoreDecoder {
         return name.map { AuthorConfiguration(name: $0, isBatch: isBatch, contexts: contexts) }
     }
 
+    private static let contextKeys = [
+        "name", "kind", "path", "entities", "window", "mode", "group", "values", "maximumValueBytes", "plugin",
+    ]
+
     private enum ContextKind: String, CaseIterable { case replica, feed, plugin }
 
     private mutating func context(
         _ node: DocumentNode, names: inout Claims, tracked: [String]?
     ) -> ContextConfiguration? {
-        let keys = ["name", "kind", "path", "entities", "window", "mode", "group", "plugin"]
-        guard let fields = node.fields(keys) else { return nil }
+        guard let fields = node.fields(Self.contextKeys) else { return nil }
         let name = fields.required("name", "a name").flatMap { node in
             node.name().flatMap { names.claim($0, at: node, as: "context") ? $0 : nil }
         }
@@ -127,6 +130,8 @@ struct StoreDecoder {
         switch kind {
         case .replica:
             fields.refuse("window", "a replica has no window; only a feed has")
+            fields.refuse("values", "a replica has no values of its own; only a feed has")
+            fields.refuse("maximumValueBytes", "a replica has whole rows; only a feed cuts values")
             fields.refuse("plugin", "a replica has no plugin; only a context of the kind \"plugin\" has")
             let access = Self.access(fields)
             decodedKind = replica(fields).map { .replica(path: $0, access: access) }
@@ -136,12 +141,17 @@ struct StoreDecoder {
             }
             fields.refuse("plugin", "a feed has no plugin; only a context of the kind \"plugin\" has")
             let window = fields["window"]?.integer(in: 1...ContextConfiguration.largestWindow)
-            decodedKind = .feed(window: window ?? ContextConfiguration.defaultWindow)
+            decodedKind = .feed(
+                window: window ?? ContextConfiguration.defaultWindow,
+                maximumValueBytes: fields.maximumValueBytes())
         case .plugin:
             for key in ["path", "mode", "group"] {
                 fields.refuse(key, "a plugin's context has no \(key); only a replica has")
             }
             fields.refuse("window", "a plugin's context has no window; only a feed has")
+            for key in ["values", "maximumValueBytes"] {
+                fields.refuse(key, "a plugin's context has no \(key); only a feed has")
+            }
             let node = fields.required("plugin", "the name of a plugin of a manifest")
             let plugin = node.flatMap { node in
                 node.name(expected: "the name of a plugin of a manifest").map { ($0, node) }

@@ -135,24 +135,3 @@ enum NATSDecoder {
             maxAge: fields["maxAge"]?.duration(), maxBytes: fields["maxBytes"]?.bytes())
     }
 }
-
-extension DocumentNode {
-    /// A number of bytes, or text with a unit: `"4GiB"`.
-    fileprivate func bytes() -> Int64? {
-        let expected = "a number of bytes, or text such as \"512MiB\" or \"4GiB\""
-        if case .number = value.content { return integer(in: 1...(1 << 60)).map(Int64.init) }
-        guard case .string(let text) = value.content else {
-            report(expected: expected)
-            return nil
-        }
-        let digits = text.prefix { $0.isASCII && $0.isNumber }
-        let units: [String: Int64] = ["": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40]
-        guard let number = Int64(digits), let unit = units[String(text.dropFirst(digits.count))], number > 0,
-            number <= (1 << 60) / unit
-        else {
-            report(expected: expected)
-            return nil
-        }
-        return number * unit
-    }
-}

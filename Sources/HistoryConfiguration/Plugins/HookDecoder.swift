@@ -22,7 +22,10 @@ struct HookDecoder {
         self.plugin = plugin
     }
 
-    private static let keys = ["name", "kind", "entity", "operation", "store", "consumer", "before"]
+    private static let keys = [
+        "name", "kind", "entity", "operation", "store", "consumer", "before", "values",
+        "maximumValueBytes",
+    ]
 
     mutating func decode(_ node: DocumentNode) -> HookConfiguration? {
         guard let fields = node.fields(Self.keys) else {
@@ -52,7 +55,8 @@ struct HookDecoder {
             operations: operations ?? Set(ChangeOperation.allCases),
             store: fields["store"]?.name(),
             consumer: fields["consumer"]?.name(),
-            before: fields["before"]?.name(expected: "a merge hook's full name, plugin/hook"))
+            before: fields["before"]?.name(expected: "a merge hook's full name, plugin/hook"),
+            maximumValueBytes: fields.maximumValueBytes())
         guard name != nil else { return nil }
         references.append(
             HookReferences(

@@ -66,11 +66,13 @@ package struct HookConfiguration: Sendable, Hashable, Identifiable {
     package var consumer: String?
     /// For a merge hook: the full name of the one before which it is called.
     package var before: String?
+    /// The longest text or blob that it gets with changed objects; nil is no values at all.
+    package var maximumValueBytes: Int?
 
     package init(
         fullName: String, kind: Hook.Kind, entity: String? = nil,
         operations: Set<ChangeOperation> = Set(ChangeOperation.allCases),
-        store: String? = nil, consumer: String? = nil, before: String? = nil
+        store: String? = nil, consumer: String? = nil, before: String? = nil, maximumValueBytes: Int? = nil
     ) {
         self.fullName = fullName
         self.kind = kind
@@ -79,6 +81,7 @@ package struct HookConfiguration: Sendable, Hashable, Identifiable {
         self.store = store
         self.consumer = consumer
         self.before = before
+        self.maximumValueBytes = maximumValueBytes
     }
 
     /// The same over restarts, since it is made of the name alone.
@@ -88,7 +91,8 @@ package struct HookConfiguration: Sendable, Hashable, Identifiable {
     package func hook(calling endpoint: any HookEndpoint, policy: FailurePolicy) -> Hook {
         Hook(
             id: id, name: fullName, kind: kind, entity: entity, operations: operations, store: store,
-            consumer: consumer, before: before, endpoint: endpoint, policy: policy)
+            consumer: consumer, before: before, maximumValueBytes: maximumValueBytes, endpoint: endpoint,
+            policy: policy)
     }
 }
 

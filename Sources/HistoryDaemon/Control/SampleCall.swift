@@ -81,6 +81,7 @@ struct SampleCall {
         let hook: String
         let hookID: String
         let delivery: String
+        var valuesAt: String?
         var transaction: Transaction?
         var transactions: [Transaction]?
         var contexts: [Member]
@@ -92,6 +93,7 @@ struct SampleCall {
         var operation: String?
         var objectID: [String: Int]?
         var objectIDURL: String?
+        var values: [String: Int]?
         var timestamp: String?
         var author: String?
         var name: String?
@@ -112,11 +114,13 @@ struct SampleCall {
         let operation = ChangeOperation.allCases.first { hook.operations.contains($0) } ?? .insert
         let change = Member(
             entityName: entity, operation: operation.rawValue, objectID: ["id": 1],
-            objectIDURL: "x-history://\(id)/\(entity)/p1")
+            objectIDURL: "x-history://\(id)/\(entity)/p1",
+            values: hook.maximumValueBytes != nil && operation != .delete ? ["id": 1] : nil)
         let transaction = Transaction(token: "\(id):1", timestamp: now)
         var parameters = Parameters(
             store: header.store, consumer: header.consumer, hook: header.hook,
-            hookID: header.hookID.uuidString, delivery: header.delivery, contexts: [])
+            hookID: header.hookID.uuidString, delivery: header.delivery,
+            valuesAt: hook.maximumValueBytes.map { _ in transaction.token }, contexts: [])
         switch hook.kind {
         case .observer:
             var context = change

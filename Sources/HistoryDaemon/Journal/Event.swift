@@ -102,4 +102,24 @@ package enum Event: String, CaseIterable, Sendable {
     case controlUnavailable = "6eed3af9c382499d941c2add6fac97d8"
     /// The log did not accept all lines; the number of dropped lines.
     case linesDropped = "059439d985d841f5ab78650299c789ac"
+    /// historyd-nats is ready: its stores are watched, and its sessions begin.
+    case natsReady = "678293cd6ea54e94adaad2bc8accbbd3"
+    /// The configuration of historyd-nats is wrong, and it does not start.
+    case natsConfigurationInvalid = "d255177fa94347f5a2e5674de1b911ea"
+    /// historyd-nats read its configuration again, and its sessions begin again.
+    case natsReloaded = "99a59a89743044b38c5f0759049b11c9"
+    /// historyd-nats read its configuration again and it is wrong: the old one stays in force.
+    case natsReloadRefused = "3850facf3eab42088064d3be44055ebf"
+    /// A session of historyd-nats ended with an error; it is tried again.
+    case natsInterrupted = "b724b9031e734fda8a171b4748fc6718"
+    /// A session of historyd-nats works again.
+    case natsResumed = "f27352673e5e4126876cc3b6cc1777e3"
+    /// The store and its stream have diverged: nothing is published.
+    case natsDiverged = "477c8b8a8660485c8555dd8d1d365501"
+    /// The feed of the daemon cannot be used: it may delete history that is not published yet.
+    case natsFeedUnusable = "34d0540be8524634acb46e5dcad4a864"
+    /// A mirror was filled from a snapshot.
+    case mirrorFilled = "91a55cbae39949a386d8f2a87c631933"
+    /// A message of a stream cannot be applied to a mirror, which needs a snapshot.
+    case mirrorGroupRefused = "6482f01bb8674c0ab5a870d0f4180442"
 }

@@ -5,20 +5,23 @@ extension Event {
     /// degraded service that recovers by itself, a *notice* is a rare change of state, *info* the rest.
     package var level: Logger.Level {
         switch self {
-        case .starting, .ready, .stopping, .cleaned:
+        case .starting, .ready, .stopping, .cleaned, .natsReady:
             .info
         case .reloaded, .storeBack, .trackingUpdated, .watchOverflowed, .contextRefilled,
             .contextRecovered, .hookRecovered, .pluginRestarted, .stateRemoved, .paused, .resumed,
-            .hooksChanged:
+            .hooksChanged, .natsReloaded, .natsResumed, .mirrorFilled:
             .notice
         case .storeReplaced, .tokenExpired, .hookFailed, .hookTimedOut, .pluginDied,
             .consumerBlocksCleanup, .consumerPassedBy, .cleanFailed, .stateLost, .linesDropped,
-            .controlRefused, .replicaTableLeftOut, .recordingDoubtful, .changesUnrecorded, .historyBeganAgain:
+            .controlRefused, .replicaTableLeftOut, .recordingDoubtful, .changesUnrecorded, .historyBeganAgain,
+            .natsInterrupted:
             .warning
         case .configurationInvalid, .reloadRefused, .storeLost, .storeUnusable, .wouldLockOut, .trackingFailed,
             .watchFailed, .contextFailed, .hookHeld, .deadLetterKept, .pluginFailing,
             .pluginUnstartable,
-            .stateCorrupt, .stateUnavailable, .stateInUse, .pipelineStuck, .controlUnavailable:
+            .stateCorrupt, .stateUnavailable, .stateInUse, .pipelineStuck, .controlUnavailable,
+            .natsConfigurationInvalid, .natsReloadRefused, .natsDiverged, .natsFeedUnusable,
+            .mirrorGroupRefused:
             .error
         }
     }

@@ -171,6 +171,12 @@ extension HookConfiguration {
                     json.string(value)
                 }
             }
+            if let maximumValueBytes {
+                json.name("values")
+                json.bool(true)
+                json.name("maximumValueBytes")
+                json.integer(maximumValueBytes)
+            }
         }
     }
 }

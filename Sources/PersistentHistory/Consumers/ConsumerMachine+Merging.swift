@@ -18,12 +18,13 @@ extension ConsumerMachine {
     }
 
     /// - Parameter changes: What was read for the call, and which part it is.
-    mutating func call(_ hook: Hook, with changes: [HistoryChange]? = nil, _ part: CallPart? = nil) -> Next {
+    mutating func call(
+        _ hook: Hook, with changes: [HistoryChange]? = nil, _ values: RowValues? = nil, _ part: CallPart? = nil
+    ) -> Next {
         guard let merge = pending else { return .proceed }
         let call = merge.call(
             hook, store: consumer.store, consumer: consumer.author, contexts: consumer.descriptions,
-            changes: changes,
-            part: part)
+            changes: changes, part: part, values: values)
         waitsFor = .merger(hook, call)
         return .merge(hook, call)
     }

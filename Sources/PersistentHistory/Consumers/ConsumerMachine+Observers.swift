@@ -4,6 +4,8 @@ extension ConsumerMachine {
         waitsFor = nil
         self.batch = batch
         guard batch.end > cursor else { return caughtUp() }
+        // A hook that came since it was fetched may want more.
+        guard batch.covers(around.hooks.wantedValues) else { return fetch(through: batch.end) }
         if let recreation = batch.transactions.first.flatMap({ Expiry($0) }) {
             expiry = recreation
             return tell(recreation, around)
@@ -14,7 +16,8 @@ extension ConsumerMachine {
             ? consumer.rule.own(batch.transactions, after: cursor, of: consumer.author) : []
         let unseen = relevant.drop { $0.number <= observed }
         let plan = DeliveryPlan(
-            unseen, hooks: around.hooks.observers, store: consumer.store, consumer: consumer.author, done: done)
+            unseen, hooks: around.hooks.observers, store: consumer.store, consumer: consumer.author, done: done,
+            values: batch.values)
         // No hook has run, and none needs to. (Feeds get what lies behind the cursor: it is saved before, since
         // what they acknowledge must not be ahead of it after a crash.)
         let isMerged =
@@ -54,9 +57,11 @@ extension ConsumerMachine {
         return observersEnded(around)
     }
 
-    mutating func observe(with changes: [HistoryChange], _ around: Surroundings) -> Next {
+    mutating func observe(
+        with changes: [HistoryChange], _ values: RowValues?, _ around: Surroundings
+    ) -> Next {
         if around.isEnding { return stopObserving(around) }
-        observing?.fill(changes)
+        observing?.fill(changes, values)
         return observing?.run.map { .observe($0) } ?? .proceed
     }
 
@@ -79,7 +84,7 @@ extension ConsumerMachine {
                 observed = max(observed, last.number)
                 if last.number > cursor {
                     pending = PendingMerge(
-                        finished, own: progress.own, after: cursor, end: last.number)
+                        finished, own: progress.own, after: cursor, end: last.number, values: batch?.values)
                 }
             }
             afterMerge = progress.failure.map { .failed(next, $0) } ?? .proceed
@@ -87,7 +92,7 @@ extension ConsumerMachine {
             done = []
             if let last = progress.relevant.last { observed = max(observed, last.number) }
             pending = PendingMerge(
-                progress.relevant, own: progress.own, after: cursor, end: progress.end)
+                progress.relevant, own: progress.own, after: cursor, end: progress.end, values: batch?.values)
             // What the hooks are about to write is looked for once more.
             let mayWrite = around.takesOwn && consumer.hasContexts && !progress.relevant.isEmpty
             afterMerge = progress.isLast && !mayWrite ? .idle : .proceed
@@ -153,7 +158,7 @@ struct ObserverProgress: Sendable {
     var run: DeliveryPlan.Run? { filled ?? (place < runs.count ? runs[place] : nil) }
 
     /// Takes in what was read for the current run.
-    mutating func fill(_ changes: [HistoryChange]) { filled = run?.with(changes) }
+    mutating func fill(_ changes: [HistoryChange], _ values: RowValues?) { filled = run?.with(changes, values) }
 
     /// Makes no more calls.
     mutating func stop(at now: HistoryTimestamp) { _ = take(ObserverOutcome(succeeded: 0), at: now) }

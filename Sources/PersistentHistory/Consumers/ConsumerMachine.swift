@@ -13,7 +13,7 @@ struct ConsumerMachine: Sendable {
         /// The contexts have read the rows of a batch, which may have grown.
         case staged(HistoryBatch)
         /// The changes that were to be read.
-        case read([HistoryChange])
+        case read([HistoryChange], RowValues? = nil)
         case observed(ObserverOutcome)
         case merged(Result<MergeResult, HookFailure>)
         case toldOfExpiry(HookFailure?)
@@ -159,10 +159,10 @@ struct ConsumerMachine: Sendable {
             return consumer.hasContexts
                 ? .stage(fetched, takesOwn: around.takesOwn) : deliver(fetched, around)
         case .staged(let batch): return deliver(batch, around)
-        case .read(let changes):
+        case .read(let changes, let values):
             guard case .changes(let part, let merger) = waitsFor.take() else { return .proceed }
-            guard let merger else { return observe(with: changes, around) }
-            return call(merger, with: changes, part)
+            guard let merger else { return observe(with: changes, values, around) }
+            return call(merger, with: changes, values, part)
         case .observed(let outcome): return take(outcome, around)
         case .merged(let result):
             guard case .merger(let hook, let call) = waitsFor.take() else { return .proceed }
@@ -192,7 +192,7 @@ struct ConsumerMachine: Sendable {
         return fetch(through: batchEnd > cursor ? batchEnd : nil)
     }
 
-    private mutating func fetch(through last: Int64?) -> Next {
+    mutating func fetch(through last: Int64?) -> Next {
         waitsFor = .batch(through: last)
         return .fetch(after: cursor, through: last)
     }

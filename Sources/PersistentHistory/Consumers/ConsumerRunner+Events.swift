@@ -55,10 +55,13 @@ extension ConsumerRunner {
     func act(on next: ConsumerMachine.Next) throws -> ConsumerMachine.Event? {
         switch next {
         case .fetch(let number, let last):
-            return .fetched(try store.fetcher.batch(after: number, through: last))
+            return .fetched(
+                try store.fetcher.batch(after: number, through: last, values: hookSet.wantedValues))
         case .findFingerprint(let position, let batch):
             return .found(fingerprint: try store.reader.fingerprint(at: position, in: batch))
-        case .read(let unread): return .read(try store.reader.changes(unread))
+        case .read(let unread):
+            let (changes, values) = try store.reader.changes(unread)
+            return .read(changes, values)
         case .observe(let run): call(run.endpoint, run.loopEndpoint, .observe(run.calls))
         case .merge(let hook, let call): self.call(hook.endpoint, hook.loopEndpoint, .merge(call))
         case .tellOfExpiry(let hook, let call): self.call(hook.endpoint, hook.loopEndpoint, .expired(call))

@@ -6,11 +6,16 @@ package struct FeedContext: Sendable, Hashable {
     package let entities: Set<String>?
     /// How many transactions are sent ahead of the last that was acknowledged.
     package let window: Int
+    /// The longest text or blob that is sent with changed objects; nil is no values at all.
+    package let maximumValueBytes: Int?
 
-    package init(name: String, entities: Set<String>? = nil, window: Int = 100) {
+    package init(
+        name: String, entities: Set<String>? = nil, window: Int = 100, maximumValueBytes: Int? = nil
+    ) {
         self.name = name
         self.entities = entities
         self.window = window
+        self.maximumValueBytes = maximumValueBytes
     }
 
     package var description: ContextDescription { ContextDescription(name: name, kind: "feed", path: nil) }

@@ -122,6 +122,8 @@ struct FeedKeeper: Sendable {
         let transactions: [HistoryTransaction]
         /// How far was read.
         let end: Int64
+        /// The rows of the objects, where the feed has them.
+        let values: RowValues?
     }
 
     /// - Parameter batch: What was read after a place, at most to where the consumer is.
@@ -146,15 +148,19 @@ struct FeedKeeper: Sendable {
         let last = try cursor(of: consumer.author)
         guard number < last else { return nil }
         let batch: HistoryBatch
-        if let known = await fetcher.known(after: number, through: last) {
+        if let known = await fetcher.known(
+            after: number, through: last, values: context.wantedValues)
+        {
             batch = known
         } else {
-            batch = try reader.outlinedBatch(after: number, through: last, changes: 1000)
+            batch = try reader.outlinedBatch(
+                after: number, through: last, changes: 1000, values: context.wantedValues)
         }
         let end = batch.end > number ? batch.end : last
         return Portion(
             transactions: try relevant(
-                batch.transactions, to: context, of: consumer, after: number, through: end), end: end)
+                batch.transactions, to: context, of: consumer, after: number, through: end), end: end,
+            values: batch.values)
     }
 
     /// Moves feeds over what is not for them, so that they hold back no history that they would never be

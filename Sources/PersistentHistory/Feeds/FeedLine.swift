@@ -31,16 +31,18 @@ enum FeedLine {
 
     static func transaction(
         _ transaction: HistoryTransaction, _ objects: some Collection<ObjectIDNotification.Object>,
-        part: CallPart? = nil, to json: inout JSONBytes
+        part: CallPart? = nil, values: CallValues? = nil, to json: inout JSONBytes
     ) {
         json.object { json in
             HistoryJSON.writeHeaderMembers(of: transaction, to: &json)
+            var writer = ValueWriter(values)
+            writer?.writePosition(to: &json)
             let store = transaction.token.store
             for effect in ObjectIDNotification.Effect.allCases {
                 json.name(name(of: effect))
                 json.array { json in
                     for object in objects where object.effect == effect {
-                        write(object, of: store, to: &json)
+                        write(object, of: store, &writer, to: &json)
                     }
                 }
             }
@@ -58,7 +60,8 @@ enum FeedLine {
     }
 
     private static func write(
-        _ object: ObjectIDNotification.Object, of store: StoreID, to json: inout JSONBytes
+        _ object: ObjectIDNotification.Object, of store: StoreID, _ values: inout ValueWriter?,
+        to json: inout JSONBytes
     ) {
         json.object { json in
             json.name("entityName")
@@ -70,6 +73,7 @@ enum FeedLine {
                 ObjectURL.appendPrefix(store: store, entity: object.entity, to: &url)
                 ObjectURL.append(object.objectID, of: object.entity, to: &url)
             }
+            if object.effect != .deleted { values?.write(object.objectID, of: object.entity, to: &json) }
         }
     }
 }

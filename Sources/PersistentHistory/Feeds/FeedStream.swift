@@ -22,9 +22,12 @@ struct FeedStream {
     private var end: Int64 = 0
     /// Read, and not sent.
     private var portion: Deque<HistoryTransaction> = []
+    /// The rows of its objects, where the feed has them.
+    private var values: RowValues?
     /// A large transaction that is sent in parts.
     private var partial: Partial?
     private var entities: Set<String>?
+    private var wantedValues: WantedValues?
 
     private struct Partial {
         let transaction: HistoryTransaction
@@ -92,6 +95,7 @@ struct FeedStream {
         window.size = context.window
         window.acknowledge(through: place.position)
         entities = context.entities
+        wantedValues = context.wantedValues
         do {
             if partial != nil { return .lines(try await nextPart()) }
             return try await nextTransactions(keeper, fetcher, place, context, of: consumer)
@@ -122,6 +126,7 @@ struct FeedStream {
             return .rest
         }
         portion = Deque(next.transactions)
+        values = next.values
         end = next.end
         return .again
     }
@@ -131,6 +136,7 @@ struct FeedStream {
         told = place.expiry
         end = place.position
         portion = []
+        values = nil
         partial = nil
         window = FeedWindow(size: 1)
         sent = HistoryToken(store: store, number: place.position)
@@ -156,7 +162,8 @@ struct FeedStream {
                 FeedLine.expired(recreation, to: &json)
             } else {
                 let objects = ObjectIDNotification(transaction, entities: entities).objects
-                FeedLine.transaction(transaction, objects, to: &json)
+                FeedLine.transaction(
+                    transaction, objects, values: CallValues(values, wantedValues?.maximumBytes), to: &json)
             }
         }
         return json.bytes.array
@@ -167,13 +174,16 @@ struct FeedStream {
         guard var part = partial else { return [] }
         let effects = part.effects
         let position = part.position
-        let portion = try await onPool { try effects.portion(after: position) }
+        let wanted = wantedValues
+        let portion = try await onPool { try effects.portion(after: position, values: wanted) }
         part.position = portion.end
         part.sent += portion.objects.count
         let isLast = part.sent >= effects.count || portion.objects.isEmpty
         let number = isLast && part.index == 0 ? nil : CallPart(index: part.index, isLast: isLast)
         var json = JSONBytes()
-        FeedLine.transaction(part.transaction, portion.objects, part: number, to: &json)
+        FeedLine.transaction(
+            part.transaction, portion.objects, part: number,
+            values: CallValues(portion.values, wanted?.maximumBytes), to: &json)
         part.index += 1
         partial = isLast ? nil : part
         if isLast { sent = part.transaction.token }

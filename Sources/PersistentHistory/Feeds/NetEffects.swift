@@ -12,7 +12,9 @@ final class NetEffects: Sendable {
     private let history: HistoryReader
     /// How many objects there are, and how many of them make a part.
     let count: Int
-    var partSize: Int { history.partSize }
+    private func partSize(_ values: WantedValues?) -> Int {
+        values == nil ? history.partSize : TransactionOutline.pieceSize(of: history.partSize)
+    }
 
     /// - Parameter entities: Those that are wanted; nil for all.
     /// - Throws: `HistoryError`; `DatabaseError` where the temporary file cannot be written.
@@ -81,24 +83,29 @@ final class NetEffects: Sendable {
         let objects: [ObjectIDNotification.Object]
         /// Where the next portion begins.
         let end: Int64
+        /// The rows of the objects, where they are wanted.
+        let values: RowValues?
     }
 
-    /// - Parameter position: Where the portion before it ended, at first 0.
+    /// - Parameters:
+    ///   - position: Where the portion before it ended, at first 0.
+    ///   - values: Of which objects the rows are wanted.
     /// - Throws: `HistoryError`.
-    func portion(after position: Int64) throws -> Portion {
+    func portion(after position: Int64, values: WantedValues? = nil) throws -> Portion {
         let found = try queue.read { db in
             try Row.fetchAll(
                 try db.cachedStatement(
                     sql: "SELECT first, isGone FROM object WHERE first > ? ORDER BY first LIMIT ?"),
-                arguments: [position, partSize]
+                arguments: [position, partSize(values)]
             ).map { row in (number: try row.integer("first"), isGone: try row.flag("isGone")) }
         }
-        let changes = try history.changes(at: found.map(\.number), of: transaction)
+        let (changes, values) = try history.changes(
+            at: found.map(\.number), of: transaction, values: values)
         let objects = zip(changes, found).compactMap { change, found in
             ObjectIDNotification.Effect(first: change.operation, last: found.isGone ? .delete : .update).map {
                 ObjectIDNotification.Object(entity: change.entity, objectID: change.objectID, effect: $0)
             }
         }
-        return Portion(objects: objects, end: found.last?.number ?? position)
+        return Portion(objects: objects, end: found.last?.number ?? position, values: values)
     }
 }

@@ -15,11 +15,13 @@ extension HistoryReader {
 
     /// Reads what came after a place, and all that it takes to know that it really follows it, in one transaction.
     ///
-    /// - Parameter fingerprint: Of the place, where it is known; see `HistoryBatch.fingerprint`.
+    /// - Parameters:
+    ///   - fingerprint: Of the place, where it is known; see `HistoryBatch.fingerprint`.
+    ///   - values: Of which objects the rows are read, too.
     /// - Returns: A batch of nothing, and not the last, where the history after the place was deleted meanwhile:
     ///   whoever has not had it finds out by himself.
     /// - Throws: `HistoryError`; with `.tokenAhead` if there is another change.
-    func look(after number: Int64, fingerprint: String?) throws -> Look {
+    func look(after number: Int64, fingerprint: String?, values: WantedValues? = nil) throws -> Look {
         try read { db, schemaVersion in
             let header = try HistoryHeader(db, fingerprintAt: number)
             if header.isReplaced(fingerprint) { throw ahead(number) }
@@ -28,7 +30,7 @@ extension HistoryReader {
             let batch =
                 isDeleted
                 ? HistoryBatch(transactions: [], end: newest, isLast: false, fingerprint: nil)
-                : try batch(db, header, after: number, partSize: partSize)
+                : try batch(db, header, after: number, partSize: partSize, values: values)
             let fingerprint =
                 batch.isLast ? batch.fingerprint : try HistoryHeader(db, fingerprintAt: newest).fingerprint
             return Look(
@@ -60,6 +62,7 @@ extension HistoryReader {
         if header.newest == batch.end { return batch }
         // As a whole: an undeclared writer's changes of one millisecond are one transaction, wherever the first
         // reading came in between, and a repetition must not find them otherwise.
-        return try self.batch(db, header, after: number, partSize: partSize)
+        return try self.batch(
+            db, header, after: number, partSize: partSize, values: batch.values?.wanted)
     }
 }

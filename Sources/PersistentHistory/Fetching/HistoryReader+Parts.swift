@@ -8,21 +8,24 @@ extension HistoryReader {
     ///
     /// - Throws: `HistoryError`.
     func outlinedBatch(
-        after number: Int64, isPlace: Bool = true, through last: Int64 = .max, changes limit: Int = batchSize
+        after number: Int64, isPlace: Bool = true, through last: Int64 = .max, changes limit: Int = batchSize,
+        values: WantedValues? = nil
     ) throws -> HistoryBatch {
         try read { db in
             try batch(
                 db, HistoryHeader(db), after: number, isPlace: isPlace, through: last, changes: limit,
-                partSize: partSize)
+                partSize: partSize, values: values)
         }
     }
 
-    /// Reads changes of a large transaction.
+    /// Reads changes of a large transaction, with the rows of their objects where these are wanted.
     ///
     /// - Throws: `HistoryError`; with `.tokenExpired` or `.tokenAhead` where the transaction is no longer there.
-    func changes(_ unread: UnreadChanges) throws -> [HistoryChange] {
-        try reading(unread.transaction, from: unread.range.lowerBound) { rows in
-            try check(try rows.changes(unread).map(\.change), unread.count, of: unread.transaction)
+    func changes(_ unread: UnreadChanges) throws -> (changes: [HistoryChange], values: RowValues?) {
+        try reading(unread.transaction, from: unread.range.lowerBound) { rows, header in
+            let changes = try check(
+                try rows.changes(unread).map(\.change), unread.count, of: unread.transaction)
+            return (changes, try values(unread.values, of: changes, rows.db, header))
         }
     }
 
@@ -30,10 +33,14 @@ extension HistoryReader {
     ///
     /// - Parameter numbers: In ascending order.
     /// - Throws: As `changes(_:)`.
-    func changes(at numbers: [Int64], of transaction: HistoryTransaction) throws -> [HistoryChange] {
-        guard let first = numbers.first else { return [] }
-        return try reading(transaction, from: first) { rows in
-            try check(try rows.changes(at: numbers, of: transaction), numbers.count, of: transaction)
+    func changes(
+        at numbers: [Int64], of transaction: HistoryTransaction, values: WantedValues? = nil
+    ) throws -> (changes: [HistoryChange], values: RowValues?) {
+        if numbers.isEmpty, values == nil { return ([], nil) }
+        return try reading(transaction, from: numbers.first ?? transaction.number) { rows, header in
+            let changes = try check(
+                try rows.changes(at: numbers, of: transaction), numbers.count, of: transaction)
+            return (changes, try self.values(values, of: changes, all: true, rows.db, header))
         }
     }
 
@@ -49,7 +56,7 @@ extension HistoryReader {
         let result = Result {
             for part in UnreadChanges.parts(of: transaction) {
                 try Task.checkCancellation()
-                let changes = try reader.reading(transaction, from: part.range.lowerBound) { rows in
+                let changes = try reader.reading(transaction, from: part.range.lowerBound) { rows, _ in
                     try check(try rows.changes(part), part.count, of: transaction)
                 }
                 try body(changes)
@@ -71,14 +78,14 @@ extension HistoryReader {
 
     /// Reads in one SQL transaction, where a large transaction is still what it was.
     private func reading<T>(
-        _ transaction: HistoryTransaction, from start: Int64, _ body: (HistoryRows) throws -> T
+        _ transaction: HistoryTransaction, from start: Int64, _ body: (HistoryRows, HistoryHeader) throws -> T
     ) throws -> T {
         try read { db in
             let header = try HistoryHeader(db, fingerprintAt: transaction.number)
             guard header.storeID == transaction.token.store else { throw Self.isGone }
             if header.isReplaced(transaction.outline?.fingerprint) { throw ahead(transaction.number) }
             try Self.check(start - 1, header, isPlace: true)
-            return try body(rows(db))
+            return try body(rows(db), header)
         }
     }
 
@@ -92,7 +99,8 @@ extension HistoryRows {
     /// After so many rows a piece of work ends, and another begins.
     private static let rowsPerWork = 10_000
 
-    /// The large transaction that begins after a position: its changes are only counted.
+    /// The large transaction that begins after a position: its changes are only counted. One without an author ends
+    /// where it is to end at the latest.
     func outlinedBatch(after number: Int64, through last: Int64, partSize: Int) throws -> HistoryBatch {
         let rows = try statement()
         defer { sqlite3_reset(rows) }
@@ -103,6 +111,7 @@ extension HistoryRows {
         var (end, count) = (number, 0)
         var isLast = last == .max
         while let id = try next(rows, after: end) {
+            if id > last, run.isUndeclared { break }
             if run.isBegun, try !run.continues(with: rows) || UnrecordedChanges.entities(rows) != nil {
                 isLast = false
                 break

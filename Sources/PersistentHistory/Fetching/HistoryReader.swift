@@ -12,6 +12,8 @@ public struct HistoryBatch: Sendable {
     /// Who made the change at the end, when: what tells it from a change of the same number in a
     /// store that was restored and went on from there. Nil if nothing was read.
     let fingerprint: String?
+    /// The rows of its objects, where somebody wants them.
+    var values: RowValues?
 
     /// The fingerprint of a change whose origin is this text. What the extension writes is far shorter.
     static func fingerprint(_ origin: some Collection<UInt8>) -> String {
@@ -33,6 +35,7 @@ public final class HistoryReader: Sendable {
     public let storeID: StoreID
     private let queue: DatabaseQueue
     private let tables: CheckedTables
+    let rowTables = RowTables()
     private let work = WorkLimit()
     /// Transactions with more changes are read in parts where that is possible.
     let partSize: Int
@@ -90,6 +93,10 @@ public final class HistoryReader: Sendable {
             try queue.read { db in try db.execute(sql: "PRAGMA busy_timeout = \(Int(seconds * 1000))") }
         }
     }
+
+    /// From now on, a schema that has changed is not parsed on the loop's thread: reads fail there with `.storeBusy`
+    /// until another thread has read something.
+    func spare(_ loop: HistoryLoop) { tables.spare(loop) }
 
     /// Closes the connection.
     public func close() throws { try HistoryError.translating(path) { try queue.end() } }
@@ -168,11 +175,13 @@ public final class HistoryReader: Sendable {
         }
     }
 
-    /// - Parameter partSize: Transactions with more changes are outlined; nil for none.
+    /// - Parameters:
+    ///   - partSize: Transactions with more changes are outlined; nil for none.
+    ///   - values: Of which objects the rows are read, too.
     func batch(
         _ db: Database, _ header: HistoryHeader, after number: Int64, isPlace: Bool = false,
         through last: Int64 = .max, changes limit: Int = batchSize, filter: HistoryFilter = HistoryFilter(),
-        partSize: Int? = nil
+        partSize: Int? = nil, values: WantedValues? = nil
     ) throws -> HistoryBatch {
         guard header.storeID == storeID else { throw Self.isGone }
         try Self.check(number, header, isPlace: isPlace)
@@ -180,7 +189,9 @@ public final class HistoryReader: Sendable {
         if header.newest <= number {
             return HistoryBatch(transactions: [], end: number, isLast: last == .max, fingerprint: nil)
         }
-        return try rows(db, filter, partSize: partSize).batch(after: number, through: last, limit: limit)
+        let batch = try rows(db, filter, partSize: partSize).batch(after: number, through: last, limit: limit)
+        guard let values else { return batch }
+        return try adding(values, to: batch, db, header, after: number, through: last)
     }
 
     static var isGone: HistoryError {
@@ -229,7 +240,9 @@ public final class HistoryReader: Sendable {
             work.begin()
             return try work.explaining {
                 try StoreConnection.rollingBack(path) {
-                    try queue.readInTransaction { db in try body(db, tables.check(db)) }
+                    try tables.reading(path) {
+                        try queue.readInTransaction { db in try body(db, tables.check(db)) }
+                    }
                 }
             }
         }

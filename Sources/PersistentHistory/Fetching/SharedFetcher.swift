@@ -8,6 +8,8 @@
     /// At the last look.
     private(set) var schemaVersion: Int64
     private var shared: (after: Int64, batch: HistoryBatch)?
+    /// Of which objects anybody wants the rows: they are read once for all.
+    private var wanted: WantedValues?
 
     /// - Parameter end: Everything up to here has been seen; nil for the end of the history.
     /// - Throws: `HistoryError`.
@@ -22,11 +24,13 @@
     /// The next look begins at the end of the history, also if the batch ends before it: those who are told
     /// of that batch read on by themselves, and what all have had may be deleted before that look.
     ///
+    /// - Parameter values: Of which objects hooks and feeds want the rows.
     /// - Returns: Nil if there was nothing.
     /// - Throws: `HistoryError`; with `.tokenAhead` where what was seen before is no longer there: a
     ///   backup was copied into the open file.
-    func look() throws -> HistoryReader.Look? {
-        let look = try reader.look(after: newest, fingerprint: fingerprint)
+    func look(values: WantedValues? = nil) throws -> HistoryReader.Look? {
+        wanted = values
+        let look = try reader.look(after: newest, fingerprint: fingerprint, values: values)
         schemaVersion = look.schemaVersion
         let isNews = look.end > newest
         shared = isNews && !look.batch.transactions.isEmpty ? (newest, look.batch) : nil
@@ -36,19 +40,26 @@
     }
 
     /// What was fetched after a place already, if it is no more than is wanted.
-    func known(after number: Int64, through last: Int64) -> HistoryBatch? {
-        guard let shared, shared.after == number, shared.batch.end <= last else { return nil }
+    func known(after number: Int64, through last: Int64, values: WantedValues? = nil) -> HistoryBatch? {
+        guard let shared, shared.after == number, shared.batch.end <= last, shared.batch.covers(values) else {
+            return nil
+        }
         return shared.batch
     }
 
     /// The transactions after a place.
     ///
-    /// - Parameter last: Nothing after this is wanted.
+    /// - Parameters:
+    ///   - last: Nothing after this is wanted.
+    ///   - values: Of which objects the rows are wanted, too.
     /// - Throws: `HistoryError`.
-    func batch(after number: Int64, through last: Int64? = nil) throws -> HistoryBatch {
-        if let last { return try reader.outlinedBatch(after: number, through: last) }
-        if let shared, shared.after == number { return shared.batch }
-        let batch = try reader.outlinedBatch(after: number)
+    func batch(after number: Int64, through last: Int64? = nil, values: WantedValues? = nil) throws
+        -> HistoryBatch
+    {
+        if let last { return try reader.outlinedBatch(after: number, through: last, values: values) }
+        if let shared, shared.after == number, shared.batch.covers(values) { return shared.batch }
+        let all = WantedValues.union([values, wanted].compactMap { $0 })
+        let batch = try reader.outlinedBatch(after: number, values: values == nil ? nil : all)
         if batch.end > number { shared = (number, batch) }
         return batch
     }

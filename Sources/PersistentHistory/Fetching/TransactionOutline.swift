@@ -5,15 +5,22 @@
 struct TransactionOutline: Sendable, Hashable {
     /// A transaction with more changes is large; a part of it has so many at most.
     static let partSize = 10_000
+    /// Parts that come with values are smaller, so that what they hold fits into memory: a part has so many of them.
+    static let piecesOfPart = 40
 
-    /// Some of the changes, in parts.
+    /// How many objects a call or a line has at most that comes with values.
+    static func pieceSize(of partSize: Int) -> Int {
+        partSize % piecesOfPart == 0 ? partSize / piecesOfPart : partSize
+    }
+
+    /// Some of the changes, in pieces.
     struct Extent: Sendable, Hashable {
         private(set) var count = 0
-        /// The number of the first change of each part.
+        /// The number of the first change of each piece.
         private(set) var starts: [Int64] = []
 
-        mutating func add(_ number: Int64, partSize: Int) {
-            if count % partSize == 0 { starts.append(number) }
+        mutating func add(_ number: Int64, pieceSize: Int) {
+            if count % pieceSize == 0 { starts.append(number) }
             count += 1
         }
     }
@@ -30,6 +37,7 @@ struct TransactionOutline: Sendable, Hashable {
     }
 
     let partSize: Int
+    let pieceSize: Int
     /// All changes.
     private(set) var whole = Extent()
     /// In the order in which they first occur.
@@ -38,16 +46,19 @@ struct TransactionOutline: Sendable, Hashable {
     var fingerprint: String?
     private var lastGroup = 0
 
-    init(partSize: Int) { self.partSize = partSize }
+    init(partSize: Int) {
+        self.partSize = partSize
+        pieceSize = Self.pieceSize(of: partSize)
+    }
 
     /// Adds the change that comes next.
     mutating func add(_ number: Int64, _ entity: Entity, _ operation: ChangeOperation) {
-        whole.add(number, partSize: partSize)
+        whole.add(number, pieceSize: pieceSize)
         if !groups.indices.contains(lastGroup) || !groups[lastGroup].has(entity, operation) {
             lastGroup = groups.firstIndex { $0.has(entity, operation) } ?? groups.endIndex
             if lastGroup == groups.endIndex { groups.append(Group(entity: entity, operation: operation)) }
         }
-        groups[lastGroup].extent.add(number, partSize: partSize)
+        groups[lastGroup].extent.add(number, pieceSize: pieceSize)
     }
 }
 
@@ -62,29 +73,38 @@ struct UnreadChanges: Sendable {
     let count: Int
     /// Nil where these are all.
     let part: CallPart?
+    /// Of which objects the rows are read, too.
+    var values: WantedValues?
 
     /// All parts of a group; of the transaction if it is nil.
-    static func parts(of transaction: HistoryTransaction, in group: TransactionOutline.Group? = nil)
-        -> [UnreadChanges]
-    {
+    ///
+    /// - Parameter values: Of which objects the rows are read, too: then the parts are smaller.
+    static func parts(
+        of transaction: HistoryTransaction, in group: TransactionOutline.Group? = nil,
+        values: WantedValues? = nil
+    ) -> [UnreadChanges] {
         guard let outline = transaction.outline else { return [] }
         let extent = group?.extent ?? outline.whole
-        let last = extent.starts.count - 1
-        return extent.starts.enumerated().map { index, start in
-            let end = index == last ? transaction.number : extent.starts[index + 1] - 1
+        let size = values == nil ? outline.partSize : outline.pieceSize
+        let starts = stride(from: 0, to: extent.starts.count, by: size / outline.pieceSize).map {
+            extent.starts[$0]
+        }
+        let last = starts.count - 1
+        return starts.enumerated().map { index, start in
+            let end = index == last ? transaction.number : starts[index + 1] - 1
             return UnreadChanges(
                 transaction: transaction, group: group, range: start...max(start, end),
-                count: min(outline.partSize, extent.count - index * outline.partSize),
-                part: last == 0 ? nil : CallPart(index: index, isLast: index == last))
+                count: min(size, extent.count - index * size),
+                part: last == 0 ? nil : CallPart(index: index, isLast: index == last), values: values)
         }
     }
 
     /// Everything at once.
-    static func whole(_ transaction: HistoryTransaction) -> UnreadChanges? {
+    static func whole(_ transaction: HistoryTransaction, values: WantedValues? = nil) -> UnreadChanges? {
         guard let outline = transaction.outline, let start = outline.whole.starts.first else { return nil }
         return UnreadChanges(
             transaction: transaction, group: nil, range: start...max(start, transaction.number),
-            count: outline.whole.count, part: nil)
+            count: outline.whole.count, part: nil, values: values)
     }
 }
 

@@ -12,17 +12,20 @@ struct DeliveryPlan: Sendable {
         /// What its only call lacks: changes of a large transaction.
         var unread: UnreadChanges?
 
-        /// The same with the changes that were read.
-        func with(_ changes: [HistoryChange]) -> Run {
-            Run(endpoint: endpoint, loopEndpoint: loopEndpoint, calls: calls.map { $0.with(changes) })
+        /// The same with the changes that were read, and their rows where the hook wants them.
+        func with(_ changes: [HistoryChange], _ values: RowValues?) -> Run {
+            let values = CallValues(values, unread?.values?.maximumBytes)
+            return Run(
+                endpoint: endpoint, loopEndpoint: loopEndpoint, calls: calls.map { $0.with(changes, values) })
         }
     }
 
     private(set) var runs: [Run] = []
 
+    /// - Parameter values: The rows of the objects, where a hook wants them.
     init(
         _ transactions: some Collection<HistoryTransaction>, hooks: [Hook], store: String, consumer: String,
-        done: Set<String> = [], maximumObjects: Int = ObserverCall.maximumObjects
+        done: Set<String> = [], maximumObjects: Int = ObserverCall.maximumObjects, values: RowValues? = nil
     ) {
         guard !hooks.isEmpty else { return }
         let routes = hooks.map { hook in
@@ -34,12 +37,16 @@ struct DeliveryPlan: Sendable {
             ChangeGroup.forEach(in: transaction) { index, group in
                 for (hook, route) in zip(hooks, routes)
                 where hook.matches(entity: group.entity.name, operation: group.operation) {
-                    group.forEachPart(of: maximumObjects) { changes, part in
+                    let most =
+                        hook.wantedValues == nil
+                        ? maximumObjects : TransactionOutline.pieceSize(of: maximumObjects)
+                    group.forEachPart(of: most) { changes, part in
                         let header = HookCallHeader(route, token, group: index, part: part?.index)
                         if !done.isEmpty, done.contains(header.delivery) { return }
                         add(
                             ObserverCall(
-                                header: header, transaction: transaction, changes: changes, part: part),
+                                header: header, transaction: transaction, changes: changes, part: part,
+                                values: CallValues(values, hook.wantedValues?.maximumBytes)),
                             to: hook)
                     }
                 }
@@ -53,10 +60,9 @@ struct DeliveryPlan: Sendable {
     ) {
         guard let outline = transaction.outline else { return }
         for (index, group) in outline.groups.enumerated() {
-            let parts = UnreadChanges.parts(of: transaction, in: group)
             for (hook, route) in zip(hooks, routes)
             where hook.matches(entity: group.entity.name, operation: group.operation) {
-                for unread in parts {
+                for unread in UnreadChanges.parts(of: transaction, in: group, values: hook.wantedValues) {
                     let header = HookCallHeader(
                         route, transaction.token, group: index, part: unread.part?.index)
                     if done.contains(header.delivery) { continue }

@@ -25,6 +25,8 @@ package final class Hook: Sendable, Identifiable {
     package let consumer: String?
     /// For a merge hook: the full name of the one before which it is called.
     package let before: String?
+    /// The longest text or blob that it gets with changed objects; nil is no values at all.
+    package let maximumValueBytes: Int?
     package let endpoint: any HookEndpoint
     package let policy: FailurePolicy
     /// The endpoint, where it lives on the loop: asked once, for it is asked with each call.
@@ -35,7 +37,7 @@ package final class Hook: Sendable, Identifiable {
     package init(
         id: UUID, name: String, kind: Kind, entity: String? = nil,
         operations: Set<ChangeOperation> = Set(ChangeOperation.allCases),
-        store: String? = nil, consumer: String? = nil, before: String? = nil,
+        store: String? = nil, consumer: String? = nil, before: String? = nil, maximumValueBytes: Int? = nil,
         endpoint: any HookEndpoint, policy: FailurePolicy = FailurePolicy()
     ) {
         self.id = id
@@ -46,6 +48,7 @@ package final class Hook: Sendable, Identifiable {
         self.store = store
         self.consumer = consumer
         self.before = before
+        self.maximumValueBytes = maximumValueBytes
         self.endpoint = endpoint
         self.policy = policy
         loopEndpoint = endpoint as? any LoopEndpoint

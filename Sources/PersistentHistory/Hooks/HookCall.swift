@@ -20,16 +20,18 @@ package struct ObserverCall: Sendable {
         let transaction: HistoryTransaction
         let changes: ArraySlice<HistoryChange>
         let part: CallPart?
+        let values: CallValues?
         let kept: [UInt8]?
 
         init(
             _ header: HookCallHeader, _ transaction: HistoryTransaction, _ changes: ArraySlice<HistoryChange>,
-            _ part: CallPart?, kept: [UInt8]? = nil
+            _ part: CallPart?, _ values: CallValues? = nil, kept: [UInt8]? = nil
         ) {
             self.header = header
             self.transaction = transaction
             self.changes = changes
             self.part = part
+            self.values = values
             self.kept = kept
         }
     }
@@ -41,6 +43,8 @@ package struct ObserverCall: Sendable {
     /// All of the same entity name and operation, in the order in which they were made.
     package var changes: ArraySlice<HistoryChange> { content.changes }
     package var part: CallPart? { content.part }
+    /// The rows of the objects, where the hook wants them.
+    var values: CallValues? { content.values }
     /// The parameters of a call that was kept: it goes out as it was, whatever the rest says.
     var kept: [UInt8]? { content.kept }
 
@@ -54,14 +58,15 @@ package struct ObserverCall: Sendable {
 
     package init(
         header: HookCallHeader, transaction: HistoryTransaction,
-        changes: ArraySlice<HistoryChange>, part: CallPart? = nil
+        changes: ArraySlice<HistoryChange>, part: CallPart? = nil, values: CallValues? = nil
     ) {
-        content = Content(header, transaction, changes, part)
+        content = Content(header, transaction, changes, part, values)
     }
 
-    /// The same call with the changes that were read for it.
-    func with(_ changes: [HistoryChange]) -> ObserverCall {
-        ObserverCall(header: header, transaction: transaction, changes: changes[...], part: part)
+    /// The same call with the changes that were read for it, and their rows where these are wanted.
+    func with(_ changes: [HistoryChange], _ values: CallValues?) -> ObserverCall {
+        ObserverCall(
+            header: header, transaction: transaction, changes: changes[...], part: part, values: values)
     }
 }
 
@@ -87,6 +92,8 @@ package struct MergeCall: Sendable {
     /// Which part of a large transaction it is, that is alone in its batch.
     package let part: CallPart?
     package let contexts: [ContextDescription]
+    /// The rows of the objects, where the hook wants them.
+    let values: CallValues?
     /// As for an observer's call.
     let kept: [UInt8]?
 
@@ -96,17 +103,19 @@ package struct MergeCall: Sendable {
         transactions = []
         part = nil
         contexts = []
+        values = nil
         self.kept = Array(kept.utf8)
     }
 
     package init(
         header: HookCallHeader, transactions: [HistoryTransaction], part: CallPart? = nil,
-        contexts: [ContextDescription]
+        contexts: [ContextDescription], values: CallValues? = nil
     ) {
         self.header = header
         self.transactions = transactions
         self.part = part
         self.contexts = contexts
+        self.values = values
         kept = nil
     }
 }

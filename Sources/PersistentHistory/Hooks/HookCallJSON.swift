@@ -23,8 +23,10 @@ extension ObserverCall: HookCallJSON {
             part?.write(to: &json)
             json.name("transaction")
             HistoryJSON.writeHeader(of: transaction, to: &json)
+            var writer = ValueWriter(values)
+            writer?.writePosition(to: &json)
             json.name("contexts")
-            HistoryJSON.writeContexts(changes, of: transaction, to: &json)
+            HistoryJSON.writeContexts(changes, of: transaction, &writer, to: &json)
         }
     }
 }
@@ -48,9 +50,11 @@ extension MergeCall: HookCallJSON {
         json.object { json in
             header.write(to: &json)
             part?.write(to: &json)
+            var writer = ValueWriter(values)
+            writer?.writePosition(to: &json)
             json.name("transactions")
             json.array { json in
-                for transaction in transactions { HistoryJSON.write(transaction, to: &json) }
+                for transaction in transactions { HistoryJSON.write(transaction, &writer, to: &json) }
             }
             json.name("contexts")
             json.array { json in

@@ -6,11 +6,14 @@ package struct HookSet: Sendable {
     package let mergers: [Hook]
     /// Of all hooks, when these were asked for.
     let version: Int
+    /// Of which objects they want the rows.
+    let wantedValues: WantedValues?
 
     init(observers: [Hook], mergers: [Hook], version: Int) {
         self.observers = observers
         self.mergers = mergers
         self.version = version
+        wantedValues = WantedValues.union((observers + mergers).compactMap(\.wantedValues))
     }
 }
 

@@ -10,6 +10,8 @@ struct PendingMerge: Sendable {
     private let start: Int64
     /// Where the cursor moves when the batch is merged.
     let end: Int64
+    /// The rows of the objects, where a hook wants them.
+    private let values: RowValues?
     /// What the contexts are told instead, where changes may have gone unrecorded.
     var recreation: Expiry?
     private(set) var called: Set<String> = []
@@ -19,12 +21,14 @@ struct PendingMerge: Sendable {
     private var part = 0
 
     init(
-        _ transactions: [HistoryTransaction], own: [HistoryTransaction] = [], after start: Int64, end: Int64
+        _ transactions: [HistoryTransaction], own: [HistoryTransaction] = [], after start: Int64, end: Int64,
+        values: RowValues? = nil
     ) {
         self.transactions = transactions
         self.own = own.filter { $0.number <= end }
         self.start = start
         self.end = end
+        self.values = values
     }
 
     /// What later hooks and the default merge see.
@@ -68,8 +72,8 @@ struct PendingMerge: Sendable {
     /// alone in its batch.
     func unread(for hook: Hook) -> UnreadChanges? {
         guard let large = remaining.first(where: { $0.outline != nil }) else { return nil }
-        guard hook.endpoint.takesParts else { return UnreadChanges.whole(large) }
-        let parts = UnreadChanges.parts(of: large)
+        guard hook.endpoint.takesParts else { return UnreadChanges.whole(large, values: hook.wantedValues) }
+        let parts = UnreadChanges.parts(of: large, values: hook.wantedValues)
         return parts[min(part, parts.count - 1)]
     }
 
@@ -95,9 +99,10 @@ struct PendingMerge: Sendable {
     /// - Parameters:
     ///   - changes: Those that were read for it.
     ///   - part: Which they are.
+    ///   - read: Their rows.
     func call(
         _ hook: Hook, store: String, consumer: String, contexts: [ContextDescription],
-        changes: [HistoryChange]? = nil, part: CallPart? = nil
+        changes: [HistoryChange]? = nil, part: CallPart? = nil, values read: RowValues? = nil
     ) -> MergeCall {
         let first = transactions.first?.token.number ?? end
         let last = transactions.last?.token.number ?? end
@@ -108,6 +113,7 @@ struct PendingMerge: Sendable {
             delivery: "\(place)/\(consumer)/\(hook.name)\(suffix)")
         return MergeCall(
             header: header, transactions: changes.map { read in remaining.map { $0.with(read) } } ?? remaining,
-            part: part, contexts: contexts)
+            part: part, contexts: contexts,
+            values: CallValues(changes == nil ? values : read, hook.wantedValues?.maximumBytes))
     }
 }

@@ -130,7 +130,8 @@ struct GroupWriter: ~Copyable {
     mutating func writeRows(_ changed: ChangedKeys, whole: Set<String>) throws {
         for (name, table) in tables.tables.sorted(by: { $0.key < $1.key }) {
             let keys = changed.entities[name]
-            if whole.contains(name) || recreated.contains(name) || keys != nil && table.isDoubtful {
+            // The history of a doubtful table may lack a row that is gone: then all rows travel with each change.
+            if whole.contains(name) || recreated.contains(name) || keys != nil && !table.schema.doubts.isEmpty {
                 try writeAll(of: table)
             } else if let keys {
                 try write(keys, of: table)
@@ -138,7 +139,7 @@ struct GroupWriter: ~Copyable {
         }
     }
 
-    private mutating func writeAll(of table: MirrorTables.Table) throws {
+    private mutating func writeAll(of table: RowTable) throws {
         try begin("rows", of: table.schema.name, table.columns, whole: true)
         let rows = try db.cachedStatement(sql: table.select).sqliteStatement
         sqlite3_reset(rows)
@@ -155,7 +156,7 @@ struct GroupWriter: ~Copyable {
         try endLine()
     }
 
-    private mutating func write(_ keys: ChangedKeys.Entity, of table: MirrorTables.Table) throws {
+    private mutating func write(_ keys: ChangedKeys.Entity, of table: RowTable) throws {
         let integers = keys.distinctIntegers
         var objects: [ObjectID] = []
         for text in keys.texts.sorted() {
@@ -167,33 +168,16 @@ struct GroupWriter: ~Copyable {
         var goneIntegers: [Int64] = []
         var goneObjects: [ObjectID] = []
         try begin("rows", of: table.schema.name, table.columns, whole: false)
-        let byKey = try db.cachedStatement(sql: "\(table.select) WHERE \(table.key.matches)")
-        for integer in integers where try !writeRow(byKey, [.integer(integer)]) { goneIntegers.append(integer) }
-        for object in objects {
-            let isByRowid = table.key.isByRowid(object)
-            let statement =
-                isByRowid
-                ? try db.cachedStatement(sql: "\(table.select) WHERE \(table.key.matchesRowid)") : byKey
-            if try !writeRow(statement, object.values) { goneObjects.append(object) }
+        for integer in integers where try !table.read(integer, db, { try writeRow($0) }) {
+            goneIntegers.append(integer)
+        }
+        for object in objects where try !table.read(object, db, { try writeRow($0) }) {
+            goneObjects.append(object)
         }
         try writeGone(goneIntegers, goneObjects, of: table)
     }
 
-    /// - Returns: Whether there was one.
-    private mutating func writeRow(_ statement: Statement, _ key: [HistoryValue]) throws -> Bool {
-        let rows = statement.sqliteStatement
-        sqlite3_reset(rows)
-        defer { sqlite3_reset(rows) }
-        rows.bind(key)
-        var found = false
-        while try rows.step(db) {
-            found = true
-            try writeRow(rows)
-        }
-        return found
-    }
-
-    private mutating func writeGone(_ integers: [Int64], _ objects: [ObjectID], of table: MirrorTables.Table)
+    private mutating func writeGone(_ integers: [Int64], _ objects: [ObjectID], of table: RowTable)
         throws
     {
         let rowid = table.schema.rowid.map { [$0] } ?? []

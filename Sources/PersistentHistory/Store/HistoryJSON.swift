@@ -73,7 +73,8 @@ package enum HistoryJSON {
     // MARK: Changes and transactions
 
     package static func write(_ change: HistoryChange, of store: StoreID, to json: inout JSONBytes) {
-        json.object { writeMembers(of: change, store, to: &$0) }
+        var noValues: ValueWriter?
+        json.object { writeMembers(of: change, store, &noValues, to: &$0) }
     }
 
     /// `token`, `author`, `context`, `processID`, `timestamp`: a transaction without its changes.
@@ -83,12 +84,22 @@ package enum HistoryJSON {
 
     /// The whole transaction, with its `changes`.
     package static func write(_ transaction: HistoryTransaction, to json: inout JSONBytes) {
+        var noValues: ValueWriter?
+        write(transaction, &noValues, to: &json)
+    }
+
+    /// The same, with the rows of its objects.
+    static func write(
+        _ transaction: HistoryTransaction, _ values: inout ValueWriter?, to json: inout JSONBytes
+    ) {
         json.object { json in
             writeHeaderMembers(of: transaction, to: &json)
             json.name("changes")
             json.array { json in
                 let store = transaction.token.store
-                for change in transaction.changes { json.object { writeMembers(of: change, store, to: &$0) } }
+                for change in transaction.changes {
+                    json.object { writeMembers(of: change, store, &values, to: &$0) }
+                }
             }
             if transaction.recreated.isEmpty { return }
             json.name("recreated")
@@ -98,8 +109,9 @@ package enum HistoryJSON {
 
     /// The array of what an observer is told: of each change the entity, the operation and the
     /// object, with the time and the author of its transaction.
-    package static func writeContexts(
-        _ changes: some Collection<HistoryChange>, of transaction: HistoryTransaction, to json: inout JSONBytes
+    static func writeContexts(
+        _ changes: some Collection<HistoryChange>, of transaction: HistoryTransaction,
+        _ values: inout ValueWriter?, to json: inout JSONBytes
     ) {
         func writeEnd(to json: inout JSONBytes) {
             json.name("timestamp")
@@ -115,7 +127,7 @@ package enum HistoryJSON {
         json.array { json in
             for change in changes {
                 json.object { json in
-                    writeMembers(of: change, store, to: &json)
+                    writeMembers(of: change, store, &values, to: &json)
                     if isRepeated { json.raw(end) } else { writeEnd(to: &json) }
                 }
             }
@@ -135,7 +147,9 @@ package enum HistoryJSON {
         write(transaction.timestamp, to: &json)
     }
 
-    private static func writeMembers(of change: HistoryChange, _ store: StoreID, to json: inout JSONBytes) {
+    private static func writeMembers(
+        of change: HistoryChange, _ store: StoreID, _ values: inout ValueWriter?, to json: inout JSONBytes
+    ) {
         let entity = change.entity
         json.members(entity.json.beginning(change.operation))
         if let value = change.objectID.onlyValue, !change.objectID.isRowID || entity.key == .rowid {
@@ -158,6 +172,7 @@ package enum HistoryJSON {
             json.name("tombstone")
             write(tombstone, to: &json)
         }
+        if change.operation != .delete { values?.write(change.objectID, of: entity, to: &json) }
     }
 
     // MARK: Places and times

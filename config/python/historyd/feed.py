@@ -20,12 +20,16 @@ SOCKET = "/run/historyd/control.sock"
 
 @dataclass(frozen=True)
 class ObjectID:
-    """The identity of a row."""
+    """The identity of a row, and the row if the feed has values."""
 
     entity: str
     #: The columns of the primary key and their values; a blob is {"base64": "…"}.
     key: dict[str, Any]
     url: str
+    #: The row as of the transaction's `values_at`, if the feed is configured with "values": true; None if it is gone.
+    values: Optional[dict[str, Any]] = None
+    #: The columns whose text or blob was cut, with the full sizes in bytes.
+    cut_values: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,8 @@ class Transaction:
     inserted: list[ObjectID] = field(default_factory=list)
     updated: list[ObjectID] = field(default_factory=list)
     deleted: list[ObjectID] = field(default_factory=list)
+    #: Where the history ended when the values were read.
+    values_at: Optional[str] = None
     #: False for a part of a very large transaction, except the last part.
     is_whole: bool = True
 
@@ -176,12 +182,17 @@ def _item(line: dict[str, Any]) -> Optional[FeedItem]:
         inserted=_objects(line["insertedObjectIDs"]),
         updated=_objects(line["updatedObjectIDs"]),
         deleted=_objects(line["deletedObjectIDs"]),
+        values_at=line.get("valuesAt"),
         is_whole=line.get("part", {"last": True})["last"],
     )
 
 
 def _objects(found: list[dict[str, Any]]) -> list[ObjectID]:
-    return [ObjectID(each["entityName"], each["objectID"], each["objectIDURL"]) for each in found]
+    return [
+        ObjectID(
+            each["entityName"], each["objectID"], each["objectIDURL"], each.get("values"), each.get("cutValues", {}))
+        for each in found
+    ]
 
 
 def main(consumer: str, context: str, socket_path: str = SOCKET) -> None:

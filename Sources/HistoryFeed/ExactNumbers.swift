@@ -1,0 +1,49 @@
+/// The numbers of a line that decoders do not take for what they are: reals such as `3.0`, which they take for integers
+/// too, and infinities, `9e999` and `-9e999`, which they refuse.
+enum ExactNumbers {
+    /// A line in which they are `{"real":3.0}`, and `{"infinite":1}` or `{"infinite":-1}`; strings stay as they are.
+    static func marked(in line: ArraySlice<UInt8>) -> [UInt8] {
+        var result: [UInt8] = []
+        result.reserveCapacity(line.count)
+        var place = line.startIndex
+        while place < line.endIndex {
+            let byte = line[place]
+            let end: Int
+            if byte == UInt8(ascii: "\"") {
+                end = endOfString(line, place)
+                result += line[place..<end]
+            } else if byte == UInt8(ascii: "-") || isDigit(byte) {
+                end = line[place...].firstIndex { !isOfNumber($0) } ?? line.endIndex
+                result += marked(number: line[place..<end])
+            } else {
+                end = place + 1
+                result.append(byte)
+            }
+            place = end
+        }
+        return result
+    }
+
+    private static func marked(number: ArraySlice<UInt8>) -> [UInt8] {
+        if number.elementsEqual("9e999".utf8) { return Array("{\"infinite\":1}".utf8) }
+        if number.elementsEqual("-9e999".utf8) { return Array("{\"infinite\":-1}".utf8) }
+        let isReal = number.contains { $0 == UInt8(ascii: ".") || $0 | 0x20 == UInt8(ascii: "e") }
+        return isReal ? Array("{\"real\":".utf8) + number + [UInt8(ascii: "}")] : Array(number)
+    }
+
+    /// The place behind a string.
+    private static func endOfString(_ line: ArraySlice<UInt8>, _ start: Int) -> Int {
+        var place = start + 1
+        while place < line.endIndex, line[place] != UInt8(ascii: "\"") {
+            // What is escaped ends no string.
+            place += line[place] == UInt8(ascii: "\\") ? 2 : 1
+        }
+        return min(place + 1, line.endIndex)
+    }
+
+    private static func isDigit(_ byte: UInt8) -> Bool { byte &- UInt8(ascii: "0") < 10 }
+
+    private static func isOfNumber(_ byte: UInt8) -> Bool {
+        isDigit(byte) || "+-.eE".utf8.contains(byte)
+    }
+}

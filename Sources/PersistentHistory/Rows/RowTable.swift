@@ -1,0 +1,115 @@
+import GRDB
+import GRDBSQLite
+
+/// How the rows of changed objects are found in one of the store's tables and read: for a mirror's groups, and for the
+/// values of calls and feeds.
+struct RowTable: Sendable {
+    let schema: TableSchema
+    let key: RowKey
+    /// What is read: all but generated columns, which follow from the others.
+    let columns: [String]
+    /// The same in calls and feeds.
+    let names: RowNames
+    let select: String
+    private let byKey: String
+    private let byRowid: String
+
+    /// - Parameter withRowid: Whether the rowid is read first where it is not one of the columns.
+    init(_ table: TableSchema, withRowid: Bool) {
+        schema = table
+        key = RowKey(table)
+        var columns = table.columns.filter { !$0.isGenerated }.map(\.name)
+        if withRowid, let rowid = table.rowid, !table.keyIsRowid { columns.insert(rowid, at: 0) }
+        self.columns = columns
+        names = RowNames(columns)
+        select =
+            "SELECT \(columns.map(SQLText.name).joined(separator: ", ")) FROM main.\(SQLText.name(table.name))"
+        byKey = "\(select) WHERE \(key.matches)"
+        byRowid = "\(select) WHERE \(key.matchesRowid)"
+    }
+
+    /// Reads the row of an object.
+    ///
+    /// - Parameter row: Is given the statement that stands at it.
+    /// - Returns: Whether there is one.
+    /// - Throws: `DatabaseError`, what the body throws.
+    func read(_ object: ObjectID, _ db: Database, _ row: (OpaquePointer) throws -> Void) throws -> Bool {
+        try read(object.values, key.isByRowid(object) ? byRowid : byKey, db, row)
+    }
+
+    /// The same for an object whose key is one integer.
+    func read(_ integer: Int64, _ db: Database, _ row: (OpaquePointer) throws -> Void) throws -> Bool {
+        try read([.integer(integer)], byKey, db, row)
+    }
+
+    private func read(
+        _ key: [HistoryValue], _ sql: String, _ db: Database, _ row: (OpaquePointer) throws -> Void
+    ) throws -> Bool {
+        let rows = try db.cachedStatement(sql: sql).sqliteStatement
+        sqlite3_reset(rows)
+        defer { sqlite3_reset(rows) }
+        rows.bind(key)
+        var found = false
+        while try rows.step(db) {
+            found = true
+            try row(rows)
+        }
+        return found
+    }
+
+    /// Whether SQLite can look rows up: a key may be compared by functions that only the application has.
+    func isReadable(_ db: Database) throws -> Bool {
+        do {
+            for sql in [byKey, byRowid] { _ = try db.cachedStatement(sql: sql) }
+            return true
+        } catch let error as DatabaseError where error.resultCode == .SQLITE_ERROR {
+            return false
+        }
+    }
+}
+
+/// The columns of a table, as members of an object in JSON.
+final class RowNames: Sendable {
+    let columns: [String]
+    /// `"name":`
+    let members: [[UInt8]]
+
+    init(_ columns: [String]) {
+        self.columns = columns
+        members = columns.map { name in
+            var json = JSONBytes()
+            json.name(name)
+            return json.bytes.array
+        }
+    }
+}
+
+/// The tables of a store whose rows are read, as of one version of its schema.
+final class RowTables: Sendable {
+    private struct State {
+        var version: Int64 = -1
+        var schema: StoreSchema?
+        /// Nil is what is no table, or cannot be read.
+        var tables: [String: RowTable?] = [:]
+    }
+
+    private let state = Locked(State())
+
+    /// To be called in the transaction that reads the rows.
+    ///
+    /// - Returns: Nil where rows of that name cannot be read.
+    /// - Throws: `DatabaseError`.
+    func table(_ name: String, _ db: Database) throws -> RowTable? {
+        let version = try db.firstRow("PRAGMA schema_version") { sqlite3_column_int64($0, 0) }
+        return try state.withLock { state in
+            if state.version != version || state.schema == nil { state = State(version: version) }
+            if let known = state.tables[name] { return known }
+            let schema = try state.schema ?? StoreSchema(db)
+            state.schema = schema
+            var table = (try? TableSchema(name, in: schema)).map { RowTable($0, withRowid: false) }
+            if let found = table, try !found.isReadable(db) { table = nil }
+            state.tables[name] = .some(table)
+            return table
+        }
+    }
+}

@@ -1,0 +1,145 @@
+import GRDB
+import GRDBSQLite
+
+/// Reads the rows of changed objects, each once, in the read transaction in which their changes are read.
+struct RowValueReader {
+    /// What happens where the values exceed their limit together.
+    enum Excess {
+        /// No further row is read.
+        case ends(at: Int)
+        /// Texts and blobs are cut.
+        case cuts(at: Int)
+    }
+
+    /// For a batch. A transaction with more values is large: they are read part by part.
+    static let mostOfBatch = 8 << 20
+
+    private let db: Database
+    private let tables: RowTables
+    private let position: HistoryToken
+    private let wanted: WantedValues
+    private let excess: Excess
+    private var rows: [String: RowValues.Rows] = [:]
+    private var bytes = 0
+
+    init(
+        _ db: Database, _ tables: RowTables, at position: HistoryToken, _ wanted: WantedValues, _ excess: Excess
+    ) {
+        self.db = db
+        self.tables = tables
+        self.position = position
+        self.wanted = wanted
+        self.excess = excess
+    }
+
+    var values: RowValues { RowValues(at: position, wanted, rows) }
+
+    /// - Parameter all: Also rows that were deleted, which may have come back.
+    /// - Returns: False where the limit was met.
+    /// - Throws: `DatabaseError`.
+    mutating func read(_ changes: some Sequence<HistoryChange>, all: Bool = false) throws -> Bool {
+        for change in changes
+        where (all || change.operation != .delete) && wanted.includes(change.entity.name) {
+            try read(change.objectID, of: change.entity)
+            if case .ends(let most) = excess, bytes > most { return false }
+        }
+        return true
+    }
+
+    private mutating func read(_ object: ObjectID, of entity: Entity) throws {
+        let name = entity.name
+        if let integer = object.integer(in: entity) {
+            guard rows[name]?.integers[integer] == nil else { return }
+            let row = try row(of: object, name)
+            rows[name, default: RowValues.Rows()].integers[integer] = .some(row)
+        } else {
+            let text = object.keyText
+            guard rows[name]?.texts[text] == nil else { return }
+            let row = try row(of: object, name)
+            rows[name, default: RowValues.Rows()].texts[text] = .some(row)
+        }
+    }
+
+    /// What a row takes beside its texts and blobs, about.
+    private static let rowOverhead = 64
+    private static let valueOverhead = 32
+
+    private mutating func row(of object: ObjectID, _ name: String) throws -> RowValues.Row? {
+        // A key of an older shape does not identify a row any more.
+        guard let table = try tables.table(name, db), table.key.fits(object) else { return nil }
+        var row: RowValues.Row?
+        var used = bytes
+        _ = try table.read(object, db) { statement in
+            guard row == nil else { return }
+            var values: [HistoryValue] = []
+            values.reserveCapacity(table.columns.count)
+            var sizes: [Int: Int] = [:]
+            used += Self.rowOverhead
+            for column in 0..<table.columns.count {
+                var limit = wanted.maximumBytes
+                if case .cuts(let most) = excess { limit = min(limit, max(0, most - used)) }
+                let (value, size) = HistoryValue.prefix(statement, Int32(column), atMost: limit)
+                values.append(value)
+                if let size { sizes[column] = size }
+                used += Self.valueOverhead + value.byteCount
+            }
+            row = RowValues.Row(names: table.names, values: values, sizes: sizes)
+        }
+        bytes = used
+        return row
+    }
+}
+
+extension HistoryValue {
+    /// A column of a statement's row, and its full size where it is cut.
+    fileprivate static func prefix(_ statement: OpaquePointer, _ column: Int32, atMost limit: Int)
+        -> (HistoryValue, size: Int?)
+    {
+        switch sqlite3_column_type(statement, column) {
+        case SQLITE_TEXT:
+            guard let bytes = ChangeDecoder.bytes(statement, column), bytes.count > limit else { break }
+            return (HistoryValue(textOf: bytes.prefix(upTo: textEnd(bytes, limit))), bytes.count)
+        case SQLITE_BLOB:
+            // The bytes first: they may convert a zeroblob.
+            guard let start = sqlite3_column_blob(statement, column) else { break }
+            let bytes = UnsafeRawBufferPointer(
+                start: start, count: Int(sqlite3_column_bytes(statement, column)))
+            guard bytes.count > limit else { break }
+            return (.blob(Array(bytes.prefix(limit))), bytes.count)
+        default: break
+        }
+        return (HistoryValue(statement, column), nil)
+    }
+
+    /// Where a text can be cut: not within a character.
+    private static func textEnd(_ bytes: some RandomAccessCollection<UInt8>, _ limit: Int) -> Int {
+        let isContinuation = { (place: Int) in
+            bytes[bytes.index(bytes.startIndex, offsetBy: place)] & 0xC0 == 0x80
+        }
+        var end = limit
+        while end > 0, end > limit - 4, isContinuation(end) { end -= 1 }
+        // Of text that is not valid UTF-8, any byte will do.
+        return isContinuation(end) ? limit : end
+    }
+
+    /// Of a text or a blob; 0 for what has no length.
+    var byteCount: Int {
+        switch self {
+        case .text(let text): text.utf8.count
+        case .invalidText(let bytes), .blob(let bytes): bytes.count
+        case .null, .integer, .real: 0
+        }
+    }
+
+    /// What is left of a text or a blob that is cut.
+    func prefix(_ limit: Int) -> HistoryValue {
+        switch self {
+        case .text(let text) where text.utf8.count > limit:
+            let bytes = Array(text.utf8.prefix(limit + 1))
+            return HistoryValue(textOf: bytes.prefix(Self.textEnd(bytes, limit)))
+        case .invalidText(let bytes) where bytes.count > limit: return .invalidText(Array(bytes.prefix(limit)))
+        case .blob(let bytes) where bytes.count > limit: return .blob(Array(bytes.prefix(limit)))
+        default: return self
+        }
+    }
+}

@@ -1,0 +1,122 @@
+import Glibc
+import HistoryConfiguration
+import HistoryControl
+import HistoryDaemon
+import Logging
+import PersistentHistory
+
+/// Runs the program as a service: until a signal ends it, and from the start again with each reload.
+struct NATSService: Sendable {
+    /// The file of the configuration.
+    let file: String
+    let logger: Logger
+    let level: LiveLogLevel
+    let notifier: ServiceNotifier
+
+    /// What the service is told.
+    private enum Command: Sendable {
+        case stop
+        /// - answer: Is given what is wrong with the configuration; nothing where it is in force.
+        case reload(answer: @Sendable ([String]) -> Void)
+    }
+
+    /// What follows when the parts have ended.
+    private struct Ending {
+        /// Nil at a stop.
+        var configuration: NATSConfiguration?
+        var answer: @Sendable ([String]) -> Void = { _ in }
+    }
+
+    func run(_ configuration: NATSConfiguration) async throws {
+        let signals = try SignalLine([SIGTERM, SIGINT, SIGHUP])
+        let (commands, sender) = AsyncStream<Command>.makeStream()
+        let observer = try StoreObserver()
+        let listener = try StatusListener(path: StatusListener.path()) { answer in
+            sender.yield(.reload(answer: answer))
+        }
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { try await observer.run() }
+            group.addTask { try await notifier.run() }
+            group.addTask { await feedWatchdog() }
+            group.addTask {
+                while let signal = try await signals.next() {
+                    sender.yield(signal == SIGHUP ? .reload { _ in } : .stop)
+                }
+            }
+            listener?.start()
+            try await serve(configuration, commands, observer, listener)
+            listener?.stop()
+            group.cancelAll()
+            while let result = await group.nextResult() {
+                if case .failure(let error) = result, !(error is CancellationError) { throw error }
+            }
+        }
+    }
+
+    private func serve(
+        _ first: NATSConfiguration, _ commands: AsyncStream<Command>, _ observer: StoreObserver,
+        _ listener: StatusListener?
+    ) async throws {
+        var commands = commands.makeAsyncIterator()
+        var ending = Ending(configuration: first)
+        var isReload = false
+        var reports: [WorkerStatus] = []
+        while let configuration = ending.configuration {
+            let line = Self.summary(of: configuration)
+            let answer = ending.answer
+            ending.configuration = nil
+            level.level = configuration.logLevel
+            let program = Program(configuration: configuration, logger: logger, earlier: reports)
+            try await program.run(observer) { running in
+                reports = running
+                listener?.show(running)
+                notifier.notify(.ready, .status(line))
+                logger.report(
+                    isReload ? .natsReloaded : .natsReady,
+                    isReload
+                        ? "The configuration was read again: historyd-nats \(line)."
+                        : "historyd-nats is ready: it \(line).")
+                answer([])
+            } until: {
+                ending = await next(&commands, line)
+            }
+            isReload = true
+        }
+    }
+
+    /// Waits for what ends the parts; a configuration that is wrong does not.
+    private func next(_ commands: inout AsyncStream<Command>.AsyncIterator, _ line: String) async -> Ending {
+        while let command = await commands.next(isolation: #isolation) {
+            guard case .reload(let answer) = command else { break }
+            notifier.notify(.reloading, .status("Reading the configuration again"))
+            do {
+                return Ending(configuration: try NATSConfiguration.load(file: file), answer: answer)
+            } catch {
+                let problems = error.problems.map { "\($0)" }
+                for problem in problems { logger.error("\(problem)") }
+                logger.report(
+                    .natsReloadRefused,
+                    "The configuration has \(problems.count, "error"): the old one stays in force.")
+                notifier.notify(.ready, .status(line))
+                answer(problems)
+            }
+        }
+        notifier.notify(.stopping, .status("Stopping"))
+        return Ending()
+    }
+
+    /// Wake-ups arrive while the loop runs.
+    private func feedWatchdog() async {
+        guard let interval = ServiceNotifier.watchdogInterval() else { return }
+        while !Task.isCancelled {
+            await LoopActor.turn()
+            notifier.notify(.watchdog)
+            try? await Task.sleep(for: interval / 2, clock: .loop)
+        }
+    }
+
+    private static func summary(of configuration: NATSConfiguration) -> String {
+        let (published, followed) = (configuration.publish.count, configuration.follow.count)
+        return "publishes \(published, "store"), follows \(followed, "stream")"
+    }
+}
