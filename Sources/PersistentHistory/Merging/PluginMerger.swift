@@ -88,7 +88,7 @@ actor PluginMerger: HistoryContext {
         let parts = wanted.flatMap { UnreadChanges.parts(of: $0) }
         if parts.isEmpty { try await send(wanted, after: after, through: token, nil) }
         for unread in parts {
-            let part = unread.transaction.with(context.wanted(try reader.changes(unread)))
+            let part = unread.transaction.with(context.wanted(try reader.changes(unread).changes))
             try await send([part], after: after, through: token, unread.part)
         }
         position = token
