@@ -5,12 +5,12 @@ package import PersistentHistory
 /// pipe's latency is not paid for each.
 @LoopActor final class PluginConversation: HookConversation {
     /// What is asked, and to whom the outcome goes.
-    private enum Matter {
+    private enum Request {
         case hook(HookRequest, answer: @LoopActor (HookAnswer) -> Void)
         case context(ContextCall, answer: @LoopActor (Result<ContextAnswer, HookFailure>) -> Void)
     }
 
-    private let matter: Matter
+    private let request: Request
     /// The process that it is meant for; nil for whichever runs.
     fileprivate let process: Int?
     private unowned let plugin: CoprocessPlugin
@@ -25,7 +25,7 @@ package import PersistentHistory
 
     init(_ request: HookRequest, to plugin: CoprocessPlugin, answer: @escaping @LoopActor (HookAnswer) -> Void)
     {
-        matter = .hook(request, answer: answer)
+        self.request = .hook(request, answer: answer)
         process = nil
         self.plugin = plugin
     }
@@ -34,19 +34,19 @@ package import PersistentHistory
         _ call: ContextCall, of process: Int?, to plugin: CoprocessPlugin,
         answer: @escaping @LoopActor (Result<ContextAnswer, HookFailure>) -> Void
     ) {
-        matter = .context(call, answer: answer)
+        request = .context(call, answer: answer)
         self.process = process
         self.plugin = plugin
     }
 
-    var isOfObserver: Bool { if case .hook(.observe, _) = matter { true } else { false } }
+    var isOfObserver: Bool { if case .hook(.observe, _) = request { true } else { false } }
 
-    var count: Int { if case .hook(.observe(let calls), _) = matter { calls.count } else { 1 } }
+    var count: Int { if case .hook(.observe(let calls), _) = request { calls.count } else { 1 } }
 
     func cancel() { plugin.leave(self) }
 
     func write(_ id: Int64, to json: inout JSONBytes) {
-        switch matter {
+        switch request {
         case .hook(.observe(let calls), _):
             CallJSON.writeRequest(id, .observe, to: &json) { calls[sent].write(to: &$0) }
         case .hook(.merge(let call), _): CallJSON.writeRequest(id, .merge, to: &json) { call.write(to: &$0) }
@@ -61,7 +61,7 @@ package import PersistentHistory
 
     /// Takes the answer to the next call, and how long it took.
     func accept(_ outcome: PluginAnswer.Outcome, after time: Duration) throws(HookFailure) {
-        switch (outcome, matter) {
+        switch (outcome, request) {
         case (_, .context(let call, _)): contextResult = try ContextAnswer(outcome, to: call, from: plugin)
         // A plugin that does not know of expiry has nothing to start over.
         case (.methodUnknown, .hook(.expired, _)): break
@@ -76,7 +76,7 @@ package import PersistentHistory
     }
 
     func end(_ failure: HookFailure?) {
-        switch matter {
+        switch request {
         case .hook(.observe, let answer):
             answer(
                 .observed(
@@ -92,7 +92,7 @@ package import PersistentHistory
     }
 
     /// The process for which it was meant is gone.
-    fileprivate func isTooLate() {
+    fileprivate func markNotMade() {
         contextResult = ContextAnswer(.notMade, process: plugin.process)
     }
 
@@ -145,7 +145,7 @@ extension CoprocessPlugin {
             return pump()
         }
         if conversation.sent == 0, let process = conversation.process, process != self.process {
-            conversation.isTooLate()
+            conversation.markNotMade()
             endTurn(nil)
             return pump()
         }

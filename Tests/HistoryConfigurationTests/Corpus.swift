@@ -393,6 +393,10 @@ let configurationCorpus: [CorpusCase] = [
         "2:75: \(context0).mode: a plugin's context has no mode; only a replica has",
         "2:91: \(context0).group: a plugin's context has no group; only a replica has"),
     .bad(
+        "context of a plugin with values",
+        contexts("{\"name\": \"v\", \"kind\": \"plugin\", \"plugin\": \"p\", \"values\": true}"),
+        "2:48: \(context0).values: a plugin's context has no values; only a feed has"),
+    .bad(
         "replica with a plugin",
         contexts("{\"name\": \"v\", \"kind\": \"replica\", \"path\": \"/r\", \"plugin\": \"p\"}"),
         "2:48: \(context0).plugin: a replica has no plugin; only a context of the kind \"plugin\" has"),

@@ -11,7 +11,7 @@ actor ProgramContexts {
     /// How far those are that are ready.
     private var positions: [String: Int64] = [:]
     /// A context is called in order, also where an operator has it filled meanwhile.
-    private let turns = Turns()
+    private let calls = AsyncLock()
     /// Those whose checkpoints mean nothing in this store, which was restored from a backup.
     private var misled: Set<String>
 
@@ -52,9 +52,9 @@ actor ProgramContexts {
     func resync(_ name: String, cursor: Int64) async throws -> HistoryToken? {
         let context = contexts.lazy.compactMap { $0 as? PluginMerger }.first { $0.name == name }
         guard let context else { return nil }
-        await turns.enter()
-        defer { turns.leave() }
-        try await context.forgetFilling()
+        await calls.lock()
+        defer { calls.unlock() }
+        try await context.requireFilling()
         positions[name] = nil
         tryNow()
         try await tendAll(cursor: cursor)
@@ -66,8 +66,8 @@ actor ProgramContexts {
     ///
     /// - Throws: `HistoryError` for what is wrong with the store.
     func tend(cursor: Int64) async throws {
-        await turns.enter()
-        defer { turns.leave() }
+        await calls.lock()
+        defer { calls.unlock() }
         try await tendAll(cursor: cursor)
     }
 
@@ -84,8 +84,8 @@ actor ProgramContexts {
     /// - Returns: How long it has to wait.
     func merge(_ merge: PendingMerge, cursor: Int64, waits: Bool) async throws -> Duration? {
         if contexts.isEmpty { return nil }
-        await turns.enter()
-        defer { turns.leave() }
+        await calls.lock()
+        defer { calls.unlock() }
         if waits { try await tendAll(cursor: cursor) }
         let transactions = merge.toMerge
         let whole = consumer.programContexts.isEmpty ? [] : try transactions.map(reader.whole)

@@ -35,10 +35,10 @@ actor PluginMerger: HistoryContext {
     }
 
     /// By what the state tells it from a replica of the same name.
-    private var place: String { "plugin:\(context.plugin)" }
+    private var stateKey: String { "plugin:\(context.plugin)" }
 
     private func saved() throws -> HistoryToken? {
-        let known = try state.replicas.known(name, of: consumer.author, at: place)
+        let known = try state.replicas.known(name, of: consumer.author, at: stateKey)
         guard known.isHere, let position = known.filling?.position else { return nil }
         return HistoryToken(store: reader.storeID, number: position)
     }
@@ -48,7 +48,7 @@ actor PluginMerger: HistoryContext {
         let checkpoint = Checkpoint(
             position: token.number, fingerprint: try reader.fingerprint(at: token.number, in: nil),
             movedAt: state.clock.wall())
-        try state.replicas.save(name, of: consumer.author, at: place, filling: checkpoint)
+        try state.replicas.save(name, of: consumer.author, at: stateKey, filling: checkpoint)
     }
 
     /// What the state knows of the context.
@@ -61,9 +61,9 @@ actor PluginMerger: HistoryContext {
 
     /// - Throws: `HistoryError`.
     func condition() throws -> Condition {
-        let known = try state.replicas.known(name, of: consumer.author, at: place)
+        let known = try state.replicas.known(name, of: consumer.author, at: stateKey)
         if !known.isHere {
-            try state.replicas.save(name, of: consumer.author, at: place, filling: nil)
+            try state.replicas.save(name, of: consumer.author, at: stateKey, filling: nil)
             // What the state has of another context of this name is not its checkpoint, whatever happens next.
             if leavesCheckpoint { try state.replicas.refill(name, of: consumer.author) }
             return Condition(needsFilling: leavesCheckpoint, isReplaced: false)
@@ -74,7 +74,7 @@ actor PluginMerger: HistoryContext {
     }
 
     /// It must be filled again.
-    func forgetFilling() throws {
+    func requireFilling() throws {
         _ = try condition()
         try state.replicas.refill(name, of: consumer.author)
     }

@@ -1,31 +1,31 @@
-/// Lets one piece of work after the other through an actor's function that waits in between.
-final class Turns: Sendable {
+/// A lock that is held while its owner waits: actors are reentrant. Whoever waits for it comes in order.
+final class AsyncLock: Sendable {
     private struct State {
-        var isTaken = false
+        var isLocked = false
         var waiters: [CheckedContinuation<Void, Never>] = []
     }
 
     private let state = Locked(State())
 
-    /// Returns when it is the caller's turn, which ends with `leave`.
-    func enter() async {
+    /// Returns when the caller has the lock, which it gives back with `unlock`.
+    func lock() async {
         await withCheckedContinuation { waiter in
             let isFree = state.withLock { state in
-                if state.isTaken {
+                if state.isLocked {
                     state.waiters.append(waiter)
                     return false
                 }
-                state.isTaken = true
+                state.isLocked = true
                 return true
             }
             if isFree { waiter.resume() }
         }
     }
 
-    func leave() {
+    func unlock() {
         state.withLock { state -> CheckedContinuation<Void, Never>? in
             if state.waiters.isEmpty {
-                state.isTaken = false
+                state.isLocked = false
                 return nil
             }
             return state.waiters.removeFirst()
