@@ -167,6 +167,21 @@ struct SchemaChangeTests {
         }
     }
 
+    @Test("A pass by hand follows a schema whose change shows by no signal")
+    func passByHand() async throws {
+        try await withWorkbench { bench in
+            try bench.configure(StoreSetup(more: #""poll": "1h""#))
+            let daemon = try await bench.startDaemon()
+            try await daemon.quiet()
+            try await bench.sql("ALTER TABLE person ADD COLUMN phone")
+            try await bench.write("INSERT INTO person (id, phone) VALUES (1, '1')", as: "Widget")
+            try await bench.steer("run")
+            #expect(try bench.calls().map(\.params.contexts.count) == [1])
+            try await daemon.logged(#"brought up to date "person""#)
+            try await daemon.stop()
+        }
+    }
+
     /// Rebuilds the table, and then never leaves the store to others for long.
     private static let saturatingWriter = """
         import os, sqlite3, sys
