@@ -36,6 +36,7 @@ build-extension = $(CC) -std=gnu11 -O2 -Wall -Wextra -Werror -fPIC -shared \
 compile = $(CC) -std=gnu11 -O2 -Wall -Wextra -Werror -o $(1) Sources/BenchPrograms/$(2)
 bench-programs = $(call compile,$(1)/bench-consumer,consumer.c -lsqlite3) && \
 	$(call compile,$(1)/bench-plugin,plugin.c) && \
+	$(call compile,$(1)/bench-stream,stream.c -lnats -lsqlite3) && \
 	$(call compile,$(1)/bench-pidfd.so,pidfd.c -fPIC -shared) && \
 	cp Sources/BenchPrograms/consumer.sh $(1)/bench-consumer.sh
 # Completions for shells, from the programs themselves.
@@ -170,7 +171,7 @@ run-nats: toolchain ## Run a server, a publisher, a follower and two daemons on 
 	@$(MAKE) --no-print-directory build
 	@config/sample/run-nats $(CURDIR)/.build/release $(CURDIR)/.run-nats
 
-BENCHPARTS = latency backlog replica scale idle writer recording cleaning migration instructions
+BENCHPARTS = latency backlog replica scale idle writer recording cleaning migration instructions stream
 
 .PHONY: bench-build bench-plots bench-compare bench-aims bench-NAME $(BENCHPARTS:%=bench-%)
 bench: bench-build ## Measure everything. BENCHFLAGS="--rounds 3 --name before"; BENCHFLAGS=--help lists all flags.
@@ -199,6 +200,7 @@ bench-plots: ## Draw the last run, or that of the name A=, as SVG beside the pag
 
 bench-build: dependencies
 	$(call build-product,historyd)
+	$(call build-product,historyd-nats)
 	$(call build-product,historyd-bench)
 	$(call bench-programs,.build/release)
 

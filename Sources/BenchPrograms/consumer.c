@@ -10,19 +10,15 @@
  * Kept small on purpose: what it does not do is what the other side is measured to cost.
  */
 #define _GNU_SOURCE
-#include "stamp.h"
+#include "watch.h"
 
-#include <fcntl.h>
 #include <sqlite3.h>
 #include <string.h>
-#include <sys/inotify.h>
-#include <sys/prctl.h>
 
 static sqlite3 *db;
 static sqlite3_stmt *select_;
 static int64_t last;
-static int asksForWriters, writesRequests;
-static int storeFile, shmFile;
+static int writesRequests;
 
 static void failSQL(const char *what) {
     fprintf(stderr, "%s: %s\n", what, sqlite3_errmsg(db));
@@ -96,46 +92,7 @@ static int64_t look(void) {
     return count;
 }
 
-static int isLocked(int file, off_t start, off_t count) {
-    struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = start, .l_len = count};
-    return file >= 0 && fcntl(file, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
-}
-
-/* WAL_WRITE_LOCK, or RESERVED, PENDING and EXCLUSIVE of a store with a rollback journal. */
-static int isWriterActive(void) {
-    return isLocked(shmFile, 120, 1) || isLocked(storeFile, 0x40000000, 512);
-}
-
-/* A commit is heard of before it can be seen. First the question, then the look: the other way round, it
- * may slip through. While a writer is at work, again after an eighth of the time waited so far. */
-static void settle(void) {
-    int64_t since = now();
-    while (1) {
-        int isActive = asksForWriters && isWriterActive();
-        int64_t found = look();
-        if (!isActive) return;
-        int64_t time = now();
-        if (found > 0) since = time;
-        int64_t delay = (time - since) / 8;
-        if (delay < 30000) delay = 30000;
-        if (delay > 100000000) delay = 100000000;
-        struct timespec pause = {0, (long)delay};
-        nanosleep(&pause, NULL);
-    }
-}
-
-static void watch(const char *path) {
-    char name[4096], events[4096] __attribute__((aligned(8)));
-    int inotify = inotify_init1(IN_CLOEXEC);
-    const char *const files[] = {"", "-wal", "-journal"};
-    for (int i = 0; i < 3; i++) {
-        snprintf(name, sizeof name, "%s%s", path, files[i]);
-        if (inotify_add_watch(inotify, name, IN_MODIFY) < 0 && errno != ENOENT) fail(name);
-    }
-    storeFile = open(path, O_RDONLY | O_CLOEXEC);
-    snprintf(name, sizeof name, "%s-shm", path);
-    shmFile = open(name, O_RDONLY | O_CLOEXEC);
-    prctl(PR_SET_TIMERSLACK, 1UL);
+static void begin(void) {
     beginAtEnd();
     /* From here on nothing is missed. */
     if (writesRequests) {
@@ -144,18 +101,15 @@ static void watch(const char *path) {
     } else {
         sendStamp(STDOUT_FILENO, 0, 0, now());
     }
-    while (read(inotify, events, sizeof events) > 0) settle();
-    fail("read from inotify");
 }
 
 int main(int count, char **arguments) {
     if (count < 3) return fprintf(stderr, "usage: consumer watch|naive|drain STORE [--requests]\n"), 64;
     writesRequests = count > 3 && strcmp(arguments[3], "--requests") == 0;
-    asksForWriters = strcmp(arguments[1], "naive") != 0;
     openStore(arguments[2]);
     if (strcmp(arguments[1], "drain") == 0)
         look();
     else
-        watch(arguments[2]);
+        watchStore(arguments[2], strcmp(arguments[1], "naive") != 0, begin, look);
     return 0;
 }

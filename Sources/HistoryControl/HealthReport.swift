@@ -42,6 +42,8 @@ package struct HealthReport: Codable, Sendable, Hashable {
         case consumerStuck
         /// A replica cannot be written.
         case replicaNotWritable
+        /// A plugin does not take in the changes of a context that it keeps.
+        case contextFailing
         /// A plugin's process ends again and again.
         case pluginFailing
         /// A consumer or a replica is further behind than `healthyLag`.
@@ -67,7 +69,7 @@ package struct HealthReport: Codable, Sendable, Hashable {
         package var verdict: Verdict {
             switch self {
             case .storeNotOpen, .stateNotWritable, .notTracked, .hookHeld, .consumerStuck, .replicaNotWritable,
-                .pluginFailing, .lagging:
+                .contextFailing, .pluginFailing, .lagging:
                 .failing
             case .hookRetrying, .pluginRestarting, .deadLetters, .feedLagging, .historyKept, .cleaningFailing,
                 .paused, .reloadRefused:

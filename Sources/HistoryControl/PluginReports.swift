@@ -1,4 +1,4 @@
-/// Every plugin with a hook in force.
+/// Every plugin with a hook in force, or a context to keep.
 package struct PluginList: Codable, Sendable, Hashable {
     package struct Plugin: Codable, Sendable, Hashable {
         package var name: String

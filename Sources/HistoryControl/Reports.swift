@@ -172,7 +172,9 @@ package struct ContextReport: Codable, Sendable, Hashable {
     package var name: String
     package var kind: String
     package var path: String?
-    /// Why a replica cannot be updated now.
+    /// Which plugin keeps it.
+    package var plugin: String?
+    /// Why it cannot be updated now.
     package var problem: String?
     /// What it has not had.
     package var lag: LagReport?
@@ -180,12 +182,13 @@ package struct ContextReport: Codable, Sendable, Hashable {
     package var feed: FeedReport?
 
     package init(
-        name: String, kind: String, path: String?, problem: String? = nil, lag: LagReport? = nil,
-        feed: FeedReport? = nil
+        name: String, kind: String, path: String?, plugin: String? = nil, problem: String? = nil,
+        lag: LagReport? = nil, feed: FeedReport? = nil
     ) {
         self.name = name
         self.kind = kind
         self.path = path
+        self.plugin = plugin
         self.problem = problem
         self.lag = lag
         self.feed = feed

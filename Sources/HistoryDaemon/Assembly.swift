@@ -12,13 +12,15 @@ struct Assembly: Sendable {
 
     init(_ loaded: LoadedConfiguration, persisted: [PluginConfiguration], logger: Logger) {
         let catalog = HookCatalog(
-            manifests: loaded.plugins, added: persisted.map { .init(plugin: $0, origin: .persisted) })
+            manifests: loaded.plugins, added: persisted.map { .init(plugin: $0, origin: .persisted) },
+            keepingContexts: loaded.configuration.contextPlugins)
         let plugins = Dictionary(
             catalog.needed.map { ($0.name, RunningPlugin($0, logger: logger)) }
         ) { first, _ in first }
         coprocesses = catalog.needed.compactMap { plugins[$0.name]?.coprocess }
         hooks = catalog.hooks(calling: plugins)
-        stores = loaded.configuration.stores.map { ServedStore($0) }
+        let endpoints = Locked(plugins.mapValues(\.endpoint))
+        stores = loaded.configuration.stores.map { ServedStore($0, plugins: endpoints) }
     }
 }
 
@@ -32,7 +34,8 @@ extension PluginDescription {
 }
 
 extension ServedStore {
-    init(_ store: StoreConfiguration) {
+    /// - Parameter plugins: What answers the calls now, by the plugins' names.
+    init(_ store: StoreConfiguration, plugins: Locked<[String: any HookEndpoint]>) {
         let rule = DeliveryRule(
             authors: Set(store.authors.map(\.name)), deliversUnlisted: store.unlistedAuthors == .deliver,
             cleansUnlisted: store.cleansUnlisted, mirroringAuthors: Set(store.mirroringAuthors),
@@ -41,7 +44,8 @@ extension ServedStore {
             Consumer(
                 store: store.name, author: author.name, rule: rule,
                 contexts: author.contexts.compactMap { ReplicaContext($0) },
-                feeds: author.contexts.compactMap { FeedContext($0) })
+                feeds: author.contexts.compactMap { FeedContext($0) },
+                pluginContexts: author.contexts.compactMap { PluginContext($0, plugins) })
         }
         self.init(
             name: store.name, path: store.path,
@@ -68,5 +72,27 @@ extension FeedContext {
         self.init(
             name: context.name, entities: context.entities.map { Set($0) }, window: window,
             maximumValueBytes: maximumValueBytes)
+    }
+}
+
+extension PluginContext {
+    fileprivate init?(_ context: ContextConfiguration, _ plugins: Locked<[String: any HookEndpoint]>) {
+        guard case .plugin(let plugin) = context.kind else { return nil }
+        self.init(
+            name: context.name, plugin: plugin, entities: context.entities.map { Set($0) },
+            endpoint: CurrentPlugin(name: plugin, plugins: plugins))
+    }
+}
+
+/// A plugin by its name: another process serves it after a reload, and the store goes on.
+private struct CurrentPlugin: ContextEndpoint {
+    let name: String
+    let plugins: Locked<[String: any HookEndpoint]>
+
+    func call(_ call: ContextCall, of process: Int?) async throws(HookFailure) -> ContextAnswer {
+        guard let plugin = plugins.withLock({ $0[name] }) as? any ContextEndpoint else {
+            throw HookFailure(.cannotStart, "Plugin \"\(name)\" does not run.")
+        }
+        return try await plugin.call(call, of: process)
     }
 }

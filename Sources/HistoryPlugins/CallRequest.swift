@@ -10,10 +10,16 @@ package enum CallJSON {
     package static func writeRequest(
         _ id: Int64, _ method: Method, to json: inout JSONBytes, params: (inout JSONBytes) -> Void
     ) {
+        writeRequest(id, method: method.rawValue, to: &json, params: params)
+    }
+
+    static func writeRequest(
+        _ id: Int64, method: String, to json: inout JSONBytes, params: (inout JSONBytes) -> Void
+    ) {
         json.beginning(#"{"jsonrpc":"2.0","id":"#)
         json.integer(id)
         json.name("method")
-        json.string(method.rawValue)
+        json.string(method)
         json.name("params")
         params(&json)
         json.end("}")

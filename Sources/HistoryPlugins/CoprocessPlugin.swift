@@ -8,7 +8,7 @@ import ServiceLifecycle
 ///
 /// `run` holds the process, starts it again when it ends, and stops it when the daemon does. Calls may be made
 /// meanwhile by many consumers at once; see `PluginConversation`. All of it is on the loop.
-@LoopActor package final class CoprocessPlugin: LoopEndpoint, Service {
+@LoopActor package final class CoprocessPlugin: LoopEndpoint, ContextEndpoint, Service {
     /// How long a process is given to end after its standard input was closed, and once more
     /// after SIGTERM.
     package nonisolated static let grace: Duration = .seconds(3)
@@ -41,6 +41,9 @@ import ServiceLifecycle
     var deadlineTimer: LoopTimer?
     /// Why the present process was killed, where it was, and whether a call failed by that.
     var lastKill: (failure: HookFailure, isTold: Bool)?
+    /// The number of the present process, or the last one, among all of all plugins.
+    private(set) var process = 0
+    private static var processes = 0
     /// What the present process, or the last one, has written to standard error.
     var errors = ErrorTail()
     /// Why it could not be started the last time; nil since it runs.
@@ -120,6 +123,8 @@ import ServiceLifecycle
 
     func started() {
         isStartedOnce = true
+        Self.processes += 1
+        process = Self.processes
         hasWorked = false
         lastFailure = nil
         startEnded()

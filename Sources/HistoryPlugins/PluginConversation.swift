@@ -4,35 +4,56 @@ package import PersistentHistory
 /// A list of calls to a coprocess, of which one at a time has the turn: requests are written ahead, so that a
 /// pipe's latency is not paid for each.
 @LoopActor final class PluginConversation: HookConversation {
-    private let request: HookRequest
-    private let answer: @LoopActor (HookAnswer) -> Void
+    /// What is asked, and to whom the outcome goes.
+    private enum Request {
+        case hook(HookRequest, answer: @LoopActor (HookAnswer) -> Void)
+        case context(ContextCall, answer: @LoopActor (Result<ContextAnswer, HookFailure>) -> Void)
+    }
+
+    private let request: Request
+    /// The process that it is meant for; nil for whichever runs.
+    fileprivate let process: Int?
     private unowned let plugin: CoprocessPlugin
     /// Calls that were sent, those of this turn, and those that have succeeded.
     fileprivate(set) var sent = 0
     fileprivate var sentInTurn = 0
     fileprivate(set) var succeeded = 0
     private var result: MergeResult?
+    private var contextResult: ContextAnswer?
     /// Of the calls that have succeeded.
     private var microseconds: [Int64] = []
 
     init(_ request: HookRequest, to plugin: CoprocessPlugin, answer: @escaping @LoopActor (HookAnswer) -> Void)
     {
-        self.request = request
+        self.request = .hook(request, answer: answer)
+        process = nil
         self.plugin = plugin
-        self.answer = answer
     }
 
-    var isOfObserver: Bool { if case .observe = request { true } else { false } }
+    init(
+        _ call: ContextCall, of process: Int?, to plugin: CoprocessPlugin,
+        answer: @escaping @LoopActor (Result<ContextAnswer, HookFailure>) -> Void
+    ) {
+        request = .context(call, answer: answer)
+        self.process = process
+        self.plugin = plugin
+    }
 
-    var count: Int { if case .observe(let calls) = request { calls.count } else { 1 } }
+    var isOfObserver: Bool { if case .hook(.observe, _) = request { true } else { false } }
+
+    var count: Int { if case .hook(.observe(let calls), _) = request { calls.count } else { 1 } }
 
     func cancel() { plugin.leave(self) }
 
     func write(_ id: Int64, to json: inout JSONBytes) {
         switch request {
-        case .observe(let calls): CallJSON.writeRequest(id, .observe, to: &json) { calls[sent].write(to: &$0) }
-        case .merge(let call): CallJSON.writeRequest(id, .merge, to: &json) { call.write(to: &$0) }
-        case .expired(let call): CallJSON.writeRequest(id, .expired, to: &json) { call.write(to: &$0) }
+        case .hook(.observe(let calls), _):
+            CallJSON.writeRequest(id, .observe, to: &json) { calls[sent].write(to: &$0) }
+        case .hook(.merge(let call), _): CallJSON.writeRequest(id, .merge, to: &json) { call.write(to: &$0) }
+        case .hook(.expired(let call), _):
+            CallJSON.writeRequest(id, .expired, to: &json) { call.write(to: &$0) }
+        case .context(let call, _):
+            CallJSON.writeRequest(id, method: call.method, to: &json) { call.write(to: &$0) }
         }
         sent += 1
         sentInTurn += 1
@@ -41,11 +62,12 @@ package import PersistentHistory
     /// Takes the answer to the next call, and how long it took.
     func accept(_ outcome: PluginAnswer.Outcome, after time: Duration) throws(HookFailure) {
         switch (outcome, request) {
+        case (_, .context(let call, _)): contextResult = try ContextAnswer(outcome, to: call, from: plugin)
         // A plugin that does not know of expiry has nothing to start over.
-        case (.methodUnknown, .expired): break
+        case (.methodUnknown, .hook(.expired, _)): break
         case (.refused(let message), _), (.methodUnknown(let message), _):
             throw HookFailure(.refused, "\(plugin.title) answered with an error: \(message.excerpt)")
-        case (_, .merge(let call)): result = try MergeResult(outcome, from: call.header.hook)
+        case (_, .hook(.merge(let call), _)): result = try MergeResult(outcome, from: call.header.hook)
         // Whatever an observer answers that is no error will do.
         default: break
         }
@@ -55,15 +77,23 @@ package import PersistentHistory
 
     func end(_ failure: HookFailure?) {
         switch request {
-        case .observe:
+        case .hook(.observe, let answer):
             answer(
                 .observed(
                     ObserverOutcome(succeeded: succeeded, failure: failure, microseconds: microseconds)))
-        case .merge(let call):
+        case .hook(.merge(let call), let answer):
             answer(.merged(result.map { .success($0) } ?? .failure(failure ?? Self.cancelled(call.header))))
-        case .expired(let call):
+        case .hook(.expired(let call), let answer):
             answer(.expired(succeeded > 0 ? nil : failure ?? Self.cancelled(call.header)))
+        case .context(let call, let answer):
+            let failure = failure ?? HookFailure(.cancelled, "The call \(call.method) was cancelled.")
+            answer(contextResult.map { .success($0) } ?? .failure(failure))
         }
+    }
+
+    /// The process for which it was meant is gone.
+    fileprivate func markNotMade() {
+        contextResult = ContextAnswer(.notMade, process: plugin.process)
     }
 
     private static func cancelled(_ header: HookCallHeader) -> HookFailure {
@@ -111,6 +141,11 @@ extension CoprocessPlugin {
             conversation = conversations[0]
         }
         if mayNotSend(conversation), conversation.succeeded == conversation.sent {
+            endTurn(nil)
+            return pump()
+        }
+        if conversation.sent == 0, let process = conversation.process, process != self.process {
+            conversation.markNotMade()
             endTurn(nil)
             return pump()
         }
@@ -171,8 +206,24 @@ extension CoprocessPlugin {
     }
 
     private func answer(to request: HookRequest) async -> HookAnswer {
-        let waiter = Locked<CheckedContinuation<HookAnswer, Never>?>(nil)
-        let conversation = PluginConversation(request, to: self) { answer in
+        await outcome { PluginConversation(request, to: self, answer: $0) }
+    }
+
+    package nonisolated func call(_ call: ContextCall, of process: Int?) async throws(HookFailure)
+        -> ContextAnswer
+    {
+        try await makeCall(call, of: process).get()
+    }
+
+    private func makeCall(_ call: ContextCall, of process: Int?) async -> Result<ContextAnswer, HookFailure> {
+        await outcome { PluginConversation(call, of: process, to: self, answer: $0) }
+    }
+
+    private func outcome<T: Sendable>(
+        _ make: (@escaping @LoopActor (T) -> Void) -> PluginConversation
+    ) async -> T {
+        let waiter = Locked<CheckedContinuation<T, Never>?>(nil)
+        let conversation = make { answer in
             waiter.withLock { $0.take() }?.resume(returning: answer)
         }
         return await withTaskCancellationHandler {

@@ -2,7 +2,7 @@ import ArgumentParser
 
 /// The parts of a run.
 enum Part: String, CaseIterable, ExpressibleByArgument {
-    case latency, backlog, replica, scale, idle, writer, recording, cleaning, migration, instructions
+    case latency, backlog, replica, scale, idle, writer, recording, cleaning, migration, instructions, stream
 
     var summary: String {
         switch self {
@@ -15,6 +15,7 @@ enum Part: String, CaseIterable, ExpressibleByArgument {
         case .idle: "memory, threads and wake-ups of a daemon that has nothing to do"
         case .cleaning: "what a writer feels of a cleanup"
         case .migration: "for how long changes go unrecorded after a table was rebuilt"
+        case .stream: "from a commit to its mirror over NATS, a backlog, and a new mirror"
         case .instructions: "how many the daemon runs, as valgrind counts them"
         }
     }
@@ -32,6 +33,7 @@ enum Part: String, CaseIterable, ExpressibleByArgument {
         case .idle: Findings(figures: try IdleBenchmark(workplace, sizes).run())
         case .cleaning: Findings(figures: try CleaningBenchmark(workplace, sizes).run())
         case .migration: Findings(figures: try MigrationBenchmark(workplace, sizes).run())
+        case .stream: try StreamBenchmark(workplace, sizes).run()
         case .instructions: try InstructionsBenchmark(workplace, sizes).run()
         }
     }

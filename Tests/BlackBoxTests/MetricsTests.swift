@@ -125,9 +125,10 @@ struct MetricsTests {
         try await withWorkbench { bench in
             let authors = #"""
                 [{"name": "MainApp", "contexts": [{"name": "view", "kind": "replica", "path": "view.sqlite"},
-                    {"name": "live", "kind": "feed"}]}]
+                    {"name": "live", "kind": "feed"}, {"name": "index", "kind": "plugin", "plugin": "copier"}]}]
                 """#
-            try bench.configure(StoreSetup(authors: authors))
+            try bench.configure(
+                StoreSetup(authors: authors), plugins: [PluginSetup(), bench.contextPlugin()])
             let daemon = try await bench.startDaemon()
             try await bench.write("INSERT INTO person (id) VALUES (1)", as: "Widget")
             try await bench.calls(1, of: daemon)

@@ -167,6 +167,50 @@ struct SchemaChangeTests {
         }
     }
 
+    @Test("A pass by hand follows a schema whose change shows by no signal")
+    func passByHand() async throws {
+        try await withWorkbench { bench in
+            try bench.configure(StoreSetup(more: #""poll": "1h""#))
+            let daemon = try await bench.startDaemon()
+            try await daemon.quiet()
+            try await bench.sql("ALTER TABLE person ADD COLUMN phone")
+            try await bench.write("INSERT INTO person (id, phone) VALUES (1, '1')", as: "Widget")
+            try await bench.steer("run")
+            #expect(try bench.calls().map(\.params.contexts.count) == [1])
+            try await daemon.logged(#"brought up to date "person""#)
+            try await daemon.stop()
+        }
+    }
+
+    /// Rebuilds the table, and then never leaves the store to others for long.
+    private static let saturatingWriter = """
+        import os, sqlite3, sys
+        store = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=60)
+        store.execute("PRAGMA synchronous = NORMAL")
+        store.executescript("BEGIN IMMEDIATE; CREATE TABLE new (id INTEGER PRIMARY KEY, name); DROP TABLE person; ALTER TABLE new RENAME TO person; COMMIT")
+        while not os.path.exists(sys.argv[2]): store.execute("INSERT INTO person (name) VALUES ('x')")
+        """
+
+    @Test("Triggers return to a rebuilt table beside a writer that never pauses", arguments: Journal.allCases)
+    func saturated(_ journal: Journal) async throws {
+        try await withWorkbench(journal) { bench in
+            try bench.configure(StoreSetup(entities: #"{"person": {}}"#))
+            let daemon = try await bench.startDaemon()
+            let end = bench.path("end")
+            let writer = try bench.start(
+                [Products.python, "-c", Self.saturatingWriter, bench.store, end], "writer")
+            try await daemon.logged(#"brought up to date "person""#)
+            try Data().write(to: URL(filePath: end))
+            try await writer.succeed()
+            try await bench.write("INSERT INTO person VALUES (0, 'last')", as: "Widget")
+            try await eventually("the last change") {
+                try bench.calls().contains { $0.text.contains(#""id":0}"#) }
+            }
+            try await daemon.stop()
+            #expect(daemon.problems(bench).filter { $0.contains("event=changesUnrecorded") }.count == 1)
+        }
+    }
+
     @Test(
         "While no daemon runs, a change of a column that is not known yet is a change",
         arguments: Journal.allCases)

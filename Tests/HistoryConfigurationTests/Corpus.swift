@@ -83,6 +83,11 @@ let configurationCorpus: [CorpusCase] = [
             "{\"name\": \"a\", \"kind\": \"feed\", \"values\": true}, {\"name\": \"b\", \"kind\": \"feed\", \"values\": true, \"maximumValueBytes\": 33554432}, {\"name\": \"c\", \"kind\": \"feed\", \"values\": false}"
         )),
     .good(
+        "contexts of plugins",
+        contexts(
+            "{\"name\": \"a\", \"kind\": \"plugin\", \"plugin\": \"p\"}, {\"name\": \"b\", \"kind\": \"plugin\", \"plugin\": \"p\", \"entities\": [\"item\"]}"
+        )),
+    .good(
         "replica for a group",
         contexts(
             "{\"name\": \"a\", \"kind\": \"replica\", \"path\": \"/r\", \"mode\": \"0640\", \"group\": \"app\"}, {\"name\": \"b\", \"kind\": \"replica\", \"path\": \"/t\", \"mode\": \"664\"}"
@@ -317,10 +322,10 @@ let configurationCorpus: [CorpusCase] = [
     ),
     .bad(
         "context empty", contexts("{}"), "2:1: \(context0).name: missing, expected a name",
-        "2:1: \(context0).kind: missing, expected \"replica\" or \"feed\""),
+        "2:1: \(context0).kind: missing, expected \"replica\", \"feed\" or \"plugin\""),
     .bad(
         "context kind", contexts("{\"name\": \"v\", \"kind\": \"replicas\", \"path\": \"/r\"}"),
-        "2:23: \(context0).kind: expected \"replica\" or \"feed\", found \"replicas\"; did you mean \"replica\"?"
+        "2:23: \(context0).kind: expected \"replica\", \"feed\" or \"plugin\", found \"replicas\"; did you mean \"replica\"?"
     ),
     .bad(
         "replica without a path", contexts("{\"name\": \"v\", \"kind\": \"replica\"}"),
@@ -371,6 +376,33 @@ let configurationCorpus: [CorpusCase] = [
         "replica with a window",
         contexts("{\"name\": \"v\", \"kind\": \"replica\", \"path\": \"/r\", \"window\": 1}"),
         "2:48: \(context0).window: a replica has no window; only a feed has"),
+    .bad(
+        "context of no plugin", contexts("{\"name\": \"v\", \"kind\": \"plugin\"}"),
+        "2:1: \(context0).plugin: missing, expected the name of a plugin of a manifest"),
+    .bad(
+        "context of a plugin without a name",
+        contexts("{\"name\": \"v\", \"kind\": \"plugin\", \"plugin\": \"\"}"),
+        "2:43: \(context0).plugin: expected the name of a plugin of a manifest, found an empty string"),
+    .bad(
+        "context of a plugin with a path and a window",
+        contexts(
+            "{\"name\": \"v\", \"kind\": \"plugin\", \"plugin\": \"p\", \"path\": \"/r\", \"window\": 1, \"mode\": \"0640\", \"group\": \"g\"}"
+        ),
+        "2:48: \(context0).path: a plugin's context has no path; only a replica has",
+        "2:62: \(context0).window: a plugin's context has no window; only a feed has",
+        "2:75: \(context0).mode: a plugin's context has no mode; only a replica has",
+        "2:91: \(context0).group: a plugin's context has no group; only a replica has"),
+    .bad(
+        "context of a plugin with values",
+        contexts("{\"name\": \"v\", \"kind\": \"plugin\", \"plugin\": \"p\", \"values\": true}"),
+        "2:48: \(context0).values: a plugin's context has no values; only a feed has"),
+    .bad(
+        "replica with a plugin",
+        contexts("{\"name\": \"v\", \"kind\": \"replica\", \"path\": \"/r\", \"plugin\": \"p\"}"),
+        "2:48: \(context0).plugin: a replica has no plugin; only a context of the kind \"plugin\" has"),
+    .bad(
+        "feed with a plugin", contexts("{\"name\": \"v\", \"kind\": \"feed\", \"plugin\": \"p\"}"),
+        "2:31: \(context0).plugin: a feed has no plugin; only a context of the kind \"plugin\" has"),
     .badBeyondSchema(
         "context twice",
         contexts("{\"name\": \"v\", \"kind\": \"feed\"}, {\"name\": \"v\", \"kind\": \"feed\"}"),

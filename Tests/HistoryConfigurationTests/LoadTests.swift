@@ -34,7 +34,8 @@ private let oneStore = #"{"version": 1, "stores": [{"name": "s", "path": "s.db",
                 "authors": [
                   { "name": "MainApp", "contexts": [
                     { "name": "view", "kind": "replica", "path": "data/../view.sqlite", "entities": ["person"] },
-                    { "name": "live", "kind": "feed", "window": 7 }, { "name": "all", "kind": "feed" }] },
+                    { "name": "live", "kind": "feed", "window": 7 }, { "name": "all", "kind": "feed" },
+                    { "name": "index", "kind": "plugin", "plugin": "all", "entities": ["item"] }] },
                   { "name": "Batch", "batch": true }
                 ],
                 "unlistedAuthors": "ignore", "cleanUnlisted": true, "includingMirroring": true, "mirroringAuthors": ["Mirror"],
@@ -76,6 +77,7 @@ private let oneStore = #"{"version": 1, "stores": [{"name": "s", "path": "s.db",
                             entities: ["person"]),
                         ContextConfiguration(name: "live", kind: .feed(window: 7)),
                         ContextConfiguration(name: "all", kind: .feed(window: 100)),
+                        ContextConfiguration(name: "index", kind: .plugin(name: "all"), entities: ["item"]),
                     ]),
                 AuthorConfiguration(name: "Batch", isBatch: true),
             ],
@@ -93,6 +95,7 @@ private let oneStore = #"{"version": 1, "stores": [{"name": "s", "path": "s.db",
                     stores: [contacts, notes], plugins: [folder.file("plugins/one.json")], logLevel: .debug,
                     stopTimeout: .seconds(90)))
         #expect(contacts.consumers.map(\.name) == ["MainApp"])
+        #expect(loaded.configuration.contextPlugins == ["all"])
 
         let all = PluginConfiguration(
             name: "all", command: [folder.file("plugins/bin/all"), "--x"], mode: .coprocess,
@@ -199,6 +202,34 @@ private let oneStore = #"{"version": 1, "stores": [{"name": "s", "path": "s.db",
                 "historyd.json:1:45: stores[0].path: missing, expected a path",
                 "m/e.json:1:2: expected a key in double quotes, found the end of the file",
             ])
+    }
+
+    @Test func checksThePluginsOfContextsAgainstTheManifests() throws {
+        let folder = try TemporaryFolder()
+        func context(_ name: String, _ plugin: String) -> String {
+            #"{"name": "\#(name)", "kind": "plugin", "plugin": "\#(plugin)"}"#
+        }
+        try folder.write(
+            "historyd.json",
+            """
+            {"version": 1, "plugins": ["m.json"], "stores": [{"name": "s", "path": "s.db", "authors": [{"name": "A", "contexts": [
+            \(context("a", "search")), \(context("b", "serch")),
+            \(context("c", "audit"))]}]}]}
+            """)
+        let manifest = #"""
+            {"version": 1, "plugins": [{"name": "search", "command": ["/s"], "mode": "coprocess", "hooks": []},
+            {"name": "audit", "command": ["/a"], "hooks": []}]}
+            """#
+        try folder.write("m.json", manifest)
+        #expect(
+            problems(folder) == [
+                "historyd.json:2:96: stores[0].authors[0].contexts[1].plugin: unknown plugin \"serch\"; did you mean \"search\"? Known: \"search\", \"audit\"",
+                "historyd.json:3:43: stores[0].authors[0].contexts[2].plugin: expected a plugin with \"mode\": \"coprocess\"; \"audit\" is started for each call, and cannot keep a context",
+            ])
+        // What may be missing only because of a mistake elsewhere is not a mistake of its own.
+        try folder.write("m.json", manifest.replacing(#""name": "search", "#, with: ""))
+        #expect(
+            problems(folder).filter { $0.contains("unknown") } == [])
     }
 
     @Test func saysWhyAFileCanNotBeRead() throws {

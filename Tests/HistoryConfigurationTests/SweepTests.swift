@@ -37,7 +37,7 @@ import Testing
         "stores[0].authors[0].name": "a name", "stores[0].authors[0].batch": "true or false",
         "stores[0].authors[0].contexts": "a list of contexts", "stores[0].authors[0].contexts[0]": "an object",
         "stores[0].authors[0].contexts[0].name": "a name",
-        "stores[0].authors[0].contexts[0].kind": "\"replica\" or \"feed\"",
+        "stores[0].authors[0].contexts[0].kind": "\"replica\", \"feed\" or \"plugin\"",
         "stores[0].authors[0].contexts[0].path": "a path",
         "stores[0].authors[0].contexts[0].entities": "a list of entities",
         "stores[0].authors[0].contexts[0].entities[0]": "a name",
@@ -73,7 +73,7 @@ import Testing
                 "name, path, entities, authors, unlistedAuthors, cleanUnlisted, includingMirroring, mirroringAuthors, clean, poll, healthyLag, autoStart, mirror",
             "stores[0].entities.person": "preserve", "stores[0].authors[0]": "name, batch, contexts",
             "stores[0].authors[0].contexts[0]":
-                "name, kind, path, entities, window, mode, group, values, maximumValueBytes",
+                "name, kind, path, entities, window, mode, group, values, maximumValueBytes, plugin",
             "stores[0].clean": "strategy, seconds, times, maximumDuration",
         ]
         for (place, allowed) in allowed {

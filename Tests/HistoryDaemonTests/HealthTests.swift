@@ -91,6 +91,10 @@ import Testing
         Case("a replica that is locked for a moment", events: contextFailed(1)),
         Case("a replica that cannot be written", .replicaNotWritable, events: contextFailed(3)),
         Case(
+            "a context whose plugin refuses it", .contextFailing,
+            events: .contextFailed(
+                consumer: "Main", context: "index", HistoryError(.contextFailed, "no"), attempt: 3)),
+        Case(
             "a replica that can be written again",
             events: contextFailed(3), .contextRecovered(consumer: "Main", context: "view", attempts: 3)),
         Case(

@@ -38,6 +38,14 @@ import Testing
         #expect(Self.names(Self.catalog) == ["p/a", "p/b", "q/all", "r/a", "r/m", "q/m", "p/m"])
     }
 
+    @Test func aPluginThatKeepsAContextIsNeededWithoutAHook() {
+        let plugins = [Self.plugin("p"), Self.plugin("q"), Self.plugin("r", Self.observer("r/a"))]
+        var catalog = HookCatalog(manifests: plugins, keepingContexts: ["q"])
+        #expect(catalog.needed.map(\.name) == ["q", "r"])
+        _ = catalog.remove(HookSelection(.all))
+        #expect(catalog.needed.map(\.name) == ["q"])
+    }
+
     @Test func aPairIsTakenFromThoseThatHaveIt() {
         var catalog = Self.catalog
         let removed = catalog.remove(HookSelection(.pair(entity: "person", operation: "insert")))

@@ -32,6 +32,7 @@ import Testing
             hook: nil, problem: nil, deadLetters: 1,
             contexts: [
                 ContextReport(name: "view", kind: "replica", path: "/r", problem: "no", lag: lag),
+                ContextReport(name: "index", kind: "plugin", path: nil, plugin: "p", lag: lag),
                 ContextReport(name: "live", kind: "feed", path: nil, lag: lag, feed: feed),
             ])
         let report = DaemonReport(

@@ -131,7 +131,7 @@ def stream(port: int, operation: str, **parameters: str) -> int:
 
 
 def configure(folder: str) -> None:
-    """A store with all that reports tell of: a replica, a feed, a call that is given up, an author that is not listed, an
+    """A store with all that reports tell of: a replica, a feed, a plugin's context, a call that is given up, an author that is not listed, an
     entity without a table; one that is missing; and a plugin of each mode."""
     configuration = {
         "version": 1, "logLevel": "error", "plugins": ["plugins.json"],
@@ -139,13 +139,17 @@ def configure(folder: str) -> None:
             "name": "contacts", "path": "s.sqlite", "entities": {"person": {}, "gone": {}},
             "unlistedAuthors": "ignore",
             "authors": [{"name": "Widget"}, {"name": "MainApp", "contexts": [
-                {"name": "view", "kind": "replica", "path": "view.sqlite"}, {"name": "live", "kind": "feed"}]}],
+                {"name": "view", "kind": "replica", "path": "view.sqlite"}, {"name": "live", "kind": "feed"},
+                {"name": "index", "kind": "plugin", "plugin": "kept"}]}],
         }, {"name": "missing", "path": "missing.sqlite", "entities": {"person": {}}}],
     }
     coprocess = """\
 import json, sys
 for line in sys.stdin:
-    print(json.dumps({"jsonrpc": "2.0", "id": json.loads(line)["id"], "result": None}), flush=True)
+    request = json.loads(line)
+    unknown = {"error": {"code": -32601, "message": "method not found"}}
+    answer = unknown if request["method"] == "context.checkpoint" else {"result": None}
+    print(json.dumps({"jsonrpc": "2.0", "id": request["id"], **answer}), flush=True)
 """
     pathlib.Path(folder, "coprocess.py").write_text(coprocess)
     plugins = {

@@ -74,6 +74,31 @@ import Testing
         try reader.close()
     }
 
+    @Test("The loop reads no schema that has changed, until it has been read elsewhere")
+    func schemaOffTheLoop() async throws {
+        let folder = try TemporaryFolder()
+        let store = try store(folder)
+        let reader = try HistoryReader(path: store.path)
+        reader.spare(try HistoryLoop.shared())
+        try await store.write { try $0.execute(sql: "INSERT INTO t VALUES (1)") }
+        let before = try await onLoop { try reader.look(after: 0, fingerprint: nil) }
+        try await store.write { try $0.execute(sql: "ALTER TABLE t ADD COLUMN a; INSERT INTO t VALUES (2, 1)") }
+        let error = try #require(
+            await #expect(throws: HistoryError.self) {
+                try await onLoop { try reader.look(after: 1, fingerprint: nil) }
+            })
+        #expect(error.code == .storeBusy && error.cause is CheckedTables.SchemaChange)
+        let version = try reader.schemaVersion()
+        let after = try await onLoop { try reader.look(after: 1, fingerprint: nil) }
+        #expect(after.schemaVersion == version && version != before.schemaVersion)
+        #expect(after.batch.transactions.count == 1)
+        try reader.close()
+    }
+
+    @LoopActor private func onLoop<T: Sendable>(_ body: @Sendable () throws -> T) async throws -> T {
+        try body()
+    }
+
     /// Who is told that there is more than was read reads on by himself; and what all have had may be deleted
     /// before the next look.
     @Test func aLookGoesOnWhereTheHistoryEnds() async throws {

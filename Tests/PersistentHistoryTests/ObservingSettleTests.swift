@@ -24,6 +24,8 @@ struct ObservingSettleTests {
 
         var isDone: Bool { writer.isEmpty && !canObserve }
         var canObserve: Bool { step != .rest || isSignalPending }
+        /// Whether a signal comes during a delay.
+        var canInterrupt: Bool { if case .wait = step { isSignalPending } else { false } }
 
         mutating func write() {
             switch writer.popFirst() {
@@ -48,6 +50,12 @@ struct ObservingSettleTests {
                 seen = published
             case .wait: step = rule.waited()
             }
+        }
+
+        mutating func interrupt() {
+            guard let next = rule.signalled() else { return }
+            isSignalPending = false
+            step = next
         }
     }
 
@@ -79,6 +87,10 @@ struct ObservingSettleTests {
                 next.append(world)
                 next[next.count - 1].observe()
             }
+            if world.canInterrupt {
+                next.append(world)
+                next[next.count - 1].interrupt()
+            }
             open += next.filter { known.insert($0).inserted }
         }
         return ends
@@ -89,8 +101,8 @@ struct ObservingSettleTests {
     }
 
     @Test func everyInterleavingEndsWithEverythingSeen() {
-        // One delay, for the states to be finite in number and few.
-        let rule = SettleRule(firstDelay: .milliseconds(1), longestDelay: .milliseconds(1))
+        // One delay, for the states to be finite in number and few; it is long enough to be interrupted.
+        let rule = SettleRule(firstDelay: .milliseconds(2), longestDelay: .milliseconds(2))
         for steps in Self.threeTransactions {
             let ends = Self.ends(of: World(writer: steps[...], rule: rule))
             #expect(!ends.isEmpty)
@@ -119,7 +131,9 @@ struct ObservingSettleTests {
             let steps = (0..<20).flatMap { _ in Self.transactions.randomElement(using: &random) ?? [] }
             var world = World(writer: steps[...], rule: SettleRule())
             while !world.isDone {
-                if world.canObserve, world.writer.isEmpty || Bool.random(using: &random) {
+                if world.canInterrupt, Bool.random(using: &random) {
+                    world.interrupt()
+                } else if world.canObserve, world.writer.isEmpty || Bool.random(using: &random) {
                     world.observe()
                 } else {
                     world.write()
@@ -189,6 +203,76 @@ struct ObservingSettleTests {
         #expect(wait() == first)
     }
 
+    // MARK: Locked out
+
+    /// How looks fare beside a writer of a rollback-journal store that never pauses: nobody can read but in the first
+    /// `opening` of each `period`, and its files change at the beginning of that.
+    private func looksUntilSeen(
+        _ rule: SettleRule, from start: Duration, period: Duration, opening: Duration, heedsSignals: Bool
+    ) -> (looks: Int, time: Duration) {
+        var (rule, now, looks) = (rule, start, 0)
+        var step = rule.woke()
+        func phase(_ time: Duration) -> Duration { time - period * Int(time / period) }
+        while looks < 100_000 {
+            switch step {
+            case .ask: step = rule.asked(writerActive: phase(now) >= opening)
+            case .look:
+                looks += 1
+                if phase(now) < opening { return (looks, now - start) }
+                step = rule.looked(foundNew: nil)
+            case .wait(let delay):
+                let signal = now + period - phase(now)
+                if heedsSignals, signal < now + delay, let next = rule.signalled() {
+                    (now, step) = (signal, next)
+                } else {
+                    now += delay
+                    step = rule.waited()
+                }
+            case .rest: return (looks, now - start)
+            }
+        }
+        return (looks, now - start)
+    }
+
+    @Test(arguments: [UInt64.random(in: 0...UInt64.max)])
+    func aLookGetsInBesideAWriterThatNeverPauses(seed: UInt64) {
+        var random = SplitMix(state: seed)
+        var longestWithoutSignals = Duration.zero
+        for _ in 0..<1000 {
+            let period = Duration.microseconds(Int.random(in: 100...20_000, using: &random))
+            let start = Duration.microseconds(Int.random(in: 0...1_000_000, using: &random))
+            let (_, time) = looksUntilSeen(
+                SettleRule(), from: start, period: period, opening: .microseconds(2), heedsSignals: true)
+            // Until the delays are worth a signal, and then until the next one.
+            #expect(time < .milliseconds(12) + period, "seed \(seed), period \(period), start \(start)")
+            longestWithoutSignals = max(
+                longestWithoutSignals,
+                looksUntilSeen(
+                    SettleRule(), from: start, period: period, opening: .microseconds(2), heedsSignals: false
+                ).time)
+        }
+        // By chance alone.
+        #expect(longestWithoutSignals > .seconds(1), "seed \(seed)")
+    }
+
+    @Test func aLargeTransactionCostsFewLooksHoweverOftenItsFilesChange() {
+        let (looks, time) = looksUntilSeen(
+            SettleRule(), from: .microseconds(5), period: .microseconds(10), opening: .zero, heedsSignals: true)
+        #expect(Double(looks) / (time / .seconds(1)) < 5000)
+    }
+
+    @Test func aSignalInterruptsOnlyADelayAfterALockedLook() {
+        var rule = SettleRule(firstDelay: .milliseconds(2))
+        _ = rule.woke()
+        _ = rule.asked(writerActive: true)
+        _ = rule.looked(foundNew: false)
+        #expect(rule.signalled() == nil)
+        _ = rule.waited()
+        _ = rule.asked(writerActive: true)
+        _ = rule.looked(foundNew: nil)
+        #expect(rule.signalled() == .ask)
+    }
+
     // MARK: Running it
 
     @Test func settleAsksLooksAndPausesInOrder() async throws {
@@ -225,9 +309,14 @@ protocol Settling {
     mutating func asked(writerActive: Bool) -> SettleRule.Step
     mutating func looked(foundNew: Bool?) -> SettleRule.Step
     mutating func waited() -> SettleRule.Step
+    mutating func signalled() -> SettleRule.Step?
 }
 
 extension SettleRule: Settling {}
+
+extension Settling {
+    mutating func signalled() -> SettleRule.Step? { nil }
+}
 
 /// Wrong: the writer may publish and unlock between the look and the question.
 struct LookBeforeAsking: Settling, Hashable {

@@ -214,4 +214,28 @@ import Testing
             }
         }
     }
+
+    /// SQLite reads all triggers again at each change of the schema, some of it in quadratic time.
+    @Test func theTextOfTriggersGrowsAsTheKeyDoes() throws {
+        let folder = try TemporaryFolder(inMemory: true)
+        func length(columns: Int) throws -> Int {
+            let store = try DatabaseQueue(path: folder.file("\(columns).sqlite"))
+            let names = (0..<columns).map { "c\($0)" }
+            let list = names.joined(separator: ", ")
+            try store.write {
+                try $0.execute(
+                    sql: """
+                        CREATE TABLE t (\(list), sum AS (c0 + 1), PRIMARY KEY (\(list)),
+                            UNIQUE (sum, \(names.reversed().joined(separator: ", ")))) WITHOUT ROWID
+                        """)
+            }
+            try Tracking.track(store.path, ["t": nil])
+            return try store.read {
+                try Int.fetchOne($0, sql: "SELECT sum(length(sql)) FROM sqlite_schema WHERE type = 'trigger'")
+                    ?? 0
+            }
+        }
+        let (short, long) = (try length(columns: 30), try length(columns: 120))
+        #expect(short > 1000 && long < short * 6, "\(short) and \(long) characters")
+    }
 }

@@ -12,6 +12,10 @@ struct ConfigurationDecoder {
     private(set) var knowsAllNames = true
 
     private var storeDecoder = StoreDecoder()
+
+    /// The plugins that contexts name.
+    var contextPlugins: [(name: String, node: DocumentNode)] { storeDecoder.plugins }
+
     private var storeNames = Claims()
     private var storePaths = Claims()
     private var storeCount = 0

@@ -18,6 +18,10 @@ struct ConfigurationLoader {
         let check = ReferenceCheck(references: manifests.references)
         if configurations.knowsAllNames { check.checkStores(of: configuration) }
         check.checkOrder(besides: [], complete: manifests.knowsAllNames)
+        for (plugin, node) in configurations.contextPlugins {
+            ReferenceCheck.checkContext(
+                plugin, at: node, in: manifests.plugins, complete: manifests.knowsAllNames)
+        }
         if let errors = problems.errors { throw errors }
         return LoadedConfiguration(configuration: configuration, plugins: manifests.plugins, files: files)
     }

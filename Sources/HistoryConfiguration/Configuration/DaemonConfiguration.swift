@@ -8,6 +8,14 @@ package struct DaemonConfiguration: Sendable, Hashable {
     /// How long a stop waits for the calls in flight.
     package var stopTimeout: Duration
 
+    /// The plugins that keep contexts.
+    package var contextPlugins: Set<String> {
+        Set(
+            stores.flatMap(\.consumers).flatMap(\.contexts).compactMap { context in
+                if case .plugin(let name) = context.kind { name } else { nil }
+            })
+    }
+
     /// What `stopTimeout` is where a configuration does not say.
     package static let defaultStopTimeout: Duration = .seconds(20)
 

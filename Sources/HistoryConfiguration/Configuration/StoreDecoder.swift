@@ -4,6 +4,8 @@ import PersistentHistory
 struct StoreDecoder {
     /// Where each replica is written, by the identity of its file, over the whole configuration.
     var replicas = Claims()
+    /// The plugins that contexts name, which are known once the manifests are read.
+    var plugins: [(name: String, node: DocumentNode)] = []
 
     private static let keys = [
         "name", "path", "entities", "authors", "unlistedAuthors", "cleanUnlisted", "includingMirroring",
@@ -110,10 +112,10 @@ struct StoreDecoder {
     }
 
     private static let contextKeys = [
-        "name", "kind", "path", "entities", "window", "mode", "group", "values", "maximumValueBytes",
+        "name", "kind", "path", "entities", "window", "mode", "group", "values", "maximumValueBytes", "plugin",
     ]
 
-    private enum ContextKind: String, CaseIterable { case replica, feed }
+    private enum ContextKind: String, CaseIterable { case replica, feed, plugin }
 
     private mutating func context(
         _ node: DocumentNode, names: inout Claims, tracked: [String]?
@@ -130,16 +132,32 @@ struct StoreDecoder {
             fields.refuse("window", "a replica has no window; only a feed has")
             fields.refuse("values", "a replica has no values of its own; only a feed has")
             fields.refuse("maximumValueBytes", "a replica has whole rows; only a feed cuts values")
+            fields.refuse("plugin", "a replica has no plugin; only a context of the kind \"plugin\" has")
             let access = Self.access(fields)
             decodedKind = replica(fields).map { .replica(path: $0, access: access) }
         case .feed:
             for key in ["path", "mode", "group"] {
                 fields.refuse(key, "a feed has no \(key); only a replica has")
             }
+            fields.refuse("plugin", "a feed has no plugin; only a context of the kind \"plugin\" has")
             let window = fields["window"]?.integer(in: 1...ContextConfiguration.largestWindow)
             decodedKind = .feed(
                 window: window ?? ContextConfiguration.defaultWindow,
                 maximumValueBytes: fields.maximumValueBytes())
+        case .plugin:
+            for key in ["path", "mode", "group"] {
+                fields.refuse(key, "a plugin's context has no \(key); only a replica has")
+            }
+            fields.refuse("window", "a plugin's context has no window; only a feed has")
+            for key in ["values", "maximumValueBytes"] {
+                fields.refuse(key, "a plugin's context has no \(key); only a feed has")
+            }
+            let node = fields.required("plugin", "the name of a plugin of a manifest")
+            let plugin = node.flatMap { node in
+                node.name(expected: "the name of a plugin of a manifest").map { ($0, node) }
+            }
+            if let plugin { plugins.append(plugin) }
+            decodedKind = plugin.map { .plugin(name: $0.0) }
         case nil: decodedKind = nil
         }
         let entities = fields["entities"]?.names("a list of entities", of: "entity", known: tracked)

@@ -35,6 +35,22 @@ struct ReferenceCheck {
         }
     }
 
+    // MARK: Contexts
+
+    /// - Parameter complete: Whether all plugins are known, so that a name not found is wrong.
+    static func checkContext(
+        _ name: String, at node: DocumentNode, in plugins: [PluginConfiguration], complete: Bool
+    ) {
+        guard let plugin = plugins.first(where: { $0.name == name }) else {
+            if complete { node.reportUnknown("plugin", name, known: plugins.map(\.name)) }
+            return
+        }
+        guard plugin.mode != .coprocess else { return }
+        node.report(
+            "expected a plugin with \"mode\": \"coprocess\"; \(name.quoted) is started for each call, and cannot keep a context"
+        )
+    }
+
     // MARK: The merge order
 
     /// - Parameters:

@@ -60,9 +60,9 @@ extension ControlHandler {
         let isDone = try await within(limit) { try await pass(stores) }
         guard isDone ?? false else {
             throw ControlError(
-                .timedOut, "The pass did not end within \(limit.text): \(unfinished(stores)).")
+                .timedOut, "The pass did not end within \(limit.text): \(await unfinished(stores)).")
         }
-        return ConsumerList(consumers: stores.flatMap { report($0).consumers })
+        return ConsumerList(consumers: await consumers(of: stores))
     }
 
     /// Begins a pass of all stores, and waits for it.
@@ -88,8 +88,8 @@ extension ControlHandler {
     }
 
     /// The consumers that are not level, and why.
-    private func unfinished(_ stores: [RunningStore]) -> String {
-        let consumers = stores.flatMap { report($0).consumers }.filter { $0.state != .level }
+    private func unfinished(_ stores: [RunningStore]) async -> String {
+        let consumers = await consumers(of: stores).filter { $0.state != .level }
         let reasons = consumers.prefix(3).map { consumer in
             let changes = consumer.behind.map { " by \(Int($0), "change")" } ?? ""
             let why = consumer.problem.map { ", \($0)" } ?? ""

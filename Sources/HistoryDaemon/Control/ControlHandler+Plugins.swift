@@ -37,6 +37,11 @@ extension ControlHandler {
     /// disturbed.
     func testPlugin(_ name: String, _ hookName: String?, _ peer: Peer) async throws -> PluginTest {
         let plugin = try await plugin(name)
+        if plugin.hooks.isEmpty {
+            throw ControlError(
+                .unknownHook,
+                "Plugin \"\(name)\" has no hooks: it keeps contexts, which a sample call would change.")
+        }
         guard
             let hook = plugin.hooks.first(where: {
                 hookName == nil || $0.fullName == "\(name)/\(hookName ?? "")"

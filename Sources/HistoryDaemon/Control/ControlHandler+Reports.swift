@@ -11,7 +11,7 @@ extension ControlHandler {
         await measure()
         var reports: [StoreReport] = []
         for store in await engine.stores {
-            var report = report(store)
+            var report = await report(store)
             // A store that is not open at the moment has said so.
             report.unlistedChanges = try? await store.control.unlistedChanges()
             reports.append(report)
@@ -35,21 +35,27 @@ extension ControlHandler {
 
     func consumers(of store: String?) async throws(ControlError) -> ConsumerList {
         await measure()
-        return ConsumerList(consumers: try await stores(store).flatMap { report($0).consumers })
+        return ConsumerList(consumers: await consumers(of: try await stores(store)))
     }
 
-    func report(_ store: RunningStore) -> StoreReport {
+    func consumers(of stores: [RunningStore]) async -> [ConsumerReport] {
+        var consumers: [ConsumerReport] = []
+        for store in stores { consumers += await report(store).consumers }
+        return consumers
+    }
+
+    func report(_ store: RunningStore) async -> StoreReport {
         let isPaused = store.control.passes.isHeld(by: .operatorOrder)
         var places: StoreControl.Places?
         var problem: String?
         var isOpen = true
         do {
-            places = try store.control.places()
+            // A lock is held now and then, and a schema that has changed is read within a second.
+            places = try await store.control.patiently(attempts: 5) { try store.control.places() }
         } catch let error as HistoryError where error.code == .storeNotOpen {
             isOpen = false
             problem = surroundings.status.problem(of: store.name) ?? "It is being opened."
         } catch {
-            // Locked, for the moment, as a rule.
             problem = "\(error)"
         }
         return StoreReport(
@@ -100,6 +106,12 @@ extension ControlHandler {
                     name: $0.name, kind: "replica", path: $0.path, problem: known.contexts[$0.name]?.reason,
                     lag: isOpen ? LagReport(known.contexts[$0.name]?.lag ?? known.lag, at: now) : nil)
             }
+                + consumer.pluginContexts.map {
+                    ContextReport(
+                        name: $0.name, kind: "plugin", path: nil, plugin: $0.plugin,
+                        problem: known.contexts[$0.name]?.reason,
+                        lag: isOpen ? LagReport(known.contexts[$0.name]?.lag ?? known.lag, at: now) : nil)
+                }
                 + consumer.feeds.map {
                     let feed = FeedID(consumer: consumer.author, context: $0.name)
                     return ContextReport(

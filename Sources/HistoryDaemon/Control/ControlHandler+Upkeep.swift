@@ -35,7 +35,8 @@ extension ControlHandler {
         for store in try await stores(request.store) {
             for consumer in store.served.consumers where request.consumer ?? consumer.author == consumer.author
             {
-                if consumer.contexts.contains(where: { $0.name == request.context }) {
+                let names = consumer.contexts.map(\.name) + consumer.pluginContexts.map(\.name)
+                if names.contains(request.context) {
                     fitting.append((store, consumer.author))
                 }
             }

@@ -131,8 +131,8 @@ struct SampleCall {
             whole.changes = [change]
             parameters.transactions = [whole]
             let consumer = store?.consumers.first { $0.author == header.consumer }
-            parameters.contexts = (consumer?.contexts ?? []).map {
-                Member(name: $0.name, kind: "replica", path: $0.path)
+            parameters.contexts = (consumer?.descriptions ?? []).map {
+                Member(name: $0.name, kind: $0.kind, path: $0.path)
             }
         }
         let encoder = JSONEncoder()

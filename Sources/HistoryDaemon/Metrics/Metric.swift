@@ -35,6 +35,9 @@ enum Metric: String, CaseIterable, Sendable {
     case replicaUp = "historyd_replica_up"
     case replicaLagTransactions = "historyd_replica_lag_transactions"
     case replicaLag = "historyd_replica_lag_seconds"
+    case pluginContextUp = "historyd_plugin_context_up"
+    case pluginContextLagTransactions = "historyd_plugin_context_lag_transactions"
+    case pluginContextLag = "historyd_plugin_context_lag_seconds"
     case feedConnected = "historyd_feed_connected"
     case feedLagTransactions = "historyd_feed_lag_transactions"
     case feedLag = "historyd_feed_lag_seconds"
@@ -103,6 +106,10 @@ enum Metric: String, CaseIterable, Sendable {
         case .replicaLagTransactions:
             "Transactions that the replica does not show; counting ends after 10000 changes."
         case .replicaLag: "Age of the oldest transaction that the replica does not show."
+        case .pluginContextUp: "Whether the plugin takes in the changes of its context."
+        case .pluginContextLagTransactions:
+            "Transactions that the plugin's context does not show; counting ends after 10000 changes."
+        case .pluginContextLag: "Age of the oldest transaction that the plugin's context does not show."
         case .feedConnected: "Whether a program is connected to the feed."
         case .feedLagTransactions:
             "Transactions that the feed's program has not acknowledged; counting ends after 5000 changes."

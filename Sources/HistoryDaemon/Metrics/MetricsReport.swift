@@ -97,13 +97,17 @@ extension MetricsSource {
     }
 
     private func writeContexts(_ text: inout MetricsText) {
-        func samples(_ kind: String, _ value: (ContextReport) -> Double?) -> [(MetricsText.Labels, Double)] {
+        func samples(_ kind: String, as label: String? = nil, _ value: (ContextReport) -> Double?)
+            -> [(MetricsText.Labels, Double)]
+        {
             report.stores.flatMap(\.consumers).flatMap { consumer in
                 consumer.contexts.filter { $0.kind == kind }.compactMap { context in
                     value(context).map { value in
                         (
-                            [("store", consumer.store), ("consumer", consumer.consumer), (kind, context.name)],
-                            value
+                            [
+                                ("store", consumer.store), ("consumer", consumer.consumer),
+                                (label ?? kind, context.name),
+                            ], value
                         )
                     }
                 }
@@ -112,6 +116,11 @@ extension MetricsSource {
         text.write(.replicaUp, samples("replica") { $0.problem == nil ? 1 : 0 })
         text.write(.replicaLagTransactions, samples("replica") { $0.lag.map { Double($0.transactions) } })
         text.write(.replicaLag, samples("replica") { $0.lag?.seconds })
+        text.write(.pluginContextUp, samples("plugin", as: "context") { $0.problem == nil ? 1 : 0 })
+        text.write(
+            .pluginContextLagTransactions,
+            samples("plugin", as: "context") { $0.lag.map { Double($0.transactions) } })
+        text.write(.pluginContextLag, samples("plugin", as: "context") { $0.lag?.seconds })
         text.write(.feedConnected, samples("feed") { $0.feed?.state == .connected ? 1 : 0 })
         text.write(.feedLagTransactions, samples("feed") { $0.lag.map { Double($0.transactions) } })
         text.write(.feedLag, samples("feed") { $0.lag?.seconds })

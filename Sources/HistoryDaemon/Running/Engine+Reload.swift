@@ -49,7 +49,10 @@ extension Engine {
             all.append(entry.plugin)
         }
         let (level, before) = (new.configuration.logLevel, loaded.configuration.logLevel)
-        let difference = await apply(new, HookCatalog(manifests: new.plugins, added: catalog.added))
+        let next = HookCatalog(
+            manifests: new.plugins, added: catalog.added,
+            keepingContexts: new.configuration.contextPlugins)
+        let difference = await apply(new, next)
         if level != before { surroundings.level.level = level }
         return difference
     }

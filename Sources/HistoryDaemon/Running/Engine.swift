@@ -17,8 +17,8 @@ actor Engine {
     nonisolated let registry = HookRegistry()
     nonisolated let pluginHost = ServiceHost()
     nonisolated let storeHost = ServiceHost()
-    /// What answers the calls, as of the configuration in force.
-    private nonisolated let endpoints = Locked<[any HookEndpoint]>([])
+    /// What answers the calls, as of the configuration in force, by the plugins' names.
+    private nonisolated let endpoints = Locked<[String: any HookEndpoint]>([:])
     /// How long a stop waits for the calls in flight, as of the configuration in force.
     nonisolated let stopTimeout: Locked<Duration>
     nonisolated let observer = SharedObserver()
@@ -54,7 +54,8 @@ actor Engine {
         self.loaded = loaded
         self.surroundings = surroundings
         catalog = HookCatalog(
-            manifests: loaded.plugins, added: persisted.map { .init(plugin: $0, origin: .persisted) })
+            manifests: loaded.plugins, added: persisted.map { .init(plugin: $0, origin: .persisted) },
+            keepingContexts: loaded.configuration.contextPlugins)
         stopTimeout = Locked(loaded.configuration.stopTimeout)
     }
 
@@ -149,13 +150,13 @@ actor Engine {
                 nextPlugins[name]?.guest = pluginHost.start(coprocess)
             }
         }
+        endpoints.withLock { $0 = nextPlugins.mapValues(\.endpoint) }
         for store in endingStores where difference.stores.ended.contains(store.name) { store.control.end() }
         let controls = Dictionary(stores.map { ($0.name, $0.control) }) { first, _ in first }
         stores = loaded.configuration.stores.map { store in
             kept[store.name] ?? start(store, controls[store.name] ?? newControl(of: store))
         }
         plugins = nextPlugins
-        endpoints.withLock { $0 = nextPlugins.values.map(\.endpoint) }
         stopTimeout.withLock { $0 = loaded.configuration.stopTimeout }
         for store in stores { store.control.stopTimeout = loaded.configuration.stopTimeout }
         self.loaded = loaded
@@ -199,7 +200,7 @@ actor Engine {
     }
 
     private func start(_ configuration: StoreConfiguration, _ control: StoreControl) -> RunningStore {
-        let served = ServedStore(configuration)
+        let served = ServedStore(configuration, plugins: endpoints)
         let reporter = PipelineLog(
             store: configuration.name, logger: surroundings.logger, status: surroundings.status,
             deliveries: surroundings.deliveries)
@@ -220,7 +221,7 @@ actor Engine {
                 runner: runner, watch: watch, reporter: reporter, path: path, stop: stop, gate: up
             ) { [endpoints] in
                 // A stop waits for the calls in flight, and begins no others.
-                for endpoint in endpoints.withLock({ $0 }) { endpoint.finishCalls() }
+                for endpoint in endpoints.withLock({ $0 }).values { endpoint.finishCalls() }
             })
         return RunningStore(
             configuration: configuration, served: served, control: control, stop: stop, up: up, guest: guest)

@@ -12,11 +12,16 @@ struct HookCatalog: Sendable {
     }
 
     private(set) var entries: [Entry]
+    /// Plugins that are needed also without a hook.
+    private let keepingContexts: Set<String>
     /// Operations for which hooks of manifests are not called any more (a merge hook has all of
     /// them): until the manifests are read again.
     private var withheld: [UUID: Set<ChangeOperation>] = [:]
 
-    init(manifests: [PluginConfiguration], added: [Entry] = []) {
+    init(
+        manifests: [PluginConfiguration], added: [Entry] = [], keepingContexts: Set<String> = []
+    ) {
+        self.keepingContexts = keepingContexts
         entries = manifests.map { Entry(plugin: $0, origin: .manifest) } + added
     }
 
@@ -25,9 +30,11 @@ struct HookCatalog: Sendable {
 
     var plugins: [PluginConfiguration] { entries.map(\.plugin) }
 
-    /// Plugins that have a hook to serve.
+    /// Plugins that have a hook to serve, or a context to keep.
     var needed: [PluginConfiguration] {
-        plugins.filter { $0.hooks.contains { present($0) != nil } }
+        plugins.filter { plugin in
+            keepingContexts.contains(plugin.name) || plugin.hooks.contains { present($0) != nil }
+        }
     }
 
     /// Observers, then the merge pipeline, each in the order in which they are called.

@@ -143,7 +143,9 @@ extension RuntimeStatus {
         case .contextFailed(let consumer, let context, let error, let attempt):
             change(consumer, mayChangeLine: true) {
                 let shown = $0.contexts[context].map(\.shown) ?? $0.shown[context] ?? $0.cursor
-                $0.contexts[context] = ContextFailure(reason: "\(error)", attempt: attempt, shown: shown)
+                $0.contexts[context] = ContextFailure(
+                    reason: "\(error)", attempt: attempt, shown: shown,
+                    isReplica: error.code != .contextFailed)
                 $0.failures += 1
             }
         case .contextRecovered(let consumer, let context, _):

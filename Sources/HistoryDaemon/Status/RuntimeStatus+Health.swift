@@ -80,8 +80,8 @@ extension RuntimeStatus.Consumer {
         for (context, failure) in contexts.sorted(by: { $0.key < $1.key })
         where failure.attempt >= RuntimeStatus.lastingFailure {
             add(
-                .replicaNotWritable, "Replica \"\(context)\" of \"\(name)\": \(failure.reason)",
-                context: context)
+                failure.isReplica ? .replicaNotWritable : .contextFailing,
+                "\(failure.kind) \"\(context)\" of \"\(name)\": \(failure.reason)", context: context)
         }
         // Whoever pauses knows that it lags.
         if isPaused { return reasons }
@@ -93,11 +93,15 @@ extension RuntimeStatus.Consumer {
         }
         check(lag, .lagging, "\"\(name)\"")
         for (context, failure) in contexts.sorted(by: { $0.key < $1.key }) {
-            check(failure.lag, .lagging, "Replica \"\(context)\" of \"\(name)\"", context: context)
+            check(failure.lag, .lagging, "\(failure.kind) \"\(context)\" of \"\(name)\"", context: context)
         }
         for (feed, lag) in feedLags.sorted(by: { $0.key < $1.key }) {
             check(lag, .feedLagging, "Feed \"\(feed)\" of \"\(name)\"", context: feed)
         }
         return reasons
     }
+}
+
+extension RuntimeStatus.ContextFailure {
+    fileprivate var kind: String { isReplica ? "Replica" : "Context" }
 }

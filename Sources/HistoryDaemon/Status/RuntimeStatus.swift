@@ -45,6 +45,8 @@ struct RuntimeStatus: Sendable {
         let attempt: Int
         /// What the context showed when it failed first; nil where that is not known.
         let shown: HistoryToken?
+        /// Else a plugin keeps it.
+        var isReplica = true
         /// What of the history it does not show, when that was looked at last.
         var lag = Lag()
     }

@@ -6,29 +6,38 @@ package struct Consumer: Sendable {
     package let rule: DeliveryRule
     package let contexts: [ReplicaContext]
     package let feeds: [FeedContext]
+    /// Contexts that plugins keep.
+    package let pluginContexts: [PluginContext]
     /// Contexts of the program in which a tracker runs.
     let programContexts: [any HistoryContext]
 
     /// Whether the default merge has something to merge into.
-    var hasContexts: Bool { !contexts.isEmpty || !programContexts.isEmpty }
+    var hasContexts: Bool { !contexts.isEmpty || !programContexts.isEmpty || !pluginContexts.isEmpty }
+
+    /// As a merge hook receives them.
+    package var descriptions: [ContextDescription] {
+        contexts.map(\.description) + pluginContexts.map(\.description) + feeds.map(\.description)
+    }
 
     package init(
         store: String, author: String, rule: DeliveryRule, contexts: [ReplicaContext] = [],
-        feeds: [FeedContext] = []
+        feeds: [FeedContext] = [], pluginContexts: [PluginContext] = []
     ) {
         self.init(
-            store: store, author: author, rule: rule, contexts: contexts, feeds: feeds, programContexts: [])
+            store: store, author: author, rule: rule, contexts: contexts, feeds: feeds,
+            pluginContexts: pluginContexts, programContexts: [])
     }
 
     init(
         store: String, author: String, rule: DeliveryRule, contexts: [ReplicaContext], feeds: [FeedContext],
-        programContexts: [any HistoryContext]
+        pluginContexts: [PluginContext] = [], programContexts: [any HistoryContext]
     ) {
         self.store = store
         self.author = author
         self.rule = rule
         self.contexts = contexts
         self.feeds = feeds
+        self.pluginContexts = pluginContexts
         self.programContexts = programContexts
     }
 }

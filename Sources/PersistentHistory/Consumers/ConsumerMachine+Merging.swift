@@ -22,10 +22,9 @@ extension ConsumerMachine {
         _ hook: Hook, with changes: [HistoryChange]? = nil, _ values: RowValues? = nil, _ part: CallPart? = nil
     ) -> Next {
         guard let merge = pending else { return .proceed }
-        let descriptions = consumer.contexts.map(\.description) + consumer.feeds.map(\.description)
         let call = merge.call(
-            hook, store: consumer.store, consumer: consumer.author, contexts: descriptions, changes: changes,
-            part: part, values: values)
+            hook, store: consumer.store, consumer: consumer.author, contexts: consumer.descriptions,
+            changes: changes, part: part, values: values)
         waitsFor = .merger(hook, call)
         return .merge(hook, call)
     }

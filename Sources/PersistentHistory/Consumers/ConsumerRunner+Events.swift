@@ -115,8 +115,14 @@ extension ConsumerRunner {
         _ body: @escaping @Sendable () async throws -> T,
         then: @escaping @LoopActor @Sendable (ConsumerRunner, T) -> Void, again: @escaping Resumption
     ) {
-        let isBegun = errands.run { () -> Result<T, any Error> in
-            do { return .success(try await body()) } catch { return .failure(error) }
+        // A stop need not wait for the answer of a plugin.
+        let isBreakable = !consumer.pluginContexts.isEmpty
+        let isBegun = errands.run { [errands] () -> Result<T, any Error> in
+            do {
+                return .success(isBreakable ? try await errands.breakable(body) : try await body())
+            } catch {
+                return .failure(error)
+            }
         } then: { result in
             switch result {
             case .success(let value): then(self, value)

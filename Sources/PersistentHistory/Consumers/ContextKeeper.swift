@@ -38,11 +38,8 @@ actor ContextKeeper {
         replicas = consumer.contexts.map { Replica($0, storePath: reader.path) }
         self.state = state
         self.reporter = reporter
-        others = ProgramContexts(consumer, reader: reader, reporter: reporter, isRestored: isRestored)
-    }
-
-    nonisolated var descriptions: [ContextDescription] {
-        consumer.contexts.map(\.description) + consumer.feeds.map(\.description)
+        others = ProgramContexts(
+            consumer, reader: reader, state: state, reporter: reporter, isRestored: isRestored)
     }
 
     /// How long until a context that failed is to be tried again; nil where none is in trouble.
@@ -87,7 +84,9 @@ actor ContextKeeper {
     /// - Returns: What it shows; nil if there is no such context.
     /// - Throws: `HistoryError`.
     func resync(_ name: String, cursor: Int64) async throws -> HistoryToken? {
-        guard let replica = replicas.first(where: { $0.context.name == name }) else { return nil }
+        guard let replica = replicas.first(where: { $0.context.name == name }) else {
+            return try await others.resync(name, cursor: cursor)
+        }
         try state.replicas.refill(name, of: consumer.author)
         replica.close()
         ready.remove(name)

@@ -34,6 +34,14 @@
             }, then: then)
     }
 
+    /// Does something that `cancel` breaks off.
+    ///
+    /// - Throws: What the body throws; `CancellationError`.
+    nonisolated func breakable<T: Sendable>(_ body: @escaping @Sendable () async throws -> T) async throws -> T
+    {
+        try await cancellation.cancelling(body)
+    }
+
     func cancel() { cancellation.request() }
 
     /// Nothing more is started.

@@ -89,11 +89,14 @@ struct OpenStore: Sendable {
     /// Tracks as configured, or where that is left to others, what is tracked. What is configured and not there is
     /// reported.
     ///
-    /// - Parameter isMigrating: Whether a migration runs: then the tracking is left alone.
+    /// - Parameters:
+    ///   - isMigrating: Whether a migration runs: then the tracking is left alone.
+    ///   - expectsChange: Whether the schema has changed, so that there is likely something to do.
     /// - Returns: What stands in the way (what is tracked all the same goes on), and for which version of the
     ///   schema the tracking is right.
     static func bringTrackingUpToDate(
-        _ store: ServedStore, _ reporter: any PipelineReporter, timeout: Duration, isMigrating: Bool = false
+        _ store: ServedStore, _ reporter: any PipelineReporter, timeout: Duration, isMigrating: Bool = false,
+        expectsChange: Bool = false
     ) throws -> (problem: HistoryError?, schemaVersion: Int64?) {
         if store.isMirror { return (nil, try Tracking.checkMirror(store.path, timeout: timeout)) }
         if isMigrating {
@@ -103,7 +106,7 @@ struct OpenStore: Sendable {
         do {
             let (outcome, version) = try Tracking.bringUpToDate(
                 store.path, store.entities ?? [:], all: store.tracksEveryTable, leavesOutUnfit: true,
-                timeout: timeout)
+                expectsChange: expectsChange, timeout: timeout)
             if !outcome.isEmpty { reporter.report(.trackingUpdated(outcome)) }
             reporter.report(.entitiesUntracked(outcome.unfit))
             reporter.report(.recordingDoubtful(outcome.doubts))

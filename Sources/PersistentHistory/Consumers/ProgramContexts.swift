@@ -1,23 +1,32 @@
-/// Keeps a consumer's contexts that are the program's own, as `ContextKeeper` keeps its replicas.
+/// Keeps a consumer's contexts that are the program's own or a plugin's, as `ContextKeeper` keeps its replicas.
 ///
 /// Each knows by itself how far it is. One that fails is left behind, tried again at growing intervals, and then
 /// catches up from the history.
 actor ProgramContexts {
     private let consumer: Consumer
+    private let contexts: [any HistoryContext]
     private let reader: HistoryReader
     private let reporter: any PipelineReporter
     private var troubles = ContextTroubles()
     /// How far those are that are ready.
     private var positions: [String: Int64] = [:]
+    /// A context is called in order, also where an operator has it filled meanwhile.
+    private let calls = AsyncLock()
     /// Those whose checkpoints mean nothing in this store, which was restored from a backup.
     private var misled: Set<String>
 
     /// - Parameter isRestored: Whether the consumer has yet to be told that the store was restored.
-    init(_ consumer: Consumer, reader: HistoryReader, reporter: any PipelineReporter, isRestored: Bool) {
+    init(
+        _ consumer: Consumer, reader: HistoryReader, state: StateDatabase, reporter: any PipelineReporter,
+        isRestored: Bool
+    ) {
         self.consumer = consumer
+        contexts =
+            consumer.programContexts
+            + consumer.pluginContexts.map { PluginMerger($0, of: consumer, reader: reader, state: state) }
         self.reader = reader
         self.reporter = reporter
-        misled = isRestored ? Set(consumer.programContexts.map(\.name)) : []
+        misled = isRestored ? Set(contexts.map(\.name)) : []
     }
 
     /// How long until a context that failed is to be tried again; nil where none is in trouble.
@@ -33,14 +42,37 @@ actor ProgramContexts {
     func beginAgain(isRestored: Bool) {
         positions = [:]
         troubles.forget()
-        if isRestored { misled = Set(consumer.programContexts.map(\.name)) }
+        if isRestored { misled = Set(contexts.map(\.name)) }
+    }
+
+    /// Has a plugin's context filled again, now; where that fails, it is tried again as ever.
+    ///
+    /// - Returns: What it shows; nil if there is no such context.
+    /// - Throws: `HistoryError`.
+    func resync(_ name: String, cursor: Int64) async throws -> HistoryToken? {
+        let context = contexts.lazy.compactMap { $0 as? PluginMerger }.first { $0.name == name }
+        guard let context else { return nil }
+        await calls.lock()
+        defer { calls.unlock() }
+        try await context.requireFilling()
+        positions[name] = nil
+        tryNow()
+        try await tendAll(cursor: cursor)
+        if let error = troubles.error(of: name) { throw error }
+        return positions[name].map { HistoryToken(store: reader.storeID, number: $0) }
     }
 
     /// Brings those up to the cursor that are behind it, when their time has come.
     ///
     /// - Throws: `HistoryError` for what is wrong with the store.
     func tend(cursor: Int64) async throws {
-        for context in consumer.programContexts where positions[context.name] == nil {
+        await calls.lock()
+        defer { calls.unlock() }
+        try await tendAll(cursor: cursor)
+    }
+
+    private func tendAll(cursor: Int64) async throws {
+        for context in contexts where positions[context.name] == nil {
             if troubles.isPaused(context.name, at: .now) { continue }
             try await attempting(context) { try await open(context, cursor: cursor) }
         }
@@ -51,18 +83,21 @@ actor ProgramContexts {
     /// - Parameter waits: Whether the consumer is to wait for a context that fails.
     /// - Returns: How long it has to wait.
     func merge(_ merge: PendingMerge, cursor: Int64, waits: Bool) async throws -> Duration? {
-        if waits { try await tend(cursor: cursor) }
-        if consumer.programContexts.isEmpty { return nil }
-        let transactions = try merge.toMerge.map(reader.whole)
-        for context in consumer.programContexts {
+        if contexts.isEmpty { return nil }
+        await calls.lock()
+        defer { calls.unlock() }
+        if waits { try await tendAll(cursor: cursor) }
+        let transactions = merge.toMerge
+        let whole = consumer.programContexts.isEmpty ? [] : try transactions.map(reader.whole)
+        for context in contexts {
             guard let position = positions[context.name], position < merge.end else { continue }
             try await attempting(context) {
                 if let recreation = merge.recreation {
                     positions[context.name] = try await refill(context, recreation)
-                    return .written
+                    return
                 }
-                try await take(transactions.filter { $0.number > position }, through: merge.end, context)
-                return .written
+                let missed = (context is PluginMerger ? transactions : whole).filter { $0.number > position }
+                try await take(missed, through: merge.end, context)
             }
         }
         return waits ? retryDelay : nil
@@ -70,20 +105,23 @@ actor ProgramContexts {
 
     // MARK: One context
 
-    private func open(_ context: any HistoryContext, cursor: Int64) async throws -> ContextTroubles.Stage {
+    private func open(_ context: any HistoryContext, cursor: Int64) async throws {
         let known = try await asking { try await context.checkpoint() }
-        var stage = ContextTroubles.Stage.opened
         var position: Int64
-        if let known, try loss(of: known, context) == nil {
+        let condition = try await (context as? PluginMerger)?.condition()
+        if condition?.isReplaced ?? false { misled.insert(context.name) }
+        if let known, condition?.needsFilling != true, try loss(of: known, context) == nil {
             position = known.number
         } else {
             position = try await refill(context, expiry(of: known, context))
-            stage = .written
         }
         while position < cursor {
             let batch: HistoryBatch
+            var missed: [HistoryTransaction]
             do {
-                batch = try reader.batch(after: position, isPlace: true)
+                batch = try reader.outlinedBatch(after: position)
+                missed = consumer.rule.relevant(batch.transactions, after: position, to: consumer.author)
+                if !(context is PluginMerger) { missed = try missed.map(reader.whole) }
             } catch let error as HistoryError where error.code == .tokenExpired {
                 // A cleanup came in between.
                 let lost = HistoryToken(store: reader.storeID, number: position)
@@ -98,13 +136,10 @@ actor ProgramContexts {
                 continue
             }
             let end = min(batch.end, cursor)
-            let missed = consumer.rule.relevant(batch.transactions, after: position, to: consumer.author)
             try await take(missed.filter { $0.number <= end }, through: end, context)
             position = end
-            stage = .written
         }
         positions[context.name] = position
-        return stage
     }
 
     private func loss(of token: HistoryToken, _ context: any HistoryContext) throws -> Expiry.Reason? {
@@ -115,22 +150,24 @@ actor ProgramContexts {
         return try token.number < reader.oldestToken().number ? .expired : nil
     }
 
-    /// What a context is told before it is filled; nil where it is new.
+    /// What a context is told before it is filled; nil where it is new, or filled by an operator's order.
     private func expiry(of known: HistoryToken?, _ context: any HistoryContext) throws -> Expiry? {
-        guard let known else { return nil }
-        return Expiry(
-            reason: try loss(of: known, context) ?? .expired, lost: known, after: try reader.newestToken())
+        guard let known, let reason = try loss(of: known, context) else { return nil }
+        return Expiry(reason: reason, lost: known, after: try reader.newestToken())
     }
 
     private func refill(_ context: any HistoryContext, _ expiry: Expiry?) async throws -> Int64 {
         if let expiry { try await asking { try await context.expired(expiry) } }
         let path = reader.path
-        try await asking { try await context.refill(from: StoreSnapshot(path: path)) }
-        guard let token = try await asking({ try await context.checkpoint() }), token.store == reader.storeID
-        else {
-            throw Failed(cause: "it has no checkpoint in this store after it was filled")
+        let filled = try await asking { () -> HistoryToken? in
+            if let plugin = context as? PluginMerger { return try await plugin.fill() }
+            try await context.refill(from: StoreSnapshot(path: path))
+            return try await context.checkpoint()
         }
         misled.remove(context.name)
+        guard let token = filled, try loss(of: token, context) == nil else {
+            throw Failed(cause: "it has no checkpoint in this store after it was filled")
+        }
         reporter.report(.replicaFilled(consumer: consumer.author, context: context.name, at: token))
         return token.number
     }
@@ -153,17 +190,22 @@ actor ProgramContexts {
     private struct Failed: Error { let cause: String }
 
     private func asking<T: Sendable>(_ body: () async throws -> T) async throws -> T {
-        do { return try await body() } catch { throw Failed(cause: "\(error)") }
+        do {
+            return try await body()
+        } catch {
+            // The owner ends, which is no fault of the context.
+            try Task.checkCancellation()
+            throw Failed(cause: "\(error)")
+        }
     }
 
     /// Lets a context try. A failure of the context alone is kept for later.
-    private func attempting(
-        _ context: any HistoryContext, _ body: () async throws -> ContextTroubles.Stage
-    ) async throws {
+    private func attempting(_ context: any HistoryContext, _ body: () async throws -> Void) async throws {
         let (author, name) = (consumer.author, context.name)
         do {
-            let reached = try await body()
-            guard let attempts = troubles.succeed(name, at: reached, now: .now) else { return }
+            try await body()
+            // By its own checkpoint it has everything, also if the call that failed was what brought it there.
+            guard let attempts = troubles.succeed(name, at: .written, now: .now) else { return }
             reporter.report(.contextRecovered(consumer: author, context: name, attempts: attempts))
         } catch let failed as Failed {
             positions[name] = nil

@@ -101,13 +101,13 @@ package final class StoreControl: Sendable {
         unused?.request()
     }
 
-    /// Tries again, for some seconds, what another process's lock prevents.
-    func patiently<T>(_ body: () async throws -> T) async throws -> T {
+    /// Tries again what another process's lock prevents: for some seconds, unless fewer attempts are asked for.
+    package func patiently<T>(attempts: Int = 9, _ body: () async throws -> T) async throws -> T {
         var failures = 0
         while true {
             do {
                 return try await body()
-            } catch let error as HistoryError where error.code == .storeBusy && failures < 8 {
+            } catch let error as HistoryError where error.code == .storeBusy && failures < attempts - 1 {
                 failures += 1
                 try await Task.sleep(for: Backoff.delay(afterFailures: failures), clock: .loop)
             }

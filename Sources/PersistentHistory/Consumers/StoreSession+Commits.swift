@@ -1,34 +1,43 @@
 /// From a signal to the consumers that it wakes, and the tracking that follows the schema.
 extension StoreSession {
-    /// There is a signal, which is taken unless what an earlier one spoke of is still looked for.
+    /// There may be a signal, which is taken unless what an earlier one spoke of is still looked for.
     func receive() {
-        guard rule == nil, !isEnding, let signal = inbox?.take(), !signal.isEmpty else { return }
+        guard !isEnding, let (rule, step) = begin(), let signal = inbox?.take(), !signal.isEmpty else { return }
         if signal.contains(.overflowed) { opened.reporter.report(.watchOverflowed) }
         if isGone(signal) { return end() }
-        var rule = SettleRule()
-        let step = rule.woke()
-        self.rule = rule
-        advance(step)
+        advance(rule, step)
+    }
+
+    /// What to do about a signal now; nil where it has to wait.
+    private func begin() -> (SettleRule, SettleRule.Step)? {
+        switch phase {
+        case .settled:
+            var rule = store.settleRule
+            let step = rule.woke()
+            return (rule, step)
+        case .waiting(var rule): return rule.signalled().map { (rule, $0) }
+        case .tracking: return nil
+        }
     }
 
     /// Looks until everything that a signal spoke of has been seen.
-    func advance(_ first: SettleRule.Step) {
-        guard var rule, !isEnding else { return }
-        var step = first
+    func advance(_ rule: SettleRule, _ step: SettleRule.Step) {
+        guard !isEnding else { return }
+        // Where a signal interrupts the delay.
+        lookTimer?.cancel()
+        var (rule, step) = (rule, step)
         do {
             while true {
                 switch step {
                 case .ask: step = rule.asked(writerActive: try opened.probe.isWriterActive())
-                case .look: step = rule.looked(foundNew: try look())
-                case .wait(let delay):
-                    self.rule = rule
-                    lookTimer = opened.loop.schedule(after: delay) {
-                        guard var rule = self.rule else { return }
-                        let step = rule.waited()
-                        self.rule = rule
-                        self.advance(step)
+                case .look:
+                    switch try look() {
+                    case .something: step = rule.looked(foundNew: true)
+                    case .nothing: step = rule.looked(foundNew: false)
+                    case .lock: step = rule.looked(foundNew: nil)
+                    case .otherSchema: return followSchema()
                     }
-                    return
+                case .wait(let delay): return wait(delay, rule)
                 case .rest: return settled()
                 }
             }
@@ -41,12 +50,22 @@ extension StoreSession {
         }
     }
 
-    /// Everything has been seen. Where the schema has changed, the tracking follows it before the next signal.
+    private func wait(_ delay: Duration, _ rule: SettleRule) {
+        phase = .waiting(rule)
+        lookTimer = opened.loop.schedule(after: delay) {
+            guard case .waiting(var rule) = self.phase else { return }
+            let step = rule.waited()
+            self.advance(rule, step)
+        }
+    }
+
+    /// Everything has been seen. Where the tracking is for another schema, it follows before the next signal.
     func settled() {
         if opened.fetcher.schemaVersion != schemaVersion {
-            if opened.probe.isMigrating { awaitMigration() } else { return refreshTracking() }
+            guard opened.probe.isMigrating else { return followSchema() }
+            awaitMigration()
         }
-        rule = nil
+        phase = .settled
         receive()
     }
 
@@ -58,15 +77,23 @@ extension StoreSession {
         return true
     }
 
-    /// - Returns: Whether there was something new; nil if a lock stood in the way.
-    func look() throws -> Bool? {
+    /// What a look finds.
+    enum Sight {
+        case something, nothing
+        /// A lock stands in the way.
+        case lock
+        /// The schema has changed, and reading it takes too long for the loop.
+        case otherSchema
+    }
+
+    func look() throws -> Sight {
         do {
-            guard let look = try opened.fetcher.look(values: wantedValues) else { return false }
+            guard let look = try opened.fetcher.look(values: wantedValues) else { return .nothing }
             try wakeConsumers(for: look)
             control.tellFollowers()
-            return true
+            return .something
         } catch let error as HistoryError where error.code == .storeBusy {
-            return nil
+            return error.cause is CheckedTables.SchemaChange ? .otherSchema : .lock
         }
     }
 
@@ -100,15 +127,14 @@ extension StoreSession {
         isMigrating = true
         migrationTimer?.cancel()
         migrationTimer = opened.loop.schedule(after: Self.migrationInterval) {
-            guard self.rule == nil, !self.isEnding else { return }
-            self.rule = SettleRule()
+            guard case .settled = self.phase, !self.isEnding else { return }
             self.settled()
         }
     }
 
-    /// How long the triggers wait for their turn. A writer that is never still leaves the lock for some
-    /// microseconds at a time.
-    private nonisolated static let triggerTimeout: Duration = .seconds(2)
+    /// How long the triggers, and then the reader, wait for their turn. A writer that is never still leaves the lock for
+    /// some microseconds at a time.
+    private nonisolated static let turnTimeout: Duration = .seconds(2)
 
     /// Has the cleaning look once more at who holds it back, when those who are at work have had their time.
     func watchCleaning() {
@@ -119,20 +145,23 @@ extension StoreSession {
         }
     }
 
-    /// Brings the tracking up to date where the schema has changed. A writer that holds the lock
-    /// is waited for: no other process can commit meanwhile.
-    func refreshTracking(failures: Int = 0) {
+    /// Brings the tracking up to date where the schema has changed, unless a migration does that, and has the reader's
+    /// connection read the schema. A writer that holds the lock is waited for: no other process can commit meanwhile.
+    func followSchema(failures: Int = 0) {
+        phase = .tracking
         let opened = opened
         let contexts = runners.values.map(\.contexts)
-        let isBegun = errands.run { () -> Result<Int64, any Error> in
+        let isMigrating = opened.probe.isMigrating
+        if isMigrating { awaitMigration() }
+        let isBegun = errands.run { () -> Result<Int64?, any Error> in
             await onPool {
                 do {
-                    let (problem, tracked) = try OpenStore.bringTrackingUpToDate(
-                        opened.store, opened.reporter, timeout: Self.triggerTimeout)
-                    opened.reporter.report(problem.map { .trackingFailed($0) } ?? .trackingComplete)
-                    let version = try tracked ?? opened.reader.schemaVersion()
+                    let tracked = isMigrating ? nil : try Self.followedSchema(opened)
                     for keeper in contexts { await keeper.followSchema() }
-                    return .success(version)
+                    let read = try LockWait.retrying(Self.turnTimeout) {
+                        try opened.reader.schemaVersion()
+                    }
+                    return .success(isMigrating ? nil : tracked ?? read)
                 } catch {
                     return .failure(error)
                 }
@@ -143,18 +172,31 @@ extension StoreSession {
         if !isBegun { end() }
     }
 
-    func take(_ tracked: Result<Int64, any Error>, failures: Int) {
+    /// - Returns: The version of the schema that the tracking is for; nil where it cannot be brought up to date.
+    private nonisolated static func followedSchema(_ opened: OpenStore) throws -> Int64? {
+        let (problem, version) = try OpenStore.bringTrackingUpToDate(
+            opened.store, opened.reporter, timeout: turnTimeout, expectsChange: true)
+        opened.reporter.report(problem.map { .trackingFailed($0) } ?? .trackingComplete)
+        return version
+    }
+
+    /// - Parameter followed: The version of the schema that the tracking is for; nil while a migration runs.
+    func take(_ followed: Result<Int64?, any Error>, failures: Int) {
         guard !isEnding else { return }
-        switch tracked {
+        switch followed {
         case .success(let version):
-            schemaVersion = version
-            isMigrating = false
-            wakeAll()
-            rule = nil
-            receive()
+            if let version {
+                schemaVersion = version
+                isMigrating = false
+                wakeAll()
+            }
+            // What was committed before is still to be seen.
+            var rule = store.settleRule
+            let step = rule.woke()
+            advance(rule, step)
         case .failure(let error as HistoryError) where error.code == .storeBusy:
             lookTimer = opened.loop.schedule(after: Backoff.delay(afterFailures: failures + 1)) {
-                self.refreshTracking(failures: failures + 1)
+                self.followSchema(failures: failures + 1)
             }
         case .failure(let error): end(error)
         }

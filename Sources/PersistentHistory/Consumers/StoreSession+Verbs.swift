@@ -13,8 +13,11 @@ extension StoreSession {
     }
 
     /// Looks as after a signal, and wakes the consumers whatever was found.
+    ///
+    /// - Throws: `HistoryError` with `.storeBusy` also while a schema that has changed is read.
     func lookNow() throws -> HistoryToken {
-        _ = try look()
+        // There need not be a signal of it, where the store is polled.
+        if case .otherSchema = try look(), case .settled = phase { followSchema() }
         wakeAll()
         return try reader.newestToken()
     }

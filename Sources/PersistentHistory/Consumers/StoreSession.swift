@@ -13,8 +13,17 @@
     /// Consumers that were woken, and have neither come to the end of the history since nor failed.
     var unfinished: Set<String> = []
 
-    /// When to look for what a signal spoke of; nil while there is nothing to look for.
-    var rule: SettleRule?
+    /// What is done about the last signal that was taken.
+    enum Phase {
+        /// Everything that it spoke of has been seen.
+        case settled
+        /// It is looked for again when the timer fires, or when the rule lets another signal interrupt.
+        case waiting(SettleRule)
+        /// The schema has changed: the tracking follows it.
+        case tracking
+    }
+
+    var phase = Phase.settled
     var lookTimer: LoopTimer?
     var inbox: SignalInbox?
     /// Runs while a migration has the triggers of the store taken out.
@@ -75,6 +84,7 @@
         control.opened(self)
         self.inbox = inbox
         inbox.receiver = { [weak self] in self?.receive() }
+        opened.reader.spare(opened.loop)
         await whileServing {
             wakeAll()
             receive()

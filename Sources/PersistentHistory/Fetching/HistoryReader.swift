@@ -94,6 +94,10 @@ public final class HistoryReader: Sendable {
         }
     }
 
+    /// From now on, a schema that has changed is not parsed on the loop's thread: reads fail there with `.storeBusy`
+    /// until another thread has read something.
+    func spare(_ loop: HistoryLoop) { tables.spare(loop) }
+
     /// Closes the connection.
     public func close() throws { try HistoryError.translating(path) { try queue.end() } }
 
@@ -236,7 +240,9 @@ public final class HistoryReader: Sendable {
             work.begin()
             return try work.explaining {
                 try StoreConnection.rollingBack(path) {
-                    try queue.readInTransaction { db in try body(db, tables.check(db)) }
+                    try tables.reading(path) {
+                        try queue.readInTransaction { db in try body(db, tables.check(db)) }
+                    }
                 }
             }
         }

@@ -77,18 +77,23 @@ extension ExpiredCall: HookCallJSON {
     package func write(to json: inout JSONBytes) {
         json.object { json in
             header.write(to: &json)
-            json.name("reason")
-            json.string(expiry.reason.rawValue)
-            json.name("lost")
-            if let lost = expiry.lost { HistoryJSON.write(lost, to: &json) } else { json.null() }
-            json.name("after")
-            HistoryJSON.write(expiry.after, to: &json)
-            expiry.writeEntities(to: &json)
+            expiry.writeMembers(to: &json)
         }
     }
 }
 
 extension Expiry {
+    /// The members of a call that tells of it.
+    func writeMembers(to json: inout JSONBytes) {
+        json.name("reason")
+        json.string(reason.rawValue)
+        json.name("lost")
+        if let lost { HistoryJSON.write(lost, to: &json) } else { json.null() }
+        json.name("after")
+        HistoryJSON.write(after, to: &json)
+        writeEntities(to: &json)
+    }
+
     /// The member `entities`, where only some have to be read again.
     func writeEntities(to json: inout JSONBytes) {
         if entities.isEmpty { return }

@@ -16,6 +16,12 @@
 /// is seen late by at most an eighth of its own duration, and a transaction that lasts for hours costs ten looks a
 /// second. Something found begins the delays again: it was another commit.
 ///
+/// **A lock may stand in the way of the look itself**, in a rollback journal's modes. A writer that commits without a
+/// pause then releases its lock for microseconds at a time, and looks that are 100 ms apart may miss that for half a
+/// minute. Such a writer's files change just before and after: a signal that comes during the delay begins the delays
+/// again. It does so only once they are longer than 1 ms, so that a large transaction, whose files change all the time,
+/// costs some thousand looks a second at most.
+///
 /// A value without clock or files: feed it what happened, do what it says.
 package struct SettleRule: Sendable, Hashable {
     /// What to do next, and what to report when it is done.
@@ -33,8 +39,11 @@ package struct SettleRule: Sendable, Hashable {
     private let firstDelay: Duration
     private let longestDelay: Duration
     private let share = 8
+    /// A look that is due sooner is not worth a signal.
+    private static let shortDelay: Duration = .milliseconds(1)
 
     private var writerWasActive = false
+    private var wasLockedOut = false
     private var waitedSoFar = Duration.zero
 
     package init(firstDelay: Duration = .microseconds(30), longestDelay: Duration = .milliseconds(100)) {
@@ -44,8 +53,16 @@ package struct SettleRule: Sendable, Hashable {
 
     /// A signal was taken.
     package mutating func woke() -> Step {
-        waitedSoFar = .zero
+        (waitedSoFar, wasLockedOut) = (.zero, false)
         return .ask
+    }
+
+    /// A signal came during a delay.
+    ///
+    /// - Returns: Nil where the delay goes on, and the signal is taken when everything else has been seen.
+    package mutating func signalled() -> Step? {
+        guard wasLockedOut, delay > Self.shortDelay else { return nil }
+        return woke()
     }
 
     package mutating func asked(writerActive: Bool) -> Step {
@@ -56,7 +73,8 @@ package struct SettleRule: Sendable, Hashable {
     /// - Parameter foundNew: Nil if a lock stood in the way. Whoever holds it came after the question, and may
     /// leave without a sign; what the signal spoke of is still to be seen.
     package mutating func looked(foundNew: Bool?) -> Step {
-        guard writerWasActive || foundNew == nil else { return .rest }
+        wasLockedOut = foundNew == nil
+        guard writerWasActive || wasLockedOut else { return .rest }
         if foundNew == true { waitedSoFar = .zero }
         return .wait(delay)
     }

@@ -14,10 +14,12 @@ extension StoreSchema {
         var next = tablesActedOn(by: SQLText.folded(parent))
         while let name = next.popLast() {
             guard seen.insert(name).inserted, let table = table(name) else { continue }
-            for trigger in table.triggers where !trigger.isOurs {
-                triggers.append((trigger.name, TriggerDefinition(trigger.sql)))
+            for trigger in table.triggers {
+                guard let definition = trigger.definition else { continue }
+                triggers.append((trigger.name, definition))
+                next += definition.writesTo.sorted()
             }
-            next += triggers.flatMap(\.definition.writesTo).sorted() + tablesActedOn(by: name)
+            next += tablesActedOn(by: name)
         }
         return triggers
     }

@@ -145,13 +145,16 @@ extension TriggerWriter {
     /// The known rows that a unique index would not allow beside the new one.
     private var conflicts: [String] {
         indexed.enumerated().map { number, uniqueness in
-            let same = terms(uniqueness).enumerated().map { place, term in
-                // A + keeps the column's affinity away from what is known, so that the index serves.
-                "\(known).u\(number)_\(place) = (SELECT +(\(term)) FROM \(tableAsRow) WHERE \(isRow("NEW")))"
-            }
+            // A + keeps the column's affinity away from what is known, so that the index serves. As a row value the
+            // new row is named once, however many columns the index has.
+            let names = uniqueness.terms.indices.map { "\(known).u\(number)_\($0)" }
+            let values = terms(uniqueness).map { "+(\($0))" }
+            let left = names.count == 1 ? names[0] : "(\(names.joined(separator: ", ")))"
+            let same =
+                "\(left) = (SELECT \(values.joined(separator: ", ")) FROM \(tableAsRow) WHERE \(isRow("NEW")))"
             let columns = table.rowid != nil ? ["id"] : knownKeys
             return
-                "SELECT \(columns.joined(separator: ", ")) FROM \(known) WHERE \(same.joined(separator: " AND "))"
+                "SELECT \(columns.joined(separator: ", ")) FROM \(known) WHERE \(same)"
         }
     }
 

@@ -70,21 +70,3 @@ enum RecordingTables {
         String(name.prefix(80).map { $0.isNewline || $0.asciiValue.map { $0 < 32 } == true ? "?" : $0 })
     }
 }
-
-/// Lets a connection check the history's tables once for each version of the store's schema.
-final class CheckedTables: Sendable {
-    private let version = Locked<Int64?>(nil)
-
-    /// To be called in the transaction that uses the tables.
-    ///
-    /// - Returns: The version of the schema (https://www.sqlite.org/pragma.html#pragma_schema_version).
-    /// - Throws: `UnexpectedValue`, `DatabaseError`.
-    @discardableResult
-    func check(_ db: Database) throws -> Int64 {
-        let version = try db.firstRow("PRAGMA schema_version") { sqlite3_column_int64($0, 0) }
-        if self.version.withLock({ $0 == version }) { return version }
-        try RecordingTables.check(db)
-        self.version.withLock { $0 = version }
-        return version
-    }
-}

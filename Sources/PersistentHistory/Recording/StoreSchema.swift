@@ -54,7 +54,15 @@ struct StoreSchema: Sendable {
         let sql: String
         /// Triggers run from the newest to the oldest.
         let rowid: Int64
-        var isOurs: Bool { SQLText.folded(name).hasPrefix(RecordingFormat.prefix) }
+        /// What one of the application's does; nil for ours.
+        let definition: TriggerDefinition?
+        var isOurs: Bool { definition == nil }
+
+        fileprivate init(name: String, sql: String, rowid: Int64) {
+            (self.name, self.sql, self.rowid) = (name, sql, rowid)
+            let isOurs = SQLText.folded(name).hasPrefix(RecordingFormat.prefix)
+            definition = isOurs ? nil : TriggerDefinition(sql)
+        }
     }
 
     /// By folded name.
@@ -229,8 +237,7 @@ struct StoreSchema: Sendable {
             if child == table { return true }
             guard seen.insert(child).inserted else { continue }
             next += children[child] ?? []
-            let triggers = tables[child]?.triggers.filter { !$0.isOurs } ?? []
-            next += triggers.flatMap { TriggerDefinition($0.sql).removesFrom }
+            next += (tables[child]?.triggers ?? []).flatMap { $0.definition?.removesFrom ?? [] }
         }
         return false
     }

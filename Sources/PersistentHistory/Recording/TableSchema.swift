@@ -107,9 +107,7 @@ struct TableSchema: Sendable {
         refersToItself = schema.refersToItself(table.name)
         storeHasUnseenIntegers = schema.hasVirtualColumnsAndReals
         triggers = table.triggers
-        hasWritingBeforeTriggers = table.triggers.contains {
-            !$0.isOurs && TriggerDefinition($0.sql).writesBefore
-        }
+        hasWritingBeforeTriggers = table.triggers.contains { $0.definition?.writesBefore ?? false }
         let amidActions = schema.triggersAmidActions(on: table.name)
         failingTrigger = amidActions.first { $0.definition.raisesFail }?.name
         mayReturn = amidActions.contains { $0.definition.insertsInto.contains(SQLText.folded(table.name)) }

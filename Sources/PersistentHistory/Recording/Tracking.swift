@@ -47,29 +47,67 @@ public enum Tracking {
 
     /// As `track`, which may leave out what is not there; with the version of the schema that was looked at, or
     /// made, in the same transaction: what another process changes after it is yet to be seen.
+    ///
+    /// - Parameter expectsChange: Whether there is likely something to do. Then one connection does all of it: SQLite
+    ///   parses the whole schema for each. Otherwise no lock is taken, and no file beside the store created and
+    ///   removed, which would be an event for other observers.
     static func bringUpToDate(
         _ path: String, _ entities: [String: [String]?], all: Bool = false, leavesOutUnfit: Bool = false,
-        timeout: Duration
-    ) throws -> (outcome: Outcome, schemaVersion: Int64) {
-        func plan(_ db: Database) throws -> Plan {
+        expectsChange: Bool = false, timeout: Duration
+    ) throws -> Updated {
+        let update = Update(path: path) { db in
             try Plan(db, entities: entities, all: all, leavesOutUnfit: leavesOutUnfit)
         }
-        // Most often nothing is to be done: then no lock is taken, and no file beside the store
-        // created and removed, which would be an event for other observers.
-        let file = FileID(of: path)
-        let seen = try StoreConnection.withConnection(to: path, .read, timeout: timeout) { queue in
-            try queue.read { db in (plan: try plan(db), schemaVersion: try schemaVersion(db)) }
+        if expectsChange {
+            do {
+                return try StoreConnection.withConnection(to: path, .write, timeout: timeout) { queue in
+                    try update.carryOut(update.look(queue), queue)
+                }
+            } catch let error as HistoryError where error.isOfRights {
+                // Where nothing is to be done, it need not be written.
+            }
         }
-        if seen.plan.isEmpty {
-            let outcome = Outcome(doubts: seen.plan.doubts, unfit: seen.plan.unfit.mapValues { "\($0)" })
-            return (outcome, seen.schemaVersion)
-        }
+        let seen = try StoreConnection.withConnection(to: path, .read, timeout: timeout, update.look)
+        if let result = seen.result { return result }
         return try StoreConnection.withConnection(to: path, .write, timeout: timeout) { queue in
-            try queue.inTransaction(.immediate) { db in
+            try update.carryOut(seen, queue)
+        }
+    }
+
+    typealias Updated = (outcome: Outcome, schemaVersion: Int64)
+
+    /// The way from a plan to the tracking that it asks for.
+    private struct Update {
+        let path: String
+        let plan: (Database) throws -> Plan
+
+        struct Seen {
+            let file: FileID?
+            let plan: Plan
+            let schemaVersion: Int64
+
+            /// Where nothing is to be done.
+            var result: Updated? {
+                guard plan.isEmpty else { return nil }
+                return (Outcome(doubts: plan.doubts, unfit: plan.unfit.mapValues { "\($0)" }), schemaVersion)
+            }
+        }
+
+        func look(_ queue: DatabaseQueue) throws -> Seen {
+            let file = FileID(of: path)
+            return try queue.read { db in
+                Seen(file: file, plan: try plan(db), schemaVersion: try Tracking.schemaVersion(db))
+            }
+        }
+
+        func carryOut(_ seen: Seen, _ queue: DatabaseQueue) throws -> Updated {
+            if let result = seen.result { return result }
+            return try queue.inTransaction(.immediate) { db in
                 // With thousands of tables, a plan takes time that writers wait for.
-                let isUnchanged = try FileID(of: path) == file && schemaVersion(db) == seen.schemaVersion
+                let isUnchanged =
+                    try FileID(of: path) == seen.file && Tracking.schemaVersion(db) == seen.schemaVersion
                 let outcome = try (isUnchanged ? seen.plan : plan(db)).carryOut(db)
-                return (outcome, schemaVersion: try schemaVersion(db))
+                return (outcome, schemaVersion: try Tracking.schemaVersion(db))
             }
         }
     }

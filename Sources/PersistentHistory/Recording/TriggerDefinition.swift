@@ -1,5 +1,5 @@
 /// What the text of a trigger says of it (https://www.sqlite.org/lang_createtrigger.html).
-struct TriggerDefinition {
+struct TriggerDefinition: Sendable {
     /// Whether it runs before a change, and writes something itself.
     let writesBefore: Bool
     /// The folded names of the tables of which it may remove rows: it deletes, or inserts, which may replace.

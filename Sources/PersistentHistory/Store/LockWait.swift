@@ -16,6 +16,22 @@ final class LockWait: Sendable {
         return .callback { attempts in wait.goesOn(attempts) }
     }
 
+    /// Does something again for as long as a lock stands in the way, on a connection that waits for none.
+    ///
+    /// - Throws: What the body throws; `HistoryError` with `.storeBusy` after the timeout.
+    static func retrying<T>(_ timeout: Duration, _ body: () throws -> T) throws -> T {
+        let wait = LockWait(timeout)
+        var attempts = 0
+        while true {
+            do {
+                return try body()
+            } catch let error as HistoryError where error.code == .storeBusy {
+                guard wait.goesOn(attempts) else { throw error }
+                attempts += 1
+            }
+        }
+    }
+
     private init(_ timeout: Duration) { self.timeout = timeout }
 
     /// Called by SQLite with the number of attempts that have failed at this lock before.
@@ -27,8 +43,9 @@ final class LockWait: Sendable {
             return until
         }
         guard now < end else { return false }
-        // Some microseconds at first; after a tenth of a second or so the lock is held by somebody at work.
-        usleep(attempts < 500 ? 50 : 2000)
+        // Beside a writer that is never still, one attempt in some hundreds succeeds: it takes thousands to be nearly
+        // certain of one. After two seconds or so the lock is held by somebody at work.
+        usleep(attempts < 20_000 ? 50 : 2000)
         return true
     }
 }

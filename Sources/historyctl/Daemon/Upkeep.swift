@@ -31,10 +31,11 @@ struct Clean: AsyncParsableCommand {
 }
 
 struct Resync: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(abstract: "Fill a consumer's replica again from its store.")
+    static let configuration = CommandConfiguration(
+        abstract: "Fill a replica, or a context that a plugin keeps, again from its store.")
 
     @OptionGroup var daemon: DaemonOptions
-    @Argument(help: "The name of the replica's context.")
+    @Argument(help: "The name of the context.")
     var context: String
     @Option(help: "Its store, if several stores have such a context.")
     var store: String?

@@ -12,9 +12,11 @@ final class Workplace: Sendable {
     /// This program's own file.
     let bench: String
     let historyd: String
+    let historydNATS: String
     /// The programs in C.
     let consumer: String
     let plugin: String
+    let stream: String
     /// The program in shell.
     let script: String
     /// A library that is preloaded when valgrind runs the daemon.
@@ -27,8 +29,10 @@ final class Workplace: Sendable {
         let folder = bench.split(separator: "/", omittingEmptySubsequences: false).dropLast().joined(
             separator: "/")
         historyd = given ?? "\(folder)/historyd"
+        historydNATS = "\(folder)/historyd-nats"
         consumer = "\(folder)/bench-consumer"
         plugin = "\(folder)/bench-plugin"
+        stream = "\(folder)/bench-stream"
         script = "\(folder)/bench-consumer.sh"
         pidfd = "\(folder)/bench-pidfd.so"
         for program in [historyd, consumer, plugin] where !file.isExecutableFile(atPath: program) {

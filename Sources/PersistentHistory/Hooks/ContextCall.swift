@@ -1,0 +1,112 @@
+/// A call to a plugin that keeps a context of a consumer: `HistoryContext` as messages.
+package struct ContextCall: Sendable {
+    /// What the plugin is to do.
+    package enum Request: Sendable {
+        /// Say how far the context is.
+        case checkpoint
+        /// Take in changes, and be at `through` then.
+        ///
+        /// - part: Which part it is of a large transaction, that is alone. Only the last one moves the checkpoint.
+        case merge([HistoryTransaction], after: HistoryToken, through: HistoryToken, part: CallPart?)
+        /// Make everything again from the store as it is now, and be at `through` then.
+        case refill(entities: [String], through: HistoryToken)
+        /// It is filled again, for this reason.
+        case expired(Expiry)
+    }
+
+    let context: PluginContext
+    /// The store's configured name, and its file.
+    let store: (name: String, path: String)
+    let consumer: String
+    package let request: Request
+
+    /// - Parameter store: The store's configured name, and its file.
+    package init(
+        _ request: Request, context: PluginContext, store: (name: String, path: String), consumer: String
+    ) {
+        self.context = context
+        self.store = store
+        self.consumer = consumer
+        self.request = request
+    }
+
+    /// The method's name in the protocol.
+    package var method: String {
+        switch request {
+        case .checkpoint: "context.checkpoint"
+        case .merge: "context.merge"
+        case .refill: "context.refill"
+        case .expired: "context.expired"
+        }
+    }
+
+    /// Appends the call's parameters as one object.
+    package func write(to json: inout JSONBytes) {
+        json.object { json in
+            json.name("store")
+            json.string(store.name)
+            json.name("consumer")
+            json.string(consumer)
+            json.name("context")
+            json.string(context.name)
+            json.name("path")
+            json.string(store.path)
+            writeRequest(to: &json)
+        }
+    }
+
+    private func writeRequest(to json: inout JSONBytes) {
+        switch request {
+        case .checkpoint: break
+        case .merge(let transactions, let after, let through, let part):
+            Self.write("after", after, to: &json)
+            Self.write("through", through, to: &json)
+            part?.write(to: &json)
+            json.name("transactions")
+            json.array { json in
+                for transaction in transactions { HistoryJSON.write(transaction, to: &json) }
+            }
+        case .refill(let entities, let through):
+            Self.write("through", through, to: &json)
+            json.name("entities")
+            json.array { json in for entity in entities { json.string(entity) } }
+        case .expired(let expiry): expiry.writeMembers(to: &json)
+        }
+    }
+
+    private static func write(_ name: StaticString, _ token: HistoryToken, to json: inout JSONBytes) {
+        json.name(name)
+        HistoryJSON.write(token, to: &json)
+    }
+}
+
+/// What a plugin answered to a context's call.
+package struct ContextAnswer: Sendable {
+    package enum Result: Sendable, Equatable {
+        case done
+        /// Nil where the context is to be filled.
+        case checkpoint(HistoryToken?)
+        /// The plugin leaves the checkpoint to the daemon: it does not know the method.
+        case checkpointUnknown
+        /// The process for which the call was meant is gone: the call was not made.
+        case notMade
+    }
+
+    package let result: Result
+    /// Which of the plugin's processes answered.
+    package let process: Int
+
+    package init(_ result: Result, process: Int) {
+        self.result = result
+        self.process = process
+    }
+}
+
+/// What a context's calls go to: a plugin's process.
+package protocol ContextEndpoint: Sendable {
+    /// Makes one call.
+    ///
+    /// - Parameter process: The process for which it is meant; nil for whichever runs.
+    /// - Throws: `HookFailure`.
+    func call(_ call: ContextCall, of process: Int?) async throws(HookFailure) -> ContextAnswer
+}

@@ -1,0 +1,149 @@
+/// Merges into a context that a plugin keeps.
+///
+/// The plugin saves its checkpoint with what it makes of the changes, and each change counts exactly once; or it does
+/// not know `context.checkpoint`, and the checkpoint is kept in the state after each call, so that a call may be
+/// repeated.
+actor PluginMerger: HistoryContext {
+    nonisolated let context: PluginContext
+    nonisolated var name: String { context.name }
+    private let consumer: Consumer
+    private let reader: HistoryReader
+    private let state: StateDatabase
+
+    /// The process that has said where the context is. Another one knows nothing of what this one had in memory.
+    private var process: Int?
+    private var position: HistoryToken?
+    private var leavesCheckpoint = false
+
+    init(_ context: PluginContext, of consumer: Consumer, reader: HistoryReader, state: StateDatabase) {
+        self.context = context
+        self.consumer = consumer
+        self.reader = reader
+        self.state = state
+    }
+
+    // MARK: Checkpoint
+
+    func checkpoint() async throws -> HistoryToken? {
+        let answer = try await call(.checkpoint)
+        process = answer.process
+        switch answer.result {
+        case .checkpoint(let token): (leavesCheckpoint, position) = (false, token)
+        default: (leavesCheckpoint, position) = (true, try saved())
+        }
+        return position
+    }
+
+    /// By what the state tells it from a replica of the same name.
+    private var stateKey: String { "plugin:\(context.plugin)" }
+
+    private func saved() throws -> HistoryToken? {
+        let known = try state.replicas.known(name, of: consumer.author, at: stateKey)
+        guard known.isHere, let position = known.filling?.position else { return nil }
+        return HistoryToken(store: reader.storeID, number: position)
+    }
+
+    private func save(_ token: HistoryToken) throws {
+        position = token
+        let checkpoint = Checkpoint(
+            position: token.number, fingerprint: try reader.fingerprint(at: token.number, in: nil),
+            movedAt: state.clock.wall())
+        try state.replicas.save(name, of: consumer.author, at: stateKey, filling: checkpoint)
+    }
+
+    /// What the state knows of the context.
+    struct Condition {
+        /// It must be filled again, whatever its checkpoint says.
+        var needsFilling: Bool
+        /// The store was restored since it was filled.
+        var isReplaced: Bool
+    }
+
+    /// - Throws: `HistoryError`.
+    func condition() throws -> Condition {
+        let known = try state.replicas.known(name, of: consumer.author, at: stateKey)
+        if !known.isHere {
+            try state.replicas.save(name, of: consumer.author, at: stateKey, filling: nil)
+            // What the state has of another context of this name is not its checkpoint, whatever happens next.
+            if leavesCheckpoint { try state.replicas.refill(name, of: consumer.author) }
+            return Condition(needsFilling: leavesCheckpoint, isReplaced: false)
+        }
+        let isReplaced =
+            try known.filling.map { try reader.isReplaced($0.fingerprint, at: $0.position) } ?? false
+        return Condition(needsFilling: known.needsFilling, isReplaced: isReplaced)
+    }
+
+    /// It must be filled again.
+    func requireFilling() throws {
+        _ = try condition()
+        try state.replicas.refill(name, of: consumer.author)
+    }
+
+    // MARK: Merging
+
+    /// - Parameter transactions: A large one has an outline, and is alone.
+    func merge(_ transactions: [HistoryTransaction], through token: HistoryToken) async throws {
+        guard let after = position else { throw HookFailure(.refused, "it has no checkpoint") }
+        let wanted = transactions.compactMap(context.wanted)
+        let parts = wanted.flatMap { UnreadChanges.parts(of: $0) }
+        if parts.isEmpty { try await send(wanted, after: after, through: token, nil) }
+        for unread in parts {
+            let part = unread.transaction.with(context.wanted(try reader.changes(unread).changes))
+            try await send([part], after: after, through: token, unread.part)
+        }
+        position = token
+        if leavesCheckpoint { try save(token) }
+    }
+
+    private func send(
+        _ transactions: [HistoryTransaction], after: HistoryToken, through token: HistoryToken,
+        _ part: CallPart?
+    ) async throws {
+        // The checkpoint that goes with a part is right whenever it is saved.
+        let through = part.map { $0.isLast ? token : after } ?? token
+        let request = ContextCall.Request.merge(transactions, after: after, through: through, part: part)
+        var answer = try await call(request, of: process)
+        if answer.result == .notMade, part?.index ?? 0 == 0, try await checkpoint() == after {
+            answer = try await call(request, of: process)
+        }
+        guard answer.result != .notMade else {
+            throw HookFailure(
+                .died,
+                "Plugin \"\(context.plugin)\" was started again, and is not where its process before was.")
+        }
+    }
+
+    func refill(from store: StoreSnapshot) async throws { _ = try await fill() }
+
+    /// Has everything made again from the store.
+    ///
+    /// - Returns: Its checkpoint from then on.
+    func fill() async throws -> HistoryToken {
+        // What the plugin reads from now on is as new as this, or newer.
+        let (header, tracked) = try reader.read { db in
+            (try HistoryHeader(db), try EntityCatalog(db).tracked.keys)
+        }
+        let token = HistoryToken(store: header.storeID, number: max(header.newest, header.floor))
+        let entities = tracked.filter { context.entities?.contains($0) ?? true }.sorted()
+        _ = try await call(.refill(entities: entities, through: token))
+        let known = try await checkpoint()
+        guard leavesCheckpoint || known == token else {
+            throw HookFailure(
+                .badAnswer,
+                "Plugin \"\(context.plugin)\" was to fill it through \(token), and then answered to context.checkpoint: \(known.map { "\($0)" } ?? "null")."
+            )
+        }
+        try save(token)
+        return token
+    }
+
+    func expired(_ expiry: Expiry) async throws { _ = try await call(.expired(expiry)) }
+
+    private func call(_ request: ContextCall.Request, of process: Int? = nil) async throws(HookFailure)
+        -> ContextAnswer
+    {
+        let call = ContextCall(
+            request, context: context, store: (consumer.store, reader.path), consumer: consumer.author)
+        return try await context.endpoint.call(call, of: process)
+    }
+}

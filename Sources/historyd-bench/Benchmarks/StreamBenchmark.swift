@@ -1,0 +1,160 @@
+import FoundationEssentials
+import Glibc
+
+/// How fast a store's history gets to a mirror over a NATS server on the same machine.
+///
+/// A mirror's commits are seen by the bare C consumer, which watches it as any consumer would.
+struct StreamBenchmark {
+    private let workplace: Workplace
+    private let sizes: Sizes
+
+    init(_ workplace: Workplace, _ sizes: Sizes) {
+        self.workplace = workplace
+        self.sizes = sizes
+    }
+
+    func run() throws -> Findings {
+        for program in [workplace.historydNATS, workplace.stream] where access(program, X_OK) != 0 {
+            return Findings(omissions: ["NATS: there is no program \"\(program)\"; it needs libnats-dev."])
+        }
+        do {
+            let server = try NATSServer(workplace)
+            defer { server.end() }
+            return Findings(figures: try latency(server) + backlog(server) + snapshot(server))
+        } catch let missing as Tool.Missing {
+            return Findings(omissions: ["NATS: \(missing.reason)"])
+        }
+    }
+
+    // MARK: Latency
+
+    private func latency(_ server: NATSServer) throws -> [Figure] {
+        let pairs = try StreamPair.Kind.allCases.map { kind in
+            try StreamPair(kind, workplace, server, in: workplace.makeFolder("live-\(kind)"))
+        }
+        defer { for pair in pairs { pair.end() } }
+        let observers = try pairs.map { pair in
+            let writer = try StoreWriter(pair.store, synchronous: "NORMAL")
+            _ = try writer.commit()
+            try pair.publish(after: 0)
+            try pair.follow()
+            try pair.awaitRow(writer.last)
+            let (consumer, follower) = try pair.observe()
+            return PacedObserver(pair.kind.rawValue, writer, consumer.stamps, follower, end: consumer.end)
+        }
+        defer { for observer in observers { observer.end() } }
+        var figures: [Figure] = []
+        for pace in Pace.allCases { figures += try latency(observers, pace) }
+        return figures + (try idle(pairs))
+    }
+
+    private func latency(_ observers: [PacedObserver], _ pace: Pace) throws -> [Figure] {
+        var results: [[Distribution]] = observers.map { _ in [] }
+        var turns = Turns(observers.count)
+        let commits = pace.commits(sizes)
+        for round in 0...min(sizes.rounds, 3) {
+            for index in turns.next() {
+                let result = try observers[index].measure(
+                    pace, commits: round == 0 ? max(commits / 10, 1) : commits, seed: UInt64(round))
+                // The first round warms up.
+                if round > 0 { results[index].append(result.latencies) }
+            }
+        }
+        return [("p50", 0.5, 500.0), ("p99", 0.99, 3000)].map { label, share, aim in
+            Figure(
+                "from COMMIT's return to the mirror's commit, \(pace.text)", "\(observers[0].name), \(label)",
+                rounds: results[0].map { $0.quantile(share) }, .microseconds,
+                against: .init(name: observers[1].name, rounds: results[1].map { $0.quantile(share) }),
+                aim: pace == .none ? nil : .atMost(aim))
+        }
+    }
+
+    /// Memory and processor time while nothing is written.
+    private func idle(_ pairs: [StreamPair]) throws -> [Figure] {
+        let before = try pairs.map { try $0.readings() }
+        Clock.pause(microseconds: UInt32(sizes.seconds) * 1_000_000)
+        let after = try pairs.map { try $0.readings() }
+        return ["publisher", "follower"].enumerated().flatMap { index, name in
+            let spent = pairs.indices.map { (after[$0][index].seconds - before[$0][index].seconds) * 1e6 }
+            let group = "an idle publisher and follower"
+            let bare = pairs[1].kind.rawValue
+            return [
+                Figure(
+                    group, "\(name)'s memory, VmRSS", after[0][index].resident, .kibibytes,
+                    against: .init(name: bare, value: after[1][index].resident), aim: .atMost(30 * 1024)),
+                Figure(
+                    group, "\(name)'s processor time in \(sizes.seconds) s", spent[0], .microseconds,
+                    against: .init(name: bare, value: spent[1])),
+            ]
+        }
+    }
+
+    // MARK: Backlog
+
+    private func backlog(_ server: NATSServer) throws -> [Figure] {
+        let count = min(sizes.backlog, 200_000)
+        var seconds: [[Double]] = []
+        for kind in StreamPair.Kind.allCases {
+            let pair = try StreamPair(kind, workplace, server, in: workplace.makeFolder("backlog-\(kind)"))
+            defer { pair.end() }
+            let writer = try StoreWriter(pair.store, synchronous: "OFF")
+            _ = try writer.commit()
+            try pair.publish(after: 0)
+            try pair.follow()
+            try pair.awaitRow(writer.last)
+            var rounds: [Double] = []
+            for _ in 0..<min(sizes.rounds, 3) {
+                pair.stopPublishing()
+                let before = writer.last
+                for _ in 0..<count { _ = try writer.commit() }
+                let start = Clock.now
+                try pair.publish(after: before)
+                try pair.awaitRow(writer.last)
+                rounds.append(Double(Clock.now - start) / 1e9)
+            }
+            seconds.append(rounds)
+        }
+        return [
+            Figure(
+                "a backlog of \(NumberText.text(Double(count))) single-row transactions, to the mirror",
+                "transactions", rounds: seconds[0].map { Double(count) / $0 }, .perSecond,
+                against: .init(
+                    name: StreamPair.Kind.bare.rawValue, rounds: seconds[1].map { Double(count) / $0 }),
+                aim: .atLeast(100_000))
+        ]
+    }
+
+    // MARK: Snapshot
+
+    /// From the start of both programs until a new mirror has all rows. The bare programs send the history of the rows.
+    private func snapshot(_ server: NATSServer) throws -> [Figure] {
+        let rows = sizes.changes
+        var rates: [[Double]] = []
+        for kind in StreamPair.Kind.allCases {
+            var rounds: [Double] = []
+            for round in 0..<min(sizes.rounds, 3) {
+                let folder = try workplace.makeFolder("snapshot-\(kind)-\(round)")
+                defer { Progress.attempt { try workplace.remove(folder) } }
+                let pair = try StreamPair(kind, workplace, server, in: folder)
+                defer { pair.end() }
+                let writer = try StoreWriter(pair.store, synchronous: "OFF")
+                _ = try writer.commit(rows: rows)
+                let connection = try Connection(pair.store)
+                let bytes = try connection.number(
+                    "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size")
+                let start = Clock.now
+                try pair.publish(after: 0)
+                try pair.follow()
+                try pair.awaitRow(writer.last)
+                rounds.append(Double(bytes) / (Double(Clock.now - start) / 1e9))
+            }
+            rates.append(rounds)
+        }
+        return [
+            Figure(
+                "a new mirror of \(NumberText.text(Double(rows))) rows", "bytes of the store", rounds: rates[0],
+                .perSecond, against: .init(name: StreamPair.Kind.bare.rawValue, rounds: rates[1]),
+                aim: .atLeast(50_000_000))
+        ]
+    }
+}

@@ -1,0 +1,70 @@
+import Foundation
+import GRDB
+import TestSupport
+import Testing
+
+@testable import PersistentHistory
+
+/// A store in a rollback journal's mode, whose writer keeps everybody from reading.
+@Suite(.timeLimit(.minutes(2))) struct LockedOutTests {
+    @Test(
+        "A commit ends the delay of a look that was locked out", arguments: ["DELETE", "TRUNCATE", "PERSIST"])
+    func commitEndsDelay(_ journal: String) async throws {
+        let store = try GatekeeperStore(pragmas: "PRAGMA journal_mode = \(journal)")
+        var served = store.served(["Reader"])
+        // No timer of a look fires while the test runs.
+        served.settleRule = SettleRule(firstDelay: .seconds(3600), longestDelay: .seconds(3600))
+        let listener = Listener()
+        let (control, stop) = (StoreControl(), StopSignal())
+        let runner = StoreRunner(
+            served, hooks: HookRegistry([listener.observer()]), stateFolder: store.folder.path,
+            reporter: EventLog(), stop: stop, control: control)
+        let observer = try StoreObserver()
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { try await observer.run() }
+            group.addTask { try await runner.run(watching: observer.watch(store.path)) }
+            group.addTask {
+                defer {
+                    stop.request()
+                    observer.stop()
+                }
+                try await Self.until { (try? await Self.isWaiting(control)) == false }
+                var configuration = Configuration()
+                configuration.busyMode = .timeout(60)
+                configuration.allowsUnsafeTransactions = true
+                let writer = try DatabaseQueue(path: store.path, configuration: configuration)
+                try await writer.writeWithoutTransaction { db in
+                    try db.execute(sql: "BEGIN EXCLUSIVE; INSERT INTO t VALUES (1, 1)")
+                }
+                try await Self.until { try await Self.isWaiting(control) }
+                try await writer.writeWithoutTransaction { db in try db.execute(sql: "COMMIT") }
+                // A commit's events come just before its lock is released: the next one's are there for certain.
+                var next = 1
+                try await Self.until {
+                    next += 1
+                    try await writer.write { [next] db in
+                        try db.execute(sql: "INSERT INTO t VALUES (?, 1)", arguments: [next])
+                    }
+                    return !listener.all().isEmpty
+                }
+                try writer.close()
+            }
+            try await group.waitForAll()
+        }
+        #expect(listener.all().first == "insert t 1")
+    }
+
+    private static func isWaiting(_ control: StoreControl) async throws -> Bool {
+        try await control.withSession { session in
+            if case .waiting = await session.phase { true } else { false }
+        }
+    }
+
+    private static func until(_ holds: () async throws -> Bool) async throws {
+        let end = ContinuousClock.now + .seconds(60)
+        while try await !holds() {
+            try #require(.now < end)
+            try await Task.sleep(for: .milliseconds(2))
+        }
+    }
+}
