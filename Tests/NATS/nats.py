@@ -310,17 +310,21 @@ class Bench:
         if here != there:
             raise Failure(f"the schema here is {here}, there {there}")
 
-    def await_problem(self, name, text, limit=30):
-        """Waits until a status has a problem."""
+    def status(self, name):
+        return subprocess.run(
+            [self.program("historyd-nats"), "status", "--socket", self.path(name + ".run", "status.sock")],
+            capture_output=True, text=True).stdout
+
+    def await_problem(self, name, text, limit=90):
+        """Waits until a status has a problem, by a regular expression."""
         deadline = time.monotonic() + limit
         while True:
-            status = subprocess.run(
-                [self.program("historyd-nats"), "status", "--socket", self.path(name + ".run", "status.sock")],
-                capture_output=True, text=True).stdout
-            if text in status:
+            status = self.status(name)
+            if re.search(text, status):
                 return
             if time.monotonic() > deadline:
-                raise Failure(f"no \"{text}\" in the status of {name}: {status}\n{self.log(name)}")
+                others = "".join(self.status(other) for other in ("publish", "follow") if other in self.running)
+                raise Failure(f"no \"{text}\" in the status of {name}: {others}\n{self.log(name)}")
             time.sleep(0.05)
 
     def mount(self, folder, size):
@@ -382,12 +386,44 @@ def basic(bench):
     if refused.returncode == 0 or "mirror" not in refused.stderr:
         raise Failure(f"track of a mirror: {refused}")
     print("other writers are refused")
+    reload(bench, db)
     status = subprocess.run(
         [bench.program("historyd-nats"), "status", "--socket", bench.path("follow.run", "status.sock")],
         capture_output=True, text=True)
     if "connected" not in status.stdout:
         raise Failure(f"status: {status}")
     print(status.stdout.strip())
+
+
+def reload(bench, db):
+    def ask():
+        return subprocess.run(
+            [bench.program("historyd-nats"), "reload", "--socket", bench.path("publish.run", "status.sock")],
+            capture_output=True, text=True, timeout=60)
+
+    with open(bench.path("publish.json")) as file:
+        before = file.read()
+    for wrong, said in [(before.replace('"publish"', '"publsh"'), "did you mean"), ("{", "publish.json:1:")]:
+        bench.write("publish.json", wrong)
+        refused = ask()
+        if refused.returncode != 78 or said not in refused.stderr:
+            raise Failure(f"reload of a wrong configuration: {refused}")
+    bench.transaction(db, 6)
+    bench.wait_level()
+    bench.write("publish.json", json.dumps({**json.loads(before), "logLevel": "debug"}))
+    if ask().returncode != 0:
+        raise Failure(f"reload: {ask()}")
+    bench.running["publish"].send_signal(signal.SIGHUP)
+    deadline = time.monotonic() + 20
+    while bench.log("publish").count("event=natsReloaded") < 2:
+        if time.monotonic() > deadline or bench.running["publish"].poll() is not None:
+            raise Failure("SIGHUP does not reload:\n" + bench.log("publish"))
+        time.sleep(0.05)
+    for _ in range(10):
+        bench.transaction(db, 6)
+    bench.wait_level()
+    bench.compare()
+    print("a wrong configuration is refused, a right one is in force, and the mirror goes on")
 
 
 def losses(bench):
@@ -487,9 +523,9 @@ def losses(bench):
 def disks(bench):
     """In a mount namespace of its own: see `main`."""
     small, spool = bench.path("small"), bench.path("spool")
-    bench.mount(small, "6m")
+    bench.mount(small, "3m")
     bench.mount(spool, "64m")
-    bench.mount(bench.path("jetstream"), "24m")
+    bench.mount(bench.path("jetstream"), "14m")
     bench.mirror, bench.spool = os.path.join(small, "mirror.sqlite"), spool
     bench.make_store()
     bench.configure()
@@ -506,33 +542,35 @@ def disks(bench):
         for number in range(count):
             db.execute("INSERT OR REPLACE INTO person (id, data) VALUES (?, randomblob(?))", [5000 + number, size])
 
-    fill(8, 800_000)
-    bench.await_problem("follow", "full")
+    # Of the database, or of the file that a group waits in.
+    full = "full|No space left"
+    fill(10, 350_000)
+    bench.await_problem("follow", full)
     before = bench.newest(bench.mirror)
     bench.transaction(db, 6)
-    bench.await_problem("follow", "full")
+    bench.await_problem("follow", full)
     if bench.newest(bench.mirror) != before or before >= bench.newest(bench.source):
         raise Failure("a mirror on a full disk moves")
     bench.enlarge(small, "64m")
-    bench.wait_level()
+    bench.wait_level(120)
     bench.compare()
     print("a full disk of the mirror: it stays at a state that the source had, and goes on when there is space")
 
     bench.kill("publish", signal.SIGTERM)
     bench.enlarge(spool, "1m")
     db.execute("BEGIN")
-    fill(6, 900_000)
+    fill(4, 900_000)
     db.execute("COMMIT")
     bench.start_nats("publish")
     bench.await_problem("publish", "No space left")
     bench.enlarge(spool, "64m")
-    bench.wait_level()
+    bench.wait_level(120)
     bench.compare()
     print("a full disk of the publisher's spool folder: the group is published when there is space")
 
     deadline = time.monotonic() + 60
     while not re.search("insufficient|no space|unavailable|not available|timeout|503|no stream", bench.log("publish"), re.I):
-        fill(4, 700_000)
+        fill(2, 700_000)
         if time.monotonic() > deadline:
             raise Failure("the server's disk is not full:\n" + bench.log("publish") + bench.log("server"))
         time.sleep(0.2)

@@ -177,6 +177,28 @@ import Testing
         #expect(ends == [7, 12, 24])
     }
 
+    /// One that nobody declared ends where it ended before, also in parts: a repetition must not have grown.
+    @Test func rowsOfAnUndeclaredTransactionAreReadInParts() throws {
+        let store = try GatekeeperStore("CREATE TABLE t (id INTEGER PRIMARY KEY, n)")
+        try store.write(
+            nil,
+            """
+            WITH RECURSIVE c (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 12)
+            INSERT INTO t SELECT i, zeroblob(1048576) FROM c
+            """, "UPDATE historyd_change SET origin = 5")
+        let reader = try HistoryReader(path: store.path)
+        defer { try? reader.close() }
+        let wanted = WantedValues(entities: nil, maximumBytes: 1 << 20)
+        for (last, count) in [(Int64.max, 12), (10, 10)] {
+            let batch = try reader.outlinedBatch(after: 0, through: last, values: wanted)
+            #expect(batch.end == Int64(count) && batch.isLast == (last == .max))
+            let parts = UnreadChanges.parts(of: try #require(batch.transactions.first), values: wanted)
+            let (changes, values) = try reader.changes(try #require(parts.first))
+            #expect(parts.count == 1 && changes.count == count)
+            #expect(changes.allSatisfy { values?.row(of: $0.objectID, in: $0.entity) != nil })
+        }
+    }
+
     /// The same deliveries, whether a transaction is read as a whole or part by part.
     @Test func partsWithValuesAreSmaller() async throws {
         let store = try GatekeeperStore(Self.schema)

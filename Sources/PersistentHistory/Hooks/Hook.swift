@@ -25,8 +25,8 @@ package final class Hook: Sendable, Identifiable {
     package let consumer: String?
     /// For a merge hook: the full name of the one before which it is called.
     package let before: String?
-    /// The longest text or blob that it gets with changed objects; nil is no values at all.
-    package let maximumValueBytes: Int?
+    /// The rows that it gets with changed objects; nil is none. Those of deleted objects are gone.
+    let wantedValues: WantedValues?
     package let endpoint: any HookEndpoint
     package let policy: FailurePolicy
     /// The endpoint, where it lives on the loop: asked once, for it is asked with each call.
@@ -34,6 +34,7 @@ package final class Hook: Sendable, Identifiable {
     /// The operations, by their places among all.
     private let operationBits: Int
 
+    /// - Parameter maximumValueBytes: The longest text or blob that it gets with changed objects; nil is no values.
     package init(
         id: UUID, name: String, kind: Kind, entity: String? = nil,
         operations: Set<ChangeOperation> = Set(ChangeOperation.allCases),
@@ -48,7 +49,10 @@ package final class Hook: Sendable, Identifiable {
         self.store = store
         self.consumer = consumer
         self.before = before
-        self.maximumValueBytes = maximumValueBytes
+        let getsRows = kind == .merge || operations != [.delete]
+        wantedValues = maximumValueBytes.flatMap { most in
+            getsRows ? WantedValues(entities: entity.map { [$0] }, maximumBytes: most) : nil
+        }
         self.endpoint = endpoint
         self.policy = policy
         loopEndpoint = endpoint as? any LoopEndpoint

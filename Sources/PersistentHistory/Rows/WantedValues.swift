@@ -22,14 +22,6 @@ struct WantedValues: Sendable, Equatable {
     func covers(_ other: WantedValues) -> Bool { union(other) == self }
 }
 
-extension Hook {
-    /// Nil where it gets no values: those of deleted rows are gone.
-    var wantedValues: WantedValues? {
-        guard let maximumValueBytes, kind == .merge || operations != [.delete] else { return nil }
-        return WantedValues(entities: entity.map { [$0] }, maximumBytes: maximumValueBytes)
-    }
-}
-
 extension FeedContext {
     var wantedValues: WantedValues? {
         maximumValueBytes.map { WantedValues(entities: entities, maximumBytes: $0) }
