@@ -2,7 +2,7 @@
  * The least that can hear of a store's commits and find them: one thread, inotify(7), the question whether
  * a writer is at work, a SELECT. No filters, no state, no hooks, no JSON. It is what historyd is compared to.
  *
- *   consumer watch STORE      tells of each commit as it comes
+ *   consumer watch STORE      reports each commit as it comes
  *   consumer naive STORE      the same without that question, as most such loops are written
  *   consumer drain STORE      reads the whole history, and ends
  *   … --requests              writes requests for a plugin to standard output, not stamps

@@ -4,7 +4,7 @@
 
 /* ICU's data, without any of it. GRDB imports Foundation, whose formatters link ICU with 34 MB of data on the world's
  * languages, of which these programs use nothing: the linker takes what is defined here, and leaves that out. What asks
- * ICU for a language is told that there is no such resource.
+ * ICU finds no such resource for any language.
  *
  * Only where the runtime is linked statically, as in a release: a shared library has its own. With another version of
  * ICU the name is another one, this is not used, and a program is 34 MB larger.

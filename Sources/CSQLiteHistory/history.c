@@ -59,7 +59,7 @@ typedef struct Connection {
 } Connection;
 
 static const char *schemaName(sqlite3 *db, int index) {
-    /* sqlite3_db_name() came with 3.39; before it, only the main schema is told apart. */
+    /* sqlite3_db_name() came with 3.39; before it, only the main schema is distinguished. */
     if (sqlite3_libversion_number() >= 3039000) return sqlite3_db_name(db, index);
     return index == 0 ? "main" : NULL;
 }
@@ -67,7 +67,7 @@ static const char *schemaName(sqlite3 *db, int index) {
 /* "The data version changes whenever any change occurs to the corresponding database file, either
  * through SQL statements on the same database connection or through transactions committed by
  * separate database connections" (https://www.sqlite.org/c3ref/c_fcntl_begin_atomic_write.html).
- * While a connection writes, nobody else can: the number stands still until it has committed. */
+ * While a connection writes, no other can: the number does not change until it has committed. */
 static unsigned dataVersion(sqlite3 *db, const char *schema) {
     unsigned version = 0;
     sqlite3_file_control(db, schema, SQLITE_FCNTL_DATA_VERSION, &version);

@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* SQLite maps the wal-index of a database, the file whose name ends in -shm. Whoever may write that file can make it
+/* SQLite maps the wal-index of a database, the file whose name ends in -shm. Any process that may write that file can make it
  * shorter, and an access to what is gone is a SIGBUS, which ends the process. Here such an access finds an empty page
  * instead, and from then on nothing is done with the file any more: each lock, read and write of the connections that
  * have mapped it fails with HISTORY_IOERR_MAPPING_LOST, until they are closed. So nothing that was read from the empty

@@ -56,7 +56,7 @@ package struct HealthReport: Codable, Sendable, Hashable {
         case deadLetters
         /// A feed's program has not acknowledged for longer than `healthyLag`.
         case feedLagging
-        /// History is kept for somebody who has not moved for long.
+        /// History is kept for a consumer that has not moved for long.
         case historyKept
         /// History cannot be cleaned.
         case cleaningFailing

@@ -48,7 +48,7 @@ package struct PauseReport: Codable, Sendable, Hashable {
     package init(stores: [Store]) { self.stores = stores }
 }
 
-/// A place that a consumer has reached.
+/// A position that a consumer has reached.
 package struct WaitReport: Codable, Sendable, Hashable {
     package var store: String
     package var consumer: String

@@ -58,7 +58,7 @@ package struct Daemon: Sendable {
         let status = LiveStatus(known, notifier: notifier)
         let engine = Engine(
             loaded, persisted: persisted,
-            Engine.Surroundings(
+            Engine.Dependencies(
                 stateFolder: folder.path, logger: logger, level: level, notifier: notifier, status: status))
         await engine.begin()
         let catalog = await engine.catalog
@@ -66,7 +66,7 @@ package struct Daemon: Sendable {
             "Configuration \"\(loaded.files.first ?? "")\": \(loaded.configuration.stores.count, "store"), \(loaded.consumers, "consumer"), \(catalog.plugins.count, "plugin"), \(catalog.hooks.count, "hook")."
         )
         try await serve(engine, control, metrics, stop, reload)
-        engine.surroundings.deliveries.flush()
+        engine.dependencies.deliveries.flush()
         logger.info("historyd has stopped.")
     }
 
@@ -84,12 +84,12 @@ package struct Daemon: Sendable {
         ) {
             // While the loop runs, passes can continue.
             await LoopActor.turn()
-            // The status line names who lags.
+            // The status line names the consumers that lag.
             await handler.measureBusyStores()
         }
         // The last is stopped first.
         let services: [any Service] = [
-            CounterKeeper(stateFolder: folder.path, status: engine.surroundings.status, logger: logger),
+            CounterKeeper(stateFolder: folder.path, status: engine.dependencies.status, logger: logger),
             engine.observer, engine.pluginHost, engine.storeHost, watchdog, jobs,
             repeatedLines, notifier,
             ControlServer(listener: control, logger: logger, gate: listening, handler: handler),
@@ -112,7 +112,7 @@ package struct Daemon: Sendable {
             await engine.waitUntilUp()
             await engine.removeUnusedStates()
         } isReady: {
-            let line = engine.surroundings.status.line
+            let line = engine.dependencies.status.line
             notifier.notify(.ready, .status(line))
             logger.report(.ready, "\(line).")
             // Most of what was read of the program until now only the start-up needed.
@@ -156,14 +156,14 @@ package struct Daemon: Sendable {
         try await withThrowingTaskGroup(of: Bool.self) { group in
             for store in assembly.stores {
                 group.addTask {
-                    let stop = StopSignal()
+                    let stop = OneShotEvent()
                     let log = PipelineLog(
                         store: store.name, logger: logger, status: status, deliveries: deliveries
-                    ) { stop.request() }
+                    ) { stop.signal() }
                     try await StoreRunner(
                         store, hooks: registry, stateFolder: folder.path, reporter: log, stop: stop
                     ).runOnce()
-                    return !stop.isRequested
+                    return !stop.isSignaled
                 }
             }
             return try await group.reduce(true) { $0 && $1 }

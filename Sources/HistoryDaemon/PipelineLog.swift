@@ -35,10 +35,10 @@ struct PipelineLog: PipelineReporter {
                 metadata: fields())
         case .storeLost(let error) where error.isOfState: report(error, isRepeated: false)
         case .stateFailed(let error): report(error, isRepeated: isRepeated)
-        case .stateMovedAside(let error, let place):
+        case .stateMovedAside(let error, let newPath):
             logger.report(
                 .stateCorrupt,
-                "The state of store \"\(store)\" was damaged. It was moved to \"\(place)\", and all consumers of the store start over. \(error.message) Its content can be rescued with sqlite3's \".recover\".",
+                "The state of store \"\(store)\" was damaged. It was moved to \"\(newPath)\", and all consumers of the store start over. \(error.message) Its content can be rescued with sqlite3's \".recover\".",
                 metadata: fields())
         case .stateRecovered: break  // Reported with the change of the status.
         case .storeLost(let error):
@@ -155,9 +155,9 @@ struct PipelineLog: PipelineReporter {
                 .contextRefilled,
                 "Context \"\(context)\" of \"\(consumer)\" was filled from the store as of \(token).",
                 metadata: fields(consumer, token: token, context: context))
-        case .replicaMovedAside(let consumer, let context, let place):
+        case .replicaMovedAside(let consumer, let context, let newPath):
             logger.warning(
-                "Context \"\(context)\" of \"\(consumer)\" was damaged; its file was moved to \"\(place)\", and it is created again.",
+                "Context \"\(context)\" of \"\(consumer)\" was damaged; its file was moved to \"\(newPath)\", and it is created again.",
                 metadata: fields(consumer, context: context))
         case .replicaTableLeftOut(let consumer, let context, let table):
             logger.report(

@@ -46,13 +46,13 @@ struct PluginLog: Sendable {
             note(failure, count, isTold)
             switch pace.withLock({ $0.word(count: count, at: .now) }) {
             case .first: log(.pluginDied, "\(failure) It is started again.")
-            case .failing: tellFailing(failure, count, restart)
+            case .failing: reportFailing(failure, count, restart)
             case .repeated: logger.debug("\(failure) It is started again in \(restart.text).", metadata: fields)
             }
         case .unstartable(let failure, let count, let isTold, let restart):
             note(failure, count, isTold)
             switch pace.withLock({ $0.word(count: count, at: .now) }) {
-            case .failing: tellFailing(failure, count, restart)
+            case .failing: reportFailing(failure, count, restart)
             case _ where isTold:
                 logger.debug("\(failure) It is tried again in \(restart.text).", metadata: fields)
             default: log(.pluginUnstartable, "\(failure) It is tried again in \(restart.text).")
@@ -70,7 +70,7 @@ struct PluginLog: Sendable {
         status.hasCounted()
     }
 
-    private func tellFailing(_ failure: HookFailure, _ count: Int, _ restart: Duration) {
+    private func reportFailing(_ failure: HookFailure, _ count: Int, _ restart: Duration) {
         log(
             .pluginFailing,
             "\(failure) This is the \(count)th time in a row. It is started again every \(restart.text); what it writes is logged at level debug."

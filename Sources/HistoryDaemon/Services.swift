@@ -7,7 +7,7 @@ struct StoreService: Service {
     let watch: @Sendable () throws -> StoreSignals
     let reporter: any PipelineReporter
     let path: String
-    let stop: StopSignal
+    let stop: OneShotEvent
     let gate: StartGate
     /// Called at a stop of the daemon.
     let isStopping: @Sendable () -> Void
@@ -15,7 +15,7 @@ struct StoreService: Service {
     func run() async throws {
         try await withGracefulShutdownHandler {
             var trouble = WatchTrouble()
-            while !stop.isRequested, !Task.isCancelled {
+            while !stop.isSignaled, !Task.isCancelled {
                 do {
                     let signals = try watch()
                     trouble.isOver()
@@ -27,7 +27,7 @@ struct StoreService: Service {
                 }
             }
         } onGracefulShutdown: {
-            stop.request()
+            stop.signal()
             isStopping()
         }
     }
@@ -54,9 +54,9 @@ private struct WatchTrouble {
 /// Waits for something that happens once.
 struct StartGate: Sendable {
     // An AsyncStream would end for all waiting tasks when one of them is cancelled.
-    private let signal = StopSignal()
+    private let signal = OneShotEvent()
 
-    func open() { signal.request() }
+    func open() { signal.signal() }
 
     /// Returns when it is open, or the task is cancelled.
     func wait() async { await signal.wait() }

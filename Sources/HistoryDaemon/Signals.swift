@@ -36,12 +36,12 @@ extension ServiceGroup {
         until signals: SignalLine, within limit: @escaping @Sendable () -> Duration,
         isHurried: @escaping @Sendable (StopHurry) -> Void
     ) async throws {
-        let hurry = StopSignal()
+        let hurry = OneShotEvent()
         try await withThrowingTaskGroup(of: Void.self) { tasks in
             tasks.addTask {
                 do {
                     try await self.run()
-                } catch is CancellationError where hurry.isRequested {
+                } catch is CancellationError where hurry.isSignaled {
                     // That is how it ends then.
                 }
             }
@@ -51,11 +51,11 @@ extension ServiceGroup {
                 let isSecond = Locked(false)
                 await wait(atMost: limit()) {
                     // Where signals cannot be read, the limit alone ends the wait.
-                    guard let signal = try? await signals.next() else { return await StopSignal().wait() }
+                    guard let signal = try? await signals.next() else { return await OneShotEvent().wait() }
                     isSecond.withLock { $0 = signal > 0 }
                 }
                 if Task.isCancelled { return }
-                hurry.request()
+                hurry.signal()
                 isHurried(isSecond.withLock { $0 } ? .secondSignal : .limit)
             }
             // The services' end, a failure, or the second signal: no more is waited for.

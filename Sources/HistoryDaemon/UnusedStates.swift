@@ -56,7 +56,7 @@ struct UnusedStates {
         return states.values.sorted { $0.id < $1.id }
     }
 
-    /// Whose state a file belongs to; nil for other files. One that was damaged is nobody's.
+    /// Whose state a file belongs to; nil for other files. A damaged one belongs to no store.
     private static func id(ofStateWith name: String) -> String? {
         guard let dot = name.firstIndex(of: "."), UUID(uuidString: String(name[..<dot])) != nil else {
             return nil
@@ -71,12 +71,12 @@ struct UnusedStates {
 extension Engine {
     /// Removes the states that no store has used for a long time, and reports each.
     func removeUnusedStates() {
-        let (folder, logger) = (surroundings.stateFolder, surroundings.logger)
+        let (folder, logger) = (dependencies.stateFolder, dependencies.logger)
         var served: Set<String> = []
         var waiting: Set<String> = []
         for store in stores {
-            if let places = try? store.control.places() {
-                served.insert(places.newest.store.description)
+            if let positions = try? store.control.positions() {
+                served.insert(positions.newest.store.description)
             } else {
                 waiting.insert(store.configuration.path)
             }

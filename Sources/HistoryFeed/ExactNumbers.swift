@@ -5,21 +5,21 @@ enum ExactNumbers {
     static func marked(in line: ArraySlice<UInt8>) -> [UInt8] {
         var result: [UInt8] = []
         result.reserveCapacity(line.count)
-        var place = line.startIndex
-        while place < line.endIndex {
-            let byte = line[place]
+        var index = line.startIndex
+        while index < line.endIndex {
+            let byte = line[index]
             let end: Int
             if byte == UInt8(ascii: "\"") {
-                end = endOfString(line, place)
-                result += line[place..<end]
+                end = endOfString(line, index)
+                result += line[index..<end]
             } else if byte == UInt8(ascii: "-") || isDigit(byte) {
-                end = line[place...].firstIndex { !isOfNumber($0) } ?? line.endIndex
-                result += marked(number: line[place..<end])
+                end = line[index...].firstIndex { !isOfNumber($0) } ?? line.endIndex
+                result += marked(number: line[index..<end])
             } else {
-                end = place + 1
+                end = index + 1
                 result.append(byte)
             }
-            place = end
+            index = end
         }
         return result
     }
@@ -31,14 +31,14 @@ enum ExactNumbers {
         return isReal ? Array("{\"real\":".utf8) + number + [UInt8(ascii: "}")] : Array(number)
     }
 
-    /// The place behind a string.
+    /// The index behind a string.
     private static func endOfString(_ line: ArraySlice<UInt8>, _ start: Int) -> Int {
-        var place = start + 1
-        while place < line.endIndex, line[place] != UInt8(ascii: "\"") {
+        var index = start + 1
+        while index < line.endIndex, line[index] != UInt8(ascii: "\"") {
             // What is escaped ends no string.
-            place += line[place] == UInt8(ascii: "\\") ? 2 : 1
+            index += line[index] == UInt8(ascii: "\\") ? 2 : 1
         }
-        return min(place + 1, line.endIndex)
+        return min(index + 1, line.endIndex)
     }
 
     private static func isDigit(_ byte: UInt8) -> Bool { byte &- UInt8(ascii: "0") < 10 }

@@ -89,9 +89,9 @@ extension FeedLine {
 }
 
 extension HistoryToken {
-    /// Whether a place of the same store is there, or further.
-    fileprivate func isReached(by place: HistoryToken?) -> Bool {
-        place.map { store == $0.store && number <= $0.number } ?? false
+    /// Whether a token of the same store is there, or further.
+    fileprivate func isReached(by token: HistoryToken?) -> Bool {
+        token.map { store == $0.store && number <= $0.number } ?? false
     }
 }
 

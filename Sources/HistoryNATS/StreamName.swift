@@ -28,12 +28,12 @@ package struct StreamName: Hashable, Sendable {
     /// at its beginning.
     package static func escaped(_ text: String) -> String {
         var token: [UInt8] = []
-        for (place, byte) in text.utf8.enumerated() {
+        for (index, byte) in text.utf8.enumerated() {
             switch byte {
             case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
                 UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"):
                 token.append(byte)
-            case UInt8(ascii: "_") where place > 0: token.append(byte)
+            case UInt8(ascii: "_") where index > 0: token.append(byte)
             default:
                 let digits = Array("0123456789ABCDEF".utf8)
                 token += [UInt8(ascii: "="), digits[Int(byte >> 4)], digits[Int(byte & 15)]]

@@ -29,7 +29,7 @@ struct ChildProcess: Sendable {
         return (result, child.reap())
     }
 
-    /// Waits for the leader's end, or until the task is cancelled; then nobody waits for the
+    /// Waits for the leader's end, or until the task is cancelled; then nothing waits for the
     /// pipes any more, which other processes may hold open.
     func waitForEnd() async {
         while !hasEnded, !Task.isCancelled { _ = await end.wait() }

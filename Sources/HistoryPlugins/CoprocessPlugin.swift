@@ -55,8 +55,8 @@ import ServiceLifecycle
     /// Whether the present process has answered, or has run for some seconds.
     private var hasWorked = false
     /// Of the next start, or attempt at one.
-    private var nextStart = StopSignal()
-    private let stopRequest = StopSignal()
+    private var nextStart = OneShotEvent()
+    private let stopRequest = OneShotEvent()
 
     package nonisolated convenience init(
         _ plugin: PluginDescription, logger: Logger,
@@ -83,7 +83,7 @@ import ServiceLifecycle
 
     nonisolated var stopped: HookFailure { HookFailure(.cancelled, "\(title) is stopped.") }
 
-    var isStopping: Bool { stopRequest.isRequested }
+    var isStopping: Bool { stopRequest.isSignaled }
 
     // MARK: Life
 
@@ -106,7 +106,7 @@ import ServiceLifecycle
 
     /// Asks the plugin to stop: `run` closes its standard input, waits, sends SIGTERM, waits,
     /// sends SIGKILL, and returns.
-    package nonisolated func stop() { stopRequest.request() }
+    package nonisolated func stop() { stopRequest.signal() }
 
     /// Holds the process until `stop`, a graceful shutdown, or the task's cancellation (which
     /// kills it at once).
@@ -132,8 +132,8 @@ import ServiceLifecycle
     }
 
     private func startEnded() {
-        nextStart.request()
-        nextStart = StopSignal()
+        nextStart.signal()
+        nextStart = OneShotEvent()
     }
 
     /// The present process has answered, or has run for some seconds.

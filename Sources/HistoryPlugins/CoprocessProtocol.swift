@@ -3,7 +3,7 @@ import DequeModule
 /// The calls in flight to one coprocess, and what an answer, the clock or its end mean for them.
 ///
 /// A pipe holds more than one request, so several calls may be in flight, but no more than
-/// the window allows; the plugin answers them in order. The state is pure: who owns it reads and
+/// the window allows; the plugin answers them in order. The state is pure: its owner reads and
 /// writes, and tells it of that.
 struct CoprocessProtocol: Sendable {
     typealias Instant = SuspendingClock.Instant

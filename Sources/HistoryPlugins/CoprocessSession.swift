@@ -6,10 +6,10 @@ import PersistentHistory
 @LoopActor final class CoprocessSession {
     let child: ChildProcess
     /// Its standard input is closed, or does not take anything any more.
-    let inputEnd = StopSignal()
+    let inputEnd = OneShotEvent()
     /// There is nothing more to read from its standard output.
-    let outputEnd = StopSignal()
-    let stop = StopSignal()
+    let outputEnd = OneShotEvent()
+    let stop = OneShotEvent()
     /// It does not read any more.
     fileprivate(set) var refusesInput = false
     /// Nothing more is sent: its standard input is closed when all is written.
@@ -50,7 +50,7 @@ extension CoprocessPlugin {
     }
 
     /// Starts the process, speaks with it to its end, and leaves nothing of it.
-    func runProcess(until stopRequest: StopSignal) async throws(HookFailure) -> SessionEnd {
+    func runProcess(until stopRequest: OneShotEvent) async throws(HookFailure) -> SessionEnd {
         let (ending, status) = try await ChildProcess.run(plugin) { child in
             await converse(with: child, until: stopRequest)
         }
@@ -77,7 +77,7 @@ extension CoprocessPlugin {
     }
 
     /// - Returns: what is to be said of the process's end before its status.
-    private func converse(with child: ChildProcess, until stopRequest: StopSignal) async -> String {
+    private func converse(with child: ChildProcess, until stopRequest: OneShotEvent) async -> String {
         let session = CoprocessSession(child: child)
         errors = ErrorTail()
         stage = .running(session)
@@ -186,7 +186,7 @@ extension CoprocessPlugin {
         }
         if session.refusesInput || session.closesInput && outbox.count == 0 {
             session.child.input.close()
-            session.inputEnd.request()
+            session.inputEnd.signal()
         }
     }
 
@@ -202,7 +202,7 @@ extension CoprocessPlugin {
         do throws(SystemError) {
             repeat {
                 guard let count = try output.readNow(into: &session.buffer) else { return }
-                if count == 0 { return session.outputEnd.request() }
+                if count == 0 { return session.outputEnd.signal() }
                 guard take(session.buffer[..<count], session) else { return }
                 if count == session.buffer.count {
                     // A process that writes as fast as one reads would keep the loop from all others.
@@ -212,7 +212,7 @@ extension CoprocessPlugin {
             } while output.isExpired
         } catch {
             killProcess(because: HookFailure(.badAnswer, "The output of \(title) could not be read: \(error)."))
-            session.outputEnd.request()
+            session.outputEnd.signal()
         }
     }
 
@@ -258,15 +258,15 @@ extension CoprocessPlugin {
         }
         if let nonsense {
             killProcess(because: HookFailure(.badAnswer, "\(title) \(nonsense)."))
-            session.outputEnd.request()
+            session.outputEnd.signal()
             return false
         }
         if answered { pump() }
         return true
     }
 
-    /// The plugin hangs, or has lost step: its whole process group is killed, and whoever waits is
-    /// told at once.
+    /// The plugin hangs, or has lost step: its whole process group is killed, and all waiting calls
+    /// fail at once.
     private func killProcess(because failure: HookFailure) {
         guard case .running(let session) = stage else { return }
         session.child.signalGroup(SIGKILL)

@@ -125,7 +125,7 @@ package final class OneshotPlugin: HookEndpoint {
                 do throws(SystemError) {
                     _ = try await child.input.write(request)
                 } catch {
-                    // Not every plugin reads what it is told; its status says whether all is well.
+                    // Not every plugin reads its input; its exit status says whether all is well.
                     logger.debug(
                         "The plugin did not read its input to the end.", metadata: ["error": "\(error)"])
                 }

@@ -27,8 +27,8 @@ struct PlainAnswer {
                 memcmp(base + end, tail.utf8Start, tail.utf8CodeUnitCount) == 0
             else { return nil }
             var id: Int64 = 0
-            for place in start..<end {
-                let digit = bytes[place] &- UInt8(ascii: "0")
+            for index in start..<end {
+                let digit = bytes[index] &- UInt8(ascii: "0")
                 guard digit < 10 else { return nil }
                 id = id &* 10 &+ Int64(digit)
             }
@@ -66,11 +66,11 @@ struct PlainAnswer {
 
     private struct Reader {
         let bytes: UnsafeBufferPointer<UInt8>
-        var place = 0
+        var index = 0
 
         init(bytes: UnsafeBufferPointer<UInt8>) { self.bytes = bytes }
 
-        private var next: UInt8? { place < bytes.count ? bytes[place] : nil }
+        private var next: UInt8? { index < bytes.count ? bytes[index] : nil }
 
         var isAtEnd: Bool {
             mutating get {
@@ -80,28 +80,28 @@ struct PlainAnswer {
         }
 
         private mutating func skipSpace() {
-            while let byte = next, byte == 0x20 || byte == 0x09 || byte == 0x0D { place += 1 }
+            while let byte = next, byte == 0x20 || byte == 0x09 || byte == 0x0D { index += 1 }
         }
 
         mutating func take(_ character: Unicode.Scalar) -> Bool {
             skipSpace()
             guard next == UInt8(ascii: character) else { return false }
-            place += 1
+            index += 1
             return true
         }
 
         mutating func take(word text: StaticString) -> Bool {
             skipSpace()
-            let end = place + text.utf8CodeUnitCount
-            guard end <= bytes.count, self.is(place..<end, text) else { return false }
-            place = end
+            let end = index + text.utf8CodeUnitCount
+            guard end <= bytes.count, self.is(index..<end, text) else { return false }
+            index = end
             return true
         }
 
         mutating func takeEmptyObject() -> Bool {
-            let start = place
+            let start = index
             if take("{"), take("}") { return true }
-            place = start
+            index = start
             return false
         }
 
@@ -118,7 +118,7 @@ struct PlainAnswer {
         mutating func word() -> Range<Int>? {
             skipSpace()
             guard next == UInt8(ascii: "\"") else { return nil }
-            let start = place + 1
+            let start = index + 1
             var end = start
             while end < bytes.count, bytes[end] != UInt8(ascii: "\"") {
                 let byte = bytes[end]
@@ -126,7 +126,7 @@ struct PlainAnswer {
                 end += 1
             }
             guard end < bytes.count else { return nil }
-            place = end + 1
+            index = end + 1
             return start..<end
         }
 
@@ -138,7 +138,7 @@ struct PlainAnswer {
             while let byte = next, byte >= UInt8(ascii: "0"), byte <= UInt8(ascii: "9"), count < 18 {
                 number = number * 10 + Int64(byte - UInt8(ascii: "0"))
                 count += 1
-                place += 1
+                index += 1
             }
             guard count > 0, let next,
                 ![UInt8(ascii: "."), UInt8(ascii: "e"), UInt8(ascii: "E")].contains(next)

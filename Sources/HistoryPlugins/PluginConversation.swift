@@ -182,9 +182,9 @@ extension CoprocessPlugin {
     }
 
     func leave(_ conversation: PluginConversation, _ failure: HookFailure? = nil) {
-        guard let place = conversations.firstIndex(where: { $0 === conversation }) else { return }
-        conversations.remove(at: place)
-        if place == 0 { exchange.abandon() }
+        guard let index = conversations.firstIndex(where: { $0 === conversation }) else { return }
+        conversations.remove(at: index)
+        if index == 0 { exchange.abandon() }
         conversation.end(failure)
         pump()
     }

@@ -6,7 +6,7 @@ package enum PluginEvent: Sendable {
     ///
     /// - Parameters:
     ///   - inARow: The ends without a sign of life in between: an answer, or some seconds of running.
-    ///   - isTold: Whether a call failed by it, which tells of it as well.
+    ///   - isTold: Whether a call failed by it, which reports it as well.
     ///   - restart: When it is started again.
     case ended(HookFailure, inARow: Int, isTold: Bool, restart: Duration)
     /// The process could not be started, and that is tried again.

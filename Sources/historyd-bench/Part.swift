@@ -10,7 +10,7 @@ enum Part: String, CaseIterable, ExpressibleByArgument {
         case .backlog: "transactions worked off in a second, and the memory afterwards"
         case .replica: "changed rows that a replica takes in"
         case .scale: "what many consumers, many stores or a long history cost"
-        case .writer: "what a writer feels of a daemon that is told of its commits, or works off a backlog"
+        case .writer: "how a daemon that delivers commits or a backlog slows a writer"
         case .recording: "what the triggers cost a writer"
         case .idle: "memory, threads and wake-ups of a daemon that has nothing to do"
         case .cleaning: "what a writer feels of a cleanup"

@@ -59,13 +59,13 @@ struct StreamWriter {
                     "the server's max_payload is \(connection.maximumPayload), and at least \(Self.headerSpace + 1024) is needed"
             )
         }
-        var (part, place) = (0, 0)
+        var (part, offset) = (0, 0)
         repeat {
-            let bytes = try body.bytes(at: place, atMost: size)
-            place += bytes.count
-            try send(subject, header(part, place >= body.count), bytes)
+            let bytes = try body.bytes(at: offset, atMost: size)
+            offset += bytes.count
+            try send(subject, header(part, offset >= body.count), bytes)
             part += 1
-        } while place < body.count
+        } while offset < body.count
         return part
     }
 

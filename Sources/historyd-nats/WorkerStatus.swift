@@ -56,7 +56,7 @@ final class WorkerStatus: Sendable {
         }
     }
 
-    /// - Returns: Whether it is another failure than the last one: what goes on failing is told once.
+    /// - Returns: Whether it is another failure than the last one: a failure that continues is reported once.
     func failed(_ error: any Error) -> Bool {
         report.withLock { report in
             defer { report.problem = "\(error)" }

@@ -43,8 +43,8 @@ import Testing
     }
 
     @Test func noUserTakesThePlacesOfAllOthers() {
-        let places = ConnectionPlaces()
-        var held = (0..<ConnectionPlaces.mostOfOne).map { _ in places.take(for: 7, feeds: 0) }
+        let places = ConnectionSlots()
+        var held = (0..<ConnectionSlots.mostOfOne).map { _ in places.take(for: 7, feeds: 0) }
         #expect(held.allSatisfy { $0 != nil })
         #expect(places.take(for: 7, feeds: 0) == nil)
         let other = places.take(for: 8, feeds: 0)
@@ -53,12 +53,12 @@ import Testing
         held[0]?.leave()
         held[0]?.leave()
         held.append(places.take(for: 7, feeds: 0))
-        #expect(held.count { $0 != nil } == ConnectionPlaces.mostOfOne + 1)
+        #expect(held.count { $0 != nil } == ConnectionSlots.mostOfOne + 1)
         #expect(places.take(for: 7, feeds: 0) == nil)
         held = []
         // All together: the other's place is one of them.
-        let all = (0..<ConnectionPlaces.most).map { places.take(for: UInt32($0) / 8 + 100, feeds: 0) }
-        #expect(all.count { $0 != nil } == ConnectionPlaces.most - 1)
+        let all = (0..<ConnectionSlots.most).map { places.take(for: UInt32($0) / 8 + 100, feeds: 0) }
+        #expect(all.count { $0 != nil } == ConnectionSlots.most - 1)
         #expect(places.take(for: 9, feeds: 0) == nil)
         #expect(places.take(for: 9, feeds: 1) != nil)
         _ = other

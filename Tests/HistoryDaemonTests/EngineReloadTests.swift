@@ -20,7 +20,7 @@ import Testing
         logger.logLevel = .critical
         let engine = Engine(
             loaded, persisted: [],
-            Engine.Surroundings(
+            Engine.Dependencies(
                 stateFolder: folder.path, logger: logger, level: level,
                 notifier: ServiceNotifier(logger: logger),
                 status: LiveStatus(notifier: ServiceNotifier(logger: logger))))

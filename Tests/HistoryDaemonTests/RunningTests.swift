@@ -11,7 +11,7 @@ import Testing
 
 /// A service that runs until it is told to stop, and says so.
 private struct Sitter: Service {
-    let stop: StopSignal
+    let stop: OneShotEvent
     let begun: StartGate
     var failure: (any Error)?
 
@@ -20,7 +20,7 @@ private struct Sitter: Service {
         await withGracefulShutdownHandler {
             await stop.wait()
         } onGracefulShutdown: {
-            stop.request()
+            stop.signal()
         }
         if let failure { throw failure }
     }
@@ -38,7 +38,7 @@ private struct Sitter: Service {
 
     @Test func guestsComeAndGoWhileTheHostRuns() async throws {
         let host = ServiceHost()
-        let (one, two) = (StopSignal(), StopSignal())
+        let (one, two) = (OneShotEvent(), OneShotEvent())
         let (began, late) = (StartGate(), StartGate())
         let oneEnds = host.start(Sitter(stop: one, begun: began))
         let services = Self.group(host)
@@ -47,31 +47,31 @@ private struct Sitter: Service {
             await began.wait()
             let twoEnds = host.start(Sitter(stop: two, begun: late))
             await late.wait()
-            one.request()
+            one.signal()
             await oneEnds.ended()
-            #expect(!two.isRequested)
+            #expect(!two.isSignaled)
             await services.triggerGracefulShutdown()
             await twoEnds.ended()
-            #expect(two.isRequested, "a shutdown reaches those who came later")
+            #expect(two.isSignaled, "a shutdown reaches those who came later")
             try await group.waitForAll()
         }
         // Nobody is let in any more, and nobody waits for that.
-        await host.start(Sitter(stop: StopSignal(), begun: StartGate())).ended()
+        await host.start(Sitter(stop: OneShotEvent(), begun: StartGate())).ended()
     }
 
     @Test func aGuestThatIsCancelledDisturbsNobody() async throws {
         let host = ServiceHost()
         let services = Self.group(host)
-        let other = StopSignal()
+        let other = OneShotEvent()
         let began = StartGate()
         _ = host.start(Sitter(stop: other, begun: began))
-        let cancelled = host.start(Sitter(stop: StopSignal(), begun: StartGate(), failure: Broken()))
+        let cancelled = host.start(Sitter(stop: OneShotEvent(), begun: StartGate(), failure: Broken()))
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await services.run() }
             await began.wait()
             cancelled.cancel()
             await cancelled.ended()
-            #expect(!other.isRequested)
+            #expect(!other.isSignaled)
             await services.triggerGracefulShutdown()
             try await group.waitForAll()
         }
@@ -79,9 +79,9 @@ private struct Sitter: Service {
 
     @Test func whatAGuestThrowsEndsTheHost() async throws {
         let host = ServiceHost()
-        let stop = StopSignal()
-        stop.request()
-        _ = host.start(Sitter(stop: StopSignal(), begun: StartGate()))
+        let stop = OneShotEvent()
+        stop.signal()
+        _ = host.start(Sitter(stop: OneShotEvent(), begun: StartGate()))
         _ = host.start(Sitter(stop: stop, begun: StartGate(), failure: Broken()))
         await #expect(throws: Broken.self) { try await host.run() }
     }
@@ -130,7 +130,7 @@ private struct Sitter: Service {
                         first.open()
                         done.withLock { $0 += 1 }
                         // Until it is cancelled.
-                        await StopSignal().wait()
+                        await OneShotEvent().wait()
                     }
                 }
             }

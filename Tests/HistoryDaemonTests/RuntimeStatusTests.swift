@@ -182,9 +182,9 @@ private let error = HistoryError(.storeBusy, "It is locked.")
 
     @Test func nobodyWaitsForWhoIsServedNoMore() async throws {
         let status = LiveStatus(notifier: Lines())
-        let isLooked = StopSignal()
+        let isLooked = OneShotEvent()
         async let reached = status.wait(for: Self.main) { state -> Int64? in
-            isLooked.request()
+            isLooked.signal()
             return nil
         }
         await isLooked.wait()

@@ -238,8 +238,8 @@ import Testing
         defer { try? reader.close() }
         let consumer = Consumer(store: "s", author: "Main", rule: DeliveryRule(authors: ["Main"]))
         var machine = ConsumerMachine(consumer, storeID: reader.storeID, cursor: 0)
-        func around(_ hooks: Hook...) -> ConsumerMachine.Surroundings {
-            ConsumerMachine.Surroundings(
+        func around(_ hooks: Hook...) -> ConsumerMachine.Dependencies {
+            ConsumerMachine.Dependencies(
                 hooks: HookSet(observers: hooks, mergers: [], version: 0),
                 now: HistoryTimestamp(milliseconds: 0),
                 isEnding: false)

@@ -121,7 +121,7 @@ import Testing
                 if Int.random(in: 0..<40, using: &world.generator) == 0 { event = crash(&world) }
             }
             world.isEnding = !isCalm && Int.random(in: 0..<30, using: &world.generator) == 0
-            let around = ConsumerMachine.Surroundings(
+            let around = ConsumerMachine.Dependencies(
                 hooks: world.hooks, now: HistoryTimestamp(milliseconds: 0), isEnding: world.isEnding)
             let before = world.machine
             let output = world.machine.handle(event, around)
@@ -253,7 +253,7 @@ import Testing
                 note(last.number, of: hook.name, &world, seed)
             }
             return .merged(.success(MergeResult(verdict)))
-        case .tellOfExpiry(let hook, _):
+        case .sendExpiry(let hook, _):
             if fails { return .toldOfExpiry(failure) }
             world.toldOfExpiry[hook.name, default: 0] += 1
             return .toldOfExpiry(nil)
@@ -263,7 +263,7 @@ import Testing
             world.mergedEver.formUnion(merge.transactions.map(\.number))
             world.mergedEver.formUnion(merge.toMerge.map(\.number))
             return .mergedIntoContexts(retryAfter: nil)
-        case .settleContexts: return .contextsSettled
+        case .catchUpContexts: return .contextsSettled
         case .proceed, .retry: return .proceed
         // Where there is more, its commit wakes the consumer.
         case .idle: return isCalm && world.machine.cursor == Int64(world.authors.count) ? nil : .proceed

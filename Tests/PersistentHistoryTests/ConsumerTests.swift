@@ -179,7 +179,7 @@ private final class Fixture: Sendable {
         var store = ServedStore(name: "s", path: path, entities: nil, rule: rule, consumers: [consumer])
         store.isUsedInProcess = true
         try await StoreRunner(
-            store, hooks: HookRegistry(hooks), stateFolder: folder.path, reporter: events, stop: StopSignal()
+            store, hooks: HookRegistry(hooks), stateFolder: folder.path, reporter: events, stop: OneShotEvent()
         ).runOnce()
         return events
     }

@@ -23,7 +23,7 @@ import Testing
         served.isUsedInProcess = true
         try await StoreRunner(
             served, hooks: HookRegistry(observers + mergers), stateFolder: store.stateFolder,
-            reporter: SilentReporter(), stop: StopSignal()
+            reporter: SilentReporter(), stop: OneShotEvent()
         ).runOnce()
 
         let expected = transactions.flatMap { transaction in

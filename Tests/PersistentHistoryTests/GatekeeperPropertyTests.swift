@@ -97,7 +97,7 @@ import Testing
         private func serve(for milliseconds: Int64) async throws {
             failing.withLock { [broken = self.broken] in $0 = broken }
             let before = try places()
-            let stop = StopSignal()
+            let stop = OneShotEvent()
             let held = Locked<Set<String>>([])
             let (store, broken) = (self.store, self.broken)
             // Time passes while the store is served. A hook that is held ends the run, when all that
@@ -110,7 +110,7 @@ import Testing
                         $0.insert(consumer)
                         return $0.isSuperset(of: broken)
                     }
-                    if isLast { stop.request() }
+                    if isLast { stop.signal() }
                 default: break
                 }
             }
@@ -120,11 +120,11 @@ import Testing
             try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask {
                     try await runner.runOnce()
-                    stop.request()
+                    stop.signal()
                 }
                 group.addTask {
                     // Some that fail may have nothing to fail with.
-                    while !stop.isRequested, !broken.isEmpty {
+                    while !stop.isSignaled, !broken.isEmpty {
                         try await Task.sleep(for: .milliseconds(2))
                         let done = held.withLock { $0 }
                         let places = try? store.cursors()
@@ -132,7 +132,7 @@ import Testing
                         let others = (places ?? [:]).allSatisfy {
                             broken.contains($0.key) || $0.value >= newest
                         }
-                        if waiting.isEmpty, others { stop.request() }
+                        if waiting.isEmpty, others { stop.signal() }
                     }
                 }
                 try await group.waitForAll()

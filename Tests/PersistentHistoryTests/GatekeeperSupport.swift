@@ -118,7 +118,7 @@ final class GatekeeperStore: Sendable {
 
     func runner(
         _ store: ServedStore, _ hooks: [Hook] = [], _ reporter: any PipelineReporter,
-        stop: StopSignal = StopSignal()
+        stop: OneShotEvent = OneShotEvent()
     ) -> StoreRunner {
         StoreRunner(store, hooks: HookRegistry(hooks), stateFolder: folder.path, reporter: reporter, stop: stop)
     }
@@ -133,8 +133,8 @@ final class GatekeeperStore: Sendable {
 
     /// Works off what there is until a hook holds its consumer, and stops there.
     func serveUntilHeld(_ store: ServedStore, _ hooks: [Hook]) async throws {
-        let stop = StopSignal()
-        let events = EventLog { if case .hookHeld = $0 { stop.request() } }
+        let stop = OneShotEvent()
+        let events = EventLog { if case .hookHeld = $0 { stop.signal() } }
         try await runner(store, hooks, events, stop: stop).runOnce()
     }
 

@@ -144,7 +144,7 @@ import Testing
         func serve() async throws {
             try await StoreRunner(
                 configured, hooks: HookRegistry([]), stateFolder: folder.path, reporter: events,
-                stop: StopSignal()
+                stop: OneShotEvent()
             ).runOnce()
         }
         try await queue.write { db in

@@ -94,7 +94,7 @@ import Testing
         let store = try Self.attacked(sql)
         let served = store.served(["Mirror"], contexts: ["Mirror": [store.replica()]])
         do {
-            try await store.runner(served, [Listener().observer()], EventLog(), stop: StopSignal()).runOnce()
+            try await store.runner(served, [Listener().observer()], EventLog(), stop: OneShotEvent()).runOnce()
             Issue.record("\(sql): the store was served")
         } catch let error as HistoryError {
             #expect(error.code == .storeCorrupt, "\(sql): \(error)")
@@ -128,7 +128,7 @@ import Testing
         let store = try Self.attacked(sql)
         let events = EventLog()
         let served = store.served(["Mirror"], contexts: ["Mirror": [store.replica()]])
-        try await store.runner(served, [Listener().observer()], events, stop: StopSignal()).runOnce()
+        try await store.runner(served, [Listener().observer()], events, stop: OneShotEvent()).runOnce()
         _ = try StoreDescription(path: store.path)
         let reader = try HistoryReader(path: store.path)
         for transaction in try reader.batch(after: 0).transactions {

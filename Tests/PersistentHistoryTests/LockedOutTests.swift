@@ -13,9 +13,9 @@ import Testing
         let store = try GatekeeperStore(pragmas: "PRAGMA journal_mode = \(journal)")
         var served = store.served(["Reader"])
         // No timer of a look fires while the test runs.
-        served.settleRule = SettleRule(firstDelay: .seconds(3600), longestDelay: .seconds(3600))
+        served.settleRule = VisibilityRule(firstDelay: .seconds(3600), longestDelay: .seconds(3600))
         let listener = Listener()
-        let (control, stop) = (StoreControl(), StopSignal())
+        let (control, stop) = (StoreControl(), OneShotEvent())
         let runner = StoreRunner(
             served, hooks: HookRegistry([listener.observer()]), stateFolder: store.folder.path,
             reporter: EventLog(), stop: stop, control: control)
@@ -25,7 +25,7 @@ import Testing
             group.addTask { try await runner.run(watching: observer.watch(store.path)) }
             group.addTask {
                 defer {
-                    stop.request()
+                    stop.signal()
                     observer.stop()
                 }
                 try await Self.until { (try? await Self.isWaiting(control)) == false }

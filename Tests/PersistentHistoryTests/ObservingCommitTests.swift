@@ -82,7 +82,7 @@ struct ObservingCommitTests {
                 while line() != 'seen %d\\n' % n: pass
             """)
         for try await _ in try observer.watch(path) {
-            try await probe.settle {
+            try await probe.awaitVisibility {
                 guard let newest = try await reader.newest(), newest > seen else { return false }
                 seen = newest
                 try await send("seen \(newest)")

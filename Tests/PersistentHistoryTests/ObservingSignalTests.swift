@@ -7,8 +7,8 @@ import Testing
 @Suite(.timeLimit(.minutes(3)))
 struct ObservingSignalTests {
     @Test func signalsThatWaitAreUnited() async throws {
-        let (mailbox, bell) = SignalMailbox.make()
-        var signals = StoreSignals(mailbox: mailbox, bell: bell).makeAsyncIterator()
+        let (mailbox, wakeUps) = SignalMailbox.make()
+        var signals = StoreSignals(mailbox: mailbox, wakeUps: wakeUps).makeAsyncIterator()
         for _ in 0..<10_000 { mailbox.post(.changed) }
         mailbox.post(.replaced)
         mailbox.post([])
@@ -23,8 +23,8 @@ struct ObservingSignalTests {
 
     /// Posted from elsewhere at the same time: each flag arrives, and no signal is empty.
     @Test func noSignalIsLostBetweenTwoTasks() async throws {
-        let (mailbox, bell) = SignalMailbox.make()
-        let signals = StoreSignals(mailbox: mailbox, bell: bell)
+        let (mailbox, wakeUps) = SignalMailbox.make()
+        let signals = StoreSignals(mailbox: mailbox, wakeUps: wakeUps)
         async let posting: Void = {
             for round in 0..<20_000 { mailbox.post(round % 2 == 0 ? .changed : .replaced) }
             mailbox.post(.disappeared)
@@ -37,8 +37,8 @@ struct ObservingSignalTests {
     }
 
     @Test func aFailureComesAfterWhatWasPending() async throws {
-        let (mailbox, bell) = SignalMailbox.make()
-        var signals = StoreSignals(mailbox: mailbox, bell: bell).makeAsyncIterator()
+        let (mailbox, wakeUps) = SignalMailbox.make()
+        var signals = StoreSignals(mailbox: mailbox, wakeUps: wakeUps).makeAsyncIterator()
         mailbox.post(.changed)
         mailbox.finish(throwing: .failed(to: "watch 'x'", ENOSPC))
         #expect(try await signals.next() == .changed)

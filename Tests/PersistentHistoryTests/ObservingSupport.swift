@@ -68,13 +68,13 @@ struct Placing {
     let inotify: Inotify
     var watches: StoreWatches
     let key: StoreKey
-    let bell: AsyncStream<Void>
+    let wakeUps: AsyncStream<Void>
 
     init(_ path: String, inotify: Inotify? = nil) throws {
         self.inotify = try inotify ?? Inotify()
         watches = StoreWatches(inotify: self.inotify)
         let mailbox: SignalMailbox
-        (mailbox, bell) = SignalMailbox.make()
+        (mailbox, wakeUps) = SignalMailbox.make()
         (key, _) = try watches.add(path, mailbox)
     }
 

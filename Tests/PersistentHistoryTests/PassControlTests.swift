@@ -5,7 +5,7 @@ import Testing
 @Suite(.timeLimit(.minutes(2))) struct PassControlTests {
     @Test func nothingBeginsWhileAnybodyHolds() async {
         let control = PassControl()
-        let stop = StopSignal()
+        let stop = OneShotEvent()
         control.hold(by: .operatorOrder)
         control.hold(by: .reload)
         let entered = Locked(false)
@@ -26,7 +26,7 @@ import Testing
 
     @Test func aHoldIsFeltWhenTheLastBatchHasEnded() async {
         let control = PassControl()
-        let stop = StopSignal()
+        let stop = OneShotEvent()
         #expect(await control.enter(stop))
         #expect(await control.enter(stop))
         control.hold(by: .operatorOrder)
@@ -47,11 +47,11 @@ import Testing
 
     @Test func aStopEndsTheWait() async {
         let control = PassControl()
-        let stop = StopSignal()
+        let stop = OneShotEvent()
         control.hold(by: .operatorOrder)
         await withTaskGroup(of: Bool.self) { group in
             group.addTask { await control.enter(stop) }
-            stop.request()
+            stop.signal()
             #expect(await group.next() == false)
         }
     }

@@ -192,7 +192,7 @@ import Testing
     private func standing(
         _ number: Int64 = 10, missing: Int64? = 1000, now: Int64, served: Int64
     ) -> Duration {
-        Standstill.duration(
+        StalledTime.duration(
             of: Checkpoint(position: number, movedAt: Self.at(1000), movedAtServed: .seconds(100)), newest: 20,
             firstMissing: missing.map(Self.at), now: Self.at(now), served: .seconds(served))
     }

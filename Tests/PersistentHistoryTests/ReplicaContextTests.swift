@@ -26,7 +26,7 @@ import Testing
         let listener = Listener()
 
         for isLive in [true, false] {
-            let stop = StopSignal()
+            let stop = OneShotEvent()
             let isWritten = Locked(false)
             let states = Locked(0)
             if !isLive { try await onThread { try Self.write(store, 3000, every: 0) } }
@@ -52,7 +52,7 @@ import Testing
                     }
                 }
                 group.addTask {
-                    defer { stop.request() }
+                    defer { stop.signal() }
                     let seen = try await onThread {
                         var seen: Set<Int64> = []
                         var newest: Int64?

@@ -385,7 +385,7 @@ import Testing
             policy: FailurePolicy(
                 attempts: 1, initialDelay: .milliseconds(1), maximumDelay: .milliseconds(1),
                 afterLastAttempt: .hold))
-        let stop = StopSignal()
+        let stop = OneShotEvent()
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask {
                 let observer = try StoreObserver()
@@ -398,7 +398,7 @@ import Testing
                 }
             }
             group.addTask {
-                defer { stop.request() }
+                defer { stop.signal() }
                 try await onThread {
                     while true {
                         let isDone = writing.shown.withLock { $0.count } >= 20

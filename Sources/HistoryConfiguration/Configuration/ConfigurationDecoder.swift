@@ -1,6 +1,6 @@
 /// Puts a configuration together from its main document and the drop-ins.
 struct ConfigurationDecoder {
-    /// A path of `plugins`, with the place that names it.
+    /// A path of `plugins`, with the position of its name.
     typealias PluginPath = (path: String, node: DocumentNode)
 
     private(set) var stores: [StoreConfiguration] = []

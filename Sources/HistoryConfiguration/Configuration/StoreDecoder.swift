@@ -180,7 +180,7 @@ struct StoreDecoder {
 }
 
 extension DocumentNode {
-    /// A mode of chmod(1): read and write, with both for the owner, who keeps the file.
+    /// A mode of chmod(1): read and write, with both for the owner, which keeps the file.
     fileprivate func replicaMode() -> UInt32? {
         let expected = "a mode such as \"0640\", of digits 0, 2, 4 and 6, with 6 for the owner"
         guard let text = string(expected: expected) else { return nil }

@@ -17,12 +17,12 @@ package struct ConfigurationProblem: Sendable, Hashable, CustomStringConvertible
 
     /// `file:line:column: key path: message`, on one line whatever the file holds.
     package var description: String {
-        let place = position.map { "\(file.printable):\($0)" } ?? file.printable
-        return keyPath.isEmpty ? "\(place): \(message)" : "\(place): \(keyPath): \(message)"
+        let location = position.map { "\(file.printable):\($0)" } ?? file.printable
+        return keyPath.isEmpty ? "\(location): \(message)" : "\(location): \(keyPath): \(message)"
     }
 }
 
-/// Everything that is wrong, in the order of the files and of the places in them.
+/// Everything that is wrong, in the order of the files and of the positions in them.
 package struct ConfigurationErrors: Error, Sendable, Hashable, CustomStringConvertible {
     /// Never empty.
     package let problems: [ConfigurationProblem]
@@ -49,7 +49,7 @@ final class ProblemList {
         problems.append((fileOrder[problem.file, default: 0], problem))
     }
 
-    /// Gives a file its place in the order: after those before it.
+    /// Gives a file its position in the order: after those before it.
     func begin(_ file: String) {
         if fileOrder[file] == nil { fileOrder[file] = fileOrder.count }
     }

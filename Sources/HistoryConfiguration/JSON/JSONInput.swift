@@ -1,8 +1,8 @@
-/// The bytes of a document, the place that reading has reached, and the small steps from there.
+/// The bytes of a document, the position that reading has reached, and the small steps from there.
 struct JSONInput {
     private let bytes: [UInt8]
     var index = 0
-    /// A place that was counted before, from which counting goes on: every byte is counted once.
+    /// A position that was counted before, from which counting goes on: every byte is counted once.
     private var counted = (index: 0, line: 1, column: 1)
 
     init(_ bytes: [UInt8]) {

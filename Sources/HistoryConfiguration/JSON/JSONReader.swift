@@ -1,4 +1,4 @@
-/// Reads JSON (RFC 8259) and keeps the place of every key and value.
+/// Reads JSON (RFC 8259) and keeps the position of every key and value.
 ///
 /// It is for files that people write: a slip that leaves the structure clear (a key given twice, a
 /// tab inside a text) is noted and reading goes on, so that several are reported at once; after any

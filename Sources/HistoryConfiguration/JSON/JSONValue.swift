@@ -1,4 +1,4 @@
-/// A value of a JSON document, with the place where it begins.
+/// A value of a JSON document, with the position where it begins.
 struct JSONValue: Sendable {
     enum Content: Sendable {
         case null

@@ -1,4 +1,4 @@
-/// A place in a text file, counted as editors and compilers count it.
+/// A position in a text file, counted as editors and compilers count it.
 package struct SourcePosition: Sendable, Hashable, Comparable, CustomStringConvertible {
     /// From 1.
     package let line: Int

@@ -1,6 +1,6 @@
 import PersistentHistory
 
-/// A hook's names of other things, with the places where they are written.
+/// A hook's names of other things, with the positions where they are written.
 struct HookReferences {
     let hook: HookConfiguration
     let store: DocumentNode?

@@ -101,7 +101,7 @@ struct ReferenceCheck {
     }
 
     private func report(at name: String, else node: DocumentNode, _ message: String) {
-        let place = references.first { $0.hook.fullName == name }?.before
-        (place ?? node).report(message)
+        let reference = references.first { $0.hook.fullName == name }?.before
+        (reference ?? node).report(message)
     }
 }

@@ -15,7 +15,7 @@ struct ControlConnection {
     static let timeout: TimeAmount = .seconds(30)
     /// More bytes are no manifest.
     static let largestBody = 1 << 20
-    /// For those who may not add hooks: nothing else has a body.
+    /// For users without permission to add hooks: nothing else has a body.
     static let largestIgnoredBody = 4096
 
     /// Far more than any request needs.
@@ -29,7 +29,7 @@ struct ControlConnection {
 
     let channel: any Channel
     let handler: ControlHandler
-    let places: ConnectionPlaces
+    let slots: ConnectionSlots
 
     /// - Throws: What a client that goes away leads to.
     func serve() async throws {
@@ -41,12 +41,12 @@ struct ControlConnection {
         try await connection.executeThenClose { inbound, outbound in
             let peer = try await peer()
             let maySteer = peer.maySteer(daemon: geteuid())
-            let place =
+            let slot =
                 maySteer
-                ? ConnectionPlaces.Place(of: peer.userID, among: nil)
-                : await places.take(for: peer.userID, feeds: handler.feedCount)
-            guard let place else { return try await refuse(peer, outbound) }
-            defer { place.leave() }
+                ? ConnectionSlots.Place(of: peer.userID, among: nil)
+                : await slots.take(for: peer.userID, feeds: handler.feedCount)
+            guard let slot else { return try await refuse(peer, outbound) }
+            defer { slot.leave() }
             try await channel.setOption(.autoRead, value: true).get()
             try await withThrowingTaskGroup(of: Void.self) { group in
                 let deadline = channel.eventLoop.scheduleTask(in: Self.timeout) {
@@ -75,14 +75,14 @@ struct ControlConnection {
     private func refuse(_ peer: Peer, _ outbound: ControlResponse.Writer) async throws {
         handler.repeatedLines.log("not let in", by: peer) { [logger = handler.logger] more in
             logger.warning(
-                "\(peer) was refused on the control socket: a user may have \(ConnectionPlaces.mostOfOne) connections, all together \(ConnectionPlaces.most)\(more)."
+                "\(peer) was refused on the control socket: a user may have \(ConnectionSlots.mostOfOne) connections, all together \(ConnectionSlots.most)\(more)."
             )
         }
         let response = ControlResponse(outbound, of: channel)
         try await response.send(
             ControlError(
                 .tooManyConnections,
-                "There are too many connections to the control socket: a user may have \(ConnectionPlaces.mostOfOne), and all users together \(ConnectionPlaces.most), besides those at feeds."
+                "There are too many connections to the control socket: a user may have \(ConnectionSlots.mostOfOne), and all users together \(ConnectionSlots.most), besides those at feeds."
             ))
         try await response.end()
     }

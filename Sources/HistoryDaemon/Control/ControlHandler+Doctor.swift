@@ -8,7 +8,7 @@ import PersistentHistory
 extension ControlHandler {
     func examine(_ name: String?) async throws(ControlError) -> DoctorReport {
         var findings: [DoctorReport.Finding] = []
-        var folders: Set<String> = [surroundings.stateFolder]
+        var folders: Set<String> = [dependencies.stateFolder]
         for store in try await stores(name) {
             let path = store.configuration.path
             let problems = StoreAccess.problems(of: path, isPolled: store.configuration.poll != nil)
@@ -54,11 +54,11 @@ extension ControlHandler {
 
     /// A clock that was set back, or never set: times of transactions, and with them lag, mean nothing then.
     private func clockProblem(_ store: RunningStore) async -> String? {
-        let places: StoreControl.Places
+        let positions: StoreControl.Positions
         let backlog: Backlog?
         do {
-            places = try store.control.places()
-            let before = places.newest.number - 1
+            positions = try store.control.positions()
+            let before = positions.newest.number - 1
             backlog =
                 before >= 0 ? try await store.control.backlogs(after: [before], of: []).positions[before] : nil
         } catch {

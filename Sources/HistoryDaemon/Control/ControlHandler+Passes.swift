@@ -14,7 +14,7 @@ extension ControlHandler {
             logger.report(
                 .paused, "Store \"\(store.name)\" is paused, by \(peer).", metadata: ["store": "\(store.name)"])
         }
-        tellPaused(stores)
+        showPaused(stores)
         for store in stores { await store.control.passes.quiet() }
         return report(stores)
     }
@@ -26,12 +26,12 @@ extension ControlHandler {
             logger.report(
                 .resumed, "Store \"\(store.name)\" goes on, by \(peer).", metadata: ["store": "\(store.name)"])
         }
-        tellPaused(stores)
+        showPaused(stores)
         return report(stores)
     }
 
-    private func tellPaused(_ stores: [RunningStore]) {
-        surroundings.status.update { status in
+    private func showPaused(_ stores: [RunningStore]) {
+        dependencies.status.update { status in
             for store in stores {
                 status.setPaused(store.control.passes.isHeld(by: .operatorOrder), store.name)
             }
@@ -67,17 +67,17 @@ extension ControlHandler {
 
     /// Begins a pass of all stores, and waits for it.
     private func pass(_ stores: [RunningStore]) async throws -> Bool {
-        var waits: [(place: RuntimeStatus.ConsumerID, failures: Int, newest: HistoryToken)] = []
+        var waits: [(consumer: RuntimeStatus.ConsumerID, failures: Int, newest: HistoryToken)] = []
         for store in stores {
-            let places = store.served.consumers.map {
+            let consumers = store.served.consumers.map {
                 RuntimeStatus.ConsumerID(store: store.name, consumer: $0.author)
             }
-            let before = places.map { ($0, surroundings.status.consumer($0).failures) }
+            let before = consumers.map { ($0, dependencies.status.consumer($0).failures) }
             let newest = try await store.control.passNow()
             waits += before.map { ($0, $1, newest) }
         }
-        for (place, failures, newest) in waits {
-            _ = await surroundings.status.wait(for: place) { state -> Bool? in
+        for (consumer, failures, newest) in waits {
+            _ = await dependencies.status.wait(for: consumer) { state -> Bool? in
                 if state.failures > failures { return false }
                 guard let cursor = state.cursor, cursor.store == newest.store, cursor.number >= newest.number
                 else { return nil }
@@ -114,9 +114,9 @@ extension ControlHandler {
         let token = try Self.token(request.token)
         let timeout = try request.timeout.map { text throws(ControlError) in try Self.duration(text) }
         try await store.control.check(token)
-        let place = RuntimeStatus.ConsumerID(store: store.name, consumer: request.consumer)
-        let reached = try await within(timeout) { [status = surroundings.status] in
-            await status.wait(for: place) { state -> HistoryToken? in
+        let consumer = RuntimeStatus.ConsumerID(store: store.name, consumer: request.consumer)
+        let reached = try await within(timeout) { [status = dependencies.status] in
+            await status.wait(for: consumer) { state -> HistoryToken? in
                 guard let cursor = state.cursor, cursor.store == token.store, cursor.number >= token.number
                 else { return nil }
                 return cursor
@@ -125,11 +125,11 @@ extension ControlHandler {
         guard let reached else {
             // It may be gone meanwhile.
             _ = try await self.store(request.store, with: request.consumer)
-            let state = surroundings.status.consumer(place)
-            let place = state.cursor.map { "it is at \($0)" } ?? "it has no position yet"
+            let state = dependencies.status.consumer(consumer)
+            let position = state.cursor.map { "it is at \($0)" } ?? "it has no position yet"
             let reason = state.problem.map { ", and is held by a failure: \($0)" } ?? ""
             throw ControlError(
-                .timedOut, "\"\(request.consumer)\" did not reach \(token) in time: \(place)\(reason).")
+                .timedOut, "\"\(request.consumer)\" did not reach \(token) in time: \(position)\(reason).")
         }
         return WaitReport(store: store.name, consumer: request.consumer, cursor: reached.description)
     }

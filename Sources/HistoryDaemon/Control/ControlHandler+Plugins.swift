@@ -11,7 +11,7 @@ extension ControlHandler {
         let catalog = await engine.catalog
         return PluginList(
             plugins: catalog.needed.map { plugin in
-                let known = surroundings.status.plugin(plugin.name)
+                let known = dependencies.status.plugin(plugin.name)
                 let isKept = plugin.mode == .coprocess
                 return PluginList.Plugin(
                     name: plugin.name, mode: plugin.mode.rawValue, command: plugin.command,

@@ -18,15 +18,15 @@ extension ControlHandler {
         }
         return DaemonReport(
             version: HistoryVersion.current, processID: getpid(), startedAt: startedAt.description,
-            summary: surroundings.status.line,
+            summary: dependencies.status.line,
             configuration: await engine.loaded.files.first ?? "",
-            logLevel: surroundings.level.level.rawValue, reload: lastReload.withLock { $0 },
+            logLevel: dependencies.level.level.rawValue, reload: lastReload.withLock { $0 },
             hooks: await engine.catalog.hooks.count, plugins: await plugins(), stores: reports)
     }
 
     private func plugins() async -> [PluginReport] {
         await engine.catalog.needed.filter { $0.mode == .coprocess }.map { plugin in
-            let state = surroundings.status.plugin(plugin.name)
+            let state = dependencies.status.plugin(plugin.name)
             return PluginReport(
                 name: plugin.name, state: state.problem == nil ? .running : .failing, failures: state.failures,
                 problem: state.problem)
@@ -46,42 +46,42 @@ extension ControlHandler {
 
     func report(_ store: RunningStore) async -> StoreReport {
         let isPaused = store.control.passes.isHeld(by: .operatorOrder)
-        var places: StoreControl.Places?
+        var positions: StoreControl.Positions?
         var problem: String?
         var isOpen = true
         do {
             // A lock is held now and then, and a schema that has changed is read within a second.
-            places = try await store.control.patiently(attempts: 5) { try store.control.places() }
+            positions = try await store.control.retryingWhileBusy(attempts: 5) { try store.control.positions() }
         } catch let error as HistoryError where error.code == .storeNotOpen {
             isOpen = false
-            problem = surroundings.status.problem(of: store.name) ?? "It is being opened."
+            problem = dependencies.status.problem(of: store.name) ?? "It is being opened."
         } catch {
             problem = "\(error)"
         }
         return StoreReport(
             name: store.name, path: store.configuration.path,
             state: isPaused ? .paused : isOpen ? .open : .waiting,
-            problem: problem, newest: places?.newest.description,
-            oldest: places?.oldest.description, untracked: untracked(store.name),
+            problem: problem, newest: positions?.newest.description,
+            oldest: positions?.oldest.description, untracked: untracked(store.name),
             consumers: store.served.consumers.map {
-                report($0, store, places, isPaused: isPaused, isOpen: isOpen)
+                report($0, store, positions, isPaused: isPaused, isOpen: isOpen)
             })
     }
 
     private func untracked(_ store: String) -> [UntrackedEntity]? {
-        let untracked = surroundings.status.read { $0.stores[store]?.untracked ?? [:] }
+        let untracked = dependencies.status.read { $0.stores[store]?.untracked ?? [:] }
         if untracked.isEmpty { return nil }
         return untracked.sorted { $0.key < $1.key }.map { UntrackedEntity(entity: $0.key, reason: $0.value) }
     }
 
     private func report(
-        _ consumer: Consumer, _ store: RunningStore, _ places: StoreControl.Places?, isPaused: Bool,
+        _ consumer: Consumer, _ store: RunningStore, _ positions: StoreControl.Positions?, isPaused: Bool,
         isOpen: Bool
     ) -> ConsumerReport {
-        let known = surroundings.status.consumer(.init(store: store.name, consumer: consumer.author))
+        let known = dependencies.status.consumer(.init(store: store.name, consumer: consumer.author))
         let now = HistoryTimestamp.now
-        let saved = places?.cursors[consumer.author]
-        let behind = saved.flatMap { saved in places.map { max(0, $0.newest.number - saved.position) } }
+        let saved = positions?.cursors[consumer.author]
+        let behind = saved.flatMap { saved in positions.map { max(0, $0.newest.number - saved.position) } }
         let state: ConsumerReport.State =
             if isPaused {
                 .paused
@@ -93,14 +93,14 @@ extension ControlHandler {
                 behind ?? 0 == 0 ? .level : .behind
             }
         let cursor = saved.flatMap { saved in
-            places.map { HistoryToken(store: $0.newest.store, number: saved.position) }
+            positions.map { HistoryToken(store: $0.newest.store, number: saved.position) }
         }
         return ConsumerReport(
             store: store.name, consumer: consumer.author, state: state,
             cursor: (cursor ?? known.cursor)?.description, movedAt: saved?.movedAt.description, behind: behind,
             lag: isOpen ? LagReport(known.lag, at: now) : nil, hook: known.failure?.hook,
             problem: known.problem,
-            deadLetters: places?.deadLetters[consumer.author],
+            deadLetters: positions?.deadLetters[consumer.author],
             contexts: consumer.contexts.map {
                 ContextReport(
                     name: $0.name, kind: "replica", path: $0.path, problem: known.contexts[$0.name]?.reason,
@@ -117,7 +117,7 @@ extension ControlHandler {
                     return ContextReport(
                         name: $0.name, kind: "feed", path: nil,
                         lag: isOpen ? LagReport(known.feedLags[$0.name] ?? Lag(), at: now) : nil,
-                        feed: places.flatMap { FeedReport(feed, $0) })
+                        feed: positions.flatMap { FeedReport(feed, $0) })
                 })
     }
 
@@ -125,16 +125,16 @@ extension ControlHandler {
 
     func hooks() async -> HookList {
         let catalog = await engine.catalog
-        var places: [Hook.Kind: Int] = [:]
+        var counts: [Hook.Kind: Int] = [:]
         return HookList(
             hooks: catalog.hooks.map { hook in
-                places[hook.kind, default: 0] += 1
+                counts[hook.kind, default: 0] += 1
                 let isObserver = hook.kind == .observer
-                let figures = surroundings.status.hook(hook.fullName)
+                let figures = dependencies.status.hook(hook.fullName)
                 // The failures of its process are those of each of its hooks.
-                let plugin = surroundings.status.plugin(String(hook.fullName.prefix { $0 != "/" }))
+                let plugin = dependencies.status.plugin(String(hook.fullName.prefix { $0 != "/" }))
                 return HookReport(
-                    position: places[hook.kind] ?? 0, id: hook.id.uuidString, name: hook.fullName,
+                    position: counts[hook.kind] ?? 0, id: hook.id.uuidString, name: hook.fullName,
                     kind: hook.kind.rawValue, entity: isObserver ? hook.entity ?? "*" : nil,
                     operations: isObserver
                         ? ChangeOperation.allCases.filter { hook.operations.contains($0) }.map(\.rawValue)
@@ -172,14 +172,14 @@ extension HookConfiguration {
 }
 
 extension FeedReport {
-    fileprivate init?(_ feed: FeedID, _ places: StoreControl.Places) {
-        guard let standing = places.feeds.first(where: { $0.feed == feed }) else { return nil }
+    fileprivate init?(_ feed: FeedID, _ positions: StoreControl.Positions) {
+        guard let standing = positions.feeds.first(where: { $0.feed == feed }) else { return nil }
         let (position, movedAt) = (standing.state.position, standing.state.checkpoint.movedAt)
         self.init(
             state: standing.isExpired ? .expired : standing.client == nil ? .disconnected : .connected,
             processID: standing.client,
-            cursor: HistoryToken(store: places.newest.store, number: position).description,
-            movedAt: movedAt.description, behind: max(0, places.newest.number - position))
+            cursor: HistoryToken(store: positions.newest.store, number: position).description,
+            movedAt: movedAt.description, behind: max(0, positions.newest.number - position))
     }
 }
 

@@ -54,10 +54,10 @@ extension ControlHandler {
                 "There is no context \"\(request.context)\". `historyctl consumers` lists the contexts.")
         }
         guard fitting.count == 1 else {
-            let places = fitting.map { "\($0.consumer) of \($0.store.name)" }.quotedList
+            let consumers = fitting.map { "\($0.consumer) of \($0.store.name)" }.quotedList
             throw ControlError(
                 .ambiguous,
-                "\(places) have a context \"\(request.context)\". Name the consumer and the store.")
+                "\(consumers) have a context \"\(request.context)\". Name the consumer and the store.")
         }
         let token = try await store.control.resync(request.context, of: consumer)
         logger.notice(

@@ -15,8 +15,8 @@ struct ControlHandler: Sendable {
     /// When the configuration in force was read.
     let configuredAt = Locked(HistoryTimestamp.now)
 
-    var surroundings: Engine.Surroundings { engine.surroundings }
-    var logger: Logger { surroundings.logger }
+    var dependencies: Engine.Dependencies { engine.dependencies }
+    var logger: Logger { dependencies.logger }
 
     func answer(_ request: RequestReader.Request, from peer: Peer, _ response: ControlResponse) async {
         do {
@@ -76,7 +76,7 @@ struct ControlHandler: Sendable {
         case .deadLetters(let store): try await response.send(await deadLetters(of: store))
         case .retryDeadLetters(let selection): try await response.send(await retry(selection))
         case .dropDeadLetters(let selection): try await response.send(await drop(selection, peer))
-        case .logLevel: try await response.send(LogLevelReport(logLevel: surroundings.level.level.rawValue))
+        case .logLevel: try await response.send(LogLevelReport(logLevel: dependencies.level.level.rawValue))
         case .setLogLevel(let level): try await response.send(try setLogLevel(level, peer))
         }
     }
@@ -107,7 +107,7 @@ struct ControlHandler: Sendable {
         }
         // Said at whichever of the two levels lets it through.
         if level == .off { logger.notice("The log is off now, by \(peer).") }
-        surroundings.level.level = level
+        dependencies.level.level = level
         if level != .off { logger.notice("The log level is \(name) now, by \(peer).") }
         return LogLevelReport(logLevel: name)
     }

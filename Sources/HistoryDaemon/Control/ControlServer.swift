@@ -42,12 +42,12 @@ struct ControlServer: Service {
     }
 
     private func accept(_ server: NIOAsyncChannel<any Channel, Never>) async throws {
-        let places = ConnectionPlaces()
+        let slots = ConnectionSlots()
         try await withThrowingDiscardingTaskGroup { group in
             try await server.executeThenClose { channels in
                 for try await channel in channels {
                     group.addTask {
-                        let connection = ControlConnection(channel: channel, handler: handler, places: places)
+                        let connection = ControlConnection(channel: channel, handler: handler, slots: slots)
                         await quietly { try await connection.serve() }
                     }
                 }

@@ -7,7 +7,7 @@ struct Peer: Sendable, Hashable, CustomStringConvertible {
     let processID: Int32
     let userID: UInt32
 
-    /// Who may connect at all is said by the socket's mode and group. Of those, anybody may ask, and
+    /// The socket's mode and group decide which users may connect. All of these may query, and
     /// root and the daemon's own user may change something.
     ///
     /// - Throws: `ControlError` with `.notPermitted`.

@@ -40,7 +40,7 @@ struct SampleCall {
         } else {
             answer = await self.answer(of: running.endpoint, header, call)
         }
-        running.guest = nil
+        running.service = nil
         let time = start.duration(to: .now)
         var test = PluginTest(
             hook: hook.fullName, call: call, succeeded: true, result: nil, problem: nil,
@@ -148,7 +148,7 @@ private struct CapturedErrors: LogHandler {
     var metadataProvider: Logger.MetadataProvider?
     var logLevel = Logger.Level.info
 
-    /// More is of no use to somebody who looks.
+    /// More is of no use to a person.
     private static let most = 100
 
     init(lines: Locked<[String]>) { self.lines = lines }

@@ -163,7 +163,7 @@ extension ControlHandler {
             sizes[store.name] = try? await store.control.historySize()
         }
         return MetricsSource(
-            report: report, status: surroundings.status.read { $0 },
+            report: report, status: dependencies.status.read { $0 },
             hooks: await engine.catalog.hooks.map(\.fullName), startedAt: startedAt,
             configuredAt: configuredAt.withLock { $0 }, droppedLines: JournalWriter.shared.droppedInAll,
             now: .now,
@@ -174,7 +174,7 @@ extension ControlHandler {
     /// What `GET /v1/health` answers.
     func health() async -> HealthReport {
         await measure()
-        return surroundings.status.read { $0.health(at: .now) }
+        return dependencies.status.read { $0.health(at: .now) }
     }
 
     private static func size(_ path: String) -> Int64? {

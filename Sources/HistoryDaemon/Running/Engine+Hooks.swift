@@ -4,7 +4,7 @@ import HistoryControl
 import PersistentHistory
 
 extension Engine {
-    private var persistedHooks: PersistedHooks { PersistedHooks(stateFolder: surroundings.stateFolder) }
+    private var persistedHooks: PersistedHooks { PersistedHooks(stateFolder: dependencies.stateFolder) }
 
     /// Adds the hooks of a manifest.
     ///
@@ -103,6 +103,6 @@ extension Engine {
     private func putInForce(_ next: HookCatalog) async {
         let difference = await apply(loaded, next)
         await waitUntilUp(difference.plugins.begun + difference.plugins.changed)
-        surroundings.notifier.notify(.status(surroundings.status.line))
+        dependencies.notifier.notify(.status(dependencies.status.line))
     }
 }

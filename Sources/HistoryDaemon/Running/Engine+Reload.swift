@@ -11,18 +11,18 @@ extension Engine {
     ///
     /// - Throws: `ControlError` with `.reloadRefused` and all that is wrong.
     func reload() async throws(ControlError) -> ReloadReport {
-        let (logger, notifier) = (surroundings.logger, surroundings.notifier)
+        let (logger, notifier) = (dependencies.logger, dependencies.notifier)
         notifier.notify(.reloading)
         do {
             let difference = try await takeConfiguration()
             await waitUntilUp(difference.plugins.begun + difference.plugins.changed)
             removeUnusedStates()
-            let line = surroundings.status.replace { $0.refusal = nil }
+            let line = dependencies.status.replace { $0.refusal = nil }
             logger.report(.reloaded, "The configuration was read again and is in force.")
             notifier.notify(.ready, .status(line))
             logger.report(.ready, "\(line).")
             let waiting = stores.compactMap { store in
-                surroundings.status.problem(of: store.name).map { "Store \"\(store.name)\" waits. \($0)" }
+                dependencies.status.problem(of: store.name).map { "Store \"\(store.name)\" waits. \($0)" }
             }
             return ReloadReport(
                 stores: difference.stores, plugins: difference.plugins, hooks: catalog.hooks.count,
@@ -30,7 +30,7 @@ extension Engine {
         } catch {
             let problems = (error as? ConfigurationErrors)?.problems.map(\.description) ?? ["\(error)"]
             for problem in problems { logger.report(.reloadRefused, "\(problem)") }
-            let line = surroundings.status.replace { $0.refusal = problems.first }
+            let line = dependencies.status.replace { $0.refusal = problems.first }
             notifier.notify(.ready, .status(line))
             throw ControlError(
                 .reloadRefused, "The configuration was refused; the old one stays in force.", problems: problems
@@ -53,7 +53,7 @@ extension Engine {
             manifests: new.plugins, added: catalog.added,
             keepingContexts: new.configuration.contextPlugins)
         let difference = await apply(new, next)
-        if level != before { surroundings.level.level = level }
+        if level != before { dependencies.level.level = level }
         return difference
     }
 }

@@ -13,7 +13,7 @@ actor Engine {
     /// their calls then come again.
     static let timeout: Duration = .seconds(5)
 
-    nonisolated let surroundings: Surroundings
+    nonisolated let dependencies: Dependencies
     nonisolated let registry = HookRegistry()
     nonisolated let pluginHost = ServiceHost()
     nonisolated let storeHost = ServiceHost()
@@ -29,7 +29,7 @@ actor Engine {
     private var plugins: [String: RunningPlugin] = [:]
 
     /// What stays the same as long as the daemon lives.
-    struct Surroundings: Sendable {
+    struct Dependencies: Sendable {
         let stateFolder: String
         let logger: Logger
         let level: LiveLogLevel
@@ -50,9 +50,9 @@ actor Engine {
         }
     }
 
-    init(_ loaded: LoadedConfiguration, persisted: [PluginConfiguration], _ surroundings: Surroundings) {
+    init(_ loaded: LoadedConfiguration, persisted: [PluginConfiguration], _ dependencies: Dependencies) {
         self.loaded = loaded
-        self.surroundings = surroundings
+        self.dependencies = dependencies
         catalog = HookCatalog(
             manifests: loaded.plugins, added: persisted.map { .init(plugin: $0, origin: .persisted) },
             keepingContexts: loaded.configuration.contextPlugins)
@@ -73,7 +73,7 @@ actor Engine {
             } catch  where error.reason == .cancelled {
                 // It ends before it was up, for a reason that is reported elsewhere.
             } catch {
-                surroundings.logger.report(
+                dependencies.logger.report(
                     .pluginUnstartable,
                     "Plugin \"\(name)\" cannot be started: \(error) It is tried again.")
             }
@@ -147,7 +147,7 @@ actor Engine {
         for plugin in endingPlugins { await plugin.stop() }
         for name in difference.plugins.begun + difference.plugins.changed {
             if let coprocess = nextPlugins[name]?.coprocess {
-                nextPlugins[name]?.guest = pluginHost.start(coprocess)
+                nextPlugins[name]?.service = pluginHost.start(coprocess)
             }
         }
         endpoints.withLock { $0 = nextPlugins.mapValues(\.endpoint) }
@@ -161,15 +161,15 @@ actor Engine {
         for store in stores { store.control.stopTimeout = loaded.configuration.stopTimeout }
         self.loaded = loaded
         self.catalog = catalog
-        surroundings.status.keepOnly(
+        dependencies.status.keepOnly(
             consumers: Dictionary(
                 uniqueKeysWithValues: stores.map { ($0.name, Set($0.served.consumers.map(\.author))) }),
             hooks: Set(catalog.hooks.map(\.fullName)), plugins: Set(difference.plugins.unchanged))
-        surroundings.status.update { status in
+        dependencies.status.update { status in
             status.healthyLags = Dictionary(
                 uniqueKeysWithValues: stores.map { ($0.name, $0.configuration.healthyLag) })
         }
-        surroundings.deliveries.keepOnly(Set(catalog.hooks.map(\.fullName)))
+        dependencies.deliveries.keepOnly(Set(catalog.hooks.map(\.fullName)))
         for passes in held { passes.release(by: .reload) }
         // What failed may be another now, or gone.
         for store in stores { store.control.passes.tryNow() }
@@ -177,8 +177,8 @@ actor Engine {
     }
 
     private func begin(_ plugin: PluginConfiguration) -> RunningPlugin {
-        let log = PluginLog(plugin: plugin.name, logger: surroundings.logger, status: surroundings.status)
-        return RunningPlugin(plugin, logger: surroundings.logger) { log.report($0) }
+        let log = PluginLog(plugin: plugin.name, logger: dependencies.logger, status: dependencies.status)
+        return RunningPlugin(plugin, logger: dependencies.logger) { log.report($0) }
     }
 
     /// Lets current batches end, for a limited time.
@@ -192,8 +192,8 @@ actor Engine {
         let control = StoreControl()
         guard !store.autoStart else { return control }
         control.passes.hold(by: .operatorOrder)
-        surroundings.status.update { $0.setPaused(true, store.name) }
-        surroundings.logger.report(
+        dependencies.status.update { $0.setPaused(true, store.name) }
+        dependencies.logger.report(
             .paused, "Store \"\(store.name)\" starts paused, as configured.",
             metadata: ["store": "\(store.name)"])
         return control
@@ -202,12 +202,12 @@ actor Engine {
     private func start(_ configuration: StoreConfiguration, _ control: StoreControl) -> RunningStore {
         let served = ServedStore(configuration, plugins: endpoints)
         let reporter = PipelineLog(
-            store: configuration.name, logger: surroundings.logger, status: surroundings.status,
-            deliveries: surroundings.deliveries)
-        let stop = StopSignal()
+            store: configuration.name, logger: dependencies.logger, status: dependencies.status,
+            deliveries: dependencies.deliveries)
+        let stop = OneShotEvent()
         let up = StartGate()
         let runner = StoreRunner(
-            served, hooks: registry, stateFolder: surroundings.stateFolder, reporter: reporter, stop: stop,
+            served, hooks: registry, stateFolder: dependencies.stateFolder, reporter: reporter, stop: stop,
             control: control)
         let path = configuration.path
         let watch: @Sendable () throws -> StoreSignals =
@@ -216,7 +216,7 @@ actor Engine {
             } else {
                 { [observer] in try observer.watch(path) }
             }
-        let guest = storeHost.start(
+        let service = storeHost.start(
             StoreService(
                 runner: runner, watch: watch, reporter: reporter, path: path, stop: stop, gate: up
             ) { [endpoints] in
@@ -224,6 +224,7 @@ actor Engine {
                 for endpoint in endpoints.withLock({ $0 }).values { endpoint.finishCalls() }
             })
         return RunningStore(
-            configuration: configuration, served: served, control: control, stop: stop, up: up, guest: guest)
+            configuration: configuration, served: served, control: control, stop: stop, up: up, service: service
+        )
     }
 }

@@ -25,15 +25,15 @@ struct PersistedHooks: Sendable {
     /// - Throws: `HistoryError` where one cannot be moved.
     func moveAsideDamaged(_ logger: Logger) throws {
         for file in try files() {
-            // What cannot be read is told when it is loaded.
+            // What cannot be read is reported when it is loaded.
             guard let bytes = try? AtomicFile.read(file), let problem = PluginConfiguration.damage(of: bytes)
             else {
                 continue
             }
-            let place = try DamagedFile.moveAside(file, at: .now)
+            let newPath = try DamagedFile.moveAside(file, at: .now)
             logger.report(
                 .stateCorrupt,
-                "The kept hooks in \"\(file)\" are damaged: \(problem). The file was moved to \"\(place)\", and its hooks are not called until they are added again."
+                "The kept hooks in \"\(file)\" are damaged: \(problem). The file was moved to \"\(newPath)\", and its hooks are not called until they are added again."
             )
         }
     }

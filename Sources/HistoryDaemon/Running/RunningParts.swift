@@ -9,7 +9,7 @@ struct RunningPlugin: Sendable {
     let endpoint: any HookEndpoint
     /// The process that is kept, where it is one.
     let coprocess: CoprocessPlugin?
-    var guest: ServiceHost.Guest?
+    var service: ServiceHost.HostedService?
 
     init(
         _ plugin: PluginConfiguration, logger: Logger,
@@ -31,7 +31,7 @@ struct RunningPlugin: Sendable {
     func stop() async {
         guard let coprocess else { return }
         coprocess.stop()
-        await guest?.ended()
+        await service?.ended()
     }
 }
 
@@ -41,10 +41,10 @@ struct RunningStore: Sendable {
     let served: ServedStore
     /// Stays when the store is started again with another configuration.
     let control: StoreControl
-    let stop: StopSignal
+    let stop: OneShotEvent
     /// Opens when it is open, or when it is certain that there is nothing to open yet.
     let up: StartGate
-    let guest: ServiceHost.Guest
+    let service: ServiceHost.HostedService
 
     var name: String { configuration.name }
 
@@ -52,10 +52,10 @@ struct RunningStore: Sendable {
     ///
     /// - Parameter timeout: How long calls in flight may take to end by themselves.
     func finish(within timeout: Duration) async {
-        stop.request()
-        await wait(atMost: timeout) { [guest] in await guest.ended() }
-        guest.cancel()
-        await guest.ended()
+        stop.signal()
+        await wait(atMost: timeout) { [service] in await service.ended() }
+        service.cancel()
+        await service.ended()
     }
 }
 

@@ -3,12 +3,12 @@ import ServiceLifecycle
 
 /// Runs services that come and go while the daemon lives: plugins' processes, stores.
 ///
-/// At a graceful shutdown each of them is told, as a service of the daemon itself would be.
+/// At a graceful shutdown each of them is notified, as a service of the daemon itself would be.
 final class ServiceHost: Service {
     /// A service that runs here.
-    struct Guest: Sendable {
+    struct HostedService: Sendable {
         fileprivate let service: any Service
-        fileprivate let cancellation = StopSignal()
+        fileprivate let cancellation = OneShotEvent()
         private let end = StartGate()
 
         fileprivate init(_ service: any Service) { self.service = service }
@@ -17,13 +17,13 @@ final class ServiceHost: Service {
         func ended() async { await end.wait() }
 
         /// Cancels the service, which takes no longer than it must to end then.
-        func cancel() { cancellation.request() }
+        func cancel() { cancellation.signal() }
 
         fileprivate func run() async throws {
             defer { hasEnded() }
             do {
                 try await cancellation.cancelling { try await service.run() }
-            } catch  where cancellation.isRequested {
+            } catch  where cancellation.isSignaled {
                 // That is how it ends then.
             }
         }
@@ -31,36 +31,36 @@ final class ServiceHost: Service {
         fileprivate func hasEnded() { end.open() }
     }
 
-    private let arrivals: AsyncStream<Guest>
-    private let door: AsyncStream<Guest>.Continuation
+    private let arrivals: AsyncStream<HostedService>
+    private let continuation: AsyncStream<HostedService>.Continuation
 
-    init() { (arrivals, door) = AsyncStream.makeStream() }
+    init() { (arrivals, continuation) = AsyncStream.makeStream() }
 
     /// Begins a service, now or when the host itself runs.
-    func start(_ service: any Service) -> Guest {
-        let guest = Guest(service)
+    func start(_ service: any Service) -> HostedService {
+        let hosted = HostedService(service)
         // After the host was closed, the service is never started, and counts as ended.
-        if case .terminated = door.yield(guest) { guest.hasEnded() }
-        return guest
+        if case .terminated = continuation.yield(hosted) { hosted.hasEnded() }
+        return hosted
     }
 
     /// - Throws: What a service throws; then all are cancelled.
     func run() async throws {
         try await withGracefulShutdownHandler {
             try await withThrowingDiscardingTaskGroup { group in
-                for await guest in arrivals {
+                for await hosted in arrivals {
                     group.addTask {
                         do {
-                            try await guest.run()
+                            try await hosted.run()
                         } catch {
-                            self.door.finish()
+                            self.continuation.finish()
                             throw error
                         }
                     }
                 }
             }
         } onGracefulShutdown: {
-            self.door.finish()
+            self.continuation.finish()
         }
     }
 }

@@ -115,10 +115,10 @@ final class CounterKeeper: Service {
             logger.warning("The counters in \"\(path)\" cannot be read, and counting starts over: \(error).")
         } catch {
             do {
-                let place = try DamagedFile.moveAside(path, at: .now)
+                let newPath = try DamagedFile.moveAside(path, at: .now)
                 logger.report(
                     .stateCorrupt,
-                    "The counters in \"\(path)\" are damaged: \(error). The file was moved to \"\(place)\", and counting starts over."
+                    "The counters in \"\(path)\" are damaged: \(error). The file was moved to \"\(newPath)\", and counting starts over."
                 )
             } catch {
                 logger.warning("The counters start over. \(error)")

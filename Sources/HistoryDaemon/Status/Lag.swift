@@ -44,7 +44,7 @@ extension RuntimeStatus.Consumer {
 }
 
 extension ControlHandler {
-    /// Looks how far everybody lags, and how many dead letters wait, for whoever asks about health or for figures.
+    /// Measures how far each consumer lags, and how many dead letters there are, for health reports and metrics.
     func measure() async {
         for store in await engine.stores { await measure(store) }
     }
@@ -55,23 +55,23 @@ extension ControlHandler {
     }
 
     private func measure(_ store: RunningStore) async {
-        let places: StoreControl.Places
+        let saved: StoreControl.Positions
         do {
-            places = try store.control.places()
+            saved = try store.control.positions()
         } catch {
             // Not open, or locked for the moment: what is known stays, and grows older.
             return
         }
-        let known = surroundings.status.read { $0.stores[store.name]?.consumers ?? [:] }
+        let known = dependencies.status.read { $0.stores[store.name]?.consumers ?? [:] }
         var positions: Set<Int64> = []
-        func need(_ position: Int64) { if position < places.newest.number { positions.insert(position) } }
-        for checkpoint in places.cursors.values { need(checkpoint.position) }
+        func need(_ position: Int64) { if position < saved.newest.number { positions.insert(position) } }
+        for checkpoint in saved.cursors.values { need(checkpoint.position) }
         for consumer in known.values {
             for failure in consumer.contexts.values { if let shown = failure.shown { need(shown.number) } }
         }
         var backlogs: [Int64: Backlog] = [:]
         var feeds: [FeedID: Backlog] = [:]
-        let lagging = places.feeds.filter { $0.state.position < places.newest.number }
+        let lagging = saved.feeds.filter { $0.state.position < saved.newest.number }
         if !positions.isEmpty || !lagging.isEmpty {
             do {
                 (backlogs, feeds) = try await store.control.backlogs(after: positions, of: lagging)
@@ -80,23 +80,23 @@ extension ControlHandler {
                 return
             }
         }
-        take(backlogs, feeds, places, store)
+        take(backlogs, feeds, saved, store)
     }
 
     private func take(
-        _ backlogs: [Int64: Backlog], _ feeds: [FeedID: Backlog], _ places: StoreControl.Places,
+        _ backlogs: [Int64: Backlog], _ feeds: [FeedID: Backlog], _ saved: StoreControl.Positions,
         _ store: RunningStore
     ) {
         let rule = store.served.rule
-        surroundings.status.update { status in
+        dependencies.status.update { status in
             func lag(_ position: Int64?, _ consumer: String) -> Lag {
                 guard let position, let backlog = backlogs[position] else { return Lag() }
                 return Lag(backlog, of: consumer, under: rule)
             }
-            status.stores[store.name, default: .init()].deadLetters = places.deadLetters
+            status.stores[store.name, default: .init()].deadLetters = saved.deadLetters
             for consumer in store.served.consumers.map(\.author) {
                 var known = status.stores[store.name]?.consumers[consumer] ?? .init()
-                known.lag = lag(places.cursors[consumer]?.position, consumer)
+                known.lag = lag(saved.cursors[consumer]?.position, consumer)
                 for (name, failure) in known.contexts {
                     known.contexts[name]?.lag = lag(failure.shown?.number, consumer)
                 }

@@ -1,12 +1,12 @@
 import PersistentHistory
 
-/// The runtime status, for all who read it, wait for something in it, or report what changes it. The service
+/// The runtime status, for all parts that read it, wait for something in it, or report what changes it. The service
 /// manager is notified when its line is another one.
 final class LiveStatus: Sendable {
     fileprivate struct State {
         var status: RuntimeStatus
         var line: String
-        var waiters: [RuntimeStatus.ConsumerID: StopSignal] = [:]
+        var waiters: [RuntimeStatus.ConsumerID: OneShotEvent] = [:]
     }
 
     private let state: Locked<State>
@@ -37,10 +37,10 @@ final class LiveStatus: Sendable {
         async -> T?
     {
         while !Task.isCancelled {
-            let (found, change) = state.withLock { state -> (T?, StopSignal?) in
+            let (found, change) = state.withLock { state -> (T?, OneShotEvent?) in
                 if let found = look(state.status.consumer(id)) { return (found, nil) }
                 guard state.status.isServed(id) else { return (nil, nil) }
-                let signal = state.waiters[id] ?? StopSignal()
+                let signal = state.waiters[id] ?? OneShotEvent()
                 state.waiters[id] = signal
                 return (nil, signal)
             }
@@ -68,7 +68,7 @@ final class LiveStatus: Sendable {
             )
         }
         if let line { notifier.notify(.status(line)) }
-        for waiter in woken { waiter.request() }
+        for waiter in woken { waiter.signal() }
         if effects.hasCounted { counted.withLock { $0 }?() }
         return effects
     }
@@ -100,7 +100,7 @@ final class LiveStatus: Sendable {
             return state.waiters.keys.filter { !state.status.isServed($0) }
                 .compactMap { state.waiters.removeValue(forKey: $0) }
         }
-        for waiter in woken { waiter.request() }
+        for waiter in woken { waiter.signal() }
     }
 }
 
@@ -114,11 +114,11 @@ extension LiveStatus.State {
     }
 
     fileprivate mutating func takeWaiters(_ changed: RuntimeStatus.Effects.Changed, _ store: String)
-        -> [StopSignal]
+        -> [OneShotEvent]
     {
         if waiters.isEmpty { return [] }
         switch changed {
-        case .nobody: return []
+        case .nothing: return []
         case .consumer(let name):
             return waiters.removeValue(forKey: .init(store: store, consumer: name)).map { [$0] } ?? []
         case .several(let consumers):

@@ -5,13 +5,13 @@ extension RuntimeStatus {
     /// What follows from an event beside the status itself.
     struct Effects: Sendable {
         enum Changed: Sendable {
-            case nobody
+            case nothing
             case consumer(String)
             case several(MovedConsumers)
         }
 
         /// Whose state is another one.
-        var changed = Changed.nobody
+        var changed = Changed.nothing
         /// It says nothing new.
         var isRepeated = false
         var isStoreBack = false

@@ -83,13 +83,13 @@ extension RuntimeStatus.Consumer {
                 failure.isReplica ? .replicaNotWritable : .contextFailing,
                 "\(failure.kind) \"\(context)\" of \"\(name)\": \(failure.reason)", context: context)
         }
-        // Whoever pauses knows that it lags.
+        // A paused store lags on purpose.
         if isPaused { return reasons }
-        func check(_ lag: Lag, _ cause: HealthReport.Cause, _ who: String, context: String? = nil) {
+        func check(_ lag: Lag, _ cause: HealthReport.Cause, _ subject: String, context: String? = nil) {
             let age = lag.age(at: now)
             guard age > limit else { return }
             let count = "\(lag.isAtLeast ? "at least " : "")\(lag.transactions, "transaction")"
-            add(cause, "\(who) is \(age.components.seconds) s behind, \(count).", context: context)
+            add(cause, "\(subject) is \(age.components.seconds) s behind, \(count).", context: context)
         }
         check(lag, .lagging, "\"\(name)\"")
         for (context, failure) in contexts.sorted(by: { $0.key < $1.key }) {

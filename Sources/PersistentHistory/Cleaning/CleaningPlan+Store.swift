@@ -5,7 +5,8 @@ extension CleaningPlan {
     ///
     /// - Throws: `HistoryError`.
     init(_ store: ServedStore, reader: HistoryReader, state: StateDatabase, force: Bool = false) throws {
-        try FeedKeeper(store: store, reader: reader, state: state, reporter: SilentReporter()).settle()
+        try FeedKeeper(store: store, reader: reader, state: state, reporter: SilentReporter())
+            .skipWhatIsNotSent()
         let newest = try reader.newestToken().number
         try state.saveServed(newest: newest)
         let cursors = try state.cursors.saved()
@@ -14,27 +15,27 @@ extension CleaningPlan {
             guard let checkpoint else {
                 return Holder(consumer: consumer, context: context, number: nil, standing: .zero)
             }
-            let standing = Standstill.duration(
+            let standing = StalledTime.duration(
                 of: checkpoint, newest: newest, firstMissing: try reader.time(after: checkpoint.position),
                 now: store.clock.wall(), served: state.served)
             return Holder(consumer: consumer, context: context, number: checkpoint.position, standing: standing)
         }
         var holders = try store.mustHaveHad.map { try holder($0, at: cursors[$0]) }
         if store.consumers.contains(where: { !$0.feeds.isEmpty }) {
-            let places = try state.feeds.all()
+            let feeds = try state.feeds.all()
             let oldest = try reader.oldestToken().number
             for consumer in store.consumers {
                 for feed in consumer.feeds {
                     let id = FeedID(consumer: consumer.author, context: feed.name)
-                    let place = places[id]?.checkpoint
+                    let checkpoint = feeds[id]?.checkpoint
                     // One that has lost history keeps none: it starts over from the store as it is.
-                    if let place, place.position < oldest { continue }
-                    if let place { checkpoints.append(place) }
-                    holders.append(try holder(consumer.author, feed.name, at: place))
+                    if let checkpoint, checkpoint.position < oldest { continue }
+                    if let checkpoint { checkpoints.append(checkpoint) }
+                    holders.append(try holder(consumer.author, feed.name, at: checkpoint))
                 }
             }
         }
-        // What is deleted from the store because of these places must not outlive them.
+        // What is deleted from the store because of these checkpoints must not outlive them.
         try state.syncToDisk()
         self.init(holders, newest: newest, maximumDuration: store.maximumDuration, force: force)
         let relied = checkpoints.filter { $0.position >= number ?? 0 }.min { $0.position < $1.position }

@@ -1,6 +1,6 @@
 import GRDB
 
-/// What a cleanup would delete, what it would keep, and for whom.
+/// What a cleanup would delete, what it would keep, and for which consumers.
 package struct CleaningReport: Sendable, Equatable {
     /// The oldest token that works now.
     package let floor: HistoryToken

@@ -4,8 +4,8 @@ struct CleaningTurns: Sendable {
     private let reader: HistoryReader
     private let state: StateDatabase
     private let reporter: any PipelineReporter
-    private let stop: StopSignal
-    private let standstill = Locked(StandstillWatch())
+    private let stop: OneShotEvent
+    private let stalled = Locked(StalledConsumers())
     /// Those that were passed by, with the position that they have lost.
     private let passedBy = Locked<[String: Int64]>([:])
     /// Until where notifications were counted.
@@ -15,7 +15,7 @@ struct CleaningTurns: Sendable {
 
     init(
         _ store: ServedStore, reader: HistoryReader, state: StateDatabase, reporter: any PipelineReporter,
-        stop: StopSignal
+        stop: OneShotEvent
     ) {
         self.store = store
         self.reader = reader
@@ -54,7 +54,7 @@ struct CleaningTurns: Sendable {
     func run() async {
         if store.cleaning == .none { return }
         var pace = TurnPace()
-        while !stop.isRequested, !Task.isCancelled {
+        while !stop.isSignaled, !Task.isCancelled {
             let turn = await cleanIfDue()
             let pause = pace.pause(after: turn)
             switch turn {
@@ -64,7 +64,7 @@ struct CleaningTurns: Sendable {
             case .vain:
                 // What may be deleted grows when somebody moves on, or has stood still for too long.
                 let toTell =
-                    standstill.withLock { $0.isWatching } ? StandstillWatch.reportedAfter + .seconds(1) : nil
+                    stalled.withLock { $0.isWatching } ? StalledConsumers.reportedAfter + .seconds(1) : nil
                 await wakeUp.wait(atMost: [store.cleaning.interval, toTell].compactMap { $0 }.min())
                 await stop.sleep(for: min(pause, store.cleaning.interval ?? pause))
             case .failed: await stop.sleep(for: pause)
@@ -88,9 +88,9 @@ struct CleaningTurns: Sendable {
             let plan = try CleaningPlan(store, reader: reader, state: state)
             try tell(plan)
             if plan.number == nil { return .vain }
-            let outcome = try await plan.carryOut(on: store, reporter: reporter) { [stop] in stop.isRequested }
+            let outcome = try await plan.carryOut(on: store, reporter: reporter) { [stop] in stop.isSignaled }
             // A stop may have left a part, for the next start.
-            if stop.isRequested { return .failed }
+            if stop.isSignaled { return .failed }
             guard outcome.deleted > 0 else { return .vain }
             try state.saveCleaning(at: store.clock.wall(), after: schedule.taken)
             return .taken
@@ -106,7 +106,7 @@ struct CleaningTurns: Sendable {
         let blockers = try plan.blockers.map { holder in
             (holder.name, since: try reader.time(after: holder.number ?? 0) ?? now)
         }
-        let (news, all) = standstill.withLock { ($0.standing(blockers, now: now), $0.all) }
+        let (news, all) = stalled.withLock { ($0.standing(blockers, now: now), $0.all) }
         if !news.isEmpty { reporter.report(.cleaningBlocked(by: news)) }
         reporter.report(.cleaningHeldBack(by: all))
         for holder in plan.passedBy {

@@ -1,6 +1,6 @@
 import GRDB
 
-/// Whether a rule lets history be cleaned, by who made a change. It is asked of change after change, and those of one
+/// Whether a rule lets history be cleaned, by the author of a change. It is asked of change after change, and those of one
 /// transaction, which lie together, have one answer.
 struct CoveredOrigins {
     private let rule: DeliveryRule

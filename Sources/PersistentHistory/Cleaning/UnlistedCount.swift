@@ -10,7 +10,7 @@ final class UnlistedCount: Sendable {
     ///
     /// - Throws: `HistoryError`.
     func count(in path: String, _ rule: DeliveryRule) throws -> Int {
-        // By a connection of its own, so that nobody waits for the other.
+        // By a connection of its own, so that neither waits for the other.
         let reader = try HistoryReader(path: path)
         let result = Result {
             try counted.withLock { counted in

@@ -5,7 +5,7 @@ extension ConsumerMachine {
     // MARK: Merging
 
     /// Takes the pending batch through the merge hooks that have not had it, merges and moves on.
-    mutating func merge(_ around: Surroundings) -> Next {
+    mutating func merge(_ around: Dependencies) -> Next {
         guard let merge = pending else { return .proceed }
         if let hook = merge.next(around.hooks.mergers) {
             guard let unread = merge.unread(for: hook) else { return call(hook) }
@@ -30,7 +30,7 @@ extension ConsumerMachine {
     }
 
     mutating func take(
-        _ result: Result<MergeResult, HookFailure>, of hook: Hook, _ call: MergeCall, _ around: Surroundings
+        _ result: Result<MergeResult, HookFailure>, of hook: Hook, _ call: MergeCall, _ around: Dependencies
     ) -> Next {
         guard let last = pending?.transactions.last?.token else { return .proceed }
         switch result {
@@ -58,12 +58,12 @@ extension ConsumerMachine {
         return merge(around)
     }
 
-    mutating func mergeIntoContexts(_ around: Surroundings) -> Next {
+    mutating func mergeIntoContexts(_ around: Dependencies) -> Next {
         guard let pending, consumer.hasContexts else { return endMerge(around) }
         return .mergeIntoContexts(pending, waits: !around.hooks.mergers.isEmpty)
     }
 
-    mutating func endMerge(_ around: Surroundings) -> Next {
+    mutating func endMerge(_ around: Dependencies) -> Next {
         guard let merge = pending.take() else { return .proceed }
         if !consumer.feeds.isEmpty {
             let unmerged = merge.unmerged
@@ -112,7 +112,7 @@ extension ConsumerMachine {
     /// Keeps a call that is made no more.
     mutating func giveUp(
         _ hook: Hook, _ failure: HookFailure, _ header: HookCallHeader, _ call: [UInt8],
-        at token: HistoryToken, _ around: Surroundings
+        at token: HistoryToken, _ around: Dependencies
     ) {
         let attempts = failing?.attempts ?? 1
         effects.append(
@@ -138,7 +138,7 @@ extension ConsumerMachine {
     // MARK: Expiry
 
     /// Tells the hooks concerned that the consumer has lost history.
-    mutating func tell(_ expiry: Expiry, _ around: Surroundings) -> Next {
+    mutating func tell(_ expiry: Expiry, _ around: Dependencies) -> Next {
         if !isLossReported {
             isLossReported = true
             report(.historyLost(consumer: consumer.author, expiry))
@@ -154,11 +154,11 @@ extension ConsumerMachine {
         }
         let call = ExpiredCall(expiry, hook: hook, store: consumer.store, consumer: consumer.author)
         waitsFor = .expiry(hook, call)
-        return .tellOfExpiry(hook, call)
+        return .sendExpiry(hook, call)
     }
 
-    /// Moves past what tells of unrecorded changes: the contexts take it in as a batch without changes.
-    private mutating func pass(_ recreation: Expiry, _ around: Surroundings) -> Next {
+    /// Moves past a notice of unrecorded changes: the contexts take it in as a batch without changes.
+    private mutating func pass(_ recreation: Expiry, _ around: Dependencies) -> Next {
         guard let batch, batch.end > cursor else { return .proceed }
         report(
             .recreated(consumer: consumer.author, entities: recreation.entities, at: recreation.after))
@@ -168,7 +168,7 @@ extension ConsumerMachine {
         return self.merge(around)
     }
 
-    mutating func take(_ failure: HookFailure?, of hook: Hook, _ call: ExpiredCall, _ around: Surroundings)
+    mutating func take(_ failure: HookFailure?, of hook: Hook, _ call: ExpiredCall, _ around: Dependencies)
         -> Next
     {
         guard let expiry else { return .proceed }

@@ -1,6 +1,6 @@
 /// Observers: each is called for what of a batch is for it.
 extension ConsumerMachine {
-    mutating func deliver(_ batch: HistoryBatch, _ around: Surroundings) -> Next {
+    mutating func deliver(_ batch: HistoryBatch, _ around: Dependencies) -> Next {
         waitsFor = nil
         self.batch = batch
         guard batch.end > cursor else { return caughtUp() }
@@ -44,7 +44,7 @@ extension ConsumerMachine {
 
     /// Calls that follow each other to one endpoint are handed to it together; those to another endpoint wait until
     /// they have succeeded.
-    private mutating func observe(_ around: Surroundings) -> Next {
+    private mutating func observe(_ around: Dependencies) -> Next {
         guard let run = observing?.run else { return observersEnded(around) }
         if around.isEnding { return stopObserving(around) }
         guard let unread = run.unread else { return .observe(run) }
@@ -52,26 +52,26 @@ extension ConsumerMachine {
         return .read(unread)
     }
 
-    private mutating func stopObserving(_ around: Surroundings) -> Next {
+    private mutating func stopObserving(_ around: Dependencies) -> Next {
         observing?.stop(at: around.now)
         return observersEnded(around)
     }
 
     mutating func observe(
-        with changes: [HistoryChange], _ values: RowValues?, _ around: Surroundings
+        with changes: [HistoryChange], _ values: RowValues?, _ around: Dependencies
     ) -> Next {
         if around.isEnding { return stopObserving(around) }
         observing?.fill(changes, values)
         return observing?.run.map { .observe($0) } ?? .proceed
     }
 
-    mutating func take(_ outcome: ObserverOutcome, _ around: Surroundings) -> Next {
+    mutating func take(_ outcome: ObserverOutcome, _ around: Dependencies) -> Next {
         guard observing != nil else { return .proceed }
         return observing?.take(outcome, at: around.now) == true ? observe(around) : observersEnded(around)
     }
 
     /// All calls are made, or all before one that failed.
-    private mutating func observersEnded(_ around: Surroundings) -> Next {
+    private mutating func observersEnded(_ around: Dependencies) -> Next {
         guard let progress = observing.take() else { return .proceed }
         for (hook, deliveries) in progress.delivered {
             hookSucceeded(hook, at: deliveries.token)
@@ -101,7 +101,7 @@ extension ConsumerMachine {
     }
 
     /// How the step ends, once what was delivered is merged.
-    mutating func afterMerge(_ around: Surroundings) -> Next {
+    mutating func afterMerge(_ around: Dependencies) -> Next {
         defer { afterMerge = .proceed }
         switch afterMerge {
         case .proceed: return .proceed
@@ -139,7 +139,7 @@ struct ObserverProgress: Sendable {
     /// Deliveries made of the next call's transaction.
     private(set) var done: Set<String> = []
     private let runs: [DeliveryPlan.Run]
-    private var place = 0
+    private var index = 0
     /// The current run, where changes had to be read for it.
     private var filled: DeliveryPlan.Run?
 
@@ -155,7 +155,7 @@ struct ObserverProgress: Sendable {
     }
 
     /// The calls to make now.
-    var run: DeliveryPlan.Run? { filled ?? (place < runs.count ? runs[place] : nil) }
+    var run: DeliveryPlan.Run? { filled ?? (index < runs.count ? runs[index] : nil) }
 
     /// Takes in what was read for the current run.
     mutating func fill(_ changes: [HistoryChange], _ values: RowValues?) { filled = run?.with(changes, values) }
@@ -169,13 +169,13 @@ struct ObserverProgress: Sendable {
         count(run.calls.prefix(outcome.succeeded), outcome.microseconds, at: now)
         filled = nil
         if outcome.succeeded >= run.calls.count {
-            place += 1
+            index += 1
             return true
         }
         let next = run.calls[outcome.succeeded]
         self.next = next
         failure = outcome.failure
-        let made = runs[..<place].flatMap(\.calls) + run.calls[..<outcome.succeeded]
+        let made = runs[..<index].flatMap(\.calls) + run.calls[..<outcome.succeeded]
         done = Set(
             made.reversed().prefix { $0.transaction.number == next.transaction.number }.map(\.header.delivery))
         return false
@@ -200,9 +200,9 @@ struct ObserverProgress: Sendable {
         at now: HistoryTimestamp
     ) {
         guard let last = calls.last else { return }
-        let place = delivered.firstIndex { $0.hook == hook } ?? delivered.endIndex
-        if place == delivered.endIndex { delivered.append((hook, Deliveries(last.transaction))) }
-        delivered[place].deliveries.count(calls, last: last, at: now)
-        for time in microseconds { delivered[place].deliveries.callTimes.record(microseconds: time) }
+        let index = delivered.firstIndex { $0.hook == hook } ?? delivered.endIndex
+        if index == delivered.endIndex { delivered.append((hook, Deliveries(last.transaction))) }
+        delivered[index].deliveries.count(calls, last: last, at: now)
+        for time in microseconds { delivered[index].deliveries.callTimes.record(microseconds: time) }
     }
 }

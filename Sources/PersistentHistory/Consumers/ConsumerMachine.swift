@@ -48,10 +48,10 @@ struct ConsumerMachine: Sendable {
         case read(UnreadChanges)
         case observe(DeliveryPlan.Run)
         case merge(Hook, MergeCall)
-        case tellOfExpiry(Hook, ExpiredCall)
+        case sendExpiry(Hook, ExpiredCall)
         case findFingerprint(at: Int64, HistoryBatch?)
         case mergeIntoContexts(PendingMerge, waits: Bool)
-        case settleContexts
+        case catchUpContexts
         /// The step is over, and there may be more.
         case proceed
         /// The step has failed.
@@ -66,7 +66,7 @@ struct ConsumerMachine: Sendable {
     }
 
     /// What an event finds beside the machine.
-    struct Surroundings {
+    struct Dependencies {
         let hooks: HookSet
         let now: HistoryTimestamp
         /// Nothing new is started.
@@ -75,7 +75,7 @@ struct ConsumerMachine: Sendable {
         var callTime: Duration = .zero
 
         /// Merge hooks may write under their consumer's name, as one that removes duplicates does. Its contexts then
-        /// take in all of its own changes, whoever in it made them: nothing tells them apart after a restart.
+        /// merge all of its own changes, whether a hook or the program made them: nothing distinguishes them after a restart.
         var takesOwn: Bool { !hooks.mergers.isEmpty }
     }
 
@@ -132,7 +132,7 @@ struct ConsumerMachine: Sendable {
     }
 
     /// Takes an event in.
-    mutating func handle(_ event: Event, _ around: Surroundings) -> Output {
+    mutating func handle(_ event: Event, _ around: Dependencies) -> Output {
         effects = []
         let next = next(event, around)
         defer { effects = [] }
@@ -148,7 +148,7 @@ struct ConsumerMachine: Sendable {
         return effects
     }
 
-    private mutating func next(_ event: Event, _ around: Surroundings) -> Next {
+    private mutating func next(_ event: Event, _ around: Dependencies) -> Next {
         switch event {
         case .proceed: return proceed(around)
         case .fetched(let fetched):
@@ -180,10 +180,10 @@ struct ConsumerMachine: Sendable {
         }
     }
 
-    /// The fingerprint of the place where the pending merge ends.
+    /// The fingerprint of the position where the pending merge ends.
     var foundFingerprint: String?
 
-    private mutating func proceed(_ around: Surroundings) -> Next {
+    private mutating func proceed(_ around: Dependencies) -> Next {
         afterMerge = .proceed
         observing = nil
         if let expiry { return tell(expiry, around) }
@@ -200,7 +200,7 @@ struct ConsumerMachine: Sendable {
     // MARK: The end of a step
 
     /// Nothing is left to be fetched.
-    mutating func caughtUp() -> Next { consumer.hasContexts ? .settleContexts : idle() }
+    mutating func caughtUp() -> Next { consumer.hasContexts ? .catchUpContexts : idle() }
 
     private mutating func idle() -> Next {
         wasCaughtUp = true

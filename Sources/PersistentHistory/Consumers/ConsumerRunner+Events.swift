@@ -8,7 +8,7 @@ extension ConsumerRunner {
         while true {
             let before = machine
             do {
-                let output = machine.handle(event, surroundings)
+                let output = machine.handle(event, dependencies)
                 try perform(output.effects)
                 guard let outcome = try act(on: output.next) else { return }
                 event = outcome
@@ -20,8 +20,8 @@ extension ConsumerRunner {
         }
     }
 
-    var surroundings: ConsumerMachine.Surroundings {
-        ConsumerMachine.Surroundings(
+    var dependencies: ConsumerMachine.Dependencies {
+        ConsumerMachine.Dependencies(
             hooks: hookSet, now: store.state.clock.wall(), isEnding: isEnding, callTime: callTime)
     }
 
@@ -46,7 +46,7 @@ extension ConsumerRunner {
     }
 
     func wakeFeeds() {
-        if !consumer.feeds.isEmpty { control.seats.ring(consumer: consumer.author) }
+        if !consumer.feeds.isEmpty { control.seats.notify(consumer: consumer.author) }
     }
 
     // MARK: Actions
@@ -64,8 +64,8 @@ extension ConsumerRunner {
             return .read(changes, values)
         case .observe(let run): call(run.endpoint, run.loopEndpoint, .observe(run.calls))
         case .merge(let hook, let call): self.call(hook.endpoint, hook.loopEndpoint, .merge(call))
-        case .tellOfExpiry(let hook, let call): self.call(hook.endpoint, hook.loopEndpoint, .expired(call))
-        case .stage, .mergeIntoContexts, .settleContexts: useContexts(for: next)
+        case .sendExpiry(let hook, let call): self.call(hook.endpoint, hook.loopEndpoint, .expired(call))
+        case .stage, .mergeIntoContexts, .catchUpContexts: useContexts(for: next)
         case .proceed:
             leaveStep()
             // Others have their turn between two batches.
@@ -181,7 +181,7 @@ extension ConsumerRunner {
         }
     }
 
-    /// A consumer whose place no longer exists goes on where history is, has its contexts filled again, and its
+    /// A consumer whose position no longer exists goes on where history is, has its contexts filled again, and its
     /// hooks told.
     func beginAgain(after error: HistoryError) {
         phase = .working
@@ -189,12 +189,12 @@ extension ConsumerRunner {
         let expiry: Expiry
         do {
             expiry = try store.expiry(of: error, at: machine.cursor)
-            let place = expiry.after.number
+            let position = expiry.after.number
             try state.startOver(
-                author, expiry, at: place, fingerprint: try store.reader.fingerprint(at: place, in: nil))
+                author, expiry, at: position, fingerprint: try store.reader.fingerprint(at: position, in: nil))
             store.reporter.report(.tokenExpired(consumer: author, error))
             machine = ConsumerMachine(
-                consumer, storeID: store.storeID, cursor: place,
+                consumer, storeID: store.storeID, cursor: position,
                 expiry: try state.cursors.expiry(of: author, store: store.storeID))
         } catch {
             return fail(error) { $0.step() }

@@ -9,7 +9,7 @@
         let caughtUp: @LoopActor @Sendable (ConsumerRunner, Bool) -> Void
         /// It failed, and does nothing until it tries again.
         let paused: @LoopActor @Sendable (ConsumerRunner) -> Void
-        /// It has found its place, and begins.
+        /// It has found its position, and begins.
         let prepared: @LoopActor @Sendable () -> Void
         /// It has ended, because of a stop or because it cannot continue.
         let ended: @LoopActor @Sendable (ConsumerRunner, (any Error)?) -> Void
@@ -34,7 +34,7 @@
     let hooks: HookRegistry
     let control: StoreControl
     let errands: Errands
-    let stop: StopSignal
+    let stop: OneShotEvent
     let owner: Owner
     nonisolated let contexts: ContextKeeper
 
@@ -45,7 +45,7 @@
     var triesNow = false
     var isTold = false
     /// A stop counts from its request on, before all parts are notified.
-    var isEnding: Bool { isTold || stop.isRequested }
+    var isEnding: Bool { isTold || stop.isSignaled }
     var isInStep = false
     var startOfPass: Int64
     /// Consecutive errors that pass by themselves: a lock, a full disk.
@@ -69,7 +69,7 @@
     /// - Throws: `HistoryError` with `.stateUnusable`.
     init(
         _ consumer: Consumer, at cursor: Int64, of store: OpenStore, hooks: HookRegistry, control: StoreControl,
-        errands: Errands, stop: StopSignal, owner: Owner
+        errands: Errands, stop: OneShotEvent, owner: Owner
     ) throws {
         self.consumer = consumer
         self.store = store
@@ -171,8 +171,8 @@
         recovered()
         isWoken = false
         startOfPass = machine.cursor
-        if let place = store.state.cursors.resting.wake(consumer.author) {
-            do { try perform(machine.goOn(from: place)) } catch { return fail(error) { $0.step() } }
+        if let checkpoint = store.state.cursors.resting.wake(consumer.author) {
+            do { try perform(machine.goOn(from: checkpoint)) } catch { return fail(error) { $0.step() } }
         }
         step()
     }

@@ -103,7 +103,7 @@ actor ContextKeeper {
 
     /// Opens the contexts whose time has come, and brings those that are behind the cursor up to it.
     ///
-    /// A replica's place and the cursor lie in different files: the last of what was written may be
+    /// A replica's position and the cursor lie in different files: the last of what was written may be
     /// lost when the power fails, and a replica that failed was left behind.
     ///
     /// - Throws: `HistoryError` for what is wrong with the store or the state.
@@ -163,22 +163,22 @@ actor ContextKeeper {
 
     /// - Returns: Whether the replica was behind, and was written.
     private func catchUp(_ replica: Replica, from start: Int64, to cursor: Int64) throws -> Bool {
-        var place = start
-        while place < cursor {
-            let batch = try reader.outlinedBatch(after: place)
-            guard batch.end > place else { break }
+        var position = start
+        while position < cursor {
+            let batch = try reader.outlinedBatch(after: position)
+            guard batch.end > position else { break }
             let end = min(batch.end, cursor)
-            let missed = relevant(batch, after: place).filter { $0.token.number <= end }
+            let missed = relevant(batch, after: position).filter { $0.token.number <= end }
             try replica.merge(missed, through: end, reading: reader)
-            place = end
+            position = end
         }
-        return place > start
+        return position > start
     }
 
     private func tell(_ context: ReplicaContext, _ preparation: Replica.Preparation) {
         let (author, name) = (consumer.author, context.name)
-        if let place = preparation.movedAside {
-            reporter.report(.replicaMovedAside(consumer: author, context: name, to: place))
+        if let newPath = preparation.movedAside {
+            reporter.report(.replicaMovedAside(consumer: author, context: name, to: newPath))
         }
         if preparation.isFilled {
             let token = HistoryToken(store: storeID, number: preparation.number)
@@ -267,9 +267,9 @@ actor ContextKeeper {
         for replica in replicas
         where unsettled.contains(replica.context.name) && ready.contains(replica.context.name) {
             try attempting(replica, .written) {
-                let place = try replica.prepare(snapshots).number
+                let position = try replica.prepare(snapshots).number
                 let levelled = try snapshots.read { store in
-                    try HistoryHeader(store).newest == place ? try replica.level(from: store) : nil
+                    try HistoryHeader(store).newest == position ? try replica.level(from: store) : nil
                 }
                 guard let levelled else {
                     overtaken.insert(replica.context.name)

@@ -51,21 +51,21 @@ public struct DeliveryRule: Sendable, Equatable, Codable {
         author != consumer && covers(author)
     }
 
-    /// Those of some transactions that a consumer made itself, after a place.
-    func own(_ transactions: [HistoryTransaction], after place: Int64, of consumer: String)
+    /// Those of some transactions that a consumer made itself, after a position.
+    func own(_ transactions: [HistoryTransaction], after position: Int64, of consumer: String)
         -> [HistoryTransaction]
     {
-        transactions.filter { $0.number > place && $0.author == consumer && covers(consumer) }
+        transactions.filter { $0.number > position && $0.author == consumer && covers(consumer) }
     }
 
-    /// Those of some transactions that a consumer is told of, after a place.
-    func relevant(_ transactions: [HistoryTransaction], after place: Int64, to consumer: String)
+    /// Those of some transactions that a consumer receives, after a position.
+    func relevant(_ transactions: [HistoryTransaction], after position: Int64, to consumer: String)
         -> [HistoryTransaction]
     {
         // Transactions of one author often come together.
         var last: (author: String?, isDelivered: Bool)?
         return transactions.filter { transaction in
-            guard transaction.number > place else { return false }
+            guard transaction.number > position else { return false }
             let author = transaction.author
             if let last, last.author == author { return last.isDelivered }
             let isDelivered = delivers(author, to: consumer)

@@ -7,7 +7,7 @@
     private let stream: AsyncStream<Errand>
     private let beginning: AsyncStream<Errand>.Continuation
     /// Of what may be broken off.
-    private let cancellation = StopSignal()
+    private let cancellation = OneShotEvent()
 
     nonisolated init() { (stream, beginning) = AsyncStream.makeStream() }
 
@@ -42,7 +42,7 @@
         try await cancellation.cancelling(body)
     }
 
-    func cancel() { cancellation.request() }
+    func cancel() { cancellation.signal() }
 
     /// Nothing more is started.
     func end() { beginning.finish() }

@@ -1,5 +1,5 @@
 /// A store that was opened, and everything by which it is served: connections, tracking up to date, and each
-/// consumer's place.
+/// consumer's position.
 struct OpenStore: Sendable {
     let store: ServedStore
     let loop: HistoryLoop
@@ -17,17 +17,17 @@ struct OpenStore: Sendable {
     private let lease: ConsumerLease
     let file: FileID?
     /// Where each consumer begins.
-    let places: [(consumer: Consumer, cursor: Int64)]
+    let cursors: [(consumer: Consumer, cursor: Int64)]
     /// The version of the schema for which the tracking is right.
     let schemaVersion: Int64
     /// Asks all parts that serve the store to end: at a stop, and when the store is gone.
-    let ending = StopSignal()
+    let ending = OneShotEvent()
 
     /// How many seconds an opening waits for a lock: where writers are never still, a store is seldom free for
     /// all that has to be read.
     private static let timeout: Duration = .seconds(1)
 
-    /// Opens the store, brings its tracking up to date, and finds each consumer's place.
+    /// Opens the store, brings its tracking up to date, and finds each consumer's position.
     ///
     /// - Throws: `HistoryError`, `ObserverError`, `SystemError`.
     init(_ store: ServedStore, stateFolder: String, reporter: any PipelineReporter) throws {
@@ -67,15 +67,15 @@ struct OpenStore: Sendable {
         for consumer in try state.keepOnly(store.mustHaveHad) {
             reporter.report(.consumerForgotten(consumer: consumer))
         }
-        var places: [(Consumer, Int64)] = []
+        var cursors: [(Consumer, Int64)] = []
         for consumer in store.consumers {
             let cursor = try Self.cursor(of: consumer, state, reader, reporter)
-            places.append((consumer, cursor))
+            cursors.append((consumer, cursor))
             reporter.report(
                 .consumerStands(
                     consumer: consumer.author, at: HistoryToken(store: reader.storeID, number: cursor)))
         }
-        self.places = places
+        self.cursors = cursors
         reporter.report(.deadLettersFound(try state.deadLetters.counts()))
         try feeds.begin()
         // From now on it is read on the loop, where a lock must not be waited for.
@@ -145,7 +145,7 @@ struct OpenStore: Sendable {
         // A store that is gone has no number; that is reported elsewhere.
         let results = [
             Result {
-                // Served time is for who may be passed by; else a state that is closed stays closed.
+                // Served time is for consumers that may expire; otherwise a closed state stays closed.
                 if store.maximumDuration == nil { return try state.cursors.flush() }
                 try state.saveServed(newest: try? reader.newestToken().number)
             },

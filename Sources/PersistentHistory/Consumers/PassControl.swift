@@ -13,8 +13,8 @@ package final class PassControl: Sendable {
         var holders: Set<Holder> = []
         var underWay = 0
         /// Requested when no batch runs any more.
-        var quiet: StopSignal?
-        var released = StopSignal()
+        var quiet: OneShotEvent?
+        var released = OneShotEvent()
         /// The consumers' owner, while the store is open.
         var owner: Owner?
     }
@@ -40,12 +40,12 @@ package final class PassControl: Sendable {
     package func hold(by holder: Holder) { state.withLock { _ = $0.holders.insert(holder) } }
 
     package func release(by holder: Holder) {
-        let (released, owner) = state.withLock { state -> (StopSignal?, Owner?) in
+        let (released, owner) = state.withLock { state -> (OneShotEvent?, Owner?) in
             guard state.holders.remove(holder) != nil, state.holders.isEmpty else { return (nil, nil) }
-            defer { state.released = StopSignal() }
+            defer { state.released = OneShotEvent() }
             return (state.released, state.owner)
         }
-        released?.request()
+        released?.signal()
         Self.call(owner?.released)
     }
 
@@ -56,9 +56,9 @@ package final class PassControl: Sendable {
 
     /// Returns when no batch runs, or the task is cancelled.
     package func quiet() async {
-        let signal = state.withLock { state -> StopSignal? in
+        let signal = state.withLock { state -> OneShotEvent? in
             guard state.underWay > 0 else { return nil }
-            let signal = state.quiet ?? StopSignal()
+            let signal = state.quiet ?? OneShotEvent()
             state.quiet = signal
             return signal
         }
@@ -71,9 +71,9 @@ package final class PassControl: Sendable {
     // MARK: For the held parts
 
     /// Begins a batch, once the passes are not held; false if a stop is requested before.
-    func enter(_ stop: StopSignal) async -> Bool {
-        while !stop.isRequested, !Task.isCancelled {
-            let released = state.withLock { state -> StopSignal? in
+    func enter(_ stop: OneShotEvent) async -> Bool {
+        while !stop.isSignaled, !Task.isCancelled {
+            let released = state.withLock { state -> OneShotEvent? in
                 if !state.holders.isEmpty { return state.released }
                 state.underWay += 1
                 return nil
@@ -85,13 +85,13 @@ package final class PassControl: Sendable {
     }
 
     func leave() {
-        let quiet = state.withLock { state -> StopSignal? in
+        let quiet = state.withLock { state -> OneShotEvent? in
             state.underWay -= 1
             guard state.underWay == 0 else { return nil }
             defer { state.quiet = nil }
             return state.quiet
         }
-        quiet?.request()
+        quiet?.signal()
     }
 
     func setOwner(_ owner: Owner?) { state.withLock { $0.owner = owner } }

@@ -15,7 +15,7 @@ actor ProgramContexts {
     /// Those whose checkpoints mean nothing in this store, which was restored from a backup.
     private var misled: Set<String>
 
-    /// - Parameter isRestored: Whether the consumer has yet to be told that the store was restored.
+    /// - Parameter isRestored: Whether the consumer has yet to be notified that the store was restored.
     init(
         _ consumer: Consumer, reader: HistoryReader, state: StateDatabase, reporter: any PipelineReporter,
         isRestored: Bool
@@ -38,7 +38,7 @@ actor ProgramContexts {
     /// Contexts that failed are tried again at the next opportunity.
     func tryNow() { troubles.tryNow(.now) }
 
-    /// Everything is to be looked at again, since the consumer has lost its place.
+    /// Everything is to be looked at again, since the consumer has lost its position.
     func beginAgain(isRestored: Bool) {
         positions = [:]
         troubles.forget()

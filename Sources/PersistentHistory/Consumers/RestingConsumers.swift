@@ -6,7 +6,7 @@
 final class RestingConsumers: Sendable {
     fileprivate struct State {
         /// The end of the history at the last look: the checkpoint of all idle consumers.
-        var place: Checkpoint
+        var checkpoint: Checkpoint
         /// The version of the hooks when they were last read.
         var hooks: Int?
         /// The idle consumers, and the entities for which each is woken up.
@@ -20,21 +20,22 @@ final class RestingConsumers: Sendable {
 
     private let state: Locked<State>
 
-    /// - Parameter place: The end of the history.
-    init(_ consumers: [String], at place: Checkpoint) {
-        state = Locked(State(place: place, awake: Set(consumers)))
+    /// - Parameter checkpoint: The end of the history.
+    init(_ consumers: [String], at checkpoint: Checkpoint) {
+        state = Locked(State(checkpoint: checkpoint, awake: Set(consumers)))
     }
 
     /// The checkpoints of consumers that are idle, or that were woken up and have not continued yet.
     var checkpoints: [String: Checkpoint] {
         state.withLock { state in
-            state.woken.merging(state.resting.mapValues { _ in state.place }) { $1 }
+            state.woken.merging(state.resting.mapValues { _ in state.checkpoint }) { $1 }
         }
     }
 
     /// The checkpoint of such a consumer; nil for other consumers.
     func checkpoint(of consumer: String) -> Checkpoint? {
-        state.withLock { state in state.resting[consumer].map { _ in state.place } ?? state.woken[consumer] }
+        state.withLock { state in state.resting[consumer].map { _ in state.checkpoint } ?? state.woken[consumer]
+        }
     }
 
     /// Whether a consumer is idle now.
@@ -42,7 +43,7 @@ final class RestingConsumers: Sendable {
 
     /// The end of the history at the last look, if that is after a position.
     func position(ifAfter position: Int64) -> Int64? {
-        state.withLock { $0.place.position > position ? $0.place.position : nil }
+        state.withLock { $0.checkpoint.position > position ? $0.checkpoint.position : nil }
     }
 
     /// Makes a consumer idle, unless there has been a commit that it has not seen.
@@ -52,7 +53,9 @@ final class RestingConsumers: Sendable {
     ///   - hooks: The version of the hooks from which the entities are.
     func rest(_ consumer: String, at number: Int64, until entities: Set<String>, hooks: Int) {
         state.withLock { state in
-            guard number == state.place.position, state.hooks == nil || state.hooks == hooks else { return }
+            guard number == state.checkpoint.position, state.hooks == nil || state.hooks == hooks else {
+                return
+            }
             state.hooks = hooks
             state.awake.remove(consumer)
             state.resting[consumer] = entities
@@ -73,10 +76,11 @@ final class RestingConsumers: Sendable {
     /// Processes what was committed since the last look.
     ///
     /// - Parameters:
-    ///   - place: The end of the batch.
+    ///   - checkpoint: The end of the batch.
     ///   - hooks: The version of the hooks; nil if no consumer may be moved.
     /// - Returns: The consumers that have to continue, and the number of idle ones that were moved past the batch.
-    func pass(_ batch: HistoryBatch, to place: Checkpoint, hooks: Int?) -> (woken: Set<String>, moved: Int) {
+    func pass(_ batch: HistoryBatch, to checkpoint: Checkpoint, hooks: Int?) -> (woken: Set<String>, moved: Int)
+    {
         state.withLock { state in
             if hooks == nil || state.hooks != hooks || !batch.isLast {
                 for consumer in Array(state.resting.keys) { state.wake(consumer) }
@@ -86,7 +90,7 @@ final class RestingConsumers: Sendable {
                 }
             }
             state.hooks = hooks
-            state.place = place
+            state.checkpoint = checkpoint
             return (state.awake, state.resting.count)
         }
     }
@@ -100,7 +104,7 @@ extension RestingConsumers.State {
             if interested[entity]?.isEmpty ?? false { interested[entity] = nil }
         }
         awake.insert(consumer)
-        woken[consumer] = place
+        woken[consumer] = checkpoint
     }
 }
 

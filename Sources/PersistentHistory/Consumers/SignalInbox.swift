@@ -6,22 +6,22 @@
     private(set) var failure: ObserverError?
     /// Called when there is a signal to take.
     var receiver: (() -> Void)?
-    private let arrived = Bell()
+    private let arrived = WakeUpSignal()
     /// Without signals there is nothing to wait for.
-    private let stop: StopSignal
+    private let stop: OneShotEvent
 
-    init(_ stop: StopSignal) { self.stop = stop }
+    init(_ stop: OneShotEvent) { self.stop = stop }
 
     func post(_ signal: StoreSignal) {
         pending.formUnion(signal)
-        if let receiver { receiver() } else { arrived.ring() }
+        if let receiver { receiver() } else { arrived.notify() }
     }
 
     func end(_ failure: ObserverError?) {
         isOver = true
         self.failure = failure
         arrived.end()
-        stop.request()
+        stop.signal()
     }
 
     /// Takes over what is polled for, until that ends.

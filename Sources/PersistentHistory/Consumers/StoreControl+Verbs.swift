@@ -2,7 +2,7 @@
 /// it is not.
 extension StoreControl {
     /// Where the history begins and ends, and how far the consumers got.
-    package struct Places: Sendable {
+    package struct Positions: Sendable {
         package let oldest: HistoryToken
         package let newest: HistoryToken
         package let cursors: [String: Checkpoint]
@@ -11,8 +11,8 @@ extension StoreControl {
         package let deadLetters: [String: Int]
     }
 
-    package func places() throws -> Places {
-        try withSession { session throws in try session.places(seats.clients) }
+    package func positions() throws -> Positions {
+        try withSession { session throws in try session.positions(seats.clients) }
     }
 
     /// Looks for what is new, without waiting for a sign, and has what failed tried again.
@@ -21,19 +21,19 @@ extension StoreControl {
     package func passNow() async throws -> HistoryToken {
         // First, so that a consumer woken by the look finds the order.
         passes.tryNow()
-        return try await patiently { try await withSession { try await $0.lookNow() } }
+        return try await retryingWhileBusy { try await withSession { try await $0.lookNow() } }
     }
 
     /// Checks that a token is of this store, and not from its future.
     ///
     /// - Throws: `HistoryError` with `.tokenForeign` or `.tokenAhead`.
     package func check(_ token: HistoryToken) async throws {
-        let places = try await patiently { () throws -> Places in try self.places() }
-        guard token.store == places.newest.store else {
-            throw HistoryError.foreign(token, to: places.newest.store)
+        let positions = try await retryingWhileBusy { () throws -> Positions in try self.positions() }
+        guard token.store == positions.newest.store else {
+            throw HistoryError.foreign(token, to: positions.newest.store)
         }
-        guard token.number <= max(places.newest.number, places.oldest.number) else {
-            throw HistoryError.ahead(token, newest: places.newest)
+        guard token.number <= max(positions.newest.number, positions.oldest.number) else {
+            throw HistoryError.ahead(token, newest: positions.newest)
         }
     }
 
@@ -96,41 +96,41 @@ extension StoreControl {
         after: HistoryToken?, wanted: (String?) -> Bool, begun: () async throws -> Void,
         deliver: ([HistoryTransaction]) async throws -> Void
     ) async throws {
-        try await following { bell in
-            var place = try await patiently {
+        try await following { wakeUp in
+            var token = try await retryingWhileBusy {
                 try withSession { session in
-                    let place = try after ?? session.reader.newestToken()
-                    try session.reader.check(after: place)
-                    return place
+                    let token = try after ?? session.reader.newestToken()
+                    try session.reader.check(after: token)
+                    return token
                 }
             }
             try await begun()
-            bell.ring()
-            for await _ in bell {
-                while !Task.isCancelled, let batch = try await patiently({ try next(after: place) }) {
+            wakeUp.notify()
+            for await _ in wakeUp {
+                while !Task.isCancelled, let batch = try await retryingWhileBusy({ try next(after: token) }) {
                     let transactions = batch.transactions.filter { wanted($0.author) }
                     if !transactions.isEmpty { try await deliver(transactions) }
-                    place = HistoryToken(store: place.store, number: max(batch.end, place.number))
+                    token = HistoryToken(store: token.store, number: max(batch.end, token.number))
                     if batch.isLast { break }
                 }
-                if over.isRequested { break }
+                if over.isSignaled { break }
             }
-            if over.isRequested { throw Self.isOver }
+            if over.isSignaled { throw Self.isOver }
         }
     }
 
     static var isOver: HistoryError { HistoryError(.storeNotOpen, "The store is no longer served.") }
 
-    /// Nil while the store is not open; the bell rings when it opens.
-    private func next(after place: HistoryToken) throws -> HistoryBatch? {
+    /// Nil while the store is not open; the wakeUp rings when it opens.
+    private func next(after token: HistoryToken) throws -> HistoryBatch? {
         do {
             return try withSession { session in
-                guard place.store == session.reader.storeID else {
+                guard token.store == session.reader.storeID else {
                     // Another file: this says so.
-                    try session.reader.check(after: place)
+                    try session.reader.check(after: token)
                     return nil
                 }
-                return try session.reader.batch(after: place.number, isPlace: true)
+                return try session.reader.batch(after: token.number, isPosition: true)
             }
         } catch let error as HistoryError where error.code == .storeNotOpen {
             return nil

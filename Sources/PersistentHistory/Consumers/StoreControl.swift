@@ -4,7 +4,7 @@ package final class StoreControl: Sendable {
     package let passes = PassControl()
     let seats = FeedSeats()
     /// Requested when the store is served no more.
-    let over = StopSignal()
+    let over = OneShotEvent()
     private let state = Locked(State())
 
     private struct State {
@@ -12,9 +12,9 @@ package final class StoreControl: Sendable {
         /// How many are at work with the session.
         var users = 0
         /// Requested when no caller is left.
-        var unused: StopSignal?
+        var unused: OneShotEvent?
         var nextFollower = 0
-        var followers: [Int: Bell] = [:]
+        var followers: [Int: WakeUpSignal] = [:]
         var stopTimeout: Duration = .seconds(1)
     }
 
@@ -28,25 +28,25 @@ package final class StoreControl: Sendable {
 
     func opened(_ session: StoreSession) {
         state.withLock { $0.session = session }
-        tellFollowers()
-        seats.ring()
+        notifyFollowers()
+        seats.notify()
     }
 
     /// Ends the streams that follow the history or a feed: the store is served
     /// no more.
     package func end() {
-        over.request()
-        for bell in state.withLock({ $0.followers.values.map { $0 } }) { bell.end() }
+        over.signal()
+        for wakeUp in state.withLock({ $0.followers.values.map { $0 } }) { wakeUp.end() }
         seats.end()
     }
 
     /// Admits no more callers to the session, and waits for those in it: they may have
     /// connections of their own to the store, which must be closed before its probe.
     func closed() async {
-        let unused = state.withLock { state -> StopSignal? in
+        let unused = state.withLock { state -> OneShotEvent? in
             state.session = nil
             guard state.users > 0 else { return nil }
-            let signal = StopSignal()
+            let signal = OneShotEvent()
             state.unused = signal
             return signal
         }
@@ -92,17 +92,17 @@ package final class StoreControl: Sendable {
     }
 
     private func leave() {
-        let unused = state.withLock { state -> StopSignal? in
+        let unused = state.withLock { state -> OneShotEvent? in
             state.users -= 1
             guard state.users == 0 else { return nil }
             defer { state.unused = nil }
             return state.unused
         }
-        unused?.request()
+        unused?.signal()
     }
 
     /// Tries again what another process's lock prevents: for some seconds, unless fewer attempts are asked for.
-    package func patiently<T>(attempts: Int = 9, _ body: () async throws -> T) async throws -> T {
+    package func retryingWhileBusy<T>(attempts: Int = 9, _ body: () async throws -> T) async throws -> T {
         var failures = 0
         while true {
             do {
@@ -117,19 +117,19 @@ package final class StoreControl: Sendable {
     // MARK: Followers
 
     /// Notifies the streams that follow the history that there may be more of it.
-    func tellFollowers() {
-        for bell in state.withLock({ $0.followers.values.map { $0 } }) { bell.ring() }
+    func notifyFollowers() {
+        for wakeUp in state.withLock({ $0.followers.values.map { $0 } }) { wakeUp.notify() }
     }
 
-    /// Runs `body` with a bell that rings when there may be more history.
-    func following<T>(_ body: (Bell) async throws -> T) async rethrows -> T {
-        let bell = Bell()
+    /// Runs `body` with a signal that is notified when there may be more history.
+    func following<T>(_ body: (WakeUpSignal) async throws -> T) async rethrows -> T {
+        let wakeUp = WakeUpSignal()
         let number = state.withLock { state in
             state.nextFollower += 1
-            state.followers[state.nextFollower] = bell
+            state.followers[state.nextFollower] = wakeUp
             return state.nextFollower
         }
         defer { state.withLock { _ = $0.followers.removeValue(forKey: number) } }
-        return try await body(bell)
+        return try await body(wakeUp)
     }
 }

@@ -12,7 +12,7 @@ package struct ServedStore: Sendable {
     package let consumers: [Consumer]
     package let cleaning: CleaningStrategy
     package let maximumDuration: Duration?
-    /// Who is served by other processes with the same state: their cursors are kept, and the
+    /// The consumers that other processes with the same state serve: their cursors are kept, and the
     /// cleaning waits for them, too.
     package var consumersElsewhere: Set<String> = []
     /// Whether this process may have other connections to the store.
@@ -22,7 +22,7 @@ package struct ServedStore: Sendable {
     package let clock: HistoryClock
     /// Transactions with more changes are read and delivered in parts.
     var partSize = TransactionOutline.partSize
-    var settleRule = SettleRule()
+    var settleRule = VisibilityRule()
 
     package init(
         name: String, path: String, entities: [String: [String]?]?, rule: DeliveryRule, consumers: [Consumer],
@@ -51,12 +51,12 @@ package struct StoreRunner: Sendable {
     private let hooks: HookRegistry
     private let stateFolder: String
     private let reporter: any PipelineReporter
-    private var stop: StopSignal
+    private var stop: OneShotEvent
     private let control: StoreControl
 
     package init(
         _ store: ServedStore, hooks: HookRegistry, stateFolder: String, reporter: any PipelineReporter,
-        stop: StopSignal, control: StoreControl = StoreControl()
+        stop: OneShotEvent, control: StoreControl = StoreControl()
     ) {
         self.store = store
         self.hooks = hooks
@@ -75,13 +75,13 @@ package struct StoreRunner: Sendable {
         // Everything is on the loop: here it is found out that there is none.
         _ = try HistoryLoop.shared()
         // Without signals there is nothing to wait for; the owner may watch again.
-        let end = StopSignal()
+        let end = OneShotEvent()
         var runner = self
         runner.stop = end
         try await withThrowingTaskGroup(of: Void.self) { [runner] group in
             group.addTask {
                 await stop.wait()
-                end.request()
+                end.signal()
             }
             defer { group.cancelAll() }
             try await runner.serve(signals, isUp)
@@ -105,7 +105,7 @@ package struct StoreRunner: Sendable {
 
     @LoopActor private func serve(_ inbox: SignalInbox, _ isUp: @escaping @Sendable () -> Void) async throws {
         var trouble = Trouble()
-        while !stop.isRequested, !Task.isCancelled {
+        while !stop.isSignaled, !Task.isCancelled {
             var wasOpen = false
             do {
                 try await leased {
@@ -121,7 +121,7 @@ package struct StoreRunner: Sendable {
                     }
                 }
             } catch let error as HistoryError where error.code == .consumerInUse && store.isUsedInProcess {
-                // A program that is started twice is told at once; a daemon waits until the tracker has ended.
+                // A program that is started twice fails at once; a daemon waits until the tracker has ended.
                 throw error
             } catch let error as HistoryError {
                 if let error = movingAsideDamage(error), trouble.isNews(error) {
@@ -149,8 +149,8 @@ package struct StoreRunner: Sendable {
     private func movingAsideDamage(_ error: HistoryError) -> HistoryError? {
         guard error.code == .stateDamaged, let damaged = error.cause as? DamagedFile else { return error }
         do throws(HistoryError) {
-            let place = try DamagedFile.moveAside(damaged.path, at: store.clock.wall())
-            reporter.report(.stateMovedAside(error, to: place))
+            let newPath = try DamagedFile.moveAside(damaged.path, at: store.clock.wall())
+            reporter.report(.stateMovedAside(error, to: newPath))
             return nil
         } catch {
             return error
@@ -233,7 +233,7 @@ private struct Trouble {
         return said != error.message
     }
 
-    /// How long to wait at least: a store that is opened and closed may be heard of by that alone.
+    /// How long to wait at least: opening and closing a store makes an event as well.
     mutating func delay(_ error: HistoryError, wasOpen: Bool) -> Duration {
         failures += 1
         let passesSoon = error.code == .storeBusy || error.waitsForChange && !wasOpen

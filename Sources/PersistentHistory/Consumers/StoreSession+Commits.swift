@@ -9,7 +9,7 @@ extension StoreSession {
     }
 
     /// What to do about a signal now; nil where it has to wait.
-    private func begin() -> (SettleRule, SettleRule.Step)? {
+    private func begin() -> (VisibilityRule, VisibilityRule.Step)? {
         switch phase {
         case .settled:
             var rule = store.settleRule
@@ -21,7 +21,7 @@ extension StoreSession {
     }
 
     /// Looks until everything that a signal spoke of has been seen.
-    func advance(_ rule: SettleRule, _ step: SettleRule.Step) {
+    func advance(_ rule: VisibilityRule, _ step: VisibilityRule.Step) {
         guard !isEnding else { return }
         // Where a signal interrupts the delay.
         lookTimer?.cancel()
@@ -38,7 +38,7 @@ extension StoreSession {
                     case .otherSchema: return followSchema()
                     }
                 case .wait(let delay): return wait(delay, rule)
-                case .rest: return settled()
+                case .rest: return hasSeenEverything()
                 }
             }
         } catch let error as HistoryError where error.code == .tokenAhead {
@@ -50,7 +50,7 @@ extension StoreSession {
         }
     }
 
-    private func wait(_ delay: Duration, _ rule: SettleRule) {
+    private func wait(_ delay: Duration, _ rule: VisibilityRule) {
         phase = .waiting(rule)
         lookTimer = opened.loop.schedule(after: delay) {
             guard case .waiting(var rule) = self.phase else { return }
@@ -60,7 +60,7 @@ extension StoreSession {
     }
 
     /// Everything has been seen. Where the tracking is for another schema, it follows before the next signal.
-    func settled() {
+    func hasSeenEverything() {
         if opened.fetcher.schemaVersion != schemaVersion {
             guard opened.probe.isMigrating else { return followSchema() }
             awaitMigration()
@@ -90,28 +90,28 @@ extension StoreSession {
         do {
             guard let look = try opened.fetcher.look(values: wantedValues) else { return .nothing }
             try wakeConsumers(for: look)
-            control.tellFollowers()
+            control.notifyFollowers()
             return .something
         } catch let error as HistoryError where error.code == .storeBusy {
             return error.cause is CheckedTables.SchemaChange ? .otherSchema : .lock
         }
     }
 
-    /// Wakes those whom it may concern, and moves the others past it.
+    /// Wakes the consumers that it may concern, and moves the others past it.
     func wakeConsumers(for look: HistoryReader.Look) throws {
         let (state, store) = (opened.state, opened.store)
         opened.reporter.report(.remoteChange(newest: HistoryToken(store: opened.storeID, number: look.end)))
-        let place = Checkpoint(
+        let checkpoint = Checkpoint(
             position: look.end, fingerprint: look.fingerprint, movedAt: store.clock.wall(),
             movedAtServed: state.served)
         let version = control.passes.isHeld ? nil : hooks.version
-        let (woken, moved) = state.cursors.resting.pass(look.batch, to: place, hooks: version)
+        let (woken, moved) = state.cursors.resting.pass(look.batch, to: checkpoint, hooks: version)
         try opened.cleaning.countNotification(through: look.end)
         noteAtWork(woken)
-        if unfinished.isEmpty { opened.cleaning.wakeUp.ring() } else { watchCleaning() }
+        if unfinished.isEmpty { opened.cleaning.wakeUp.notify() } else { watchCleaning() }
         for consumer in woken { runners[consumer]?.wakeUp() }
         guard moved > 0 else { return }
-        state.cursors.hasUnsaved.ring()
+        state.cursors.hasUnsaved.notify()
         opened.reporter.report(
             .cursorsMoved(
                 MovedConsumers(resting: state.cursors.resting, count: moved),
@@ -128,7 +128,7 @@ extension StoreSession {
         migrationTimer?.cancel()
         migrationTimer = opened.loop.schedule(after: Self.migrationInterval) {
             guard case .settled = self.phase, !self.isEnding else { return }
-            self.settled()
+            self.hasSeenEverything()
         }
     }
 
@@ -136,12 +136,12 @@ extension StoreSession {
     /// some microseconds at a time.
     private nonisolated static let turnTimeout: Duration = .seconds(2)
 
-    /// Has the cleaning look once more at who holds it back, when those who are at work have had their time.
+    /// Has the cleaning check once more which consumers hold it back, after those at work have had their time.
     func watchCleaning() {
         guard opened.store.cleaning != .none, cleaningTimer == nil else { return }
-        cleaningTimer = opened.loop.schedule(after: StandstillWatch.reportedAfter + .seconds(1)) {
+        cleaningTimer = opened.loop.schedule(after: StalledConsumers.reportedAfter + .seconds(1)) {
             self.cleaningTimer = nil
-            self.opened.cleaning.wakeUp.ring()
+            self.opened.cleaning.wakeUp.notify()
         }
     }
 

@@ -5,8 +5,8 @@ extension StoreSession {
     nonisolated var state: StateDatabase { opened.state }
     nonisolated var store: ServedStore { opened.store }
 
-    nonisolated func places(_ clients: [FeedID: Int32]) throws -> StoreControl.Places {
-        StoreControl.Places(
+    nonisolated func positions(_ clients: [FeedID: Int32]) throws -> StoreControl.Positions {
+        StoreControl.Positions(
             oldest: try reader.oldestToken(), newest: try reader.newestToken(),
             cursors: try state.cursors.all(), feeds: try feedStandings(clients),
             deadLetters: try state.deadLetters.counts())
@@ -45,7 +45,7 @@ extension StoreSession {
         let report = try result.get()
         if dryRun { return StoreControl.Cleaning(report: report, outcome: nil) }
         let outcome = try await plan.carryOut(on: store, reporter: opened.reporter) { [opened] in
-            opened.ending.isRequested
+            opened.ending.isSignaled
         }
         // Those that were passed by find out, and start over.
         if !plan.passedBy.isEmpty { await wakeAll() }

@@ -4,7 +4,7 @@
     nonisolated let opened: OpenStore
     nonisolated let control: StoreControl
     let hooks: HookRegistry
-    let stop: StopSignal
+    let stop: OneShotEvent
     let errands = Errands()
     var runners: [String: ConsumerRunner] = [:]
     var running = 0
@@ -18,7 +18,7 @@
         /// Everything that it spoke of has been seen.
         case settled
         /// It is looked for again when the timer fires, or when the rule lets another signal interrupt.
-        case waiting(SettleRule)
+        case waiting(VisibilityRule)
         /// The schema has changed: the tracking follows it.
         case tracking
     }
@@ -42,7 +42,7 @@
     /// Called when a consumer has everything: in a single run.
     var onCaughtUp: ((ConsumerRunner) -> Void)?
 
-    init(_ opened: OpenStore, hooks: HookRegistry, stop: StopSignal, control: StoreControl) throws {
+    init(_ opened: OpenStore, hooks: HookRegistry, stop: OneShotEvent, control: StoreControl) throws {
         self.opened = opened
         self.hooks = hooks
         self.stop = stop
@@ -58,7 +58,7 @@
         } ended: { [weak self] _, error in
             self?.consumerEnded(error)
         }
-        for (consumer, cursor) in opened.places {
+        for (consumer, cursor) in opened.cursors {
             runners[consumer.author] = try ConsumerRunner(
                 consumer, at: cursor, of: opened, hooks: hooks, control: control, errands: errands,
                 stop: stop, owner: owner)
@@ -77,7 +77,7 @@
 
     /// How long the calls in flight may take when the session ends. One that takes longer is cancelled, and
     /// made again with the same delivery id.
-    var grace: Duration { stop.isRequested ? control.stopTimeout : .seconds(1) }
+    var grace: Duration { stop.isSignaled ? control.stopTimeout : .seconds(1) }
 
     /// - Throws: `HistoryError` if the store is lost.
     func run(watching inbox: SignalInbox, isUp: @Sendable () -> Void) async throws {
@@ -127,8 +127,8 @@
             opened.state.cursors.hasUnsaved.end()
             opened.state.damaged.end()
             // A single run cleans afterwards.
-            if !isSingleRun { opened.ending.request() }
-            opened.cleaning.wakeUp.ring()
+            if !isSingleRun { opened.ending.signal() }
+            opened.cleaning.wakeUp.notify()
             group.cancelAll()
             await group.waitForAll()
         }
@@ -153,7 +153,7 @@
         if !isBegun { runner.end() }
     }
 
-    func stopped() { if running > 0 { end(atOnce: !stop.isRequested) } }
+    func stopped() { if running > 0 { end(atOnce: !stop.isSignaled) } }
 
     /// Asks all parts to end.
     func end(_ error: (any Error)? = nil, atOnce: Bool = false) {
@@ -161,7 +161,7 @@
         if isEnding, !atOnce { return }
         let isFirst = !isEnding
         isEnding = true
-        opened.ending.request()
+        opened.ending.signal()
         lookTimer?.cancel()
         if !atOnce {
             graceTimer = opened.loop.schedule(after: grace) { self.cancelCalls() }
@@ -193,7 +193,7 @@
 
     func caughtUp(_ runner: ConsumerRunner, _ brought: Bool) {
         if brought {
-            // What came while nobody looked counts as one, too.
+            // What came while the consumer did not look counts as one, too.
             do { try opened.cleaning.countNotification(through: runner.cursor) } catch { end(error) }
         }
         stoppedWorking(runner)
@@ -208,7 +208,7 @@
     /// hold history back for long, and is not waited for.
     func stoppedWorking(_ runner: ConsumerRunner) {
         unfinished.remove(runner.consumer.author)
-        if unfinished.isEmpty { opened.cleaning.wakeUp.ring() }
+        if unfinished.isEmpty { opened.cleaning.wakeUp.notify() }
     }
 
     /// Cursors that moved past what is of no concern are saved together, a second after the first of them.
@@ -233,7 +233,7 @@
                 if failures >= 5 { opened.reporter.report(.stateRecovered) }
                 return
             } catch let error as HistoryError
-                where error.isOfState && error.code != .stateDamaged && !opened.ending.isRequested
+                where error.isOfState && error.code != .stateDamaged && !opened.ending.isSignaled
             {
                 failures += 1
                 if failures == 5 { opened.reporter.report(.stateFailed(error)) }

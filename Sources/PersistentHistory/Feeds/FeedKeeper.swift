@@ -1,4 +1,4 @@
-/// Keeps the places of a store's feeds.
+/// Keeps the checkpoints of a store's feeds.
 ///
 /// A feed is never ahead of its consumer: what it is given has been through the merge hooks, and a store
 /// that is the one in which the consumer has its place is the one in which the feed has it.
@@ -8,7 +8,7 @@ struct FeedKeeper: Sendable {
     let state: StateDatabase
     let reporter: any PipelineReporter
 
-    /// Gives those that are new a place, and forgets those that are gone.
+    /// Gives those that are new a checkpoint, and forgets those that are gone.
     ///
     /// A new feed begins where the history begins, and is notified if that is not the start of the history.
     ///
@@ -53,25 +53,27 @@ struct FeedKeeper: Sendable {
         throw HistoryError.unknownContext(feed.context, "feed", of: feed.consumer)
     }
 
-    func place(of feed: FeedID) throws -> FeedState {
+    func state(of feed: FeedID) throws -> FeedState {
         _ = try context(of: feed)
-        guard let place = try state.feeds.state(of: feed) else {
+        guard let current = try state.feeds.state(of: feed) else {
             throw HistoryError(.stateUnusable, "The feed \"\(feed)\" has no position in \"\(state.path)\".")
         }
-        return place
+        return current
     }
 
     /// Whether history was deleted that a feed has not had.
-    func hasExpired(_ place: FeedState) throws -> Bool { place.position < (try reader.oldestToken().number) }
+    func hasExpired(_ current: FeedState) throws -> Bool {
+        current.position < (try reader.oldestToken().number)
+    }
 
     /// Lets a feed that has lost history start over.
     func expire(_ feed: FeedID) throws -> FeedState {
         try state.feeds.expire(feed, .expired, at: try newStart(of: feed.consumer))
-        let place = try place(of: feed)
-        if let expiry = place.expiry {
+        let current = try self.state(of: feed)
+        if let expiry = current.expiry {
             reporter.report(.feedExpired(consumer: feed.consumer, context: feed.context, expiry))
         }
-        return place
+        return current
     }
 
     /// Checks that a program acknowledges nothing that it was not sent.
@@ -81,7 +83,7 @@ struct FeedKeeper: Sendable {
     func check(_ token: HistoryToken, of feed: FeedID, sent: HistoryToken?) throws {
         // The store may have been replaced since.
         let sent = sent.flatMap { $0.store == reader.storeID ? $0.number : nil } ?? 0
-        let last = max(sent, try place(of: feed).position)
+        let last = max(sent, try self.state(of: feed).position)
         guard token.store == reader.storeID, token.number > last else { return }
         throw HistoryError(
             .tokenNotSent,
@@ -97,10 +99,10 @@ struct FeedKeeper: Sendable {
     /// - Throws: `HistoryError`, with `.tokenForeign` or `.tokenAhead` if the token cannot be one that it
     ///   was given.
     func acknowledge(_ token: HistoryToken, of feed: FeedID) throws -> HistoryToken {
-        let place = try place(of: feed)
+        let current = try self.state(of: feed)
         guard token.store == reader.storeID else { throw HistoryError.foreign(token, to: reader.storeID) }
         // Where its consumer has yet to start over, the feed may have done so already.
-        let last = max(try cursor(of: feed.consumer), place.position)
+        let last = max(try cursor(of: feed.consumer), current.position)
         guard token.number <= last else {
             throw HistoryError(
                 .tokenAhead,
@@ -108,8 +110,8 @@ struct FeedKeeper: Sendable {
                 hint: "Acknowledge a token that the feed has sent.")
         }
         try state.feeds.acknowledge(feed, through: token.number)
-        let moved = HistoryToken(store: reader.storeID, number: max(token.number, place.position))
-        if moved.number > place.position || place.expiry != nil {
+        let moved = HistoryToken(store: reader.storeID, number: max(token.number, current.position))
+        if moved.number > current.position || current.expiry != nil {
             reporter.report(.feedMoved(consumer: feed.consumer, context: feed.context, to: moved))
         }
         return moved
@@ -126,7 +128,7 @@ struct FeedKeeper: Sendable {
         let values: RowValues?
     }
 
-    /// - Parameter batch: What was read after a place, at most to where the consumer is.
+    /// - Parameter batch: What was read after a position, at most to where the consumer is.
     func relevant(
         _ batch: [HistoryTransaction], to context: FeedContext, of consumer: Consumer, after number: Int64,
         through last: Int64
@@ -139,7 +141,7 @@ struct FeedKeeper: Sendable {
         }
     }
 
-    /// Reads on from a place.
+    /// Reads on from a position.
     ///
     /// - Returns: Nil if there is nothing yet.
     func next(
@@ -167,22 +169,22 @@ struct FeedKeeper: Sendable {
     /// given. Done before each cleanup, and not with each commit.
     ///
     /// - Throws: `HistoryError`.
-    func settle() throws {
+    func skipWhatIsNotSent() throws {
         // Not ahead of their consumers after a crash either.
         let saved = try state.cursors.saved()
         for consumer in store.consumers {
             for context in consumer.feeds {
-                try settle(context, consumer, through: saved[consumer.author]?.position ?? 0)
+                try skipWhatIsNotSent(context, consumer, through: saved[consumer.author]?.position ?? 0)
             }
         }
     }
 
-    private func settle(_ context: FeedContext, _ consumer: Consumer, through last: Int64) throws {
+    private func skipWhatIsNotSent(_ context: FeedContext, _ consumer: Consumer, through last: Int64) throws {
         let feed = FeedID(consumer: consumer.author, context: context.name)
-        guard let place = try state.feeds.state(of: feed), place.expiry == nil,
-            try !hasExpired(place)
+        guard let current = try state.feeds.state(of: feed), current.expiry == nil,
+            try !hasExpired(current)
         else { return }
-        var number = place.position
+        var number = current.position
         // The first transaction that it has not received is usually for it.
         var size = 100
         while number < last {
@@ -199,6 +201,6 @@ struct FeedKeeper: Sendable {
             number = end
             size = HistoryReader.batchSize
         }
-        if number > place.position { try state.feeds.skip(feed, from: place.position, to: number) }
+        if number > current.position { try state.feeds.skip(feed, from: current.position, to: number) }
     }
 }

@@ -3,9 +3,9 @@ final class FeedSeats: Sendable {
     private struct Seat {
         let number: Int
         let client: FeedClient
-        let bell: Bell
+        let wakeUp: WakeUpSignal
         /// Requested when it is free again.
-        let left = StopSignal()
+        let left = OneShotEvent()
     }
 
     private struct State {
@@ -25,19 +25,20 @@ final class FeedSeats: Sendable {
     /// A program that reconnects may come before the end of its old connection was seen.
     static let timeout: Duration = .seconds(2)
 
-    /// Runs `body` with a bell that rings when there may be something for the feed.
+    /// Runs `body` with a signal that is notified when there may be something for the feed.
     ///
     /// - Throws: `HistoryError` with `.feedInUse` if another program is connected, and what the body throws.
-    func occupying<T>(_ feed: FeedID, by client: FeedClient, _ body: (Bell) async throws -> T) async throws -> T
+    func occupying<T>(_ feed: FeedID, by client: FeedClient, _ body: (WakeUpSignal) async throws -> T)
+        async throws -> T
     {
         let deadline = ContinuousClock.now + Self.timeout
-        let bell = Bell()
+        let wakeUp = WakeUpSignal()
         var number: Int?
         while number == nil {
             let other = state.withLock { state -> Seat? in
                 if let other = state.seats[feed] { return other }
                 state.next += 1
-                state.seats[feed] = Seat(number: state.next, client: client, bell: bell)
+                state.seats[feed] = Seat(number: state.next, client: client, wakeUp: wakeUp)
                 number = state.next
                 return nil
             }
@@ -52,11 +53,11 @@ final class FeedSeats: Sendable {
             await other.left.sleep(for: rest)
         }
         defer { leave(feed) }
-        return try await body(bell)
+        return try await body(wakeUp)
     }
 
     private func leave(_ feed: FeedID) {
-        state.withLock { $0.seats.removeValue(forKey: feed) }?.left.request()
+        state.withLock { $0.seats.removeValue(forKey: feed) }?.left.signal()
     }
 
     /// The processes that are connected.
@@ -80,18 +81,18 @@ final class FeedSeats: Sendable {
         state.withLock { $0.sent[feed] }.flatMap { $0.userID == userID ? $0.token : nil }
     }
 
-    func ring(_ feed: FeedID) { state.withLock { $0.seats[feed]?.bell }?.ring() }
+    func notify(_ feed: FeedID) { state.withLock { $0.seats[feed]?.wakeUp }?.notify() }
 
     /// Rings for all feeds of a consumer; nil for those of all.
-    func ring(consumer: String? = nil) {
+    func notify(consumer: String? = nil) {
         let bells = state.withLock { state in
             state.seats.compactMap { feed, seat in
-                consumer ?? feed.consumer == feed.consumer ? seat.bell : nil
+                consumer ?? feed.consumer == feed.consumer ? seat.wakeUp : nil
             }
         }
-        for bell in bells { bell.ring() }
+        for wakeUp in bells { wakeUp.notify() }
     }
 
     /// Lets all come to an end.
-    func end() { for seat in state.withLock({ $0.seats.values.map(\.bell) }) { seat.end() } }
+    func end() { for seat in state.withLock({ $0.seats.values.map(\.wakeUp) }) { seat.end() } }
 }

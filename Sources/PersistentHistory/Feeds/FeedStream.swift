@@ -13,7 +13,7 @@ struct FeedStream {
     /// Nil until it has started.
     private var store: StoreID?
     /// The loss of which the program was notified, and which it has not acknowledged yet.
-    private var told: Expiry?
+    private var sentExpiry: Expiry?
     private var window = FeedWindow(size: 1)
     /// The last token of what was returned: all up to it may be acknowledged. A transaction that is sent in
     /// parts counts from its last part on.
@@ -80,37 +80,37 @@ struct FeedStream {
 
     mutating func step(_ keeper: FeedKeeper, _ fetcher: SharedFetcher) async throws -> Step {
         let (consumer, context) = try keeper.context(of: feed)
-        var place = try keeper.place(of: feed)
+        var state = try keeper.state(of: feed)
         guard let store else {
-            if try keeper.hasExpired(place) { place = try keeper.expire(feed) }
-            return .lines(begin(place, keeper.reader.storeID))
+            if try keeper.hasExpired(state) { state = try keeper.expire(feed) }
+            return .lines(begin(state, keeper.reader.storeID))
         }
         guard store == keeper.reader.storeID else {
             throw HistoryError(
                 .tokenForeign, "The store was replaced by another, \(keeper.reader.storeID).",
                 hint: "Reconnect.")
         }
-        if place.expiry != nil, place.expiry != told { return .lines(begin(place, store)) }
-        told = place.expiry
+        if state.expiry != nil, state.expiry != sentExpiry { return .lines(begin(state, store)) }
+        sentExpiry = state.expiry
         window.size = context.window
-        window.acknowledge(through: place.position)
+        window.acknowledge(through: state.position)
         entities = context.entities
         wantedValues = context.wantedValues
         do {
             if partial != nil { return .lines(try await nextPart()) }
-            return try await nextTransactions(keeper, fetcher, place, context, of: consumer)
+            return try await nextTransactions(keeper, fetcher, state, context, of: consumer)
         } catch let error as HistoryError where error.code == .tokenExpired {
             return .lines(begin(try keeper.expire(feed), store))
         }
     }
 
     private mutating func nextTransactions(
-        _ keeper: FeedKeeper, _ fetcher: SharedFetcher, _ place: FeedState, _ context: FeedContext,
+        _ keeper: FeedKeeper, _ fetcher: SharedFetcher, _ state: FeedState, _ context: FeedContext,
         of consumer: Consumer
     ) async throws -> Step {
         // The program may skip what it was not given yet.
-        end = max(end, place.position)
-        while let next = portion.first, next.token.number <= place.position { portion.removeFirst() }
+        end = max(end, state.position)
+        while let next = portion.first, next.token.number <= state.position { portion.removeFirst() }
         guard window.hasRoom else { return .rest }
         if let large = portion.first, large.outline != nil {
             let effects = try await onPool {
@@ -131,20 +131,20 @@ struct FeedStream {
         return .again
     }
 
-    private mutating func begin(_ place: FeedState, _ store: StoreID) -> [UInt8] {
+    private mutating func begin(_ state: FeedState, _ store: StoreID) -> [UInt8] {
         self.store = store
-        told = place.expiry
-        end = place.position
+        sentExpiry = state.expiry
+        end = state.position
         portion = []
         values = nil
         partial = nil
         window = FeedWindow(size: 1)
-        sent = HistoryToken(store: store, number: place.position)
+        sent = HistoryToken(store: store, number: state.position)
         var json = JSONBytes()
-        if let expiry = place.expiry {
+        if let expiry = state.expiry {
             FeedLine.expired(expiry, to: &json)
         } else {
-            FeedLine.begins(after: HistoryToken(store: store, number: place.position), to: &json)
+            FeedLine.begins(after: HistoryToken(store: store, number: state.position), to: &json)
         }
         return json.bytes.array
     }

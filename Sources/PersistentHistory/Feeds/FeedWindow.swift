@@ -13,7 +13,7 @@ struct FeedWindow: Sendable {
 
     mutating func send(_ number: Int64) { sent.append(number) }
 
-    /// All up to a place is acknowledged, whatever was sent of it.
+    /// All up to a position is acknowledged, whatever was sent of it.
     mutating func acknowledge(through number: Int64) {
         while let first = sent.first, first <= number { sent.removeFirst() }
     }

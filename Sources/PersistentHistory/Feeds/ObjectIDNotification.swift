@@ -1,6 +1,6 @@
 /// What a transaction did to each object in the end: the kit's `objectIDNotification`.
 ///
-/// A transaction may touch a row many times; whoever refreshes what it shows needs to know once whether
+/// A transaction may touch a row many times; a program that refreshes what it shows needs to know once whether
 /// the row came, changed or went. A row that came and went within the transaction is left out.
 package struct ObjectIDNotification: Sendable {
     package enum Effect: Sendable, CaseIterable {
@@ -27,14 +27,14 @@ package struct ObjectIDNotification: Sendable {
 
     /// - Parameter entities: Those that are wanted; nil for all.
     package init(_ transaction: HistoryTransaction, entities: Set<String>? = nil) {
-        var places: [Key: Int] = [:]
+        var indices: [Key: Int] = [:]
         var touched: [(change: HistoryChange, last: ChangeOperation)] = []
         for change in transaction.changes where entities?.contains(change.entity.name) ?? true {
             let key = Key(entity: change.entity.name, objectID: change.objectID)
-            if let place = places[key] {
-                touched[place].last = change.operation
+            if let index = indices[key] {
+                touched[index].last = change.operation
             } else {
-                places[key] = touched.count
+                indices[key] = touched.count
                 touched.append((change, change.operation))
             }
         }

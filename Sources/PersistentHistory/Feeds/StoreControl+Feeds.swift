@@ -23,7 +23,7 @@ extension StoreControl {
         _ feed: FeedID, to client: FeedClient, begun: () async throws -> Void,
         send: ([UInt8]) async throws -> Void
     ) async throws {
-        try await seats.occupying(feed, by: client) { bell in
+        try await seats.occupying(feed, by: client) { wakeUp in
             var stream = FeedStream(feed)
             // Noted before it is sent: the program may acknowledge it at once.
             func sendNoted(_ lines: [UInt8]) async throws {
@@ -34,17 +34,17 @@ extension StoreControl {
                 try await begun()
                 try await sendNoted(first)
             }
-            bell.ring()
-            for await _ in bell {
+            wakeUp.notify()
+            for await _ in wakeUp {
                 // What an operator holds back is held back here, too.
                 while await passes.enter(over) {
                     passes.leave()
                     guard let lines = try await stream.next(self) else { break }
                     try await sendNoted(lines)
                 }
-                if over.isRequested { break }
+                if over.isSignaled { break }
             }
-            if over.isRequested { throw Self.isOver }
+            if over.isSignaled { throw Self.isOver }
         }
     }
 
@@ -57,17 +57,17 @@ extension StoreControl {
     package func acknowledge(_ token: HistoryToken, of feed: FeedID, by userID: UInt32?) async throws
         -> HistoryToken
     {
-        let place = try await patiently {
+        let state = try await retryingWhileBusy {
             try withSession { session throws in
                 if let userID {
                     try session.feeds.check(token, of: feed, sent: seats.sent(by: feed, to: userID))
                 }
-                defer { session.opened.cleaning.wakeUp.ring() }
+                defer { session.opened.cleaning.wakeUp.notify() }
                 return try session.feeds.acknowledge(token, of: feed)
             }
         }
-        seats.ring(feed)
-        return place
+        seats.notify(feed)
+        return state
     }
 }
 

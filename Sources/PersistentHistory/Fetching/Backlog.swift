@@ -90,7 +90,7 @@ extension FeedKeeper {
         let last = try cursor(of: consumer.author)
         var position = feed.state.position
         while position < last, position - feed.state.position < Backlog.feedLimit {
-            let batch = try reader.outlinedBatch(after: position, isPlace: false, through: last)
+            let batch = try reader.outlinedBatch(after: position, isPosition: false, through: last)
             let end = batch.end > position ? batch.end : last
             let relevant = try relevant(
                 batch.transactions, to: context, of: consumer, after: position, through: end)

@@ -33,7 +33,7 @@ public struct HistoryFilter: Sendable, Equatable, Codable {
         (entities?.contains(entity.name) ?? true) && (operations?.contains(operation) ?? true)
     }
 
-    /// Whether unrecorded changes of these entities may be among what is wanted: whoever made them.
+    /// Whether unrecorded changes of these entities may be among what is wanted, whatever their author.
     func accepts(recreated names: [String], at time: HistoryTimestamp) -> Bool {
         if let since, time < since { return false }
         if let until, time > until { return false }

@@ -13,13 +13,13 @@ extension HistoryReader {
         let schemaVersion: Int64
     }
 
-    /// Reads what came after a place, and all that it takes to know that it really follows it, in one transaction.
+    /// Reads what came after a position, and all that it takes to know that it really follows it, in one transaction.
     ///
     /// - Parameters:
-    ///   - fingerprint: Of the place, where it is known; see `HistoryBatch.fingerprint`.
+    ///   - fingerprint: Of the position, where it is known; see `HistoryBatch.fingerprint`.
     ///   - values: Of which objects the rows are read, too.
-    /// - Returns: A batch of nothing, and not the last, where the history after the place was deleted meanwhile:
-    ///   whoever has not had it finds out by himself.
+    /// - Returns: A batch of nothing, and not the last, where the history after the position was deleted meanwhile:
+    ///   a consumer that has not had it finds out when it reads on.
     /// - Throws: `HistoryError`; with `.tokenAhead` if there is another change.
     func look(after number: Int64, fingerprint: String?, values: WantedValues? = nil) throws -> Look {
         try read { db, schemaVersion in
@@ -39,7 +39,7 @@ extension HistoryReader {
         }
     }
 
-    /// The newest place, and its fingerprint.
+    /// The newest position, and its fingerprint.
     ///
     /// - Throws: `HistoryError`.
     func end() throws -> (number: Int64, fingerprint: String?) {

@@ -3,17 +3,18 @@ import GRDBSQLite
 
 /// Large transactions, whose changes are read in parts.
 extension HistoryReader {
-    /// Reads the next transactions as `batch(after:isPlace:through:changes:filter:)` does, but a large one without its
+    /// Reads the next transactions as `batch(after:isPosition:through:changes:filter:)` does, but a large one without its
     /// changes: it has an outline, and is alone in its batch.
     ///
     /// - Throws: `HistoryError`.
     func outlinedBatch(
-        after number: Int64, isPlace: Bool = true, through last: Int64 = .max, changes limit: Int = batchSize,
+        after number: Int64, isPosition: Bool = true, through last: Int64 = .max,
+        changes limit: Int = batchSize,
         values: WantedValues? = nil
     ) throws -> HistoryBatch {
         try read { db in
             try batch(
-                db, HistoryHeader(db), after: number, isPlace: isPlace, through: last, changes: limit,
+                db, HistoryHeader(db), after: number, isPosition: isPosition, through: last, changes: limit,
                 partSize: partSize, values: values)
         }
     }
@@ -84,7 +85,7 @@ extension HistoryReader {
             let header = try HistoryHeader(db, fingerprintAt: transaction.number)
             guard header.storeID == transaction.token.store else { throw Self.isGone }
             if header.isReplaced(transaction.outline?.fingerprint) { throw ahead(transaction.number) }
-            try Self.check(start - 1, header, isPlace: true)
+            try Self.check(start - 1, header, isPosition: true)
             return try body(rows(db), header)
         }
     }

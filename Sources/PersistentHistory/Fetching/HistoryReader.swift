@@ -9,7 +9,7 @@ public struct HistoryBatch: Sendable {
     public let end: Int64
     /// Whether it is known that the history had no more transactions when the batch was read.
     public let isLast: Bool
-    /// Who made the change at the end, when: what tells it from a change of the same number in a
+    /// The origin of the change at the end: what distinguishes it from a change of the same number in a
     /// store that was restored and went on from there. Nil if nothing was read.
     let fingerprint: String?
     /// The rows of its objects, where somebody wants them.
@@ -61,7 +61,7 @@ public final class HistoryReader: Sendable {
         do {
             (storeID, encoding) = try Self.prepare(queue, tables, path)
         } catch {
-            // What failed first is what is told.
+            // The first failure is the one to report.
             try? queue.end()
             throw error
         }
@@ -111,7 +111,7 @@ public final class HistoryReader: Sendable {
     /// - Throws: `HistoryError`.
     public func oldestToken() throws -> HistoryToken { try token { $0.floor } }
 
-    /// When the first transaction after a place was made; nil if there is none.
+    /// When the first transaction after a position was made; nil if there is none.
     ///
     /// - Throws: `HistoryError`.
     func time(after number: Int64) throws -> HistoryTimestamp? {
@@ -124,7 +124,7 @@ public final class HistoryReader: Sendable {
         }
     }
 
-    /// Whether another change stands at a place than the one whose fingerprint is given: a backup was
+    /// Whether another change stands at a position than the one whose fingerprint is given: a backup was
     /// restored. A change that was deleted tells nothing.
     ///
     /// - Throws: `HistoryError`.
@@ -132,7 +132,7 @@ public final class HistoryReader: Sendable {
         try read { db in try HistoryHeader(db, fingerprintAt: number).isReplaced(fingerprint) }
     }
 
-    /// What tells a place in a batch that was read from one of its number in a store that was restored; see
+    /// What tells a position in a batch that was read from one of its number in a store that was restored; see
     /// `HistoryBatch.fingerprint`.
     ///
     /// - Throws: `HistoryError`; with `.tokenAhead` if the store was restored since.
@@ -157,7 +157,7 @@ public final class HistoryReader: Sendable {
     ///
     /// - Parameters:
     ///   - number: The position to begin after: the number of a token that was read before, or 0 for the start.
-    ///   - isPlace: Whether the number is the position of a consumer. Then 0 is not the start of the existing
+    ///   - isPosition: Whether the number is the position of a consumer. Then 0 is not the start of the existing
     ///     history, but a position that expires like any other.
     ///   - last: The last position to read.
     ///   - limit: The number of changes after which the batch ends. A transaction with an author is never split;
@@ -165,12 +165,13 @@ public final class HistoryReader: Sendable {
     ///   - filter: Selects transactions and changes. The batch's `end` also moves past what the filter leaves out.
     /// - Throws: `HistoryError` with `.tokenExpired`, `.tokenAhead`, `.notTracked`, or what SQLite says.
     public func batch(
-        after number: Int64, isPlace: Bool = false, through last: Int64 = .max, changes limit: Int = batchSize,
+        after number: Int64, isPosition: Bool = false, through last: Int64 = .max,
+        changes limit: Int = batchSize,
         filter: HistoryFilter = HistoryFilter()
     ) throws -> HistoryBatch {
         try read { db in
             try batch(
-                db, HistoryHeader(db), after: number, isPlace: isPlace, through: last, changes: limit,
+                db, HistoryHeader(db), after: number, isPosition: isPosition, through: last, changes: limit,
                 filter: filter)
         }
     }
@@ -179,12 +180,12 @@ public final class HistoryReader: Sendable {
     ///   - partSize: Transactions with more changes are outlined; nil for none.
     ///   - values: Of which objects the rows are read, too.
     func batch(
-        _ db: Database, _ header: HistoryHeader, after number: Int64, isPlace: Bool = false,
+        _ db: Database, _ header: HistoryHeader, after number: Int64, isPosition: Bool = false,
         through last: Int64 = .max, changes limit: Int = batchSize, filter: HistoryFilter = HistoryFilter(),
         partSize: Int? = nil, values: WantedValues? = nil
     ) throws -> HistoryBatch {
         guard header.storeID == storeID else { throw Self.isGone }
-        try Self.check(number, header, isPlace: isPlace)
+        try Self.check(number, header, isPosition: isPosition)
         // The usual case when a look comes too early, or is a repeated one.
         if header.newest <= number {
             return HistoryBatch(transactions: [], end: number, isLast: last == .max, fingerprint: nil)

@@ -54,9 +54,9 @@ struct HistoryRows {
         // Where the current run begins.
         var start = (end: number, fingerprint: String?.none)
         while let id = try next(rows, after: end) {
-            // A declared writer's transaction is never split: the place may be of before the store was restored.
+            // A declared writer's transaction is never split: the position may be of before the store was restored.
             if id > last, run.isUndeclared || !run.continues(with: rows) { break }
-            // What tells of unrecorded changes is a batch of its own: it is no change of anybody's.
+            // A notice of unrecorded changes is a batch of its own: it has no author.
             let recreated = try UnrecordedChanges.entities(rows)
             if recreated != nil, count > 0, !isReversed {
                 if let last = assembler.finish() { transactions.append(last) }
@@ -82,7 +82,7 @@ struct HistoryRows {
             end = id
             count += 1
             if let recreated {
-                if let told = assembler.recreation(of: recreated) { transactions.append(told) }
+                if let notice = assembler.recreation(of: recreated) { transactions.append(notice) }
                 if isReversed { continue }
                 return HistoryBatch(
                     transactions: transactions, end: end, isLast: false, fingerprint: run.fingerprint)

@@ -66,11 +66,11 @@ extension StoreControl {
     ///
     /// - Throws: `HistoryError`.
     package func historySize() async throws -> Int64 {
-        let places = try places()
+        let positions = try self.positions()
         return try await withSession { session in
             let (path, size) = (session.store.path, session.opened.size)
             return try await onPool {
-                try size.bytes(in: path, floor: places.oldest.number, newest: places.newest.number)
+                try size.bytes(in: path, floor: positions.oldest.number, newest: positions.newest.number)
             }
         }
     }

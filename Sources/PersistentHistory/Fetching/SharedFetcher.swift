@@ -1,4 +1,4 @@
-/// Fetches on behalf of all consumers of a store: those that stand at the same place, as they do
+/// Fetches on behalf of all consumers of a store: those that stand at the same position, as they do
 /// when a commit comes in, share one read.
 @LoopActor final class SharedFetcher {
     private let reader: HistoryReader
@@ -21,8 +21,8 @@
 
     /// Looks whether something was committed since the last look, and fetches it.
     ///
-    /// The next look begins at the end of the history, also if the batch ends before it: those who are told
-    /// of that batch read on by themselves, and what all have had may be deleted before that look.
+    /// The next look begins at the end of the history, also if the batch ends before it: consumers that receive
+    /// that batch read on by themselves, and what all have had may be deleted before that look.
     ///
     /// - Parameter values: Of which objects hooks and feeds want the rows.
     /// - Returns: Nil if there was nothing.
@@ -39,7 +39,7 @@
         return look
     }
 
-    /// What was fetched after a place already, if it is no more than is wanted.
+    /// What was fetched after a position already, if it is no more than is wanted.
     func known(after number: Int64, through last: Int64, values: WantedValues? = nil) -> HistoryBatch? {
         guard let shared, shared.after == number, shared.batch.end <= last, shared.batch.covers(values) else {
             return nil
@@ -47,7 +47,7 @@
         return shared.batch
     }
 
-    /// The transactions after a place.
+    /// The transactions after a position.
     ///
     /// - Parameters:
     ///   - last: Nothing after this is wanted.

@@ -53,9 +53,9 @@ extension HistoryReader {
             hint: "Start over from a copy of the data and that token.")
     }
 
-    /// The store's oldest history is at `floor`: from an older place something would be missing.
-    static func check(_ number: Int64, _ header: HistoryHeader, isPlace: Bool = false) throws {
-        if number > 0 || isPlace, number < header.floor { throw expired(number, header) }
+    /// The store's oldest history is at `floor`: from an older position something would be missing.
+    static func check(_ number: Int64, _ header: HistoryHeader, isPosition: Bool = false) throws {
+        if number > 0 || isPosition, number < header.floor { throw expired(number, header) }
         if number > max(header.newest, header.floor) {
             throw HistoryError.ahead(
                 HistoryToken(store: header.storeID, number: number),

@@ -114,14 +114,14 @@ private struct ChangeGroup {
         let whole = ChangeGroup(first, changes[...])
         if changes.count == 1 || changes.allSatisfy(whole.has) { return body(0, whole) }
 
-        var places: [Kind: Int] = [:]
+        var indices: [Kind: Int] = [:]
         var groups: [ChangeGroup] = []
         for change in changes {
             let kind = Kind(entity: change.entity.name, operation: change.operation)
-            if let place = places[kind] {
-                groups[place].changes.append(change)
+            if let index = indices[kind] {
+                groups[index].changes.append(change)
             } else {
-                places[kind] = groups.count
+                indices[kind] = groups.count
                 groups.append(ChangeGroup(change, [change]))
             }
         }

@@ -30,8 +30,8 @@ package final class HookRegistry: Sendable {
             switch hook.kind {
             case .observer: observers.append(hook)
             case .merge:
-                let place = hook.before.flatMap { before in mergers.firstIndex { $0.name == before } }
-                mergers.insert(hook, at: place ?? mergers.endIndex)
+                let index = hook.before.flatMap { before in mergers.firstIndex { $0.name == before } }
+                mergers.insert(hook, at: index ?? mergers.endIndex)
             }
         }
     }
@@ -44,7 +44,7 @@ package final class HookRegistry: Sendable {
 
     var version: Int { hooks.withLock { $0.version } }
 
-    /// Puts other hooks in the place of all there are, at once.
+    /// Replaces all hooks at once.
     package func replaceAll(_ hooks: [Hook]) {
         self.hooks.withLock { all in
             all = Hooks(version: all.version + 1)

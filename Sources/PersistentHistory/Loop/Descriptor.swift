@@ -64,7 +64,7 @@ package final class Descriptor: Sendable {
         if let handler { loop.soon(handler) }
     }
 
-    /// Calls the handler at each edge from now on, and soon where one has come already, instead of waking who
+    /// Calls the handler at each edge from now on, and soon where one has come already, instead of waking a task that
     /// waits. Nil ends that.
     package func onReady(_ handler: HistoryLoop.Handler?) {
         let isDue = state.withLock { state in

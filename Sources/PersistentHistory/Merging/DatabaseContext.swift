@@ -33,7 +33,7 @@ public actor DatabaseContext: HistoryContext {
     ///
     /// - Parameters:
     ///   - name: Unique among the contexts of a tracker, and of the database.
-    ///   - database: A queue or a pool of the program's own. It is written by nobody else while a merge runs.
+    ///   - database: A queue or a pool of the program's own. Nothing else writes to it while a merge runs.
     ///   - store: The store's file.
     ///   - merge: Takes in changes. It throws to have them brought again.
     ///   - refill: Makes everything again.

@@ -12,7 +12,7 @@ struct PendingMerge: Sendable {
     let end: Int64
     /// The rows of the objects, where a hook wants them.
     private let values: RowValues?
-    /// What the contexts are told instead, where changes may have gone unrecorded.
+    /// What the contexts receive instead, where changes may have gone unrecorded.
     var recreation: Expiry?
     private(set) var called: Set<String> = []
     private(set) var rejected: Set<HistoryToken> = []
@@ -106,11 +106,11 @@ struct PendingMerge: Sendable {
     ) -> MergeCall {
         let first = transactions.first?.token.number ?? end
         let last = transactions.last?.token.number ?? end
-        let place = transactions.first.map { "\($0.token.store):\(first)-\(last)" } ?? "\(end)"
+        let range = transactions.first.map { "\($0.token.store):\(first)-\(last)" } ?? "\(end)"
         let suffix = part.map { "/\($0.index)" } ?? ""
         let header = HookCallHeader(
             store: store, consumer: consumer, hook: hook.name, hookID: hook.id,
-            delivery: "\(place)/\(consumer)/\(hook.name)\(suffix)")
+            delivery: "\(range)/\(consumer)/\(hook.name)\(suffix)")
         return MergeCall(
             header: header, transactions: changes.map { read in remaining.map { $0.with(read) } } ?? remaining,
             part: part, contexts: contexts,

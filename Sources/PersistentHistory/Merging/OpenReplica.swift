@@ -1,12 +1,12 @@
 import GRDB
 
 /// A replica's file that is open, with what is known of it: brings rows from the store, each time in one
-/// transaction with the place in the history that they show.
+/// transaction with the position in the history that they show.
 ///
 /// A value: where something fails, what was known before goes on to hold, as it does in the file.
 struct OpenReplica {
     let file: ReplicaFile
-    private(set) var place: ReplicaFile.Place
+    private(set) var position: ReplicaFile.Position
     private let wanted: Set<String>?
     private let storePath: String
     /// What the replica contains.
@@ -34,15 +34,16 @@ struct OpenReplica {
     }
 
     /// Whether it shows all that it has taken in.
-    var isLevel: Bool { place.number == place.taken }
+    var isLevel: Bool { position.number == position.taken }
 
-    /// - Parameter place: Nil for one that was never filled.
+    /// - Parameter position: Nil for one that was never filled.
     init(
-        _ file: ReplicaFile, at place: ReplicaFile.Place?, _ shape: ReplicaShape, of context: ReplicaContext,
+        _ file: ReplicaFile, at position: ReplicaFile.Position?, _ shape: ReplicaShape,
+        of context: ReplicaContext,
         storePath: String
     ) {
         self.file = file
-        self.place = place ?? ReplicaFile.Place(store: StoreID.none, number: 0, taken: 0)
+        self.position = position ?? ReplicaFile.Position(store: StoreID.none, number: 0, taken: 0)
         self.shape = shape
         self.storePath = storePath
         wanted = context.entities
@@ -73,23 +74,23 @@ struct OpenReplica {
     /// Makes everything as it is in a snapshot of the store.
     mutating func fill(from store: Database) throws -> [ReplicaContext.LeftOut] {
         let header = try HistoryHeader(store)
-        let place = ReplicaFile.Place(store: header.storeID, number: header.newest, taken: header.newest)
+        let position = ReplicaFile.Position(store: header.storeID, number: header.newest, taken: header.newest)
         let leftOut = try file.write { replica in
             let nothing = ReplicaShape()
             try nothing.makeTables(replica, insteadOf: shape)
             try storeShape.makeTables(replica, insteadOf: nothing)
             for table in tables.values { try table.putAll(replica, from: store) }
             try PendingObjects.clear(replica)
-            try file.setPlace(place, replica)
+            try file.setPosition(position, replica)
             return try storeShape.makeIndexes(replica, insteadOf: nothing)
         }
-        (self.place, shape, staged) = (place, storeShape, nil)
+        (self.position, shape, staged) = (position, storeShape, nil)
         return leftOut
     }
 
     // MARK: Staging
 
-    /// Whether rows have been read for a place.
+    /// Whether rows have been read for a position.
     func hasStaged(for end: Int64) -> Bool { staged?.end == end }
 
     /// Reads the rows of changed objects from a snapshot of the store that has nothing newer.
@@ -102,7 +103,7 @@ struct OpenReplica {
         _ transactions: [HistoryTransaction], of batch: [HistoryTransaction], through end: Int64,
         from store: Database
     ) throws {
-        let changed = ChangedObjects(transactions, after: place.taken, of: wanted)
+        let changed = ChangedObjects(transactions, after: position.taken, of: wanted)
         var whole = storeShape.newTables(in: shape)
         var used: Set<String> = []
         try file.access { replica in
@@ -135,29 +136,29 @@ struct OpenReplica {
     /// Takes in the changes of transactions.
     ///
     /// - Parameters:
-    ///   - end: The place that the replica has afterwards.
+    ///   - end: The position that the replica has afterwards.
     ///   - history: From which large transactions are read, one part after the other; nil if there are none.
     mutating func merge(
         _ transactions: [HistoryTransaction], through end: Int64, reading history: HistoryReader?
     ) throws -> Replica.Merged {
-        let settles = staged?.end == end && end == place.taken
-        let isOutdated = place.number < end || staged?.changesShape == true
-        guard end > place.taken || settles && isOutdated else { return Replica.Merged(isShown: isLevel) }
-        let taken = place.taken
+        let completes = staged?.end == end && end == position.taken
+        let isOutdated = position.number < end || staged?.changesShape == true
+        guard end > position.taken || completes && isOutdated else { return Replica.Merged(isShown: isLevel) }
+        let taken = position.taken
         let changed = ChangedObjects(transactions, after: taken, of: wanted)
         let large = transactions.filter {
             $0.number > taken && $0.outline != nil && (wanted.map($0.concerns) ?? true)
         }
         var merged = Replica.Merged(transactions: transactions.count { $0.number > taken })
-        var (place, shape) = (self.place, self.shape)
+        var (position, shape) = (self.position, self.shape)
         try file.write { replica in
             let hasPending = try !PendingObjects.isEmpty(replica)
             if large.isEmpty, let staged, mayShow(changed, staged, through: end, hasPending: hasPending) {
                 merged.leftOut = try show(changed, staged, hasPending: hasPending, replica)
                 if staged.changesShape { shape = storeShape }
-                place.number = end
+                position.number = end
             } else if large.isEmpty, changed.isEmpty, !hasPending {
-                place.number = end
+                position.number = end
             } else {
                 try PendingObjects.add(changed, at: end, replica)
                 for transaction in large {
@@ -169,15 +170,15 @@ struct OpenReplica {
                 }
                 merged.isShown = false
             }
-            place.taken = end
-            try file.setPlace(place, replica)
+            position.taken = end
+            try file.setPosition(position, replica)
         }
-        (self.place, self.shape) = (place, shape)
+        (self.position, self.shape) = (position, shape)
         if staged?.end == end { staged = nil }
         return merged
     }
 
-    /// Whether the rows that were read are as they were at a place.
+    /// Whether the rows that were read are as they were at a position.
     private func mayShow(
         _ changed: ChangedObjects, _ staged: Staged, through end: Int64, hasPending: Bool
     ) -> Bool {
@@ -213,8 +214,8 @@ struct OpenReplica {
     mutating func level(from store: Database) throws -> Replica.Merged {
         let changesShape = storeShape != shape
         guard !isLevel || changesShape else { return Replica.Merged() }
-        var place = self.place
-        place.number = place.taken
+        var position = self.position
+        position.number = position.taken
         let leftOut = try file.write { replica in
             if changesShape { try storeShape.makeTables(replica, insteadOf: shape) }
             let hasPending = try !PendingObjects.isEmpty(replica)
@@ -226,10 +227,10 @@ struct OpenReplica {
                 try table.putAll(replica, from: store)
             }
             if hasPending { try PendingObjects.clear(replica) }
-            try file.setPlace(place, replica)
+            try file.setPosition(position, replica)
             return changesShape ? try storeShape.makeIndexes(replica, insteadOf: shape) : []
         }
-        (self.place, shape, staged) = (place, storeShape, nil)
+        (self.position, shape, staged) = (position, storeShape, nil)
         return Replica.Merged(leftOut: leftOut)
     }
 }

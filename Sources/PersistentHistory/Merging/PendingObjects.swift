@@ -39,8 +39,8 @@ enum PendingObjects {
         try db.cachedStatement(sql: "DELETE FROM historyd_pending_object").execute()
     }
 
-    /// - Parameter place: How far in the history changes have been taken in with these.
-    static func add(_ changed: ChangedObjects, at place: Int64, _ db: Database) throws {
+    /// - Parameter position: How far in the history changes have been taken in with these.
+    static func add(_ changed: ChangedObjects, at position: Int64, _ db: Database) throws {
         // Parts of one transaction may have the same objects.
         let object = try db.cachedStatement(
             sql: "INSERT OR IGNORE INTO historyd_pending_object VALUES (?, ?, ?)")
@@ -51,11 +51,11 @@ enum PendingObjects {
                 """)
         for (entity, keys) in changed.entities {
             for text in keys.texts.sorted() {
-                try object.write(db, [.text(entity), .integer(place), .text(text)])
+                try object.write(db, [.text(entity), .integer(position), .text(text)])
             }
             for keys in keys.runs {
                 let (first, last) = (keys.lowerBound, keys.upperBound)
-                try run.write(db, [.text(entity), .integer(place), .integer(first), .integer(last)])
+                try run.write(db, [.text(entity), .integer(position), .integer(first), .integer(last)])
             }
         }
     }

@@ -2,7 +2,7 @@ import GRDB
 
 /// A replica while it is kept.
 ///
-/// The rows and the place in the history that they show are written in one transaction: a kill at
+/// The rows and the position in the history that they show are written in one transaction: a kill at
 /// any instant neither loses nor repeats a merge.
 ///
 /// A merge has two steps, with the hooks between them. When a batch was fetched, the rows of its
@@ -37,7 +37,7 @@ final class Replica {
     }
 
     /// Opens the replica, and fills it from one snapshot of the store where it is new, was deleted,
-    /// is another store's, ahead of its store, or its place in the history has expired.
+    /// is another store's, ahead of its store, or its position in the history has expired.
     ///
     /// - Parameters:
     ///   - isKnown: Whether a replica of this consumer is known to have been here: only then a
@@ -45,7 +45,7 @@ final class Replica {
     ///   - store: Runs a body in a snapshot of the store.
     /// - Throws: `HistoryError`.
     func prepare(isKnown: Bool = false, _ store: StoreSnapshots) throws -> Preparation {
-        if let opened, !isDamaged, opened.file.isThere { return Preparation(number: opened.place.taken) }
+        if let opened, !isDamaged, opened.file.isThere { return Preparation(number: opened.position.taken) }
         close()
         var movedAside: String?
         if isDamaged {
@@ -54,18 +54,18 @@ final class Replica {
         }
         let (header, encoding) = try store.read { db in (try HistoryHeader(db), try StoreEncoding(db)) }
         var opened: OpenReplica
-        let place: ReplicaFile.Place?
+        let position: ReplicaFile.Position?
         do {
-            (opened, place) = try open(encoding)
+            (opened, position) = try open(encoding)
         } catch let error as HistoryError where error.code == .replicaDamaged && isKnown {
             movedAside = try ReplicaFile.moveAside(path)
-            (opened, place) = try open(encoding)
+            (opened, position) = try open(encoding)
         }
-        if let place, place.store == header.storeID, place.taken >= header.floor,
-            place.taken <= max(header.newest, header.floor)
+        if let position, position.store == header.storeID, position.taken >= header.floor,
+            position.taken <= max(header.newest, header.floor)
         {
             self.opened = opened
-            return Preparation(number: place.taken, movedAside: movedAside)
+            return Preparation(number: position.taken, movedAside: movedAside)
         }
         let leftOut = try noticingDamage {
             try store.read { db in
@@ -75,13 +75,13 @@ final class Replica {
         }
         self.opened = opened
         return Preparation(
-            number: opened.place.taken, isFilled: true, movedAside: movedAside, leftOut: leftOut)
+            number: opened.position.taken, isFilled: true, movedAside: movedAside, leftOut: leftOut)
     }
 
-    private func open(_ encoding: StoreEncoding) throws -> (OpenReplica, ReplicaFile.Place?) {
+    private func open(_ encoding: StoreEncoding) throws -> (OpenReplica, ReplicaFile.Position?) {
         let file = try ReplicaFile(path, context.access, encoding: encoding)
-        let (place, shape) = try file.access { db in (try file.place(db), try ReplicaShape(replica: db)) }
-        return (OpenReplica(file, at: place, shape, of: context, storePath: storePath), place)
+        let (position, shape) = try file.access { db in (try file.position(db), try ReplicaShape(replica: db)) }
+        return (OpenReplica(file, at: position, shape, of: context, storePath: storePath), position)
     }
 
     /// Ends the connections; the next preparation opens them again.
@@ -92,7 +92,7 @@ final class Replica {
         try? opened.file.close()
     }
 
-    /// Forgets the replica's place, so that it is filled again by the next preparation.
+    /// Forgets the replica's position, so that it is filled again by the next preparation.
     ///
     /// - Throws: `HistoryError` with `.replicaUnwritable` or `.replicaDamaged`.
     func resync() throws {
@@ -148,7 +148,7 @@ final class Replica {
         from store: Database
     ) throws {
         let opened = try requireOpened()
-        if opened.hasStaged(for: end) || end < opened.place.taken { return }
+        if opened.hasStaged(for: end) || end < opened.position.taken { return }
         try change { opened in
             opened.unstage()
             try opened.follow(store)
@@ -156,10 +156,10 @@ final class Replica {
         try change { try $0.stage(transactions, of: batch, through: end, from: store) }
     }
 
-    /// Takes in the changes of transactions, in one transaction with the replica's place.
+    /// Takes in the changes of transactions, in one transaction with the replica's position.
     ///
     /// - Parameters:
-    ///   - end: The place that the replica has afterwards.
+    ///   - end: The position that the replica has afterwards.
     ///   - history: From which the changes of large transactions are read.
     /// - Throws: `HistoryError`.
     @discardableResult

@@ -1,6 +1,6 @@
 internal import Glibc
 
-/// Who may use a replica's file, and the files beside it.
+/// Which users may use a replica's file, and the files beside it.
 public struct ReplicaAccess: Sendable, Hashable, Codable {
     /// The permission bits, such as 0o640. Nothing but reading and writing is given.
     public let mode: UInt32

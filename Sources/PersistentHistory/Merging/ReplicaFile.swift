@@ -4,7 +4,7 @@ internal import Glibc
 
 /// A replica's file: its connection, and what it contains besides the rows.
 ///
-/// - `historyd_replica`: the place in the history that the rows show (`number`), and how far changes
+/// - `historyd_replica`: the position in the history that the rows show (`number`), and how far changes
 ///   have been taken in (`taken`), which is further while the consumer catches up.
 /// - `historyd_pending_run`, `historyd_pending_object`: the objects of the changes between the two.
 /// - `historyd_object`: the tables and indexes that were made, with the store's words for them.
@@ -13,7 +13,7 @@ struct ReplicaFile {
     let queue: DatabaseQueue
     private let file: FileID?
 
-    struct Place: Equatable {
+    struct Position: Equatable {
         let store: StoreID
         var number: Int64
         var taken: Int64
@@ -33,7 +33,7 @@ struct ReplicaFile {
         }
         try access?.apply(to: path)
         let sideFiles = access == nil ? nil : SideFiles(of: path)
-        // It is not held: nobody else may remove what is beside it, and to become a WAL store it must be free.
+        // It is not held: no other process may remove what is beside it, and to become a WAL store it must be free.
         _ = try sideFiles?.prepare(for: .read, timeout: .seconds(1))
         queue = try Self.translating(path) {
             var configuration = CopyConnection.configuration(timeout: .seconds(1))
@@ -122,14 +122,15 @@ struct ReplicaFile {
     /// - Returns: Where it is now.
     /// - Throws: `HistoryError` with `.replicaDamaged`.
     static func moveAside(_ path: String) throws -> String {
-        let place = path + ".damaged"
-        for suffix in ["", "-wal", "-shm"] where rename(path + suffix, place + suffix) != 0 && errno != ENOENT {
+        let newPath = path + ".damaged"
+        for suffix in ["", "-wal", "-shm"] where rename(path + suffix, newPath + suffix) != 0 && errno != ENOENT
+        {
             throw HistoryError(
                 .replicaDamaged,
                 "The replica \"\(path)\" is damaged, and cannot be moved away: \(String(cString: strerror(errno))).",
                 hint: "Delete it; it is created again.")
         }
-        return place
+        return newPath
     }
 
     // MARK: Access
@@ -180,7 +181,7 @@ struct ReplicaFile {
 
     // MARK: Place
 
-    func place(_ db: Database) throws -> Place? {
+    func position(_ db: Database) throws -> Position? {
         let row = try Row.fetchOne(
             try db.cachedStatement(sql: "SELECT store, number, taken FROM historyd_replica WHERE rowid = 1"))
         return try row.map { row in
@@ -188,14 +189,14 @@ struct ReplicaFile {
                 throw UnexpectedValue("its store's id is not a UUID")
             }
             let taken = try row.integer("taken", in: HistoryPosition.range)
-            return Place(store: store, number: try row.integer("number", in: 0...taken), taken: taken)
+            return Position(store: store, number: try row.integer("number", in: 0...taken), taken: taken)
         }
     }
 
-    func setPlace(_ place: Place, _ db: Database) throws {
+    func setPosition(_ position: Position, _ db: Database) throws {
         try db.cachedStatement(
             sql: "INSERT OR REPLACE INTO historyd_replica (rowid, store, number, taken) VALUES (1, ?, ?, ?)"
         )
-        .execute(arguments: [place.store.text, place.number, place.taken])
+        .execute(arguments: [position.store.text, position.number, position.taken])
     }
 }

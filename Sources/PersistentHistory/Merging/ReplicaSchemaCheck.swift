@@ -3,7 +3,7 @@ import GRDBSQLite
 
 /// Tries a store's CREATE statements where they can do no harm, before a replica runs them.
 ///
-/// Whoever can write to a store can put any text into its schema. Here each text is one statement with nothing
+/// A process that can write to a store can put any text into its schema. Here each text is one statement with nothing
 /// behind it, run in an empty database in memory under an authorizer that allows one table, or one index on it,
 /// and the functions of a list. What passes makes just that in a replica; what does not is left out of it, with
 /// SQLite's reason: a collation or a function of the application's own, too, is one that a replica cannot have.

@@ -29,7 +29,7 @@ struct ReplicaShape {
     /// Nothing at all.
     init() {}
 
-    /// What a mirror is told that its source has.
+    /// What a mirror's source has, as the stream says.
     init(tables: [String: Table], indexes: [String: Index]) {
         self.tables = tables
         self.indexes = indexes

@@ -18,23 +18,23 @@ extension OpaquePointer {
     /// Binds values to a statement's parameters, in their order.
     func bind(_ values: [HistoryValue]) {
         for (index, value) in values.enumerated() {
-            let place = Int32(index + 1)
+            let parameter = Int32(index + 1)
             switch value {
-            case .null: sqlite3_bind_null(self, place)
-            case .integer(let value): sqlite3_bind_int64(self, place, value)
-            case .real(let value): sqlite3_bind_double(self, place, value)
+            case .null: sqlite3_bind_null(self, parameter)
+            case .integer(let value): sqlite3_bind_int64(self, parameter, value)
+            case .real(let value): sqlite3_bind_double(self, parameter, value)
             case .text(let value):
                 let length = UInt64(value.utf8.count)
-                sqlite3_bind_text64(self, place, value, length, copied, UInt8(SQLITE_UTF8))
+                sqlite3_bind_text64(self, parameter, value, length, copied, UInt8(SQLITE_UTF8))
             case .invalidText(let bytes):
                 bytes.withUnsafeBytes { bytes in
                     _ = sqlite3_bind_text64(
-                        self, place, bytes.baseAddress?.assumingMemoryBound(to: CChar.self),
+                        self, parameter, bytes.baseAddress?.assumingMemoryBound(to: CChar.self),
                         UInt64(bytes.count),
                         copied, UInt8(SQLITE_UTF8))
                 }
             case .blob(let bytes):
-                sqlite3_bind_blob64(self, place, bytes, UInt64(bytes.count), copied)
+                sqlite3_bind_blob64(self, parameter, bytes, UInt64(bytes.count), copied)
             }
         }
     }

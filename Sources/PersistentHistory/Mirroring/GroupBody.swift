@@ -79,10 +79,10 @@ package final class GroupBody {
     ///
     /// - Throws: `SystemError`, what the body throws.
     package func forEachChunk(_ body: ([UInt8]) throws -> Void) throws {
-        var place = 0
-        while place < count {
-            let chunk = try bytes(at: place, atMost: 1 << 20)
-            place += chunk.count
+        var offset = 0
+        while offset < count {
+            let chunk = try bytes(at: offset, atMost: 1 << 20)
+            offset += chunk.count
             try body(chunk)
         }
     }

@@ -11,7 +11,7 @@ import GRDBSQLite
 struct GroupWriter: ~Copyable {
     let body: GroupBody
     private(set) var changes = 0
-    /// More than two need not be told apart.
+    /// More than two need not be distinguished.
     private(set) var authors: Set<String?> = []
     /// Tables with unrecorded changes: see `UnrecordedChanges`.
     private(set) var recreated: Set<String> = []

@@ -45,7 +45,7 @@ package final class MirrorSource {
         package let through: StreamPosition
         package let body: GroupBody
         package let changes: Int
-        /// The names of the authors, of which two are enough; nil is who did not declare himself.
+        /// The names of the authors, of which two are enough; nil is an undeclared author.
         package let authors: Set<String?>
         /// What the schema is at the end.
         package let schema: MirrorSchema
@@ -154,7 +154,7 @@ package enum SourceLoss: Hashable, Sendable {
     case diverged
     /// The history after the position was deleted.
     case expired
-    /// The schema changed while nobody looked: which tables were made again is not known.
+    /// The schema changed unobserved: which tables were created again is not known.
     case schemaUnknown
 
     /// Nil where the store goes on at the position.

@@ -129,8 +129,9 @@ struct MirrorWriter {
             whole.insert(table)
         }
         let list = names.map(SQLText.name).joined(separator: ", ")
-        let places = names.map { _ in "?" }.joined(separator: ", ")
-        statement = try db.cachedStatement(sql: "INSERT OR REPLACE INTO \(target) (\(list)) VALUES (\(places))")
+        let parameters = names.map { _ in "?" }.joined(separator: ", ")
+        statement = try db.cachedStatement(
+            sql: "INSERT OR REPLACE INTO \(target) (\(list)) VALUES (\(parameters))")
     }
 
     /// SQLite takes a quoted name that nothing has for a text.

@@ -1,4 +1,4 @@
-/// How far a stream of history, or a mirror, shows a store: a position, with proofs that two who name it mean
+/// How far a stream of history, or a mirror, shows a store: a position, with proofs that two processes that name it mean
 /// the same.
 package struct StreamPosition: Hashable, Sendable {
     /// The number of the last change.
@@ -26,7 +26,7 @@ package struct StreamPosition: Hashable, Sendable {
             number: number, fingerprint: parts[1] == "-" ? nil : String(parts[1]), schema: String(parts[2]))
     }
 
-    /// Whether both name one number and cannot be the same place.
+    /// Whether both name one number and cannot be the same position.
     package func contradicts(_ other: StreamPosition) -> Bool {
         guard number == other.number, let fingerprint, let theirs = other.fingerprint else { return false }
         return fingerprint != theirs

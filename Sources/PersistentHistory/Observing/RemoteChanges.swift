@@ -26,8 +26,8 @@ public struct RemoteChanges: AsyncSequence, Sendable {
     public struct Iterator: AsyncIteratorProtocol {
         private var signals: StoreSignals.Iterator
         private let lookout: Lookout
-        private var rule = SettleRule()
-        private var step = SettleRule.Step.rest
+        private var rule = VisibilityRule()
+        private var step = VisibilityRule.Step.rest
 
         fileprivate init(signals: StoreSignals.Iterator, lookout: Lookout) {
             self.signals = signals

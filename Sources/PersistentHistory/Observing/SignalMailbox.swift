@@ -18,21 +18,21 @@ final class SignalMailbox: Sendable {
     }
 
     private let content = Locked(Content())
-    private let bell: AsyncStream<Void>.Continuation
+    private let wakeUps: AsyncStream<Void>.Continuation
 
-    /// - Returns: the mailbox, and the bell to listen to. When the last holder of the bell lets go
+    /// - Returns: the mailbox, and the wakeUps to listen to. When the last holder of the wakeUps lets go
     ///   of it, `onAbandoned` is called.
     static func make() -> (SignalMailbox, AsyncStream<Void>) {
         let (stream, continuation) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
-        return (SignalMailbox(bell: continuation), stream)
+        return (SignalMailbox(wakeUps: continuation), stream)
     }
 
-    private init(bell: AsyncStream<Void>.Continuation) {
-        self.bell = bell
+    private init(wakeUps: AsyncStream<Void>.Continuation) {
+        self.wakeUps = wakeUps
     }
 
     func onAbandoned(_ action: @escaping @Sendable () -> Void) {
-        bell.onTermination = { _ in action() }
+        wakeUps.onTermination = { _ in action() }
     }
 
     /// Signals go to the receiver from now on, that which is pending first.
@@ -56,7 +56,7 @@ final class SignalMailbox: Sendable {
     func post(_ signal: StoreSignal) {
         guard !signal.isEmpty else { return }
         content.withLock { $0.pending.formUnion(signal) }
-        bell.yield()
+        wakeUps.yield()
     }
 
     /// No more signals after the pending one. Calls what waits for `onAbandoned`, so it must not
@@ -67,7 +67,7 @@ final class SignalMailbox: Sendable {
             content.isOver = true
             return content.receiver
         }
-        bell.finish()
+        wakeUps.finish()
         // The loop is there: the receiver is on it.
         if let receiver { try? HistoryLoop.shared().soon { receiver.end(failure) } }
     }

@@ -6,7 +6,7 @@ internal import Glibc
 /// have had. Processes that share a state know.
 ///
 /// It is a shared lock of the open file description (fcntl(2)) on one byte of the store, far behind everything
-/// that SQLite reads, writes or locks. The byte's place tells the state and the process. So it needs no file, no
+/// that SQLite reads, writes or locks. The byte's offset tells the state and the process. So it needs no file, no
 /// right to write, and ends with the process, however that ends.
 struct StoreLease: Sendable, Equatable {
     /// Every lease lies from here on.

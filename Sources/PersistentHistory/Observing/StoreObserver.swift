@@ -6,11 +6,11 @@ internal import Glibc
 /// reports an event; writers are not affected.
 ///
 /// A signal says that a commit may have happened. The last write of a commit happens before other processes can
-/// see the commit, so a consumer looks for it with `WriterProbe.settle(look:)`:
+/// see the commit, so a consumer looks for it with `WriterProbe.awaitVisibility(look:)`:
 ///
 /// ```swift
 /// for try await signal in try observer.watch(path) {
-///     try await probe.settle { try await fetchWhatIsNew() > 0 }
+///     try await probe.awaitVisibility { try await fetchWhatIsNew() > 0 }
 /// }
 /// ```
 ///
@@ -35,7 +35,7 @@ public final class StoreObserver: Sendable {
 
     private let inotify: Inotify
     private let state: Locked<State>
-    private let stopSignal = StopSignal()
+    private let stopSignal = OneShotEvent()
     /// Whether it heeds that something was mounted or unmounted.
     private let heedsMounts: Bool
 
@@ -63,8 +63,8 @@ public final class StoreObserver: Sendable {
     /// - Throws: `ObserverError` with `tooManyWatches`, `unreadable`, `ended` or `system`.
     package func watch(_ path: String) throws(ObserverError) -> StoreSignals {
         let absolute = try Self.absolute(path)
-        let (mailbox, bell) = SignalMailbox.make()
-        let signals = StoreSignals(mailbox: mailbox, bell: bell)
+        let (mailbox, wakeUps) = SignalMailbox.make()
+        let signals = StoreSignals(mailbox: mailbox, wakeUps: wakeUps)
         let (key, signal) = try state.withLock { state throws(ObserverError) in
             guard state.phase != .ended else {
                 throw ObserverError(.ended, "Cannot watch '\(path)': the observer has ended.")
@@ -98,7 +98,7 @@ public final class StoreObserver: Sendable {
 
     /// Ends `run()`, even before it has started.
     public func stop() {
-        stopSignal.request()
+        stopSignal.signal()
     }
 
     /// How often it woke, and how many watches there are.
@@ -127,7 +127,7 @@ extension StoreObserver {
         let failure = Locked<ObserverError?>(nil)
         let fail: @Sendable (ObserverError) -> Void = { error in
             failure.withLock { $0 = error }
-            self.stopSignal.request()
+            self.stopSignal.signal()
         }
         inotify.descriptor.onReady { self.receive(fail) }
         receive(fail)
@@ -149,7 +149,7 @@ extension StoreObserver {
     @LoopActor private func receive(_ fail: @escaping @Sendable (ObserverError) -> Void) {
         do throws(ObserverError) {
             var isDrained = false
-            while !isDrained, !stopSignal.isRequested {
+            while !isDrained, !stopSignal.isSignaled {
                 let events: [InotifyEvent]
                 (events, isDrained) = try inotify.read()
                 let messages = state.withLock { state in
@@ -168,7 +168,7 @@ extension StoreObserver {
 
     /// What could not be followed to the end is tried again soon.
     @LoopActor private func retryUnsettled(_ fail: @escaping @Sendable (ObserverError) -> Void) {
-        guard state.withLock({ $0.retry == nil && !$0.watches.unsettled.isEmpty }), !stopSignal.isRequested,
+        guard state.withLock({ $0.retry == nil && !$0.watches.unsettled.isEmpty }), !stopSignal.isSignaled,
             let loop = try? HistoryLoop.shared()
         else { return }
         let retry = loop.schedule(after: Self.retryInterval) {

@@ -9,14 +9,14 @@ package struct StoreSignals: AsyncSequence, Sendable {
     package typealias Failure = ObserverError
 
     private enum Source: Sendable {
-        case mailbox(SignalMailbox, bell: AsyncStream<Void>)
+        case mailbox(SignalMailbox, wakeUps: AsyncStream<Void>)
         case polling(PollingObserver, path: String)
     }
 
     private let source: Source
 
-    init(mailbox: SignalMailbox, bell: AsyncStream<Void>) {
-        source = .mailbox(mailbox, bell: bell)
+    init(mailbox: SignalMailbox, wakeUps: AsyncStream<Void>) {
+        source = .mailbox(mailbox, wakeUps: wakeUps)
     }
 
     init(polling observer: PollingObserver, path: String) {
@@ -34,7 +34,8 @@ package struct StoreSignals: AsyncSequence, Sendable {
 
     package func makeAsyncIterator() -> Iterator {
         switch source {
-        case .mailbox(let mailbox, let bell): Iterator(source: .mailbox(mailbox, bell.makeAsyncIterator()))
+        case .mailbox(let mailbox, let wakeUps):
+            Iterator(source: .mailbox(mailbox, wakeUps.makeAsyncIterator()))
         case .polling(let observer, let path): Iterator(source: .polling(observer.iterator(of: path)))
         }
     }
@@ -57,9 +58,9 @@ package struct StoreSignals: AsyncSequence, Sendable {
             isolation actor: isolated (any Actor)?
         ) async throws(ObserverError) -> StoreSignal? {
             switch source {
-            case .mailbox(let mailbox, var bell):
-                while await bell.next(isolation: actor) != nil {
-                    // Empty if this ring's signal was taken together with an earlier one.
+            case .mailbox(let mailbox, var wakeUps):
+                while await wakeUps.next(isolation: actor) != nil {
+                    // Empty if this wake-up's signal was taken together with an earlier one.
                     let signal = mailbox.take()
                     if !signal.isEmpty { return signal }
                 }

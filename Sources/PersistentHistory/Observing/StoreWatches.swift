@@ -4,10 +4,10 @@ internal import Glibc
 ///
 /// Watches are placed from the root down to the store's real file. Afterwards the path is followed
 /// again: where it leads the same way, every later change of it makes an event on one of these watches,
-/// and where it does not, they are placed again. In the long run the names of unrelated files are heard of only
+/// and where it does not, they are placed again. In the long run events of unrelated files come only
 /// from the store's own folder and, while there is no store, from the folders above it.
 struct StoreWatches: Sendable {
-    /// What a consumer is to be told, once the lock that guards this value is no longer held.
+    /// The signals for consumers, once the lock that guards this value is no longer held.
     enum Message: Sendable {
         case signal(StoreSignal, SignalMailbox)
         case failure(ObserverError, SignalMailbox)

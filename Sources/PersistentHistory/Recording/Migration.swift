@@ -4,7 +4,7 @@ import GRDB
 ///
 /// While it lasts, the daemon and `track` leave the tracking alone (`MigrationLock`). What is written meanwhile is
 /// not recorded; so the history names the entities when the triggers return (`UnrecordedChanges`), unless nothing
-/// was committed. The entities stay tracked all the time: when the migration's process is killed, whoever brings the
+/// was committed. The entities stay tracked all the time: when the migration's process is killed, the next process that brings the
 /// tracking up to date next finds the triggers missing, and does the same.
 package final class Migration {
     /// The role of the trigger that stays on each table. It does nothing, and goes with the table where that is
@@ -15,7 +15,7 @@ package final class Migration {
     private let lock: MigrationLock
     private let file: FileID?
     private let queue: DatabaseQueue
-    /// What SQLite says while nobody else commits (https://www.sqlite.org/pragma.html#pragma_data_version).
+    /// What SQLite says while no other connection commits (https://www.sqlite.org/pragma.html#pragma_data_version).
     private let dataVersion: Int64
     private let replaced: ReplacedTables
 
@@ -54,7 +54,7 @@ package final class Migration {
                 return (replaced, try queue.read { db in try Self.dataVersion(db) })
             }
         } catch {
-            // What failed first is what is told.
+            // The first failure is the one to report.
             try? queue.end()
             lock.end()
             throw error
@@ -86,7 +86,7 @@ package final class Migration {
 
     /// Puts the triggers back, on what tables there are now, and ends the migration.
     ///
-    /// - Returns: What was done. Its `recreated` are the entities that every consumer is told of.
+    /// - Returns: What was done. Its `recreated` are the entities that every consumer is notified of.
     /// - Throws: `HistoryError`. The triggers then are missing until somebody brings the tracking up to date.
     package func end() throws -> Tracking.Outcome {
         defer { lock.end() }

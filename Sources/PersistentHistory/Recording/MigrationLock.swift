@@ -14,7 +14,7 @@ struct MigrationLock: Sendable {
 
     /// - Throws: `HistoryError` with `.storeBusy` where another migration runs.
     init(_ path: String) throws {
-        // For writing, so that its end is noticed by whoever watches the store: it is closed as after a write.
+        // For writing, so that processes that watch the store notice its end: it is closed as after a write.
         descriptor = Glibc.open(path, O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC)
         guard descriptor >= 0 else {
             throw HistoryError(
@@ -68,7 +68,7 @@ extension WriterProbe {
     var isMigrating: Bool { withStore { MigrationLock.isHeld($0) } }
 
     /// The same of a store that this process may have connections to, or not (`isUsedInProcess`). One that
-    /// cannot be opened is not being migrated: whoever wants to use it finds out why.
+    /// cannot be opened is not being migrated: its next user finds out why.
     static func isMigrating(_ path: String, isUsedInProcess: Bool) -> Bool {
         do throws(ObserverError) {
             let probe = isUsedInProcess ? try WriterProbes.shared.take(path) : try WriterProbe(storePath: path)

@@ -10,7 +10,7 @@ enum RecordingCondition {
     case whole(format: Int64, lacksConflicts: Bool)
     /// The history or its meaning is gone: a new one begins.
     ///
-    /// - tracked: The tables that were tracked, with the columns to preserve where that can be told.
+    /// - tracked: The tables that were tracked, with the columns to preserve where they are known.
     case broken(tracked: [String: [String]?])
 
     /// - Throws: `HistoryError` with `.formatTooNew`, or with `.notAnEntity` where the application has tables of

@@ -26,7 +26,7 @@ enum RecordingFormat {
         case update = 1
         case delete = 2
         /// No change: stands where the newest change was taken away, so that its number is not given again, or
-        /// tells of changes that went unrecorded (see `UnrecordedChanges`).
+        /// is a notice of changes that went unrecorded (see `UnrecordedChanges`).
         case void = 3
     }
 

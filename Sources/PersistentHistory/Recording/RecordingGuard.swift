@@ -1,4 +1,4 @@
-/// What makes sure that every change of a shape's rows is recorded: kept with the shape, so that it can be told
+/// What makes sure that every change of a shape's rows is recorded: kept with the shape, so that it can be seen
 /// later whether something was missing.
 struct RecordingGuard: Codable, Sendable, Equatable {
     /// The roles of the shape's triggers, as in `historyd_<shape>_<role>`.

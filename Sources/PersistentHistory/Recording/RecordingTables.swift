@@ -3,7 +3,7 @@ import GRDBSQLite
 
 /// Checks that the history's tables are what tracking made: tables, in our words, without triggers.
 ///
-/// Whoever can write to a store can put a view in a table's place that never ends, or a trigger on it that
+/// A process that can write to a store can replace a table by a view that never ends, or a trigger on it that
 /// runs with each step of a cleanup. SQLite itself refuses entries of `sqlite_schema` whose columns disagree
 /// with their SQL, so that the SQL says what a table is.
 enum RecordingTables {

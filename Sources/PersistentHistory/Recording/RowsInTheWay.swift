@@ -130,7 +130,7 @@ extension TriggerWriter {
     /// Records the noted rows that are gone, and forgets what was noted.
     ///
     /// Both statements cost little where nothing was noted: they run for each row.
-    func settleConflicts(tookPlaceOfKey: Bool = true, whileUpdating updated: String? = nil) -> [String] {
+    func recordConflicts(tookPlaceOfKey: Bool = true, whileUpdating updated: String? = nil) -> [String] {
         guard !rivals.isEmpty else { return [] }
         let settled = record(replacedRows(tookPlaceOfKey: tookPlaceOfKey, whileUpdating: updated))
         if !mustForgetNotes { return [settled] }

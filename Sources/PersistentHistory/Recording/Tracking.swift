@@ -19,7 +19,7 @@ public enum Tracking {
         /// column to preserve that is not there. No change of what was tracked.
         public var unfit: [String: String] = [:]
         /// Entities whose changes may have gone unrecorded until now. The history names them, so that every
-        /// consumer is told.
+        /// consumer is notified.
         public var recreated: [String] = []
         /// Whether tables of the history were missing: a new history began, with a new store id.
         public var beganAgain = false

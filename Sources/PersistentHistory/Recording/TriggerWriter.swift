@@ -39,13 +39,13 @@ struct TriggerWriter {
                 !rivals.isEmpty && !mustForgetNotes
                     // One statement is cheaper than two, and this one runs for each row.
                     ? [record("\(replacedRows()) UNION ALL SELECT \(values(.insert, keyOfNew, "NULL"))")]
-                    : settleConflicts() + [record(.insert, keyOfNew, "NULL")]),
+                    : recordConflicts() + [record(.insert, keyOfNew, "NULL")]),
             trigger(
                 "update", "AFTER UPDATE", when: "\(sameKey) AND \(somethingChanged)",
                 [record(.update, keyOfNew, changedColumns)]),
             trigger(
                 "rekey", "AFTER UPDATE" + of(keyNames), when: "NOT \(sameKey)",
-                forget(key("OLD")) + settleConflicts(whileUpdating: key("OLD")) + [
+                forget(key("OLD")) + recordConflicts(whileUpdating: key("OLD")) + [
                     record(.delete, key("OLD"), tombstone("OLD")),
                     record(.insert, keyOfNew, "NULL"),
                 ] + recordReturned()),
@@ -54,7 +54,7 @@ struct TriggerWriter {
                 forget(key("OLD"))
                     // A row may go with one that it was to replace, before its update comes to its end.
                     + (table.refersToItself
-                        ? settleConflicts(tookPlaceOfKey: false, whileUpdating: key("OLD")) : [])
+                        ? recordConflicts(tookPlaceOfKey: false, whileUpdating: key("OLD")) : [])
                     + [record(.delete, key("OLD"), tombstone("OLD"))] + recordReturned()),
         ]
         let rivals = rivals
@@ -84,7 +84,7 @@ struct TriggerWriter {
                     trigger(
                         "replaced", "AFTER UPDATE" + of(namesThatConflict),
                         when: "\(sameKey) AND EXISTS (SELECT 1 FROM historyd_conflict WHERE \(ofThisShape))",
-                        settleConflicts(tookPlaceOfKey: false, whileUpdating: key("OLD"))))
+                        recordConflicts(tookPlaceOfKey: false, whileUpdating: key("OLD"))))
             }
         }
         return triggers

@@ -2,7 +2,7 @@ internal import Glibc
 
 /// What an operator can do so that this process may use a store.
 ///
-/// The way to the store, its folder and its file are looked at in this order; the first obstacle is told.
+/// The way to the store, its folder and its file are looked at in this order; the first obstacle is reported.
 enum AccessAdvice: Equatable {
     /// A folder on the way that may not be passed.
     case passFolder(String)

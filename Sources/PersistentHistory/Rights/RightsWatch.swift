@@ -16,7 +16,7 @@ enum RightsWatch {
             inotify = try Inotify()
         } catch {
             // The time alone it is.
-            return await StopSignal().wait()
+            return await OneShotEvent().wait()
         }
         let names = place(inotify, on: path)
         while !Task.isCancelled {
@@ -56,7 +56,7 @@ extension HistoryError {
     var isOfRights: Bool { code == .wouldLockOut || code == .storeUnreadable }
 }
 
-extension StopSignal {
+extension OneShotEvent {
     /// Sleeps until the permissions of a store may have changed, some time has passed, or a stop is requested.
     package func sleepUntilRightsChange(of path: String, atMost limit: Duration) async {
         // Several changes usually come together.

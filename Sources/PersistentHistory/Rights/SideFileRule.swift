@@ -92,7 +92,7 @@ struct SideFileRule: Sendable {
 
     /// The first that may do more with the store than with the file.
     private func lockedOut(of file: FileRights) -> FileRights.Principal? {
-        // Those whom only the file names may be others to the store.
+        // Users that only the file names may be others to the store.
         let others = file.principals.map { principal in
             (principal: principal, permissions: store.permissions(of: principal))
         }

@@ -1,9 +1,9 @@
 internal import Glibc
 
-/// Says to others that share a state who serves which consumer of a store: two trackers of one author, or a tracker
+/// Tells processes that share a state which of them serves which consumer of a store: two trackers of one author, or a tracker
 /// and a daemon, would move each other's cursor.
 ///
-/// It is a lock on one byte of the file `<store id>.lock` beside the state: the byte's place tells the author and
+/// It is a lock on one byte of the file `<store id>.lock` beside the state: the byte's offset tells the author and
 /// the process. It ends with the process, however that ends.
 final class ConsumerLease: Sendable {
     private let descriptor: Locked<Int32>
@@ -26,15 +26,15 @@ final class ConsumerLease: Sendable {
 
     /// - Returns: The process that has the consumer; nil where it is taken now.
     private static func take(_ consumer: String, _ descriptor: Int32) -> pid_t? {
-        let places = Int64(1) << StoreLease.processBits
+        let slots = Int64(1) << StoreLease.processBits
         // What is left is less than the largest offset of a file.
-        let start = Int64(FileLock.hash(consumer.utf8) >> 25) * places
-        let own = start + Int64(getpid()) & (places - 1)
+        let start = Int64(FileLock.hash(consumer.utf8) >> 25) * slots
+        let own = start + Int64(getpid()) & (slots - 1)
         guard FileLock.set(descriptor, F_WRLCK, own..<own + 1) else {
             return errno == EAGAIN || errno == EACCES ? getpid() : nil
         }
         // First taken, then looked for others: of two that come at once, at least one sees the other.
-        return FileLock.other(descriptor, in: start..<start + places).map { pid_t($0 - start) }
+        return FileLock.other(descriptor, in: start..<start + slots).map { pid_t($0 - start) }
     }
 
     /// Lets others serve the consumers.

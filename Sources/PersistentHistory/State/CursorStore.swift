@@ -9,8 +9,8 @@ final class CursorStore: Sendable {
     let resting: RestingConsumers
     /// The position of those at the last `flush`.
     private let restingSaved = Locked<Int64>(0)
-    /// Rings when there begins to be something unsaved.
-    let hasUnsaved = Bell()
+    /// Is notified when there begins to be something unsaved.
+    let hasUnsaved = WakeUpSignal()
 
     init(_ connection: StateConnection, resting: RestingConsumers) {
         self.connection = connection
@@ -75,7 +75,7 @@ final class CursorStore: Sendable {
             defer { unsaved[consumer] = checkpoint }
             return unsaved.isEmpty
         }
-        if isFirst { hasUnsaved.ring() }
+        if isFirst { hasUnsaved.notify() }
     }
 
     /// Saves what is not saved yet. Where there is nothing, a closed state stays closed.
@@ -163,7 +163,7 @@ final class CursorStore: Sendable {
         }
     }
 
-    /// All of a consumer's hooks have been told.
+    /// All of a consumer's hooks have been notified.
     func removeExpiry(of consumer: String) throws {
         try connection.access { db in
             try db.execute(

@@ -7,7 +7,7 @@ package struct DamagedFile: Error {
     /// What was found in it.
     let cause: any Error
 
-    /// Puts a damaged file out of the way, so that it can be made again; it is kept for whoever wants to rescue what
+    /// Puts a damaged file out of the way, so that it can be made again; it is kept for rescuing what
     /// is in it, under a name with the time, as of now.
     ///
     /// - Parameter path: A database's `-wal` and `-shm` go with it.
@@ -15,10 +15,10 @@ package struct DamagedFile: Error {
     /// - Throws: `HistoryError`.
     package static func moveAside(_ path: String, at time: HistoryTimestamp) throws(HistoryError) -> String {
         let digits = time.description.prefix { $0 != "." }.filter { $0 != "-" && $0 != ":" }
-        var place = "\(path).damaged-\(digits)Z"
+        var newPath = "\(path).damaged-\(digits)Z"
         var status = stat()
-        while lstat(place, &status) == 0 { place += "-" }
-        for suffix in ["-wal", "-shm", ""] where rename(path + suffix, place + suffix) != 0 {
+        while lstat(newPath, &status) == 0 { newPath += "-" }
+        for suffix in ["-wal", "-shm", ""] where rename(path + suffix, newPath + suffix) != 0 {
             let number = errno
             if number == ENOENT, !suffix.isEmpty { continue }
             let trouble = StateTrouble(errno: number)
@@ -28,7 +28,7 @@ package struct DamagedFile: Error {
                 hint: trouble.hint)
         }
         // It is removed a while after this, not after its last use.
-        utimensat(AT_FDCWD, place, nil, 0)
-        return place
+        utimensat(AT_FDCWD, newPath, nil, 0)
+        return newPath
     }
 }

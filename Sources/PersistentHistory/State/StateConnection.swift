@@ -12,8 +12,8 @@ final class StateConnection: Sendable {
     /// Nil while it is closed. It is used under the lock, so that it is not closed meanwhile.
     private let queue: Locked<DatabaseQueue?>
     private let file: FileID?
-    /// Rings when it is found to be damaged.
-    let damaged = Bell()
+    /// Is notified when the file is found to be damaged.
+    let damaged = WakeUpSignal()
     private let foundDamage = Locked<HistoryError?>(nil)
     /// How long the store was served before this was opened, and when that was.
     private let servedBefore: Duration
@@ -91,7 +91,7 @@ final class StateConnection: Sendable {
     private func noted(_ error: HistoryError) -> HistoryError {
         if error.code == .stateDamaged {
             foundDamage.withLock { $0 = $0 ?? error }
-            damaged.ring()
+            damaged.notify()
         }
         return error
     }

@@ -15,8 +15,8 @@ package final class StateDatabase: Sendable {
     var clock: HistoryClock { connection.clock }
     /// How long the store has been served in all, by a monotonic clock.
     var served: Duration { connection.served }
-    /// Rings when it is found to be damaged, whoever uses it.
-    var damaged: Bell { connection.damaged }
+    /// Is notified when the file is found to be damaged, whichever part uses it.
+    var damaged: WakeUpSignal { connection.damaged }
     var damage: HistoryError? { connection.damage }
 
     /// The path of a store's state.
@@ -49,7 +49,7 @@ package final class StateDatabase: Sendable {
 
     /// Moves a consumer to another position, with its replicas to be filled again.
     ///
-    /// - Parameter expiry: The history that it loses, kept until its hooks have been told; nil if none is lost.
+    /// - Parameter expiry: The history that it loses, kept until its hooks have been notified; nil if none is lost.
     func startOver(_ consumer: String, _ expiry: Expiry?, at position: Int64, fingerprint: String? = nil) throws
     {
         try connection.transaction { db in

@@ -33,7 +33,7 @@ package enum AtomicFile {
     /// - Returns: Nil if there is none.
     /// - Throws: `SystemError`.
     package static func read(_ path: String, most: Int = .max) throws(SystemError) -> [UInt8]? {
-        // Without waiting for whoever would write to a pipe of that name.
+        // Without waiting for a writer where the name is that of a pipe.
         let file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
         guard file >= 0 else {
             if errno == ENOENT { return nil }

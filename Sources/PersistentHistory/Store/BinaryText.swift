@@ -13,12 +13,12 @@ enum Base64 {
         for start in stride(from: 0, to: blob.count, by: 3) {
             let three = blob[start..<min(start + 3, blob.count)]
             var bits: UInt32 = 0
-            for place in 0..<3 {
-                bits = bits << 8 | (place < three.count ? UInt32(three[start + place]) : 0)
+            for index in 0..<3 {
+                bits = bits << 8 | (index < three.count ? UInt32(three[start + index]) : 0)
             }
-            for place in 0..<4 {
-                let sextet = Int(bits >> (18 - 6 * UInt32(place)) & 63)
-                bytes.append(place <= three.count ? alphabet[sextet] : UInt8(ascii: "="))
+            for index in 0..<4 {
+                let sextet = Int(bits >> (18 - 6 * UInt32(index)) & 63)
+                bytes.append(index <= three.count ? alphabet[sextet] : UInt8(ascii: "="))
             }
         }
     }

@@ -45,15 +45,15 @@ package struct ByteBuffer: ~Copyable {
     /// `"name":`, after a comma where one is due.
     @inline(__always) package mutating func append(name: StaticString, comma: Bool) {
         let length = name.utf8CodeUnitCount
-        var place = room(for: length + 4)
+        var pointer = room(for: length + 4)
         if comma {
-            place.pointee = UInt8(ascii: ",")
-            place += 1
+            pointer.pointee = UInt8(ascii: ",")
+            pointer += 1
         }
-        place.pointee = UInt8(ascii: "\"")
-        memcpy(place + 1, name.utf8Start, length)
-        place[length + 1] = UInt8(ascii: "\"")
-        place[length + 2] = UInt8(ascii: ":")
+        pointer.pointee = UInt8(ascii: "\"")
+        memcpy(pointer + 1, name.utf8Start, length)
+        pointer[length + 1] = UInt8(ascii: "\"")
+        pointer[length + 2] = UInt8(ascii: ":")
         count += length + (comma ? 4 : 3)
     }
 
@@ -83,16 +83,16 @@ package struct ByteBuffer: ~Copyable {
     package mutating func append(decimal value: UInt64) {
         let start = room(for: 20)
         // From the last digit on, and then to the front.
-        var place = start + 20
+        var pointer = start + 20
         var rest = value
         repeat {
-            place -= 1
+            pointer -= 1
             let quotient = rest / 10
-            place.pointee = UInt8(ascii: "0") &+ UInt8(truncatingIfNeeded: rest &- quotient &* 10)
+            pointer.pointee = UInt8(ascii: "0") &+ UInt8(truncatingIfNeeded: rest &- quotient &* 10)
             rest = quotient
         } while rest > 0
-        let length = start + 20 - place
-        memmove(start, place, length)
+        let length = start + 20 - pointer
+        memmove(start, pointer, length)
         count += length
     }
 

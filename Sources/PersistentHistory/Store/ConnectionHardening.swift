@@ -18,7 +18,7 @@ enum ConnectionHardening {
         if code == .isLeftAlone { sqlite3_limit(connection, SQLITE_LIMIT_ATTACHED, 0) }
         sqlite3_limit(connection, SQLITE_LIMIT_WORKER_THREADS, 0)
         // Cells are checked when a page is read from the file, not with each use of it. And no part of the file is mapped:
-        // whoever can make it shorter would end the process.
+        // a process that can truncate it would end this one.
         try db.execute(sql: "PRAGMA cell_size_check = ON; PRAGMA mmap_size = 0")
         guard let work else { return }
         sqlite3_progress_handler(

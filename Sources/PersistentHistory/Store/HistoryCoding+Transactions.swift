@@ -65,7 +65,7 @@ extension Tombstone: Codable {
             deletedDate: try members.decode(HistoryTimestamp.self, forKey: .deletedDate))
     }
 
-    /// Writes a tombstone, with the kit's `attributes` for those who read it elsewhere.
+    /// Writes a tombstone, with the kit's `attributes` for readers elsewhere.
     public func encode(to encoder: any Encoder) throws {
         var members = encoder.container(keyedBy: Member.self)
         try members.encode(values.map { Preserved(column: $0.column, value: $0.value) }, forKey: .values)

@@ -107,7 +107,7 @@ package enum HistoryJSON {
         }
     }
 
-    /// The array of what an observer is told: of each change the entity, the operation and the
+    /// The array of what an observer receives: of each change the entity, the operation and the
     /// object, with the time and the author of its transaction.
     static func writeContexts(
         _ changes: some Collection<HistoryChange>, of transaction: HistoryTransaction,

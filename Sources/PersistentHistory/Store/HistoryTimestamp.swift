@@ -35,8 +35,8 @@ public struct HistoryTimestamp: Hashable, Comparable, Sendable, CustomStringConv
             var length = 0
             func put(_ value: Int64, digits: Int) {
                 var rest = value
-                for place in stride(from: length + digits - 1, through: length, by: -1) {
-                    buffer[place] = UInt8(ascii: "0") + UInt8(rest % 10)
+                for index in stride(from: length + digits - 1, through: length, by: -1) {
+                    buffer[index] = UInt8(ascii: "0") + UInt8(rest % 10)
                     rest /= 10
                 }
                 length += digits

@@ -188,8 +188,8 @@ package struct JSONBytes: ~Copyable {
         separate()
         bytes.append(UInt8(ascii: "\""))
         withUnsafeBytes(of: uuid.uuid) { octets in
-            for (place, octet) in octets.enumerated() {
-                if place == 4 || place == 6 || place == 8 || place == 10 { bytes.append(UInt8(ascii: "-")) }
+            for (index, octet) in octets.enumerated() {
+                if index == 4 || index == 6 || index == 8 || index == 10 { bytes.append(UInt8(ascii: "-")) }
                 bytes.append(Hexadecimal.digit(octet >> 4, upperCase: true))
                 bytes.append(Hexadecimal.digit(octet & 15, upperCase: true))
             }

@@ -4,7 +4,7 @@ internal import Glibc
 /// Waits for a lock that another process holds.
 ///
 /// SQLite's own waiting sleeps longer and longer, up to a tenth of a second (`sqlite3_busy_timeout`). A writer that
-/// is never still leaves the lock for some microseconds between two commits: who looks seldom meets none of them.
+/// is never still leaves the lock for some microseconds between two commits: a reader that tries seldom meets none of them.
 final class LockWait: Sendable {
     private let timeout: Duration
     private let end = Locked<ContinuousClock.Instant?>(nil)

@@ -164,7 +164,7 @@ extension HistoryError {
             self.init(
                 .storeInterrupted,
                 "The file \"\(path)-shm\" was made shorter by another process while the store was in use.",
-                hint: "The store is opened again. Nobody but SQLite may write that file.", cause: error)
+                hint: "The store is opened again. Only SQLite may write that file.", cause: error)
         case .SQLITE_NOTADB:
             self.init(
                 .storeCorrupt, "\"\(path)\" is not an SQLite database.", hint: "Check the path.", cause: error)

@@ -3,7 +3,7 @@ import Glibc
 
 /// Where a store's path leads, and whether to go there.
 ///
-/// A path may lead through links: an administrator's, or those of whoever owns the store. But the owner of a folder
+/// A path may lead through links: an administrator's, or those of the store's owner. But the owner of a folder
 /// on the way could lay a link to a file of somebody else, which a daemon with more rights would then change and
 /// copy. So each link must belong to root, to this process's user, or to the owner of the file that it leads to
 /// (the rule of `fs.protected_symlinks`, proc(5)).

@@ -66,9 +66,9 @@ enum TombstoneText {
 
     private static func uuid(_ text: String) -> String? {
         guard text.utf8.count == 36 else { return nil }
-        for (place, character) in text.utf8.enumerated() {
+        for (index, character) in text.utf8.enumerated() {
             let fits =
-                dashes.contains(place)
+                dashes.contains(index)
                 ? character == UInt8(ascii: "-") : Character(Unicode.Scalar(character)).isHexDigit
             guard fits else { return nil }
         }

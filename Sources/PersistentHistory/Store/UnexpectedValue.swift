@@ -3,21 +3,21 @@ import GRDBSQLite
 
 /// A value in a database that is of another type, range or length than what is kept there.
 ///
-/// Others can write to stores and replicas. Each place that opens a file says what such a value means there:
+/// Others can write to stores and replicas. Each part that opens a file says what such a value means there:
 /// a damaged store, a damaged replica, an unusable state.
 struct UnexpectedValue: Error, Equatable {
     /// What was found, and what is expected; never the value itself, which may be long, or secret.
     let message: String
 
     /// - Parameters:
-    ///   - place: What holds the value: "the store's id".
+    ///   - what: What holds the value: "the store's id".
     ///   - expected: "a UUID".
-    init(_ place: String, expected: String, found: DatabaseValue) {
-        message = "\(place) is \(Self.describe(found)), not \(expected)"
+    init(_ what: String, expected: String, found: DatabaseValue) {
+        message = "\(what) is \(Self.describe(found)), not \(expected)"
     }
 
     /// - Parameter row: A statement that is at a row.
-    init(_ place: String, expected: String, found row: OpaquePointer, _ column: Int32) {
+    init(_ what: String, expected: String, found row: OpaquePointer, _ column: Int32) {
         let found =
             switch sqlite3_column_type(row, column) {
             case SQLITE_INTEGER: "the integer \(sqlite3_column_int64(row, column))"
@@ -26,7 +26,7 @@ struct UnexpectedValue: Error, Equatable {
             case SQLITE_BLOB: "a blob of \(sqlite3_column_bytes(row, column)) bytes"
             default: "missing"
             }
-        message = "\(place) is \(found), not \(expected)"
+        message = "\(what) is \(found), not \(expected)"
     }
 
     init(_ message: String) { self.message = message }

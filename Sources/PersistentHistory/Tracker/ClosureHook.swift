@@ -44,7 +44,7 @@ final class ClosureHook: HookEndpoint {
         }
     }
 
-    /// A loss that nobody asked to be told is at least reported.
+    /// A loss without a closure for it is reported.
     func expired(_ call: ExpiredCall) async throws(HookFailure) {
         let expiry = call.expiry
         guard let onExpired else {

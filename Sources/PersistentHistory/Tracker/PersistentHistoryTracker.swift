@@ -132,7 +132,7 @@ public actor PersistentHistoryTracker {
     ///
     /// - Throws: `HistoryError` if the store cannot be opened or read.
     @concurrent public nonisolated func runOnce() async throws {
-        try await runner(StopSignal()).runOnce()
+        try await runner(OneShotEvent()).runOnce()
     }
 
     /// Switches the tracking on: `run()` continues where it stopped.
@@ -156,7 +156,7 @@ public actor PersistentHistoryTracker {
         } catch {}
     }
 
-    private nonisolated func runner(_ stop: StopSignal) -> StoreRunner {
+    private nonisolated func runner(_ stop: OneShotEvent) -> StoreRunner {
         StoreRunner(
             store, hooks: registry, stateFolder: stateFolder, reporter: reporter, stop: stop,
             control: control)

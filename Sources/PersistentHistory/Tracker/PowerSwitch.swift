@@ -3,7 +3,7 @@ final class PowerSwitch: Sendable {
     private struct State {
         var isOn: Bool
         /// What runs now, or ran last.
-        var stop: StopSignal?
+        var stop: OneShotEvent?
         var waiter: AsyncStream<Never>.Continuation?
     }
 
@@ -25,21 +25,21 @@ final class PowerSwitch: Sendable {
             state.isOn = false
             return state.stop.take()
         }
-        stop?.request()
+        stop?.signal()
     }
 
     /// Waits until it is on. One at a time may wait.
     ///
     /// - Returns: A signal for its being turned off; nil if the task was cancelled.
-    func waitUntilOn() async -> StopSignal? {
+    func waitUntilOn() async -> OneShotEvent? {
         while !Task.isCancelled {
             let (change, waiter) = AsyncStream<Never>.makeStream()
-            let stop: StopSignal? = state.withLock { state in
+            let stop: OneShotEvent? = state.withLock { state in
                 guard state.isOn else {
                     state.waiter = waiter
                     return nil
                 }
-                let stop = StopSignal()
+                let stop = OneShotEvent()
                 state.stop = stop
                 return stop
             }

@@ -30,9 +30,9 @@ extension StoreControl {
     /// Hands a feed's events to a body in this process, and acknowledges each. While the store is not open it waits.
     func follow(_ feed: FeedID, _ body: @Sendable (FeedEvent) async throws -> Void) async throws {
         let client = FeedClient(processID: getpid(), userID: getuid())
-        try await seats.occupying(feed, by: client) { bell in
-            bell.ring()
-            for await _ in bell {
+        try await seats.occupying(feed, by: client) { wakeUp in
+            wakeUp.notify()
+            for await _ in wakeUp {
                 while let events = try await whileOpen({ try await next(feed) }) {
                     for (event, token) in events {
                         try await body(event)
@@ -50,7 +50,7 @@ extension StoreControl {
         try await withSession { session in
             let keeper = session.feeds
             let (consumer, context) = try keeper.context(of: feed)
-            var state = try keeper.place(of: feed)
+            var state = try keeper.state(of: feed)
             if state.expiry == nil, try keeper.hasExpired(state) { state = try keeper.expire(feed) }
             if let expiry = state.expiry { return [(.expired(expiry), expiry.after)] }
             var position = state.position
@@ -71,15 +71,15 @@ extension StoreControl {
 
     private func acknowledge(_ token: HistoryToken, _ feed: FeedID) async throws -> HistoryToken {
         try withSession { session in
-            defer { session.opened.cleaning.wakeUp.ring() }
+            defer { session.opened.cleaning.wakeUp.notify() }
             return try session.feeds.acknowledge(token, of: feed)
         }
     }
 
-    /// Nil while the store is not open, or is another or an older one by now: the bell rings when that is settled.
+    /// Nil while the store is not open, or is another or an older one by now: the wakeUp rings when that is settled.
     private func whileOpen<T>(_ body: () async throws -> T?) async throws -> T? {
         do {
-            return try await patiently(body)
+            return try await retryingWhileBusy(body)
         } catch let error as HistoryError
             where [.storeNotOpen, .tokenAhead, .tokenForeign, .tokenExpired].contains(error.code)
         {

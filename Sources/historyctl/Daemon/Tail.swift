@@ -38,7 +38,7 @@ struct Tail: AsyncParsableCommand {
         func lines(_ style: TerminalStyle) -> [String] {
             // 2026-01-07T10:30:00.250Z: the time of the day is what one looks at.
             let time = String(timestamp.drop { $0 != "T" }.dropFirst().prefix { $0 != "Z" })
-            let who = [author ?? "-", context].compactMap(\.self).joined(separator: "/").printable
+            let origin = [author ?? "-", context].compactMap(\.self).joined(separator: "/").printable
             return changes.map { change in
                 let colour: TerminalStyle.Style =
                     change.operation == "insert" ? .green : change.operation == "delete" ? .red : .yellow
@@ -46,7 +46,7 @@ struct Tail: AsyncParsableCommand {
                 let key = change.objectIDURL.split(separator: "/").last.map { String($0) } ?? ""
                 let columns = (change.changedProperties ?? []).joined(separator: ", ").printable
                 let parts = [
-                    style(time, .dim), style(who, .cyan), style(change.operation, colour),
+                    style(time, .dim), style(origin, .cyan), style(change.operation, colour),
                     change.entityName.printable, key.printable, style(columns, .dim),
                 ]
                 return parts.filter { !$0.isEmpty }.joined(separator: " ")

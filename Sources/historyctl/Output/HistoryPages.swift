@@ -9,7 +9,7 @@ struct HistoryPages {
     /// How far to go: transactions at this number or beyond it are not wanted.
     private let bound: Int64?
     /// Where the next page begins; nil if a walk backwards begins at the end.
-    private var place: Int64?
+    private var position: Int64?
     private var remaining: Int
     private var isAtEnd = false
 
@@ -23,7 +23,7 @@ struct HistoryPages {
         self.reader = reader
         self.filter = filter
         self.isReversed = isReversed
-        place = isReversed ? start : after?.number ?? 0
+        position = isReversed ? start : after?.number ?? 0
         bound = isReversed ? after?.number : start
         remaining = limit ?? .max
     }
@@ -33,9 +33,9 @@ struct HistoryPages {
         guard !isAtEnd, remaining > 0 else { return nil }
         let batch =
             isReversed
-            ? try reader.reversedBatch(before: place, filter: filter)
-            : try reader.batch(after: place ?? 0, filter: filter)
-        place = batch.end
+            ? try reader.reversedBatch(before: position, filter: filter)
+            : try reader.batch(after: position ?? 0, filter: filter)
+        position = batch.end
         isAtEnd = batch.isLast || isOutside(batch.end)
         let wanted = batch.transactions.filter { !isOutside($0.token.number) }.prefix(remaining)
         remaining -= wanted.count

@@ -68,7 +68,7 @@ struct CleaningBenchmark {
         let start = Clock.now
         _ = try Child([workplace.bench, "clean", store]).waitForEnd()
         let seconds = Double(Clock.now - start) / 1e9
-        return Figure("cleaning", "changes deleted where nobody writes", Double(count) / seconds, .perSecond)
+        return Figure("cleaning", "changes deleted without a writer", Double(count) / seconds, .perSecond)
     }
 }
 

@@ -5,7 +5,7 @@ struct CommitTimes {
     private var disturbed: [Distribution] = []
     private var alone: [Distribution] = []
 
-    /// - Parameter name: Who may disturb it.
+    /// - Parameter name: What may disturb it.
     init(_ group: String, _ name: String) {
         self.group = group
         self.name = name

@@ -45,10 +45,10 @@ struct IdleBenchmark {
     private func figures(
         _ name: String, _ unit: Figure.Unit, _ values: [Double], aim: Aim? = nil
     ) -> [Figure] {
-        [LatencyField.baseline, "idle Swift program"].enumerated().map { place, baseline in
+        [LatencyField.baseline, "idle Swift program"].enumerated().map { index, baseline in
             Figure(
                 "an idle daemon", name, values[0], unit,
-                against: .init(name: baseline, value: values[place + 1]), aim: place == 0 ? aim : nil)
+                against: .init(name: baseline, value: values[index + 1]), aim: index == 0 ? aim : nil)
         }
     }
 }

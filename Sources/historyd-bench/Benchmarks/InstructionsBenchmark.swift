@@ -52,12 +52,12 @@ struct InstructionsBenchmark {
         let sizes = [0, 100, 1100]
         var counts = sizes.map { _ in Counts() }
         for _ in 0..<rounds {
-            for (place, size) in sizes.enumerated() {
+            for (index, size) in sizes.enumerated() {
                 try home.comeBack([Self.store])
                 try write(size, to: store)
-                counts[place].daemon.append(
+                counts[index].daemon.append(
                     try counter.count { try home.runOnce(under: $0, environment: counter.environment) })
-                counts[place].consumer.append(
+                counts[index].consumer.append(
                     try counter.count { _ = try Child($0 + [workplace.consumer, "drain", store]).waitForEnd() })
                 try stamps.discard()
             }

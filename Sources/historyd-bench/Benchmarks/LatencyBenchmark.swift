@@ -53,13 +53,13 @@ struct LatencyBenchmark {
         // The first round warms up.
         for round in 0...sizes.rounds {
             let before = try field.processorTimes()
-            for place in turns.next() {
-                // Each miss takes long; of one who misses most, that is all there is to know.
-                let few = round == 0 || !results[place].hears
+            for index in turns.next() {
+                // Each miss takes long; for an observer that misses most commits, that is the result.
+                let few = round == 0 || !results[index].notices
                 let result = try measure(
-                    field.contestants[place], commits: few ? min(sizes.commits, 40) : sizes.commits)
+                    field.contestants[index], commits: few ? min(sizes.commits, 40) : sizes.commits)
                 guard round > 0 else { continue }
-                results[place].add(result.latencies, missed: result.missed)
+                results[index].add(result.latencies, missed: result.missed)
             }
             let after = try field.processorTimes()
             guard round > 0 else { continue }
@@ -116,7 +116,7 @@ struct LatencyBenchmark {
     private typealias Entry = (contestant: any Contestant, result: LatencyResult)
 
     private func pair(_ mode: Mode, _ entry: Entry, beside other: Entry, aim: Aim? = nil) -> [Figure] {
-        guard entry.result.hears, other.result.hears else { return [] }
+        guard entry.result.notices, other.result.notices else { return [] }
         return [("p50", \LatencyResult.p50), ("p99", \LatencyResult.p99)].map { label, path in
             Figure(
                 group(mode), "\(entry.contestant.name), \(label)", rounds: entry.result[keyPath: path],

@@ -29,10 +29,10 @@ struct PacedLatencyBenchmark {
         let rounds = pace == .long ? min(sizes.rounds, 3) : sizes.rounds
         // The first round warms up.
         for round in 0...rounds {
-            for place in turns.next() {
-                let result = try field.all[place].measure(
+            for index in turns.next() {
+                let result = try field.all[index].measure(
                     pace, commits: round == 0 ? max(commits / 10, 1) : commits, seed: UInt64(round))
-                if round > 0 { results[place].append(result) }
+                if round > 0 { results[index].append(result) }
             }
         }
         let table = PacedFigures(

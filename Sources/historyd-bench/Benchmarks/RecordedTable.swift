@@ -11,7 +11,7 @@ struct RecordedTable {
     }
 
     /// Every other column is a number, the others are short texts.
-    private func isNumber(_ place: Int) -> Bool { place.isMultiple(of: 2) }
+    private func isNumber(_ index: Int) -> Bool { index.isMultiple(of: 2) }
 
     var create: String {
         let list = names.enumerated().map { "\($1) \(isNumber($0) ? "INTEGER" : "TEXT") NOT NULL" }
@@ -31,9 +31,9 @@ struct RecordedTable {
     var updateAll: String { "UPDATE item SET \(names.indices.map(assignment).joined(separator: ", "))" }
 
     /// Another value than before, each time.
-    private func assignment(_ place: Int) -> String {
-        let name = names[place]
-        return isNumber(place)
+    private func assignment(_ index: Int) -> String {
+        let name = names[index]
+        return isNumber(index)
             ? "\(name) = \(name) + 1" : "\(name) = CASE \(name) WHEN 'one' THEN 'two' ELSE 'one' END"
     }
 

@@ -91,9 +91,9 @@ struct ScaleBenchmark {
         var turns = Turns(subjects.count)
         // The first round warms up.
         for round in 0...sizes.rounds {
-            for place in turns.next() {
-                let cost = try subjects[place].cost(commits: commits)
-                if round > 0 { costs[place].append(cost) }
+            for index in turns.next() {
+                let cost = try subjects[index].cost(commits: commits)
+                if round > 0 { costs[index].append(cost) }
             }
         }
         func figure(

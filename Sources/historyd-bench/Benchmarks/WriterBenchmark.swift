@@ -42,16 +42,16 @@ struct WriterBenchmark {
         for round in 0...sizes.rounds {
             var values: [[Double]] = stores.map { _ in [] }
             for _ in 0..<max(sizes.commits / Self.block, 1) {
-                for place in turns.next() {
-                    values[place] += try writers[place].times(Self.block) {
+                for index in turns.next() {
+                    values[index] += try writers[index].times(Self.block) {
                         try daemon.stamps.discard()
                         try consumer.stamps.discard()
                     }
                 }
             }
             guard round > 0 else { continue }
-            for place in times.indices {
-                times[place].add(Distribution(values[place]), alone: Distribution(values[2]))
+            for index in times.indices {
+                times[index].add(Distribution(values[index]), alone: Distribution(values[2]))
             }
         }
         return times[0].figures(aim: .ratioAtMost(1.1)) + times[1].figures()

@@ -19,7 +19,7 @@ struct AlignedText {
     var text: String {
         var widths = [Int](repeating: 0, count: columns)
         for case .cells(let cells) in rows {
-            for (place, cell) in cells.enumerated() { widths[place] = max(widths[place], cell.count) }
+            for (index, cell) in cells.enumerated() { widths[index] = max(widths[index], cell.count) }
         }
         return rows.map { line($0, widths) + "\n" }.joined()
     }
@@ -29,9 +29,9 @@ struct AlignedText {
             if case .heading(let text) = row { return "\n\(text)" }
             return ""
         }
-        var line = cells.enumerated().map { place, cell in
-            let padding = String(repeating: " ", count: widths[place] - cell.count)
-            return place == 0 || place == columns - 1 ? cell + padding : padding + cell
+        var line = cells.enumerated().map { index, cell in
+            let padding = String(repeating: " ", count: widths[index] - cell.count)
+            return index == 0 || index == columns - 1 ? cell + padding : padding + cell
         }.joined(separator: "  ")
         while line.last == " " { line.removeLast() }
         return line

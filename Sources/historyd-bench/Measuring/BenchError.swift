@@ -15,7 +15,7 @@ struct BenchError: Error, CustomStringConvertible {
 /// Progress messages, which are not part of the table.
 enum Progress {
     static func note(_ text: String) {
-        // Where it cannot be written, nobody waits for it.
+        // Where it cannot be written, nothing waits for it.
         let line = Array("\(text)\n".utf8)
         write(STDERR_FILENO, line, line.count)
     }

@@ -20,8 +20,8 @@ enum NumberText {
     private static func grouped(_ number: Int) -> String {
         let digits = String(number)
         var text = ""
-        for (place, digit) in digits.enumerated() {
-            if place > 0, (digits.count - place).isMultiple(of: 3) { text += "," }
+        for (index, digit) in digits.enumerated() {
+            if index > 0, (digits.count - index).isMultiple(of: 3) { text += "," }
             text.append(digit)
         }
         return text

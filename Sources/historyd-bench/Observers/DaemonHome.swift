@@ -49,7 +49,7 @@ struct DaemonHome {
 
     private func copy(_ files: [String], from: String, to: String) throws {
         let manager = FileManager.default
-        // A database that nobody has open any more has no other files (https://www.sqlite.org/wal.html).
+        // A database that no process has open has no other files (https://www.sqlite.org/wal.html).
         for file in ["state"] + files {
             if manager.fileExists(atPath: "\(to)/\(file)") { try manager.removeItem(atPath: "\(to)/\(file)") }
             try manager.copyItem(atPath: "\(from)/\(file)", toPath: "\(to)/\(file)")

@@ -8,9 +8,9 @@ struct ReadinessSocket: ~Copyable {
         descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue), 0)
         var address = sockaddr_un()
         address.sun_family = sa_family_t(AF_UNIX)
-        let fits = withUnsafeMutableBytes(of: &address.sun_path) { place in
-            guard path.utf8.count < place.count else { return false }
-            place.copyBytes(from: path.utf8)
+        let fits = withUnsafeMutableBytes(of: &address.sun_path) { buffer in
+            guard path.utf8.count < buffer.count else { return false }
+            buffer.copyBytes(from: path.utf8)
             return true
         }
         guard fits else { throw BenchError("The path of the stores' folder is too long for a socket.") }

@@ -63,7 +63,7 @@ final class StraightConsumer {
             let count = epoll_wait(epoll, &events, 2, -1)
             for event in events.prefix(Int(max(count, 0))) {
                 let got = read(event.data.fd, &buffer, buffer.count)
-                if event.data.fd == inotify { try settle() } else if got == 0 { return }
+                if event.data.fd == inotify { try awaitVisibility() } else if got == 0 { return }
             }
         }
     }
@@ -81,7 +81,7 @@ final class StraightConsumer {
     }
 
     /// A commit is signalled before it is visible: while a writer is active, look again.
-    private func settle() throws {
+    private func awaitVisibility() throws {
         var since = Clock.now
         while true {
             let isActive = isWriterActive

@@ -1,6 +1,6 @@
 import Glibc
 
-/// PostgreSQL's ways to be told of commits, each with a database of its own.
+/// PostgreSQL's ways to be notified of commits, each with a database of its own.
 enum PostgresContestants {
     /// - Returns: those that there are, and what is missing for others.
     static func all(_ server: PostgresServer) throws -> (contestants: [any Contestant], omissions: [String]) {
@@ -50,14 +50,14 @@ enum LogicalDecoder: String, CaseIterable {
         try connection.execute("SELECT pg_create_logical_replication_slot('\(slot)', '\(rawValue)')")
     }
 
-    /// Of a line that tells of a row: "table public.item: INSERT: …", or an object.
+    /// Of a line that describes a row: "table public.item: INSERT: …", or an object.
     var firstByte: UInt8 { self == .test ? UInt8(ascii: "t") : UInt8(ascii: "{") }
 
     /// The row's key in a line of its output; nil if there is none.
     func key(_ line: Substring) -> Int64? {
         let label = self == .test ? "id[bigint]:" : "\"columnvalues\":["
-        guard let place = line.firstRange(of: label) else { return nil }
-        return Int64(line[place.upperBound...].prefix { $0.isNumber })
+        guard let range = line.firstRange(of: label) else { return nil }
+        return Int64(line[range.upperBound...].prefix { $0.isNumber })
     }
 }
 

@@ -49,7 +49,7 @@ final class PostgresConnection {
     private let library: PostgresLibrary
     private let handle: PostgresLibrary.Handle
 
-    /// - Returns: nil where nobody answers.
+    /// - Returns: nil where no server answers.
     init?(_ library: PostgresLibrary, _ parameters: String) {
         guard let handle = library.connect(parameters) else { return nil }
         guard library.status(handle) == 0 else {

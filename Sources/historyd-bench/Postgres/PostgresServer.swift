@@ -84,7 +84,7 @@ final class PostgresServer {
     }
 
     func end() {
-        // A fast shutdown: it does not wait for who is connected.
+        // A fast shutdown: it does not wait for its clients.
         server.end(by: SIGINT)
     }
 
@@ -99,7 +99,7 @@ final class PostgresServer {
             .reduce("") { "\($0)/\($1)" }
     }
 
-    /// Who runs it: root may not.
+    /// The user that runs it: root may not.
     private struct User {
         private let isRoot = geteuid() == 0
 

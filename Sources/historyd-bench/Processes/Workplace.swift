@@ -101,7 +101,7 @@ final class Workplace: Sendable {
         sigaddset(&signals, SIGTERM)
         var signal: Int32 = 0
         sigwait(&signals, &signal)
-        // Nobody gets this lock again, so that no program is started any more.
+        // This lock is never released, so that no program is started any more.
         Self.children.withLock { children in
             for child in children { kill(child, SIGKILL) }
             // The other thread may still make files.

@@ -68,7 +68,7 @@ final class Statement {
     deinit { sqlite3_finalize(handle) }
 
     func bind(_ values: Int64...) {
-        for (place, value) in values.enumerated() { sqlite3_bind_int64(handle, Int32(place + 1), value) }
+        for (index, value) in values.enumerated() { sqlite3_bind_int64(handle, Int32(index + 1), value) }
     }
 
     func step() throws(BenchError) -> Outcome {
@@ -84,7 +84,7 @@ final class Statement {
 
     /// Runs it to its end.
     func run(_ values: Int64...) throws(BenchError) {
-        for (place, value) in values.enumerated() { sqlite3_bind_int64(handle, Int32(place + 1), value) }
+        for (index, value) in values.enumerated() { sqlite3_bind_int64(handle, Int32(index + 1), value) }
         let outcome = try step()
         reset()
         guard outcome != .busy else { throw connection.error(sql) }

@@ -1,9 +1,9 @@
 /// Asks running parts to end: to finish what they have started, to save, and to return.
 ///
 /// Cancelling a task would also end what still has to be saved; a stop is kinder, and comes first.
-package final class StopSignal: Sendable {
+package final class OneShotEvent: Sendable {
     private struct State {
-        var isRequested = false
+        var isSignaled = false
         var nextWaiter = 0
         var waiters: [Int: CheckedContinuation<Void, Never>] = [:]
     }
@@ -12,11 +12,11 @@ package final class StopSignal: Sendable {
 
     package init() {}
 
-    package var isRequested: Bool { state.withLock { $0.isRequested } }
+    package var isSignaled: Bool { state.withLock { $0.isSignaled } }
 
-    package func request() {
+    package func signal() {
         let waiters = state.withLock { state in
-            state.isRequested = true
+            state.isSignaled = true
             defer { state.waiters = [:] }
             return state.waiters.values
         }
@@ -32,7 +32,7 @@ package final class StopSignal: Sendable {
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 let isOver = state.withLock { state in
-                    if state.isRequested || Task.isCancelled { return true }
+                    if state.isSignaled || Task.isCancelled { return true }
                     state.waiters[number] = continuation
                     return false
                 }

@@ -1,4 +1,4 @@
-extension SettleRule {
+extension VisibilityRule {
     /// Looks until everything that a signal spoke of has been seen.
     ///
     /// Call it after each signal, once that has been taken from its sequence.
@@ -9,7 +9,7 @@ extension SettleRule {
     ///   - look: fetches and handles what is new; whether there was anything, or nil if the store was too busy
     ///     to be read.
     /// - Throws: what the closures throw, and `CancellationError`.
-    package func settle(
+    package func awaitVisibility(
         isWriterActive: () async throws -> Bool,
         pause: (Duration) async throws -> Void = { try await Task.sleep(for: $0, clock: .loop) },
         look: () async throws -> Bool?
@@ -31,12 +31,12 @@ extension SettleRule {
 }
 
 extension WriterProbe {
-    /// Looks until everything that a signal spoke of has been seen; see `SettleRule.settle`.
-    package func settle(
-        rule: SettleRule = SettleRule(),
+    /// Looks until everything that a signal spoke of has been seen; see `VisibilityRule.awaitVisibility`.
+    package func awaitVisibility(
+        rule: VisibilityRule = VisibilityRule(),
         pause: (Duration) async throws -> Void = { try await Task.sleep(for: $0, clock: .loop) },
         look: () async throws -> Bool?
     ) async throws {
-        try await rule.settle(isWriterActive: isWriterActive, pause: pause, look: look)
+        try await rule.awaitVisibility(isWriterActive: isWriterActive, pause: pause, look: look)
     }
 }

@@ -1,5 +1,5 @@
 /// Wakes one waiter; rings that come while it works are one.
-struct Bell: AsyncSequence, Sendable {
+struct WakeUpSignal: AsyncSequence, Sendable {
     private let stream: AsyncStream<Void>
     private let continuation: AsyncStream<Void>.Continuation
 
@@ -7,7 +7,7 @@ struct Bell: AsyncSequence, Sendable {
         (stream, continuation) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
     }
 
-    func ring() { continuation.yield() }
+    func notify() { continuation.yield() }
     func end() { continuation.finish() }
     func makeAsyncIterator() -> AsyncStream<Void>.Iterator { stream.makeAsyncIterator() }
 }

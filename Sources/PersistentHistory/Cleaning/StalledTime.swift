@@ -4,7 +4,7 @@
 /// By the wall clock: since its last move, or since the first transaction that it has not processed, if that is
 /// later (before, there was nothing to do). By served time: while the store was not served, no consumer could
 /// move; and setting the clock forward makes no consumer late.
-enum Standstill {
+enum StalledTime {
     /// - Parameters:
     ///   - firstMissing: The time of the first transaction that it has not processed.
     ///   - served: How long the store has been served in all.

@@ -1,10 +1,10 @@
 import PersistentHistory
 
 /// How many connections to the control socket there may be at once, each of which costs a descriptor and
-/// memory. No user can take the places of all others.
+/// memory. No user can take the slots of all others.
 ///
 /// Root and the daemon's user are not limited: operators must always be able to connect.
-final class ConnectionPlaces: Sendable {
+final class ConnectionSlots: Sendable {
     /// For all users together, besides one for each feed: programs at feeds stay.
     static let most = 64
     /// For one user, besides one for each feed.
@@ -17,7 +17,7 @@ final class ConnectionPlaces: Sendable {
 
     private let state = Locked(State())
 
-    /// - Returns: Nil if no place is left for the user.
+    /// - Returns: Nil if no slot is left for the user.
     func take(for userID: UInt32, feeds: Int) -> Place? {
         state.withLock { state in
             guard state.count < Self.most + feeds, state.users[userID, default: 0] < Self.mostOfOne + feeds
@@ -36,26 +36,26 @@ final class ConnectionPlaces: Sendable {
         }
     }
 
-    /// One connection's place, until it is left.
+    /// One connection's slot, until it is left.
     final class Place: Sendable {
         private let userID: UInt32
-        private let places: Locked<ConnectionPlaces?>
+        private let slots: Locked<ConnectionSlots?>
 
-        /// - Parameter places: Nil for a place that is not counted.
-        init(of userID: UInt32, among places: ConnectionPlaces?) {
+        /// - Parameter slots: Nil for a slot that is not counted.
+        init(of userID: UInt32, among slots: ConnectionSlots?) {
             self.userID = userID
-            self.places = Locked(places)
+            self.slots = Locked(slots)
         }
 
         deinit { leave() }
 
         /// The connection is over, or is not counted any more.
         func leave() {
-            let places = self.places.withLock { places in
-                defer { places = nil }
-                return places
+            let slots = self.slots.withLock { slots in
+                defer { slots = nil }
+                return slots
             }
-            places?.leave(userID)
+            slots?.leave(userID)
         }
     }
 }

@@ -1,4 +1,4 @@
-/// When to look for a commit that was heard of, and when it is certain that there is nothing more to find.
+/// When to look for a commit after its event, and when it is certain that there is nothing more to find.
 ///
 /// The last write of a commit makes its event before other processes can see the commit, so a look may come too
 /// early. The writer holds its lock over all of this: lock, write (event), publish, unlock. Hence the order: after
@@ -23,7 +23,7 @@
 /// costs some thousand looks a second at most.
 ///
 /// A value without clock or files: feed it what happened, do what it says.
-package struct SettleRule: Sendable, Hashable {
+package struct VisibilityRule: Sendable, Hashable {
     /// What to do next, and what to report when it is done.
     package enum Step: Sendable, Hashable {
         /// Ask whether a writer is active; report by `asked(writerActive:)`.
@@ -70,7 +70,7 @@ package struct SettleRule: Sendable, Hashable {
         return .look
     }
 
-    /// - Parameter foundNew: Nil if a lock stood in the way. Whoever holds it came after the question, and may
+    /// - Parameter foundNew: Nil if a lock stood in the way. Its holder came after the question, and may
     /// leave without a sign; what the signal spoke of is still to be seen.
     package mutating func looked(foundNew: Bool?) -> Step {
         wasLockedOut = foundNew == nil

@@ -1,12 +1,12 @@
 /// Finds the consumers that really hold back the cleaning: not those that are just working, but those that have
 /// not moved for long. Each is reported once, until it has caught up.
-struct StandstillWatch: Sendable {
+struct StalledConsumers: Sendable {
     static let reportedAfter: Duration = .seconds(60)
 
-    private var told: Set<String> = []
+    private var reported: Set<String> = []
     /// All that do not move, as of the last turn.
     private(set) var all: [String] = []
-    /// Whether somebody holds back the cleaning who has not been reported, and may be later.
+    /// Whether a consumer holds back the cleaning that has not been reported, and may be later.
     private(set) var isWatching = false
 
     /// Processes a turn of the cleaner.
@@ -22,7 +22,7 @@ struct StandstillWatch: Sendable {
             .map(\.name)
         all = standing
         isWatching = standing.count < blockers.count
-        defer { told = Set(standing) }
-        return told.isSuperset(of: standing) ? [] : standing
+        defer { reported = Set(standing) }
+        return reported.isSuperset(of: standing) ? [] : standing
     }
 }

@@ -2,7 +2,7 @@ import PersistentHistory
 import Testing
 
 /// The rule never rests while there is a commit that a taken signal spoke of and no look has seen.
-struct ObservingSettleTests {
+struct ObservingVisibilityTests {
     // MARK: A model of writers and an observer
 
     /// What a writer does, one step after the other; the steps of one transaction lie between `lock` and `unlock`.
@@ -14,7 +14,7 @@ struct ObservingSettleTests {
     struct World<Rule: Hashable & Settling>: Hashable {
         var writer: ArraySlice<WriterStep>
         var rule: Rule
-        var step = SettleRule.Step.rest
+        var step = VisibilityRule.Step.rest
         var isLocked = false
         /// Whether nobody can read: a rollback-journal store is locked altogether for a while.
         var isExclusive = false
@@ -102,7 +102,7 @@ struct ObservingSettleTests {
 
     @Test func everyInterleavingEndsWithEverythingSeen() {
         // One delay, for the states to be finite in number and few; it is long enough to be interrupted.
-        let rule = SettleRule(firstDelay: .milliseconds(2), longestDelay: .milliseconds(2))
+        let rule = VisibilityRule(firstDelay: .milliseconds(2), longestDelay: .milliseconds(2))
         for steps in Self.threeTransactions {
             let ends = Self.ends(of: World(writer: steps[...], rule: rule))
             #expect(!ends.isEmpty)
@@ -119,9 +119,9 @@ struct ObservingSettleTests {
         }
         #expect(finds(LookBeforeAsking()))
         #expect(finds(LookOnce()))
-        #expect(finds(BusyIsNothing(rule: SettleRule(firstDelay: .zero, longestDelay: .zero))))
-        #expect(finds(RestWhenFound(rule: SettleRule(firstDelay: .zero, longestDelay: .zero))))
-        #expect(!finds(SettleRule(firstDelay: .zero, longestDelay: .zero)))
+        #expect(finds(BusyIsNothing(rule: VisibilityRule(firstDelay: .zero, longestDelay: .zero))))
+        #expect(finds(RestWhenFound(rule: VisibilityRule(firstDelay: .zero, longestDelay: .zero))))
+        #expect(!finds(VisibilityRule(firstDelay: .zero, longestDelay: .zero)))
     }
 
     @Test(arguments: [UInt64.random(in: 0...UInt64.max)])
@@ -129,7 +129,7 @@ struct ObservingSettleTests {
         var random = SplitMix(state: seed)
         for _ in 0..<2000 {
             let steps = (0..<20).flatMap { _ in Self.transactions.randomElement(using: &random) ?? [] }
-            var world = World(writer: steps[...], rule: SettleRule())
+            var world = World(writer: steps[...], rule: VisibilityRule())
             while !world.isDone {
                 if world.canInterrupt, Bool.random(using: &random) {
                     world.interrupt()
@@ -146,7 +146,7 @@ struct ObservingSettleTests {
     // MARK: Cost
 
     /// The delays while a writer stays active, for `duration` altogether.
-    private func delays(_ rule: SettleRule, for duration: Duration) -> [Duration] {
+    private func delays(_ rule: VisibilityRule, for duration: Duration) -> [Duration] {
         var rule = rule
         var delays: [Duration] = []
         var waited = Duration.zero
@@ -167,7 +167,7 @@ struct ObservingSettleTests {
 
     @Test func aCommitIsSeenLateByAtMostAnEighthOfItsDuration() {
         var waited = Duration.zero
-        for delay in delays(SettleRule(), for: .seconds(10)) {
+        for delay in delays(VisibilityRule(), for: .seconds(10)) {
             #expect(delay <= max(waited / 8, .microseconds(30)))
             #expect(delay <= .milliseconds(100))
             waited += delay
@@ -175,14 +175,14 @@ struct ObservingSettleTests {
     }
 
     @Test func aLongTransactionCostsTenLooksASecond() {
-        #expect(delays(SettleRule(), for: .milliseconds(1)).count < 25)
-        #expect(delays(SettleRule(), for: .seconds(1)).count < 90)
-        #expect(delays(SettleRule(), for: .seconds(3600)).count < 36_100)
+        #expect(delays(VisibilityRule(), for: .milliseconds(1)).count < 25)
+        #expect(delays(VisibilityRule(), for: .seconds(1)).count < 90)
+        #expect(delays(VisibilityRule(), for: .seconds(3600)).count < 36_100)
     }
 
     @Test func delaysBeginAnewWithASignalAndWithSomethingFound() {
-        var rule = SettleRule()
-        func wait() -> SettleRule.Step {
+        var rule = VisibilityRule()
+        func wait() -> VisibilityRule.Step {
             _ = rule.asked(writerActive: true)
             return rule.looked(foundNew: false)
         }
@@ -208,7 +208,7 @@ struct ObservingSettleTests {
     /// How looks fare beside a writer of a rollback-journal store that never pauses: nobody can read but in the first
     /// `opening` of each `period`, and its files change at the beginning of that.
     private func looksUntilSeen(
-        _ rule: SettleRule, from start: Duration, period: Duration, opening: Duration, heedsSignals: Bool
+        _ rule: VisibilityRule, from start: Duration, period: Duration, opening: Duration, heedsSignals: Bool
     ) -> (looks: Int, time: Duration) {
         var (rule, now, looks) = (rule, start, 0)
         var step = rule.woke()
@@ -242,13 +242,14 @@ struct ObservingSettleTests {
             let period = Duration.microseconds(Int.random(in: 100...20_000, using: &random))
             let start = Duration.microseconds(Int.random(in: 0...1_000_000, using: &random))
             let (_, time) = looksUntilSeen(
-                SettleRule(), from: start, period: period, opening: .microseconds(2), heedsSignals: true)
+                VisibilityRule(), from: start, period: period, opening: .microseconds(2), heedsSignals: true)
             // Until the delays are worth a signal, and then until the next one.
             #expect(time < .milliseconds(12) + period, "seed \(seed), period \(period), start \(start)")
             longestWithoutSignals = max(
                 longestWithoutSignals,
                 looksUntilSeen(
-                    SettleRule(), from: start, period: period, opening: .microseconds(2), heedsSignals: false
+                    VisibilityRule(), from: start, period: period, opening: .microseconds(2),
+                    heedsSignals: false
                 ).time)
         }
         // By chance alone.
@@ -257,12 +258,13 @@ struct ObservingSettleTests {
 
     @Test func aLargeTransactionCostsFewLooksHoweverOftenItsFilesChange() {
         let (looks, time) = looksUntilSeen(
-            SettleRule(), from: .microseconds(5), period: .microseconds(10), opening: .zero, heedsSignals: true)
+            VisibilityRule(), from: .microseconds(5), period: .microseconds(10), opening: .zero,
+            heedsSignals: true)
         #expect(Double(looks) / (time / .seconds(1)) < 5000)
     }
 
     @Test func aSignalInterruptsOnlyADelayAfterALockedLook() {
-        var rule = SettleRule(firstDelay: .milliseconds(2))
+        var rule = VisibilityRule(firstDelay: .milliseconds(2))
         _ = rule.woke()
         _ = rule.asked(writerActive: true)
         _ = rule.looked(foundNew: false)
@@ -278,7 +280,7 @@ struct ObservingSettleTests {
     @Test func settleAsksLooksAndPausesInOrder() async throws {
         var answers = [true, true, false]
         var log: [String] = []
-        try await SettleRule(firstDelay: .milliseconds(3)).settle(
+        try await VisibilityRule(firstDelay: .milliseconds(3)).awaitVisibility(
             isWriterActive: {
                 log.append("ask")
                 return answers.removeFirst()
@@ -294,7 +296,7 @@ struct ObservingSettleTests {
 
     @Test func settleEndsWhenItsTaskIsCancelled() async {
         let task = Task {
-            try await SettleRule().settle(isWriterActive: { true }, look: { false })
+            try await VisibilityRule().awaitVisibility(isWriterActive: { true }, look: { false })
         }
         task.cancel()
         await #expect(throws: CancellationError.self) { try await task.value }
@@ -305,42 +307,42 @@ struct ObservingSettleTests {
 
 /// What the model asks of a rule.
 protocol Settling {
-    mutating func woke() -> SettleRule.Step
-    mutating func asked(writerActive: Bool) -> SettleRule.Step
-    mutating func looked(foundNew: Bool?) -> SettleRule.Step
-    mutating func waited() -> SettleRule.Step
-    mutating func signalled() -> SettleRule.Step?
+    mutating func woke() -> VisibilityRule.Step
+    mutating func asked(writerActive: Bool) -> VisibilityRule.Step
+    mutating func looked(foundNew: Bool?) -> VisibilityRule.Step
+    mutating func waited() -> VisibilityRule.Step
+    mutating func signalled() -> VisibilityRule.Step?
 }
 
-extension SettleRule: Settling {}
+extension VisibilityRule: Settling {}
 
 extension Settling {
-    mutating func signalled() -> SettleRule.Step? { nil }
+    mutating func signalled() -> VisibilityRule.Step? { nil }
 }
 
 /// Wrong: the writer may publish and unlock between the look and the question.
 struct LookBeforeAsking: Settling, Hashable {
-    mutating func woke() -> SettleRule.Step { .look }
-    mutating func looked(foundNew: Bool?) -> SettleRule.Step { .ask }
-    mutating func asked(writerActive: Bool) -> SettleRule.Step { writerActive ? .wait(.zero) : .rest }
-    mutating func waited() -> SettleRule.Step { .look }
+    mutating func woke() -> VisibilityRule.Step { .look }
+    mutating func looked(foundNew: Bool?) -> VisibilityRule.Step { .ask }
+    mutating func asked(writerActive: Bool) -> VisibilityRule.Step { writerActive ? .wait(.zero) : .rest }
+    mutating func waited() -> VisibilityRule.Step { .look }
 }
 
 /// Wrong: the commit may not be published yet.
 struct LookOnce: Settling, Hashable {
-    mutating func woke() -> SettleRule.Step { .look }
-    mutating func looked(foundNew: Bool?) -> SettleRule.Step { .rest }
-    mutating func asked(writerActive: Bool) -> SettleRule.Step { .rest }
-    mutating func waited() -> SettleRule.Step { .rest }
+    mutating func woke() -> VisibilityRule.Step { .look }
+    mutating func looked(foundNew: Bool?) -> VisibilityRule.Step { .rest }
+    mutating func asked(writerActive: Bool) -> VisibilityRule.Step { .rest }
+    mutating func waited() -> VisibilityRule.Step { .rest }
 }
 
 /// Wrong: what was found may be an earlier commit than the one under way.
 struct RestWhenFound: Settling, Hashable {
-    var rule: SettleRule
-    mutating func woke() -> SettleRule.Step { rule.woke() }
-    mutating func asked(writerActive: Bool) -> SettleRule.Step { rule.asked(writerActive: writerActive) }
-    mutating func waited() -> SettleRule.Step { rule.waited() }
-    mutating func looked(foundNew: Bool?) -> SettleRule.Step {
+    var rule: VisibilityRule
+    mutating func woke() -> VisibilityRule.Step { rule.woke() }
+    mutating func asked(writerActive: Bool) -> VisibilityRule.Step { rule.asked(writerActive: writerActive) }
+    mutating func waited() -> VisibilityRule.Step { rule.waited() }
+    mutating func looked(foundNew: Bool?) -> VisibilityRule.Step {
         let step = rule.looked(foundNew: foundNew)
         return foundNew == true ? .rest : step
     }
@@ -348,11 +350,11 @@ struct RestWhenFound: Settling, Hashable {
 
 /// Wrong: whoever stands in the way may have come after the question, and leave without a sign.
 struct BusyIsNothing: Settling, Hashable {
-    var rule: SettleRule
-    mutating func woke() -> SettleRule.Step { rule.woke() }
-    mutating func asked(writerActive: Bool) -> SettleRule.Step { rule.asked(writerActive: writerActive) }
-    mutating func waited() -> SettleRule.Step { rule.waited() }
-    mutating func looked(foundNew: Bool?) -> SettleRule.Step { rule.looked(foundNew: foundNew ?? false) }
+    var rule: VisibilityRule
+    mutating func woke() -> VisibilityRule.Step { rule.woke() }
+    mutating func asked(writerActive: Bool) -> VisibilityRule.Step { rule.asked(writerActive: writerActive) }
+    mutating func waited() -> VisibilityRule.Step { rule.waited() }
+    mutating func looked(foundNew: Bool?) -> VisibilityRule.Step { rule.looked(foundNew: foundNew ?? false) }
 }
 
 /// A small generator that can be begun with a printed seed.
