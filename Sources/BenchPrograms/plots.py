@@ -11,16 +11,19 @@ import html
 import json
 import math
 import pathlib
+import re
 import sys
 from statistics import median
 
-#: File, title, and what a group's name has for its figures to be in it.
+#: File, title, and what its figures' groups and names contain (regular expressions).
 PLOTS = [
-    ("latency", "From COMMIT's return to the consumer", ("from commit", "latency", "pause")),
-    ("backlog", "Working off a backlog", ("backlog of",)),
-    ("recording", "What recording costs a writer", ("recording", "recorded", "columns")),
-    ("replica", "A replica takes in rows", ("replica takes",)),
-    ("writer", "A writer's commit beside the daemon", ("writer's commit",)),
+    ("paces", "From COMMIT's return to the plugin, by the pause between commits", "to the plugin.*NORMAL", r"^historyd, p\d+$"),
+    ("latency", "From COMMIT's return to the consumer", "to the consumer", ""),
+    ("backlog", "Working off a backlog", "a backlog of .*transactions( of |$)", "^worked off"),
+    ("recording", "What recording costs a writer", r"recording, 5 columns.*processor", "declared author|by hand"),
+    ("replica", "A replica takes in rows", "replica takes", ""),
+    ("writer", "A writer's commit beside the daemon", "writer's commit", ""),
+    ("stream", "Over NATS to a mirror", "to the mirror's commit", ""),
 ]
 WIDTH, LABELS, BAR, GAP = 900, 330, 13, 9
 STYLE = """
@@ -118,14 +121,12 @@ def svg(title: str, figures) -> str:
 def main(run: str, folder: str) -> None:
     record = json.loads(pathlib.Path(run).read_text())
     target = pathlib.Path(folder)
-    taken = set()
-    for name, title, words in PLOTS:
+    for name, title, group, label in PLOTS:
         figures = [
             each
-            for index, each in enumerate(record["figures"])
-            if index not in taken and any(word in each["group"].lower() for word in words)
+            for each in record["figures"]
+            if re.search(group, each["group"]) and re.search(label, each["name"])
         ]
-        taken |= {index for index, each in enumerate(record["figures"]) if each in figures}
         if not figures:
             print(f"{run} has nothing for {name}: run make bench, or make bench-{name}", file=sys.stderr)
             continue

@@ -40,7 +40,12 @@ struct MessageTests {
         "linesDropped": "HistoryDaemonTests/JournalWriterTests.swift",
         "watchFailed": "BlackBoxTests/WatchTroubleTests.swift",
         "wouldLockOut": "BlackBoxTests/SharedStoreTests.swift",
-    ]
+    ].merging(
+        [
+            "natsReady", "natsConfigurationInvalid", "natsReloaded", "natsReloadRefused", "natsInterrupted",
+            "natsResumed",
+            "natsDiverged", "natsFeedUnusable", "mirrorFilled", "mirrorGroupRefused",
+        ].map { ($0, "SystemdTests/nats-path") }, uniquingKeysWith: { $1 })
 
     @Test("Every message id is sent somewhere here")
     func all() throws {
@@ -48,6 +53,9 @@ struct MessageTests {
         let names = source.matches(of: #/\n    case (\w+) = "/#).map { String($0.output.1) }
         let told = Self.cases.flatMap(\.events) + Self.elsewhere.keys
         #expect(names.count > 30 && Set(names) == Set(told))
+        for (name, file) in Self.elsewhere {
+            #expect(try Sources.text("Tests/\(file)").contains(name), "\(file) does not name \(name)")
+        }
     }
 
     private static let retry = #""retry": {"attempts": 2, "initialDelay": "10ms", "maximumDelay": "50ms"}"#

@@ -141,4 +141,21 @@ import Testing
                 "REPLACE INTO t VALUES (0, 1), (9.2233720368547758e18, 2)", "UPDATE t SET y = -y",
             ]))
     }
+
+    /// An integer and a real that are equal are two keys, also where a trigger may bring the old one back.
+    @Test(arguments: [("ANY", "STRICT"), ("", ""), ("", "WITHOUT ROWID")])
+    func aKeyOfAnotherStorageClass(type: String, options: String) throws {
+        try expectNoFailure(
+            [
+                """
+                CREATE TABLE t (a \(type) PRIMARY KEY, b \(type) REFERENCES t (a) ON UPDATE CASCADE, c \(type)) \(options)
+                """,
+                "CREATE TRIGGER early AFTER DELETE ON t BEGIN INSERT OR IGNORE INTO t VALUES (OLD.c, NULL, 0); END",
+            ],
+            steps([
+                "INSERT INTO t VALUES (-9223372036854775808, NULL, 7), (1, NULL, 2)",
+                "UPDATE OR REPLACE t SET a = a - 1", "UPDATE t SET a = a * 1.0",
+                "UPDATE OR REPLACE t SET a = CAST(a AS INTEGER)", "DELETE FROM t WHERE a = 0",
+            ]))
+    }
 }

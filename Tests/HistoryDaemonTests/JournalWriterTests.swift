@@ -5,6 +5,12 @@ import Testing
 
 @testable import HistoryDaemon
 
+extension JournalEntry {
+    fileprivate var text: String {
+        String(decoding: bytes.prefix(ends.first ?? 0).dropFirst("MESSAGE=".utf8.count), as: UTF8.self)
+    }
+}
+
 @Suite struct JournalWriterTests {
     /// A journal that takes entries only when it is let, and remembers them.
     private final class Journal: Sendable {
@@ -29,14 +35,13 @@ import Testing
             return true
         }
 
-        /// The texts of all entries so far; none may follow.
-        func texts() async -> [String] {
+        /// All entries so far; none may follow.
+        func entries() async -> [JournalEntry] {
             take.finish()
-            return await taken.reduce(into: []) { texts, entry in
-                let message = entry.bytes.prefix(entry.ends.first ?? 0).dropFirst("MESSAGE=".utf8.count)
-                texts.append(String(decoding: message, as: UTF8.self))
-            }
+            return await taken.reduce(into: []) { $0.append($1) }
         }
+
+        func texts() async -> [String] { await entries().map(\.text) }
     }
 
     private func entry(_ text: String) -> JournalEntry { JournalEntry(level: .info, message: text) }
@@ -60,7 +65,13 @@ import Testing
         journal.open()
         #expect(writer.flush(within: .seconds(60)))
         let dropped = "7 log lines were dropped, because the journal did not take them in time."
-        #expect(await journal.texts() == ["line 0", dropped, "line 1", "line 2"])
+        let entries = await journal.entries()
+        #expect(entries.map(\.text) == ["line 0", dropped, "line 1", "line 2"])
+        let fields = entries.map { String(decoding: $0.bytes, as: UTF8.self) }
+        #expect(
+            fields.map { $0.contains("MESSAGE_ID=\(Event.linesDropped.rawValue)") } == [
+                false, true, false, false,
+            ])
     }
 
     /// Room that was used is free again.

@@ -244,8 +244,9 @@ class Bench:
     def rows(path, table, columns):
         connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=30)
         connection.text_factory = bytes
-        types = ", ".join(f'typeof("{c}")' for c in columns)
-        names = ", ".join(f'"{c}"' for c in columns)
+        # With the table's name: SQLite takes a quoted name that nothing has for a text.
+        types = ", ".join(f'typeof("{table}"."{c}")' for c in columns)
+        names = ", ".join(f'"{table}"."{c}"' for c in columns)
         rowid = ", rowid" if table == "loose" else ""
         try:
             return sorted(map(repr, connection.execute(f'SELECT {names}, {types}{rowid} FROM "{table}"')))
@@ -945,6 +946,8 @@ def faults(bench, seconds):
             if bench.running[name].poll() is not None:
                 raise Failure(f"{name} ended by itself:\n{bench.log(name)}")
     bench.kill("publish2")
+    # A change of the schema travels with the next change of the history.
+    db.execute("INSERT OR REPLACE INTO person (id, data) VALUES (1000, x'00')")
     bench.wait_level(120)
     bench.compare()
     # What nobody declared is one transaction or several, as it is read.

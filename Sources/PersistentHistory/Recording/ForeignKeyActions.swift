@@ -60,6 +60,10 @@ extension TriggerWriter {
             ? ["\(rowid(row)) = \(rowid("OLD"))"]
             : keyColumns.map { "\(column(row, $0)) IS \(column("OLD", $0))" }
                 + ["\(key(row)) IS \(key("OLD")) COLLATE BINARY"]
+                // 1 and 1.0 are equal, and two objects.
+                + keyColumns.filter(columnsThatKeepStorageClass.contains).map {
+                    "typeof(\(column(row, $0))) = typeof(\(column("OLD", $0)))"
+                }
         return [
             record(
                 "SELECT \(values(.insert, key(row), "NULL")) FROM \(tableAsRow) WHERE \(same.joined(separator: " AND "))"
