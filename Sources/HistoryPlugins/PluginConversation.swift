@@ -5,7 +5,8 @@ package import PersistentHistory
 /// pipe's latency is not paid for each.
 @LoopActor final class PluginConversation: HookConversation {
     /// What is asked, and to whom the outcome goes.
-    private enum Request {
+    /// It is handed on several times: as one reference.
+    private indirect enum Request {
         case hook(HookRequest, answer: @LoopActor (HookAnswer) -> Void)
         case context(ContextCall, answer: @LoopActor (Result<ContextAnswer, HookFailure>) -> Void)
     }

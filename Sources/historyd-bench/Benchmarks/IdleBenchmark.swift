@@ -26,8 +26,8 @@ struct IdleBenchmark {
             _ = try writer.commit()
             _ = try stamps.next()
         }
-        // The runtime lets its threads go after five idle seconds.
-        Clock.pause(microseconds: 7_000_000)
+        // The runtime lets its threads go after five idle seconds, and a plugin is known to work after ten.
+        Clock.pause(microseconds: 12_000_000)
 
         let processes = [daemon.child, consumer.consumer, idle].map(\.processID)
         let before = try processes.map { try ProcessReading(of: $0) }
