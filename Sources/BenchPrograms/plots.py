@@ -21,8 +21,6 @@ PLOTS = [
     ("latency", "From COMMIT's return to the consumer", "to the consumer", ""),
     ("backlog", "Working off a backlog", "a backlog of .*transactions( of |$)", "^worked off"),
     ("recording", "What recording costs a writer", r"recording, 5 columns.*processor", "declared author|by hand"),
-    ("replica", "A replica takes in rows", "replica takes", ""),
-    ("writer", "A writer's commit beside the daemon", "writer's commit", ""),
     ("stream", "Over NATS to a mirror", "to the mirror's commit", ""),
 ]
 WIDTH, LABELS, BAR, GAP = 900, 330, 13, 9

@@ -158,4 +158,15 @@ import Testing
                 "UPDATE OR REPLACE t SET a = CAST(a AS INTEGER)", "DELETE FROM t WHERE a = 0",
             ]))
     }
+
+    /// A REAL column stores an integer default as a real, which may be another number.
+    @Test(arguments: ["", "WITHOUT ROWID"])
+    func aGreatIntegerAsTheDefaultOfAReal(options: String) throws {
+        try expectNoFailure(
+            ["CREATE TABLE t (a REAL NOT NULL PRIMARY KEY DEFAULT (-9223372036854775807), b) \(options)"],
+            steps([
+                "INSERT OR REPLACE INTO t (b) VALUES (1)", "REPLACE INTO t VALUES (NULL, 2)",
+                "UPDATE OR REPLACE t SET a = NULL, b = 3", "DELETE FROM t",
+            ]))
+    }
 }

@@ -11,11 +11,13 @@ struct ColumnDefault: Sendable, Equatable {
     ]
     private static let operators = ["+", "-", "(", ")", "||", "*", "/", "%"]
 
-    init(_ text: String) {
+    /// - Parameter affinity: Of the column that stores it: a comparison with a REAL column does not round an integer as
+    ///   storing it does.
+    init(_ text: String, storedIn affinity: ColumnAffinity = .blob) {
         let tokens = SQLTokens.tokens(text)
         func isCall(_ index: Int) -> Bool { index + 1 < tokens.count && tokens[index + 1].isSymbol("(") }
         // A default cannot name a column: in it, a name alone or in quotes is a string.
-        sql =
+        let given =
             "("
             + tokens.enumerated().map { index, token in
                 switch token.kind {
@@ -25,6 +27,9 @@ struct ColumnDefault: Sendable, Equatable {
                 default: token.text
                 }
             }.joined(separator: " ") + ")"
+        sql =
+            affinity == .real
+            ? "(CASE typeof(\(given)) WHEN 'integer' THEN CAST(\(given) AS REAL) ELSE \(given) END)" : given
         isConstant = tokens.enumerated().allSatisfy { index, token in
             switch token.kind {
             case .string, .number, .blob: true

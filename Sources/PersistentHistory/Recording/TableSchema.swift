@@ -68,7 +68,8 @@ struct TableSchema: Sendable {
                 name: column.name, declaredType: column.declaredType,
                 isGenerated: column.isVirtual || column.isStored, isVirtual: column.isVirtual,
                 keepsStorageClass: affinity == .blob,
-                defaultForNull: column.isNotNull ? column.defaultText.map(ColumnDefault.init) : nil,
+                defaultForNull: column.isNotNull
+                    ? column.defaultText.map { ColumnDefault($0, storedIn: affinity) } : nil,
                 isConverted: converted.contains(SQLText.folded(column.name)))
         }
         let keyColumns = table.columns.filter { $0.placeInKey > 0 }.sorted { $0.placeInKey < $1.placeInKey }
