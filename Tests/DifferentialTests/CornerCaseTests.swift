@@ -169,4 +169,13 @@ import Testing
                 "UPDATE OR REPLACE t SET a = NULL, b = 3", "DELETE FROM t",
             ]))
     }
+
+    /// A unique index on the key's own columns may still compare otherwise.
+    @Test func aUniqueIndexOnTheKeyWithAnotherCollation() throws {
+        try expectNoFailure(
+            [
+                "CREATE TABLE t (s TEXT NOT NULL PRIMARY KEY) WITHOUT ROWID",
+                "CREATE UNIQUE INDEX i ON t (CAST(s AS TEXT))", "CREATE UNIQUE INDEX j ON t (s COLLATE NOCASE)",
+            ], steps(["INSERT OR REPLACE INTO t VALUES ('a'), ('A')", "UPDATE OR REPLACE t SET s = lower(s)"]))
+    }
 }

@@ -169,7 +169,9 @@ extension TriggerWriter {
     /// The unique indexes but the one by which rows are found.
     private var indexed: [Uniqueness] {
         table.uniqueness.filter {
-            $0.missing == nil && (table.rowid != nil || $0.terms.map(\.text) != table.primaryKey)
+            $0.missing == nil
+                && (table.rowid != nil || $0.terms.map(\.text) != table.primaryKey
+                    || $0.terms.map(\.collation) != table.keyCollations)
         }
     }
 
