@@ -49,8 +49,15 @@ extension HistoryReader {
         }
     }
 
+    /// The version of the schema, which is read where it has changed.
+    ///
     /// - Throws: `HistoryError`.
-    func schemaVersion() throws -> Int64 { try read { _, version in version } }
+    func schemaVersion() throws -> Int64 {
+        try read { db, version in
+            try rowTables.follow(db, version)
+            return version
+        }
+    }
 
     /// Reads a batch once more on another connection to the same store, within its transaction, with what has
     /// come since.

@@ -95,6 +95,16 @@ final class RowTables: Sendable {
 
     private let state = Locked(State())
 
+    /// Reads a schema that has changed, where rows were read before, so that the next reading finds it.
+    ///
+    /// - Throws: `DatabaseError`.
+    func follow(_ db: Database, _ version: Int64) throws {
+        try state.withLock { state in
+            guard state.schema != nil, state.version != version else { return }
+            state = State(version: version, schema: try StoreSchema(db))
+        }
+    }
+
     /// To be called in the transaction that reads the rows.
     ///
     /// - Returns: Nil where rows of that name cannot be read.

@@ -19,6 +19,8 @@ struct RowValueReader {
     private let position: HistoryToken
     private let wanted: WantedValues
     private let excess: Excess
+    /// Those met so far, by entity: the schema is the same in all of the transaction.
+    private var known: [String: RowTable?] = [:]
     private var rows: [String: RowValues.Rows] = [:]
     private var bytes = 0
 
@@ -60,13 +62,20 @@ struct RowValueReader {
         }
     }
 
+    private mutating func table(_ name: String) throws -> RowTable? {
+        if let table = known[name] { return table }
+        let table = try tables.table(name, db)
+        known[name] = .some(table)
+        return table
+    }
+
     /// What a row takes beside its texts and blobs, about.
     private static let rowOverhead = 64
     private static let valueOverhead = 32
 
     private mutating func row(of object: ObjectID, _ name: String) throws -> RowValues.Row? {
         // A key of an older shape does not identify a row any more.
-        guard let table = try tables.table(name, db), table.key.fits(object) else { return nil }
+        guard let table = try table(name), table.key.fits(object) else { return nil }
         var row: RowValues.Row?
         var used = bytes
         _ = try table.read(object, db) { statement in
@@ -113,8 +122,8 @@ extension HistoryValue {
 
     /// Where a text can be cut: not within a character.
     private static func textEnd(_ bytes: some RandomAccessCollection<UInt8>, _ limit: Int) -> Int {
-        let isContinuation = { (place: Int) in
-            bytes[bytes.index(bytes.startIndex, offsetBy: place)] & 0xC0 == 0x80
+        let isContinuation = { (index: Int) in
+            bytes[bytes.index(bytes.startIndex, offsetBy: index)] & 0xC0 == 0x80
         }
         var end = limit
         while end > 0, end > limit - 4, isContinuation(end) { end -= 1 }

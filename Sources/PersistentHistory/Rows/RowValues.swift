@@ -3,7 +3,7 @@ final class RowValues: Sendable {
     struct Row: Sendable {
         let names: RowNames
         let values: [HistoryValue]
-        /// The full sizes of those that were cut when they were read, by their places.
+        /// The full sizes of those that were cut when they were read, by their columns.
         let sizes: [Int: Int]
     }
 
