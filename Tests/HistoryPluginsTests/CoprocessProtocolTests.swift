@@ -1,5 +1,6 @@
 import Glibc
 import PersistentHistory
+import TestSupport
 import Testing
 
 @testable import HistoryPlugins
@@ -187,17 +188,5 @@ import Testing
         teardown.errorsEnded()
         #expect(teardown.nextStep() == .finish)
         #expect(teardown.reason == nil)
-    }
-}
-
-struct SplitMix: RandomNumberGenerator {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var z = state
-        z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
-        return z ^ (z >> 31)
     }
 }

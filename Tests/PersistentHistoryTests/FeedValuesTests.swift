@@ -108,14 +108,9 @@ private final class FeedCopy {
 
     /// Connects, takes so many lines, and acknowledges what is whole.
     func follow(_ store: ServedStore, _ folder: String, most: Int) async throws {
-        let reader = try HistoryReader(path: store.path, partSize: store.partSize)
-        let state = try StateDatabase(folder: folder, store: reader.storeID, clock: store.clock)
-        defer {
-            try? reader.close()
-            try? state.close()
-        }
-        let keeper = FeedKeeper(store: store, reader: reader, state: state, reporter: SilentReporter())
-        let fetcher = try SharedFetcher(reader)
+        let feeds = try OpenFeeds(store, folder)
+        defer { feeds.close() }
+        let (keeper, fetcher) = (feeds.keeper, feeds.fetcher)
         var stream = FeedStream(feed)
         var count = 0
         while count < most {

@@ -257,14 +257,9 @@ final class FeedReader {
     ///   - acknowledges: Whether a transaction is acknowledged.
     func connect(_ store: ServedStore, _ folder: String, most: Int, acknowledges: (Int64) -> Bool) async throws
     {
-        let reader = try HistoryReader(path: store.path)
-        let state = try StateDatabase(folder: folder, store: reader.storeID, clock: store.clock)
-        defer {
-            try? reader.close()
-            try? state.close()
-        }
-        let keeper = FeedKeeper(store: store, reader: reader, state: state, reporter: SilentReporter())
-        let fetcher = try SharedFetcher(reader)
+        let feeds = try OpenFeeds(store, folder)
+        defer { feeds.close() }
+        let (keeper, fetcher) = (feeds.keeper, feeds.fetcher)
         var stream = FeedStream(feed)
         var count = 0
         while true {
@@ -277,7 +272,7 @@ final class FeedReader {
                     count += 1
                     if let number, acknowledges(number) {
                         _ = try keeper.acknowledge(
-                            HistoryToken(store: reader.storeID, number: number), of: feed)
+                            HistoryToken(store: feeds.reader.storeID, number: number), of: feed)
                         acknowledged = number
                     }
                     if count >= most { return }
@@ -315,5 +310,25 @@ final class FeedReader {
 
         let token: String?
         let expired: Expired?
+    }
+}
+
+/// What the feeds of a store are read by, without a session.
+struct OpenFeeds {
+    let reader: HistoryReader
+    let keeper: FeedKeeper
+    let fetcher: SharedFetcher
+    private let state: StateDatabase
+
+    init(_ store: ServedStore, _ folder: String) throws {
+        reader = try HistoryReader(path: store.path, partSize: store.partSize)
+        state = try StateDatabase(folder: folder, store: reader.storeID, clock: store.clock)
+        keeper = FeedKeeper(store: store, reader: reader, state: state, reporter: SilentReporter())
+        fetcher = try SharedFetcher(reader)
+    }
+
+    func close() {
+        try? reader.close()
+        try? state.close()
     }
 }

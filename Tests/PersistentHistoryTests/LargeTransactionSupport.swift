@@ -160,15 +160,9 @@ final class PartialFeed {
     }
 
     func read(_ store: ServedStore, _ folder: String) async throws {
-        let reader = try HistoryReader(path: store.path, partSize: store.partSize)
-        let state = try StateDatabase(folder: folder, store: reader.storeID, clock: store.clock)
-        defer {
-            try? reader.close()
-            try? state.close()
-        }
-        let keeper = FeedKeeper(store: store, reader: reader, state: state, reporter: SilentReporter())
-        let fetcher = try SharedFetcher(reader)
-        while try await connect(keeper, fetcher, reader.storeID) {}
+        let feeds = try OpenFeeds(store, folder)
+        defer { feeds.close() }
+        while try await connect(feeds.keeper, feeds.fetcher, feeds.reader.storeID) {}
     }
 
     /// - Returns: Whether it went away before the end.

@@ -1,6 +1,6 @@
 /// Random numbers from a seed, so that a failure can be repeated (SplitMix64,
 /// https://prng.di.unimi.it/splitmix64.c).
-public struct SplitMix: RandomNumberGenerator {
+public struct SplitMix: RandomNumberGenerator, Sendable {
     public var state: UInt64
 
     public init(state: UInt64) { self.state = state }
