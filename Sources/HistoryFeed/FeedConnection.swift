@@ -15,7 +15,7 @@ struct FeedConnection {
             do {
                 var lines = StreamLines()
                 try await feed.client.send(.feed(feed.request)) { bytes in
-                    // What was acknowledged comes again where the daemon has lost its place: its state was removed,
+                    // What was acknowledged comes again where the daemon has lost its position: its state was removed,
                     // or restored from a backup. The program will not see it again; it is acknowledged once more
                     // in its stead, lest the feed's window stays full.
                     var again: HistoryToken?

@@ -177,7 +177,7 @@ import Testing
         #expect(ends == [7, 12, 24])
     }
 
-    /// One that nobody declared ends where it ended before, also in parts: a repetition must not have grown.
+    /// One of an undeclared author ends where it ended before, also in parts: a repetition must not have grown.
     @Test func rowsOfAnUndeclaredTransactionAreReadInParts() throws {
         let store = try GatekeeperStore("CREATE TABLE t (id INTEGER PRIMARY KEY, n)")
         try store.write(

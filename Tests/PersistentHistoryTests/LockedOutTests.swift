@@ -13,7 +13,7 @@ import Testing
         let store = try GatekeeperStore(pragmas: "PRAGMA journal_mode = \(journal)")
         var served = store.served(["Reader"])
         // No timer of a look fires while the test runs.
-        served.settleRule = VisibilityRule(firstDelay: .seconds(3600), longestDelay: .seconds(3600))
+        served.visibilityRule = VisibilityRule(firstDelay: .seconds(3600), longestDelay: .seconds(3600))
         let listener = Listener()
         let (control, stop) = (StoreControl(), OneShotEvent())
         let runner = StoreRunner(

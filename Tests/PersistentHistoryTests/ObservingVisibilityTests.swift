@@ -1,4 +1,5 @@
 import PersistentHistory
+import TestSupport
 import Testing
 
 /// The rule never rests while there is a commit that a taken signal spoke of and no look has seen.
@@ -205,7 +206,7 @@ struct ObservingVisibilityTests {
 
     // MARK: Locked out
 
-    /// How looks fare beside a writer of a rollback-journal store that never pauses: nobody can read but in the first
+    /// How looks fare beside a writer of a rollback-journal store that never pauses: a reader succeeds only in the first
     /// `opening` of each `period`, and its files change at the beginning of that.
     private func looksUntilSeen(
         _ rule: VisibilityRule, from start: Duration, period: Duration, opening: Duration, heedsSignals: Bool
@@ -355,17 +356,4 @@ struct BusyIsNothing: Settling, Hashable {
     mutating func asked(writerActive: Bool) -> VisibilityRule.Step { rule.asked(writerActive: writerActive) }
     mutating func waited() -> VisibilityRule.Step { rule.waited() }
     mutating func looked(foundNew: Bool?) -> VisibilityRule.Step { rule.looked(foundNew: foundNew ?? false) }
-}
-
-/// A small generator that can be begun with a printed seed.
-struct SplitMix: RandomNumberGenerator {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var z = state
-        z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
-        return z ^ (z >> 31)
-    }
 }

@@ -121,7 +121,7 @@ extension StoreControl {
 
     static var isOver: HistoryError { HistoryError(.storeNotOpen, "The store is no longer served.") }
 
-    /// Nil while the store is not open; the wakeUp rings when it opens.
+    /// Nil while the store is not open; the signal is notified when it opens.
     private func next(after token: HistoryToken) throws -> HistoryBatch? {
         do {
             return try withSession { session in

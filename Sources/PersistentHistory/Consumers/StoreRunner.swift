@@ -22,7 +22,7 @@ package struct ServedStore: Sendable {
     package let clock: HistoryClock
     /// Transactions with more changes are read and delivered in parts.
     var partSize = TransactionOutline.partSize
-    var settleRule = VisibilityRule()
+    var visibilityRule = VisibilityRule()
 
     package init(
         name: String, path: String, entities: [String: [String]?]?, rule: DeliveryRule, consumers: [Consumer],

@@ -12,7 +12,7 @@ extension StoreSession {
     private func begin() -> (VisibilityRule, VisibilityRule.Step)? {
         switch phase {
         case .settled:
-            var rule = store.settleRule
+            var rule = store.visibilityRule
             let step = rule.woke()
             return (rule, step)
         case .waiting(var rule): return rule.signalled().map { (rule, $0) }
@@ -191,7 +191,7 @@ extension StoreSession {
                 wakeAll()
             }
             // What was committed before is still to be seen.
-            var rule = store.settleRule
+            var rule = store.visibilityRule
             let step = rule.woke()
             advance(rule, step)
         case .failure(let error as HistoryError) where error.code == .storeBusy:

@@ -1,4 +1,4 @@
-/// Wakes one waiter; rings that come while it works are one.
+/// Wakes one waiter; notifications that come while it works are one.
 struct WakeUpSignal: AsyncSequence, Sendable {
     private let stream: AsyncStream<Void>
     private let continuation: AsyncStream<Void>.Continuation

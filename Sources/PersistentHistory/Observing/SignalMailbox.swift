@@ -20,8 +20,8 @@ final class SignalMailbox: Sendable {
     private let content = Locked(Content())
     private let wakeUps: AsyncStream<Void>.Continuation
 
-    /// - Returns: the mailbox, and the wakeUps to listen to. When the last holder of the wakeUps lets go
-    ///   of it, `onAbandoned` is called.
+    /// - Returns: the mailbox, and its wake-ups. When the last holder of these lets go of them,
+    ///   `onAbandoned` is called.
     static func make() -> (SignalMailbox, AsyncStream<Void>) {
         let (stream, continuation) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
         return (SignalMailbox(wakeUps: continuation), stream)

@@ -76,7 +76,7 @@ extension StoreControl {
         }
     }
 
-    /// Nil while the store is not open, or is another or an older one by now: the wakeUp rings when that is settled.
+    /// Nil while the store is not open, or is another or an older one by now: the signal is notified when that has ended.
     private func whileOpen<T>(_ body: () async throws -> T?) async throws -> T? {
         do {
             return try await retryingWhileBusy(body)
