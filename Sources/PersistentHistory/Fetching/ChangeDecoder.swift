@@ -112,6 +112,12 @@ struct ChangeDecoder {
         return UnsafeBufferPointer(start: start, count: Int(sqlite3_column_bytes(statement, column)))
     }
 
+    /// Whether it is this text.
+    static func isText(_ statement: OpaquePointer, _ column: Int32, _ text: String) -> Bool {
+        guard let bytes = bytes(statement, column) else { return false }
+        return text.utf8.count == bytes.count && text.utf8.elementsEqual(bytes)
+    }
+
     static func text(_ statement: OpaquePointer, _ column: Int32) -> String {
         guard let bytes = sqlite3_column_text(statement, column) else { return "" }
         return String(
