@@ -145,10 +145,10 @@
         phase = .working
         let cursor = machine.cursor
         do {
-            if try store.reader.isReplaced(
+            if try store.source.isReplaced(
                 store.state.cursors.checkpoint(of: consumer.author)?.fingerprint, at: cursor)
             {
-                throw store.reader.ahead(cursor)
+                throw store.source.ahead(cursor)
             }
         } catch {
             return fail(error) { $0.prepare() }

@@ -1,18 +1,7 @@
 import GRDB
-import GRDBSQLite
 
 /// What the pipeline reads of a store after each signal. Large transactions are outlined.
 extension HistoryReader {
-    /// What a look at the store finds.
-    struct Look: Sendable {
-        let batch: HistoryBatch
-        /// Where the history ended, with its fingerprint: beyond a batch that is not the last.
-        let end: Int64
-        let fingerprint: String?
-        /// Another one after each change of the schema (https://www.sqlite.org/pragma.html#pragma_schema_version).
-        let schemaVersion: Int64
-    }
-
     /// Reads what came after a position, and all that it takes to know that it really follows it, in one transaction.
     ///
     /// - Parameters:
@@ -21,12 +10,12 @@ extension HistoryReader {
     /// - Returns: A batch of nothing, and not the last, where the history after the position was deleted meanwhile:
     ///   a consumer that has not had it finds out when it reads on.
     /// - Throws: `HistoryError`; with `.tokenAhead` if there is another change.
-    func look(after number: Int64, fingerprint: String?, values: WantedValues? = nil) throws -> Look {
+    func look(after number: Int64, fingerprint: String?, values: WantedValues? = nil) throws -> HistoryLook {
         try read { db, schemaVersion in
-            func look(_ batch: HistoryBatch, end: Int64) throws -> Look {
+            func look(_ batch: HistoryBatch, end: Int64) throws -> HistoryLook {
                 let fingerprint =
                     batch.isLast ? batch.fingerprint : try HistoryHeader(db, fingerprintAt: end).fingerprint
-                return Look(
+                return HistoryLook(
                     batch: batch, end: batch.isLast ? batch.end : end, fingerprint: fingerprint,
                     schemaVersion: schemaVersion)
             }

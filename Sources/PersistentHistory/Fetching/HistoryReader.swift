@@ -248,12 +248,4 @@ public final class HistoryReader: Sendable {
             }
         }
     }
-
-    /// There is now another transaction at a token's position.
-    func ahead(_ number: Int64) -> HistoryError {
-        HistoryError(
-            .tokenAhead,
-            "The transaction \(HistoryToken(store: storeID, number: number)) is no longer the same transaction.",
-            hint: "The store was replaced or restored from a backup: start over from a copy of the data.")
-    }
 }
