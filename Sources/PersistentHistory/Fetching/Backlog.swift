@@ -91,7 +91,8 @@ extension FeedKeeper {
         var position = feed.state.position
         while position < last, position - feed.state.position < Backlog.feedLimit {
             let batch = try source.outlinedBatch(
-                after: position, isPosition: false, through: last, changes: HistoryReader.batchSize, values: nil)
+                after: position, isPosition: false, through: last, changes: HistoryReader.batchSize, values: nil
+            )
             let end = batch.end > position ? batch.end : last
             let relevant = try relevant(
                 batch.transactions, to: context, of: consumer, after: position, through: end)
