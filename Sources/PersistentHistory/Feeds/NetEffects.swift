@@ -18,7 +18,8 @@ final class NetEffects: Sendable {
 
     /// - Parameter entities: Those that are wanted; nil for all.
     /// - Throws: `HistoryError`; `DatabaseError` where the temporary file cannot be written.
-    init(of transaction: HistoryTransaction, entities: Set<String>?, reading history: any HistorySource) throws {
+    init(of transaction: HistoryTransaction, entities: Set<String>?, reading history: any HistorySource) throws
+    {
         self.transaction = transaction
         self.history = history
         queue = try DatabaseQueue(path: "")

@@ -118,7 +118,9 @@ struct ChangeDecoder {
         guard let bytes = bytes(statement, column), let start = bytes.baseAddress else { return false }
         var text = text
         return text.withUTF8 { text in
-            guard text.count == bytes.count, let own = text.baseAddress else { return text.count == bytes.count }
+            guard text.count == bytes.count, let own = text.baseAddress else {
+                return text.count == bytes.count
+            }
             return memcmp(own, start, text.count) == 0
         }
     }
