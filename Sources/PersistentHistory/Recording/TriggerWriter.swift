@@ -128,7 +128,8 @@ struct TriggerWriter {
         guard table.refersToItself else { return record(operation, object, detail) }
         let isThere = "\(isRow("NEW")) AND \(key(row)) IS \(object)"
         return record(
-            "SELECT \(values(operation, object, detail)) WHERE EXISTS (SELECT 1 FROM \(tableAsRow) WHERE \(isThere))")
+            "SELECT \(values(operation, object, detail)) WHERE EXISTS (SELECT 1 FROM \(tableAsRow) WHERE \(isThere))"
+        )
     }
 
     func record(_ rows: String) -> String {
