@@ -83,24 +83,52 @@ struct Publisher: Sendable {
                 metadata: metadata)
         }
         acknowledged(session.position.number)
+        // A look comes before each wait: for commits from before the store was watched.
+        var rule = VisibilityRule()
+        var step = rule.woke()
         while true {
-            if session.isSnapshotDue { try session.makeSnapshot() }
-            switch try source.next(after: session.position, of: session.store, knowing: session.schema) {
-            case .group(let group):
-                try session.publish(group)
-                status.moved(session.position, bytes: group.body.count)
-                acknowledged(session.position.number)
-                succeeded()
-            case .lost(.schemaUnknown): try session.jump("the schema has changed", epoch: session.epoch)
-            case .lost(let loss): throw SessionOver(description: "the store is \(loss)")
-            case .nothing:
+            switch step {
+            case .ask: step = rule.asked(writerActive: try source.isWriterActive())
+            case .look:
+                if session.isSnapshotDue { try session.makeSnapshot() }
+                let isNew = try look(source, &session)
+                if isNew { succeeded() }
+                step = rule.looked(foundNew: isNew)
+            case .wait(let delay):
+                if try isStopped(waitingFor: [], until: .now + delay) { return }
+                step = rule.waited()
+            case .rest:
                 guard source.isThere else { throw SessionOver(description: "the store was replaced") }
                 if isOnce { return }
-                let reasons = wakeUp.wait(for: [.commit, .disconnected], until: session.nextSnapshot)
-                if reasons.contains(.stop) { return }
-                if reasons.contains(.disconnected) { throw SessionOver(description: "the connection was lost") }
+                if try isStopped(waitingFor: .commit, until: session.nextSnapshot) { return }
+                step = rule.woke()
             }
         }
+    }
+
+    /// Publishes what is new.
+    ///
+    /// - Returns: Whether there was anything.
+    private func look(_ source: MirrorSource, _ session: inout PublishSession) throws -> Bool {
+        switch try source.next(after: session.position, of: session.store, knowing: session.schema) {
+        case .nothing: return false
+        case .lost(.schemaUnknown): try session.jump("the schema has changed", epoch: session.epoch)
+        case .lost(let loss): throw SessionOver(description: "the store is \(loss)")
+        case .group(let group):
+            try session.publish(group)
+            status.moved(session.position, bytes: group.body.count)
+            acknowledged(session.position.number)
+        }
+        return true
+    }
+
+    /// Waits until there is a reason to go on.
+    ///
+    /// - Returns: Whether the program stops.
+    private func isStopped(waitingFor reasons: WakeUp.Reasons, until deadline: ContinuousClock.Instant?) throws -> Bool {
+        let reasons = wakeUp.wait(for: reasons.union(.disconnected), until: deadline)
+        if reasons.contains(.disconnected) { throw SessionOver(description: "the connection was lost") }
+        return reasons.contains(.stop)
     }
 }
 

@@ -72,6 +72,9 @@ struct HistoryHeader: Sendable, Equatable {
 }
 
 extension Database {
+    /// See https://www.sqlite.org/pragma.html#pragma_schema_version.
+    func currentSchemaVersion() throws -> Int64 { try firstRow("PRAGMA schema_version") { sqlite3_column_int64($0, 0) } }
+
     /// Lends a statement whose rows are not copied.
     func rows<T>(_ sql: String, _ argument: Int64? = nil, _ read: (OpaquePointer) throws -> T) throws -> T {
         let statement = try cachedStatement(sql: sql).sqliteStatement

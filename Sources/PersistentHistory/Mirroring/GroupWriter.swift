@@ -80,8 +80,7 @@ struct GroupWriter: ~Copyable {
         }
         try endLine()
         var changed = ChangedKeys()
-        let shapes = try EntityCatalog(db).shapes
-        var decoder = ChangeDecoder(encoding: encoding) { shapes[$0] }
+        var decoder = ChangeDecoder(encoding: encoding) { [tables] in tables.shapes[$0] }
         let sql =
             "SELECT \(Self.changeColumns.joined(separator: ", ")) FROM historyd_change WHERE id > ? ORDER BY id"
         let rows = try db.cachedStatement(sql: sql).sqliteStatement

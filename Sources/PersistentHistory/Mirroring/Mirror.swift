@@ -10,6 +10,8 @@ package final class Mirror {
     /// Nil until a snapshot was applied.
     private var queue: DatabaseQueue?
     private var file: FileID?
+    /// Nil until a group was applied.
+    private var sections: MirrorSections?
     /// Nil until a snapshot was applied.
     package private(set) var position: MirrorPosition?
 
@@ -94,20 +96,27 @@ package final class Mirror {
         }
         guard let queue else { return }
         try Self.translating(path) {
-            try queue.inTransaction(.immediate) { db in
-                if try !MirrorFormat.isThere(db) {
-                    try db.execute(sql: MirrorFormat.schema)
-                    try db.execute(sql: RecordingFormat.schema)
-                } else if try MirrorPosition(db) != position {
-                    throw MirrorError.needsSnapshot("somebody else has written to it")
-                }
-                var writer = try MirrorWriter(db, isSnapshot: isSnapshot, after: position?.position.number ?? 0)
+            sections = try queue.writeInTransaction { db in
+                var writer = try MirrorWriter(db, try current(db), isSnapshot: isSnapshot)
                 try body.forEachLine { try writer.take($0) }
                 try writer.finish(through: new.position)
                 try new.write(name: name, db)
+                return writer.sections
             }
         }
         position = new
+    }
+
+    /// What the mirror has, which is read only where it has changed.
+    private func current(_ db: Database) throws -> MirrorSections {
+        let known = try sections.flatMap { try $0.areCurrent(db) ? $0 : nil }
+        if known == nil, try !MirrorFormat.isThere(db) {
+            try db.execute(sql: MirrorFormat.schema)
+            try db.execute(sql: RecordingFormat.schema)
+        } else if try MirrorPosition(db) != position {
+            throw MirrorError.needsSnapshot("somebody else has written to it")
+        }
+        return try known ?? MirrorSections(db)
     }
 
     /// The encoding that a snapshot's first line names.
