@@ -125,7 +125,9 @@ struct Publisher: Sendable {
     /// Waits until there is a reason to go on.
     ///
     /// - Returns: Whether the program stops.
-    private func isStopped(waitingFor reasons: WakeUp.Reasons, until deadline: ContinuousClock.Instant?) throws -> Bool {
+    private func isStopped(waitingFor reasons: WakeUp.Reasons, until deadline: ContinuousClock.Instant?) throws
+        -> Bool
+    {
         let reasons = wakeUp.wait(for: reasons.union(.disconnected), until: deadline)
         if reasons.contains(.disconnected) { throw SessionOver(description: "the connection was lost") }
         return reasons.contains(.stop)
@@ -253,19 +255,22 @@ struct PublishSession {
         // So that two publishers cannot mix their parts.
         try writer.send(names.snapshotBegin, header(.begin))
         let first = writer.lastSequence + 1
-        var digest = SHA256()
-        try group.body.forEachChunk { digest.update($0) }
-        let parts = try writer.send(group.body, to: names.snapshotPart, atMost: Self.snapshotPart) { part, _ in
+        let digest = SnapshotDigest()
+        let parts = try writer.send(group.body, to: names.snapshotPart, atMost: Self.snapshotPart, digest) {
+            part, _ in
             var header = header(.snapshot)
             header.part = part
             return header
+        }
+        guard let digest = digest.hexadecimal() else {
+            throw NATSError(call: "publish a snapshot", reason: "OpenSSL does not calculate its SHA-256")
         }
         var head = header(.head)
         head.isLast = true
         let earlier = (self.head?.head?.kept ?? []).filter { $0 >= state.first && $0 < first }
         let kept = Array((earlier + [first]).suffix(publication.keptSnapshots))
         head.head = GroupHeader.SnapshotHead(
-            firstSequence: first, parts: parts, bytes: group.body.count, digest: digest.hexadecimal(),
+            firstSequence: first, parts: parts, bytes: group.body.count, digest: digest,
             time: Int64(Date.now.timeIntervalSince1970 * 1000), kept: kept)
         try writer.send(names.snapshotHead, head)
         try writer.drain()

@@ -45,10 +45,12 @@ struct StreamWriter {
 
     /// Sends a body in as many messages as it needs.
     ///
-    /// - Parameter header: Of a part, by its number.
+    /// - Parameters:
+    ///   - digest: Is given the body.
+    ///   - header: Of a part, by its number.
     /// - Returns: How many.
     mutating func send(
-        _ body: GroupBody, to subject: String, atMost limit: Int,
+        _ body: GroupBody, to subject: String, atMost limit: Int, _ digest: SnapshotDigest? = nil,
         header: (_ part: Int, _ isLast: Bool) -> GroupHeader
     ) throws -> Int {
         let size = min(limit, connection.maximumPayload - Self.headerSpace)
@@ -63,6 +65,7 @@ struct StreamWriter {
         repeat {
             let bytes = try body.bytes(at: offset, atMost: size)
             offset += bytes.count
+            bytes.withUnsafeBytes { digest?.update($0) }
             try send(subject, header(part, offset >= body.count), bytes)
             part += 1
         } while offset < body.count

@@ -1,7 +1,8 @@
 import GRDB
+import GRDBSQLite
 
-/// What a mirror has, and what the beginnings of sections mean for it, as of one version of its schema: groups that follow
-/// each other have the same sections.
+/// What a mirror has, and what the beginnings of sections mean for it: groups that follow each other have the same
+/// sections.
 struct MirrorSections {
     /// What a line that begins a section says of the rows behind it.
     struct Section {
@@ -26,7 +27,7 @@ struct MirrorSections {
     ///
     /// - Throws: `DatabaseError`, `UnexpectedValue`.
     init(_ db: Database) throws {
-        self.init(try ReplicaShape(replica: db), version: try db.currentSchemaVersion())
+        self.init(try ReplicaShape(replica: db), version: try Self.version(db))
     }
 
     init(_ shape: ReplicaShape, version: Int64? = nil) {
@@ -34,8 +35,13 @@ struct MirrorSections {
         self.version = version
     }
 
-    /// Whether the schema is still the one that was read.
-    func areCurrent(_ db: Database) throws -> Bool { try db.currentSchemaVersion() == version }
+    /// Whether no other connection has written anything since this was read.
+    func areCurrent(_ db: Database) throws -> Bool { try Self.version(db) == version }
+
+    /// See https://www.sqlite.org/pragma.html#pragma_data_version.
+    private static func version(_ db: Database) throws -> Int64 {
+        try db.firstRow("PRAGMA data_version") { sqlite3_column_int64($0, 0) }
+    }
 
     /// More than the tables of a store have. Lines come from the network.
     private static let most = 1 << 12
@@ -45,7 +51,8 @@ struct MirrorSections {
 
     /// - Parameter line: As it was read from `bytes`; one that has no schema.
     /// - Throws: `MirrorError`, `DatabaseError`.
-    mutating func section(_ line: MirrorLine, _ bytes: UnsafeBufferPointer<UInt8>, _ db: Database) throws -> Section
+    mutating func section(_ line: MirrorLine, _ bytes: UnsafeBufferPointer<UInt8>, _ db: Database) throws
+        -> Section
     {
         let section = try make(line, db)
         if sections.count >= Self.most { sections = [:] }
@@ -59,21 +66,24 @@ struct MirrorSections {
                 throw MirrorError.malformed("the history has other columns")
             }
             return Section(
-                kind: .changes, sql: "INSERT OR IGNORE INTO historyd_change VALUES (?, ?, ?, ?, ?)", width: names.count)
+                kind: .changes, sql: "INSERT OR IGNORE INTO historyd_change VALUES (?, ?, ?, ?, ?)",
+                width: names.count)
         }
         if let table = line.rows, let columns = line.columns {
             try check(table, columns, db)
             let list = columns.map(SQLText.name).joined(separator: ", ")
             let parameters = columns.map { _ in "?" }.joined(separator: ", ")
             return Section(
-                kind: .rows, sql: "INSERT OR REPLACE INTO main.\(SQLText.name(table)) (\(list)) VALUES (\(parameters))",
+                kind: .rows,
+                sql: "INSERT OR REPLACE INTO main.\(SQLText.name(table)) (\(list)) VALUES (\(parameters))",
                 width: columns.count, whole: line.whole ?? false ? table : nil)
         }
         if let table = line.gone, let columns = line.columns {
             try check(table, columns, db)
             let condition = columns.map { "\(SQLText.name($0)) IS ?" }.joined(separator: " AND ")
             return Section(
-                kind: .gone, sql: "DELETE FROM main.\(SQLText.name(table)) WHERE \(condition)", width: columns.count)
+                kind: .gone, sql: "DELETE FROM main.\(SQLText.name(table)) WHERE \(condition)",
+                width: columns.count)
         }
         throw MirrorError.malformed("a section is of no known kind")
     }

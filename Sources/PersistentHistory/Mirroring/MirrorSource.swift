@@ -152,9 +152,8 @@ package final class MirrorSource {
     }
 
     private func endPosition(_ db: Database, _ number: Int64) throws -> StreamPosition {
-        let header = try HistoryHeader(db, fingerprintAt: number)
-        return StreamPosition(
-            number: number, fingerprint: StreamPosition.digest(header.fingerprint), schema: tables.digest)
+        let fingerprint = StreamPosition.digest(try HistoryHeader.fingerprint(db, at: number))
+        return StreamPosition(number: number, fingerprint: fingerprint, schema: tables.digest)
     }
 }
 

@@ -14,8 +14,9 @@ struct MirrorWriter {
 
     private var section: MirrorSections.Section?
     private var statement: Statement?
-    private var values: [HistoryValue] = []
-    private var last: (id: Int64, origin: HistoryValue)?
+    private var values: [LineValue] = []
+    /// The number of the last change.
+    private var last: Int64?
 
     /// - Parameter found: What the mirror has.
     init(_ db: Database, _ found: MirrorSections, isSnapshot: Bool) throws {
@@ -108,10 +109,13 @@ struct MirrorWriter {
     // MARK: Rows
 
     private mutating func takeValues(_ line: UnsafeBufferPointer<UInt8>) throws {
-        guard let statement, let section else { throw MirrorError.malformed("values come before their section") }
+        guard let statement, let section else {
+            throw MirrorError.malformed("values come before their section")
+        }
         try ValueLine.values(line, into: &values)
         guard values.count == section.width else {
-            throw MirrorError.malformed("a row has \(values.count) values, and its section \(section.width) columns")
+            throw MirrorError.malformed(
+                "a row has \(values.count) values, and its section \(section.width) columns")
         }
         if section.kind == .changes { try checkChange() }
         try statement.write(db, values)
@@ -122,19 +126,19 @@ struct MirrorWriter {
     private func checkOverlap() throws {
         guard sqlite3_changes64(db.sqliteConnection) == 0, let last else { return }
         let known = try Row.fetchOne(
-            try db.cachedStatement(sql: "SELECT origin FROM historyd_change WHERE id = ?"), arguments: [last.id]
+            try db.cachedStatement(sql: "SELECT origin FROM historyd_change WHERE id = ?"), arguments: [last]
         )
         let origin = known.map { HistoryValue($0[0] as DatabaseValue) }
-        guard origin == last.origin else {
-            throw MirrorError.needsSnapshot("the source's history is another one at \(last.id)")
+        guard origin == values[1].copy else {
+            throw MirrorError.needsSnapshot("the source's history is another one at \(last)")
         }
     }
 
     private mutating func checkChange() throws {
-        guard case .integer(let id) = values[0], HistoryPosition.range.contains(id), id > last?.id ?? 0,
-            case .integer = values[2]
+        guard case .value(.integer(let id)) = values[0], HistoryPosition.range.contains(id), id > last ?? 0,
+            case .value(.integer) = values[2]
         else { throw MirrorError.malformed("a change has no number that follows the one before") }
-        last = (id, values[1])
+        last = id
     }
 
     // MARK: End
@@ -142,7 +146,7 @@ struct MirrorWriter {
     /// - Parameter position: The position that the mirror is to have.
     mutating func finish(through position: StreamPosition) throws {
         let shape = sections.shape
-        guard position.number >= last?.id ?? 0, isSnapshot || position.number == last?.id else {
+        guard position.number >= last ?? 0, isSnapshot || position.number == last else {
             throw MirrorError.malformed("the history does not end at \(position.number)")
         }
         if isSnapshot, schema == nil { throw MirrorError.malformed("a snapshot has no schema") }

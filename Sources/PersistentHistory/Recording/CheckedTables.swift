@@ -1,4 +1,5 @@
 import GRDB
+import GRDBSQLite
 
 /// Lets a connection check the history's tables once for each version of the store's schema.
 ///
@@ -67,7 +68,7 @@ final class CheckedTables: Sendable {
     @discardableResult
     func check(_ db: Database) throws -> Int64 {
         // This parses nothing.
-        let version = try db.currentSchemaVersion()
+        let version = try db.firstRow("PRAGMA schema_version") { sqlite3_column_int64($0, 0) }
         if isChecked(version) { return version }
         guard state.withLock({ $0.loop == nil || $0.parsing > 0 }) else { throw SchemaChange() }
         try RecordingTables.check(db)
