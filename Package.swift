@@ -113,7 +113,7 @@ let package = Package(
         .executableTarget(
             name: "historyd-nats",
             dependencies: [
-                "CNats", "CNoLocaleData", "HistoryNATS", "HistoryDaemon", "HistoryConfiguration",
+                "CMemory", "CNats", "CNoLocaleData", "HistoryNATS", "HistoryDaemon", "HistoryConfiguration",
                 "HistoryControl", "HistoryFeed", "PersistentHistory", arguments, logging, lifecycle,
             ],
             swiftSettings: strict),

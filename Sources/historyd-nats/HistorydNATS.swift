@@ -59,7 +59,6 @@ struct Run: ParsableCommand {
 
     func run() throws {
         MappedFiles.surviveLoss()
-        ProcessMemory.keepSmall()
         try HistoryLoop.carry { try await serve() }
     }
 

@@ -126,8 +126,7 @@ struct Program: Sendable {
         while !Task.isCancelled {
             do {
                 // The first signal is for commits before the store was watched.
-                for try await _ in try observer.watch(worker.publication.store) {
-                    worker.wakeUp.signal(.commit)
+                try await observer.watch(worker.publication.store).forEach { _ in worker.wakeUp.signal(.commit)
                 }
                 return
             } catch {

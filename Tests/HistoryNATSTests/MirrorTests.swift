@@ -227,6 +227,22 @@ struct ByteTests {
         #expect(million.hexadecimal() == "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0")
     }
 
+    @Test("A snapshot's digest is the SHA-256 of all bytes, however they are divided")
+    func snapshotDigests() {
+        var random = SystemRandomNumberGenerator()
+        for _ in 0..<50 {
+            let bytes = (0..<Int.random(in: 0...1000)).map { _ in UInt8.random(in: 0...255, using: &random) }
+            let digest = SnapshotDigest()
+            var rest = bytes[...]
+            while !rest.isEmpty {
+                let piece = rest.prefix(Int.random(in: 1...200, using: &random))
+                Array(piece).withUnsafeBytes { digest.update($0) }
+                rest = rest.dropFirst(piece.count)
+            }
+            #expect(digest.hexadecimal() == SHA256.of(bytes))
+        }
+    }
+
     @Test("Values are read as they were written, whatever they are")
     func values() throws {
         var random = SystemRandomNumberGenerator()
@@ -267,7 +283,7 @@ struct ByteTests {
             "[{\"base64\":\"====\"}]", "[9223372036854775808]", "[--1]", "[1e]", "[1],", "[\"\\",
             "[{\"base64Text", "[\u{e9}]",
         ] {
-            var read: [HistoryValue] = []
+            var read: [LineValue] = []
             #expect(throws: MirrorError.self, "\(text)") {
                 try Array(text.utf8).withUnsafeBufferPointer { try ValueLine.values($0, into: &read) }
             }
