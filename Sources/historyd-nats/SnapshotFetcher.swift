@@ -43,7 +43,7 @@ struct SnapshotFetcher {
     }
 
     /// How long a snapshot is waited for before it is looked for again: a request for its head may be lost.
-    private static let pause: Duration = .seconds(20)
+    private static let pause: Duration = .seconds(10)
 
     /// The head of the newest snapshot.
     private func newest() throws -> (sequence: UInt64, header: GroupHeader?)? {

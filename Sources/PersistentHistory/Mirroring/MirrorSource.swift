@@ -32,6 +32,8 @@ package final class MirrorSource {
         }
     }
 
+    deinit { WriterProbes.shared.keep(probe) }
+
     /// Whether a commit may become visible soon: see `VisibilityRule`.
     ///
     /// - Throws: `ObserverError`.
@@ -41,10 +43,7 @@ package final class MirrorSource {
     package var isThere: Bool { file != nil && FileID(of: path) == file }
 
     /// - Throws: `HistoryError`.
-    package func close() throws {
-        defer { WriterProbes.shared.keep(probe) }
-        try HistoryError.translating(path) { try queue.end() }
-    }
+    package func close() throws { try HistoryError.translating(path) { try queue.end() } }
 
     private func read<T>(_ body: (Database) throws -> T) throws -> T {
         try HistoryError.translating(path) {
