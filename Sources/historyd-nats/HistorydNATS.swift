@@ -59,6 +59,7 @@ struct Run: ParsableCommand {
 
     func run() throws {
         MappedFiles.surviveLoss()
+        ProcessMemory.keepSmall()
         try HistoryLoop.carry { try await serve() }
     }
 
