@@ -93,7 +93,8 @@ struct Publisher: Sendable {
                 if session.isSnapshotDue { try session.makeSnapshot() }
                 let isNew = try look(source, &session)
                 if isNew { succeeded() }
-                step = rule.looked(foundNew: isNew)
+                // Once, a transaction that is still open is not waited for.
+                step = isOnce && !isNew ? .rest : rule.looked(foundNew: isNew)
             case .wait(let delay):
                 if try isStopped(waitingFor: [], until: .now + delay) { return }
                 step = rule.waited()
