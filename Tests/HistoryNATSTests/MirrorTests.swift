@@ -183,6 +183,29 @@ struct MirrorTests {
         try pair.expectEqual()
     }
 
+    @Test(
+        "What others write between two groups is noticed",
+        arguments: [
+            ("DELETE FROM historyd_change", true), ("ALTER TABLE person DROP COLUMN data", false),
+            ("UPDATE historyd_mirror SET sequence = sequence + 1", false),
+        ])
+    func written(sql: String, fits: Bool) throws {
+        let pair = try Pair(Self.schema)
+        try pair.snapshot()
+        for _ in 0..<2 {
+            try pair.write("INSERT INTO person (name) VALUES ('known')")
+            #expect(try pair.follow())
+        }
+        let other = try DatabaseQueue(path: pair.folder.file("mirror.sqlite"))
+        try other.write { try $0.execute(sql: sql) }
+        try pair.write("INSERT INTO person (name) VALUES ('new')")
+        if fits {
+            #expect(try pair.follow())
+        } else {
+            #expect(throws: MirrorError.self) { try pair.follow() }
+        }
+    }
+
     @Test("A row larger than what is kept in memory goes through the file")
     func large() throws {
         let pair = try Pair(Self.schema)
