@@ -56,6 +56,8 @@ let package = Package(
         .systemLibrary(name: "CSystemd", pkgConfig: "libsystemd", providers: [.apt(["libsystemd-dev"])]),
         // For historyd-nats alone: it has threads of its own.
         .systemLibrary(name: "CNats", pkgConfig: "libnats", providers: [.apt(["libnats-dev"])]),
+        // A part of OpenSSL, which libnats needs.
+        .systemLibrary(name: "CCrypto", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),
 
         // epoll and its kin, which Swift does not see either.
         .systemLibrary(name: "CLinux"),
@@ -107,11 +109,11 @@ let package = Package(
             ],
             swiftSettings: strict),
         // What publishing to a stream and following it decide, without a network.
-        .target(name: "HistoryNATS", dependencies: ["PersistentHistory"], swiftSettings: strict),
+        .target(name: "HistoryNATS", dependencies: ["CCrypto", "PersistentHistory"], swiftSettings: strict),
         .executableTarget(
             name: "historyd-nats",
             dependencies: [
-                "CNats", "CNoLocaleData", "HistoryNATS", "HistoryDaemon", "HistoryConfiguration",
+                "CMemory", "CNats", "CNoLocaleData", "HistoryNATS", "HistoryDaemon", "HistoryConfiguration",
                 "HistoryControl", "HistoryFeed", "PersistentHistory", arguments, logging, lifecycle,
             ],
             swiftSettings: strict),

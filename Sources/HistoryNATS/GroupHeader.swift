@@ -117,6 +117,6 @@ package struct GroupHeader: Hashable, Sendable {
 
     /// The session in a message's id: `<session>/<number>`.
     package static func session(of messageID: String) -> String {
-        messageID.lastIndex(of: "/").map { String(messageID[..<$0]) } ?? messageID
+        messageID.utf8.lastIndex(of: UInt8(ascii: "/")).map { String(messageID[..<$0]) } ?? messageID
     }
 }

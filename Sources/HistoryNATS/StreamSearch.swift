@@ -29,8 +29,9 @@ package enum StreamSearch {
     /// The stream sequence in the reply subject of a delivered message: `$JS.ACK.<stream>.<consumer>.<deliveries>.
     /// <sequence>.…`, with the domain and the account before the stream in newer servers.
     package static func sequence(inReply reply: String) -> UInt64? {
-        let tokens = reply.split(separator: ".", omittingEmptySubsequences: false)
-        guard tokens.count >= 9, tokens[0] == "$JS", tokens[1] == "ACK" else { return nil }
-        return UInt64(tokens[tokens.count == 9 ? 5 : 7])
+        guard reply.hasPrefix("$JS.ACK.") else { return nil }
+        let tokens = reply.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
+        guard tokens.count >= 9 else { return nil }
+        return UInt64(Substring(tokens[tokens.count == 9 ? 5 : 7]))
     }
 }

@@ -121,15 +121,15 @@ struct Follower: Sendable {
                 case .needSnapshot(let reason): return Need(reason: reason, isRepair: false)
                 case .keep(let isFirst):
                     if isFirst { body = GroupBody(spoolingIn: following.folder) }
-                    try body.append(message.body)
+                    try message.withBody { try body.append($0) }
                 case .apply:
                     if header.part == 0 { body = GroupBody(spoolingIn: following.folder) }
-                    try body.append(message.body)
+                    try message.withBody { try body.append($0) }
                     let position = MirrorPosition(
                         store: header.store, epoch: header.epoch, position: header.through,
                         sequence: message.sequence, messageID: message.messageID)
                     do {
-                        try mirror.apply(body, isSnapshot: false, to: position)
+                        try mirror.apply(body.chunks(), isSnapshot: false, to: position)
                     } catch let error as MirrorError {
                         logger.report(
                             .mirrorGroupRefused, "\(names.history), message \(message.sequence): \(error)",

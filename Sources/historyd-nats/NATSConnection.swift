@@ -194,9 +194,12 @@ final class NATSMessage {
 
     var reply: String { natsMsg_GetReply(pointer).map { String(cString: $0) } ?? "" }
 
-    var body: [UInt8] {
-        let count = Int(natsMsg_GetDataLength(pointer))
-        return natsMsg_GetData(pointer).map { Array(UnsafeRawBufferPointer(start: $0, count: count)) } ?? []
+    var body: [UInt8] { withBody { Array($0) } }
+
+    /// Lends the body.
+    func withBody<T>(_ read: (UnsafeRawBufferPointer) throws -> T) rethrows -> T {
+        try read(
+            UnsafeRawBufferPointer(start: natsMsg_GetData(pointer), count: Int(natsMsg_GetDataLength(pointer))))
     }
 
     func header(_ name: String) -> String? {

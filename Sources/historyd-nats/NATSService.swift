@@ -1,3 +1,4 @@
+internal import CMemory
 import Glibc
 import HistoryConfiguration
 import HistoryControl
@@ -77,6 +78,8 @@ struct NATSService: Sendable {
                         ? "The configuration was read again: historyd-nats \(line)."
                         : "historyd-nats is ready: it \(line).")
                 answer([])
+                // Most of what was read of the program until now only the start-up needed.
+                cmemory_give_back_code()
             } until: {
                 ending = await next(&commands, line)
             }

@@ -121,26 +121,13 @@ struct Program: Sendable {
         return known ?? WorkerStatus(role, name: name, path: path)
     }
 
-    /// Wakes a publisher with each commit to its store.
+    /// Wakes a publisher with each signal of its store: it looks for commits by itself.
     private func watch(_ worker: PublishingWorker, _ observer: StoreObserver) async throws {
         while !Task.isCancelled {
             do {
-                let changes = try observer.remoteChanges(of: worker.publication.store)
-                let signals = try observer.watch(worker.publication.store)
-                // For commits before the store was watched.
-                worker.wakeUp.signal(.commit)
-                try await withThrowingTaskGroup(of: Void.self) { group in
-                    group.addTask { for try await _ in changes { worker.wakeUp.signal(.commit) } }
-                    // A restored file may have nothing newer.
-                    group.addTask {
-                        for try await signal in signals where !signal.isDisjoint(with: [.replaced, .appeared]) {
-                            worker.wakeUp.signal(.commit)
-                        }
-                    }
-                    try await group.waitForAll()
+                // The first signal is for commits before the store was watched.
+                try await observer.watch(worker.publication.store).forEach { _ in worker.wakeUp.signal(.commit)
                 }
-                return
-            } catch is CancellationError {
                 return
             } catch {
                 logger.warning("The store \"\(worker.publication.store)\" cannot be watched: \(error).")

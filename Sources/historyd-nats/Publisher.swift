@@ -83,24 +83,55 @@ struct Publisher: Sendable {
                 metadata: metadata)
         }
         acknowledged(session.position.number)
+        // A look comes before each wait: for commits from before the store was watched.
+        var rule = VisibilityRule()
+        var step = rule.woke()
         while true {
-            if session.isSnapshotDue { try session.makeSnapshot() }
-            switch try source.next(after: session.position, of: session.store, knowing: session.schema) {
-            case .group(let group):
-                try session.publish(group)
-                status.moved(session.position, bytes: group.body.count)
-                acknowledged(session.position.number)
-                succeeded()
-            case .lost(.schemaUnknown): try session.jump("the schema has changed", epoch: session.epoch)
-            case .lost(let loss): throw SessionOver(description: "the store is \(loss)")
-            case .nothing:
+            switch step {
+            case .ask: step = rule.asked(writerActive: try source.isWriterActive())
+            case .look:
+                if session.isSnapshotDue { try session.makeSnapshot() }
+                let isNew = try look(source, &session)
+                if isNew { succeeded() }
+                // Once, a transaction that is still open is not waited for.
+                step = isOnce && !isNew ? .rest : rule.looked(foundNew: isNew)
+            case .wait(let delay):
+                if try isStopped(waitingFor: [], until: .now + delay) { return }
+                step = rule.waited()
+            case .rest:
                 guard source.isThere else { throw SessionOver(description: "the store was replaced") }
                 if isOnce { return }
-                let reasons = wakeUp.wait(for: [.commit, .disconnected], until: session.nextSnapshot)
-                if reasons.contains(.stop) { return }
-                if reasons.contains(.disconnected) { throw SessionOver(description: "the connection was lost") }
+                if try isStopped(waitingFor: .commit, until: session.nextSnapshot) { return }
+                step = rule.woke()
             }
         }
+    }
+
+    /// Publishes what is new.
+    ///
+    /// - Returns: Whether there was anything.
+    private func look(_ source: MirrorSource, _ session: inout PublishSession) throws -> Bool {
+        switch try source.next(after: session.position, of: session.store, knowing: session.schema) {
+        case .nothing: return false
+        case .lost(.schemaUnknown): try session.jump("the schema has changed", epoch: session.epoch)
+        case .lost(let loss): throw SessionOver(description: "the store is \(loss)")
+        case .group(let group):
+            try session.publish(group)
+            status.moved(session.position, bytes: group.body.count)
+            acknowledged(session.position.number)
+        }
+        return true
+    }
+
+    /// Waits until there is a reason to go on.
+    ///
+    /// - Returns: Whether the program stops.
+    private func isStopped(waitingFor reasons: WakeUp.Reasons, until deadline: ContinuousClock.Instant?) throws
+        -> Bool
+    {
+        let reasons = wakeUp.wait(for: reasons.union(.disconnected), until: deadline)
+        if reasons.contains(.disconnected) { throw SessionOver(description: "the connection was lost") }
+        return reasons.contains(.stop)
     }
 }
 
@@ -225,19 +256,22 @@ struct PublishSession {
         // So that two publishers cannot mix their parts.
         try writer.send(names.snapshotBegin, header(.begin))
         let first = writer.lastSequence + 1
-        var digest = SHA256()
-        try group.body.forEachChunk { digest.update($0) }
-        let parts = try writer.send(group.body, to: names.snapshotPart, atMost: Self.snapshotPart) { part, _ in
+        let digest = SnapshotDigest()
+        let parts = try writer.send(group.body, to: names.snapshotPart, atMost: Self.snapshotPart, digest) {
+            part, _ in
             var header = header(.snapshot)
             header.part = part
             return header
+        }
+        guard let digest = digest.hexadecimal() else {
+            throw NATSError(call: "publish a snapshot", reason: "OpenSSL does not calculate its SHA-256")
         }
         var head = header(.head)
         head.isLast = true
         let earlier = (self.head?.head?.kept ?? []).filter { $0 >= state.first && $0 < first }
         let kept = Array((earlier + [first]).suffix(publication.keptSnapshots))
         head.head = GroupHeader.SnapshotHead(
-            firstSequence: first, parts: parts, bytes: group.body.count, digest: digest.hexadecimal(),
+            firstSequence: first, parts: parts, bytes: group.body.count, digest: digest,
             time: Int64(Date.now.timeIntervalSince1970 * 1000), kept: kept)
         try writer.send(names.snapshotHead, head)
         try writer.drain()

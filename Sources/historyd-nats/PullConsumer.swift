@@ -11,22 +11,33 @@ struct PullConsumer {
         /// Nil if it is not a message of historyd-nats.
         let header: GroupHeader?
         let messageID: String
-        let body: [UInt8]
+        /// libnats frees messages on another thread, which is not woken before the group is applied.
+        fileprivate let message: NATSMessage
+
+        /// Lends the body.
+        func withBody<T>(_ read: (UnsafeRawBufferPointer) throws -> T) rethrows -> T {
+            try message.withBody(read)
+        }
     }
 
-    /// How long a request waits at the server before the next one.
-    private static let timeout: Duration = .seconds(240)
     private static let batch = 256
     private static let mostBytes = 8 << 20
 
     private let connection: NATSConnection
     private let answers: NATSSubscription
     private let requests: String
+    private let timeout: Duration
     /// How many messages of the current request are outstanding.
     private var requested = 0
 
-    /// - Parameter subject: Nil for all of the stream's.
-    init(_ jetStream: JetStream, of stream: String, from sequence: UInt64, subject: String? = nil) throws {
+    /// - Parameters:
+    ///   - subject: Nil for all of the stream's.
+    ///   - timeout: How long a request waits at the server before the next one.
+    init(
+        _ jetStream: JetStream, of stream: String, from sequence: UInt64, subject: String? = nil,
+        timeout: Duration = .seconds(240)
+    ) throws {
+        self.timeout = timeout
         connection = jetStream.connection
         answers = try connection.subscribe(try NATSConnection.inbox())
         let consumer = try jetStream.makeConsumer(of: stream, from: sequence, subject: subject)
@@ -37,28 +48,33 @@ struct PullConsumer {
     ///
     /// - Throws: `NATSError`.
     mutating func next() throws -> Delivered {
-        while true {
-            if requested == 0 { try request() }
-            let message = try answers.next(timeout: Self.timeout + .seconds(10))
-            if let status = message.header("Status") {
-                try check(status, message.header("Description") ?? "")
-                requested = 0
-                continue
-            }
-            requested -= 1
-            guard let sequence = StreamSearch.sequence(inReply: message.reply) else {
-                throw NATSError(call: "follow", reason: "a message has no sequence")
-            }
-            return Delivered(
-                sequence: sequence, header: GroupHeader { message.header($0) },
-                messageID: message.header("Nats-Msg-Id") ?? "", body: message.body)
+        while true { if let message = try nextInTime() { return message } }
+    }
+
+    /// Blocks until there is a message, or a request for it is over.
+    ///
+    /// - Throws: `NATSError`.
+    mutating func nextInTime() throws -> Delivered? {
+        if requested == 0 { try request() }
+        let message = try answers.next(timeout: timeout + .seconds(10))
+        if let status = message.header("Status") {
+            try check(status, message.header("Description") ?? "")
+            requested = 0
+            return nil
         }
+        requested -= 1
+        guard let sequence = StreamSearch.sequence(inReply: message.reply) else {
+            throw NATSError(call: "follow", reason: "a message has no sequence")
+        }
+        return Delivered(
+            sequence: sequence, header: GroupHeader { message.header($0) },
+            messageID: message.header("Nats-Msg-Id") ?? "", message: message)
     }
 
     private mutating func request() throws {
         let most = max(Self.mostBytes, 2 * connection.maximumPayload)
         let body =
-            #"{"batch":\#(Self.batch),"max_bytes":\#(most),"expires":\#(Self.timeout.milliseconds * 1_000_000)}"#
+            #"{"batch":\#(Self.batch),"max_bytes":\#(most),"expires":\#(timeout.milliseconds * 1_000_000)}"#
         try connection.publish(requests, reply: answers.subject, fields: [], Array(body.utf8))
         requested = Self.batch
     }

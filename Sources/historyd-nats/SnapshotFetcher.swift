@@ -19,8 +19,7 @@ struct SnapshotFetcher {
     ///   - reason: Why it is needed.
     func fetch(into mirror: Mirror, waits: Bool, isRepair: Bool = false, _ reason: String) throws {
         logger.info("The mirror \"\(mirror.path)\" needs a snapshot: \(reason).")
-        var found = try jetStream.last(names.snapshotHead, of: names.snapshots)
-            .map { (sequence: $0.sequence, header: $0.header) }
+        var found = try newest()
         var consumer: PullConsumer?
         while true {
             if let header = found?.header, Self.helps(header, mirror.position, isRepair: isRepair) {
@@ -33,11 +32,22 @@ struct SnapshotFetcher {
             if consumer == nil {
                 consumer = try PullConsumer(
                     jetStream, of: names.snapshots, from: (found?.sequence ?? 0) + 1,
-                    subject: names.snapshotHead)
+                    subject: names.snapshotHead, timeout: Self.pause)
             }
-            guard let message = try consumer?.next() else { continue }
-            found = (sequence: message.sequence, header: message.header)
+            if let message = try consumer?.nextInTime() {
+                found = (sequence: message.sequence, header: message.header)
+            } else {
+                found = try newest()
+            }
         }
+    }
+
+    /// How long a snapshot is waited for before it is looked for again: a request for its head may be lost.
+    private static let pause: Duration = .seconds(10)
+
+    /// The head of the newest snapshot.
+    private func newest() throws -> (sequence: UInt64, header: GroupHeader?)? {
+        try jetStream.last(names.snapshotHead, of: names.snapshots).map { ($0.sequence, $0.header) }
     }
 
     private static func helps(_ head: GroupHeader, _ mirror: MirrorPosition?, isRepair: Bool) -> Bool {
@@ -50,27 +60,33 @@ struct SnapshotFetcher {
 
     private func apply(_ header: GroupHeader, to mirror: Mirror) throws {
         guard let head = header.head else { return }
-        let folder = mirror.path.lastIndex(of: "/").map { String(mirror.path[..<$0]) } ?? "."
-        let body = GroupBody(spoolingIn: folder.isEmpty ? "/" : folder)
-        var digest = SHA256()
+        let digest = SnapshotDigest()
         var consumer = try PullConsumer(jetStream, of: names.snapshots, from: head.firstSequence)
-        for part in 0..<head.parts {
-            let message = try consumer.next()
-            guard let found = message.header, found.kind == .snapshot, found.part == part,
-                message.sequence == head.firstSequence + UInt64(part),
-                body.count + message.body.count <= head.bytes
-            else {
-                throw Failure(description: "the snapshot at \(header.through.number) is not whole any more")
-            }
-            digest.update(message.body)
-            try body.append(message.body)
-        }
-        guard body.count == head.bytes, digest.hexadecimal() == head.digest else {
-            throw Failure(
-                description: "the snapshot at \(header.through.number) is damaged: its digest is another one")
-        }
+        var (parts, bytes) = (0, 0)
+        // Applied as they come; the transaction ends only if all of them are right.
         try mirror.apply(
-            body, isSnapshot: true,
+            {
+                guard parts < head.parts else {
+                    guard bytes == head.bytes, digest.hexadecimal() == head.digest else {
+                        throw Failure(
+                            description:
+                                "the snapshot at \(header.through.number) is damaged: its digest is another one"
+                        )
+                    }
+                    return nil
+                }
+                let message = try consumer.next()
+                let body = message.withBody { Array($0) }
+                guard let found = message.header, found.kind == .snapshot, found.part == parts,
+                    message.sequence == head.firstSequence + UInt64(parts), bytes + body.count <= head.bytes
+                else {
+                    throw Failure(description: "the snapshot at \(header.through.number) is not whole any more")
+                }
+                body.withUnsafeBytes { digest.update($0) }
+                parts += 1
+                bytes += body.count
+                return body
+            }, isSnapshot: true,
             to: MirrorPosition(
                 store: header.store, epoch: header.epoch, position: header.through, sequence: 0, messageID: ""))
         logger.report(

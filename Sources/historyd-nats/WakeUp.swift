@@ -57,7 +57,7 @@ final class WakeUp: Sendable {
             }
             let rest = deadline - .now
             if rest <= .zero { return [] }
-            _ = semaphore.wait(timeout: .now() + .milliseconds(Int(min(rest.milliseconds, 1 << 40))))
+            _ = semaphore.wait(timeout: .now() + min(rest, .seconds(1 << 30)) / .seconds(1))
         }
     }
 }

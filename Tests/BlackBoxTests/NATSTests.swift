@@ -28,6 +28,9 @@ struct NATSTests {
     @Test("A server whose messages are smaller than a part, before and after it is started with other limits")
     func payload() async throws { try await run("payload") }
 
+    @Test("A request for a snapshot that is lost on its way to the server")
+    func requests() async throws { try await run("requests") }
+
     @Test(
         "A full disk of the mirror, of the publisher's spool folder, of the server",
         .enabled(if: SmallDisk.canMount, Comment(rawValue: SmallDisk.missing)))

@@ -36,7 +36,7 @@ private final class Pair {
 
     func snapshot() throws {
         let group = try source.snapshot()
-        try mirror.apply(group.body, isSnapshot: true, to: position(group))
+        try mirror.apply(group.body.chunks(), isSnapshot: true, to: position(group))
         schema = group.schema
     }
 
@@ -48,7 +48,7 @@ private final class Pair {
             case .group(let group) = try source.next(
                 after: position.position, of: position.store, knowing: schema)
         else { return false }
-        try mirror.apply(group.body, isSnapshot: false, to: self.position(group))
+        try mirror.apply(group.body.chunks(), isSnapshot: false, to: self.position(group))
         schema = group.schema
         return true
     }
@@ -157,7 +157,7 @@ struct MirrorTests {
             var position = before
             position.position.number += 1
             #expect(throws: MirrorError.self, "\(lines)") {
-                try pair.mirror.apply(body, isSnapshot: false, to: position)
+                try pair.mirror.apply(body.chunks(), isSnapshot: false, to: position)
             }
             #expect(pair.mirror.position == before)
         }
@@ -181,6 +181,29 @@ struct MirrorTests {
             (error as? HistoryError)?.code == .isMirror
         }
         try pair.expectEqual()
+    }
+
+    @Test(
+        "What others write between two groups is noticed",
+        arguments: [
+            ("DELETE FROM historyd_change", true), ("ALTER TABLE person DROP COLUMN data", false),
+            ("UPDATE historyd_mirror SET sequence = sequence + 1", false),
+        ])
+    func written(sql: String, fits: Bool) throws {
+        let pair = try Pair(Self.schema)
+        try pair.snapshot()
+        for _ in 0..<2 {
+            try pair.write("INSERT INTO person (name) VALUES ('known')")
+            #expect(try pair.follow())
+        }
+        let other = try DatabaseQueue(path: pair.folder.file("mirror.sqlite"))
+        try other.write { try $0.execute(sql: sql) }
+        try pair.write("INSERT INTO person (name) VALUES ('new')")
+        if fits {
+            #expect(try pair.follow())
+        } else {
+            #expect(throws: MirrorError.self) { try pair.follow() }
+        }
     }
 
     @Test("A row larger than what is kept in memory goes through the file")
@@ -227,6 +250,22 @@ struct ByteTests {
         #expect(million.hexadecimal() == "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0")
     }
 
+    @Test("A snapshot's digest is the SHA-256 of all bytes, however they are divided")
+    func snapshotDigests() {
+        var random = SystemRandomNumberGenerator()
+        for _ in 0..<50 {
+            let bytes = (0..<Int.random(in: 0...1000)).map { _ in UInt8.random(in: 0...255, using: &random) }
+            let digest = SnapshotDigest()
+            var rest = bytes[...]
+            while !rest.isEmpty {
+                let piece = rest.prefix(Int.random(in: 1...200, using: &random))
+                Array(piece).withUnsafeBytes { digest.update($0) }
+                rest = rest.dropFirst(piece.count)
+            }
+            #expect(digest.hexadecimal() == SHA256.of(bytes))
+        }
+    }
+
     @Test("Values are read as they were written, whatever they are")
     func values() throws {
         var random = SystemRandomNumberGenerator()
@@ -234,9 +273,11 @@ struct ByteTests {
             let values = (0..<Int.random(in: 0...6)).map { _ in Self.value(&random) }
             var json = JSONBytes()
             json.array { json in for value in values { HistoryJSON.write(value, to: &json) } }
-            var read: [HistoryValue] = []
-            try json.bytes.array.withUnsafeBufferPointer { try ValueLine.values($0, into: &read) }
-            #expect(read == values)
+            var read: [LineValue] = []
+            try json.bytes.array.withUnsafeBufferPointer {
+                try ValueLine.values($0, into: &read)
+                #expect(read.map(\.copy) == values)
+            }
         }
     }
 
@@ -265,7 +306,7 @@ struct ByteTests {
             "[{\"base64\":\"====\"}]", "[9223372036854775808]", "[--1]", "[1e]", "[1],", "[\"\\",
             "[{\"base64Text", "[\u{e9}]",
         ] {
-            var read: [HistoryValue] = []
+            var read: [LineValue] = []
             #expect(throws: MirrorError.self, "\(text)") {
                 try Array(text.utf8).withUnsafeBufferPointer { try ValueLine.values($0, into: &read) }
             }

@@ -3,6 +3,7 @@
 
     nats.py FOLDER-OF-PROGRAMS basic
     nats.py FOLDER-OF-PROGRAMS losses
+    nats.py FOLDER-OF-PROGRAMS requests
     nats.py FOLDER-OF-PROGRAMS disks
     nats.py FOLDER-OF-PROGRAMS ddl
     nats.py FOLDER-OF-PROGRAMS payload
@@ -11,7 +12,8 @@
 
 `basic`: a writer, a daemon, a publisher, a server, a follower, a daemon on the mirror: the mirror is equal row by row,
 and a hook behind it has every transaction in order. `losses`: the source restored and diverged, history cleaned past the
-publisher, the stream's limits past the follower, the mirror removed: each time a snapshot makes it equal. `disks`: a full disk
+publisher, the stream's limits past the follower, the mirror removed: each time a snapshot makes it equal. `requests`: a follower's
+request for the first snapshot is lost on its way to the server. `disks`: a full disk
 under the source's spool folder, the server and the mirror (as root). `payload`: a server whose messages are smaller than a
 part. `ddl`: tables altered, renamed, made again between and within groups. `samples`: the two consumers of the page *NATS*, by a Python that has nats-py and psycopg, the second one with
 PostgreSQL, which is killed at random instants. `faults`: the same while publisher, follower and server are killed,
@@ -31,6 +33,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 SCHEMA = """
@@ -523,6 +526,75 @@ def losses(bench):
     expect("the mirror removed", 3)
 
 
+class LosingProxy:
+    """Between a follower and the server; it loses the first request for messages."""
+
+    REQUEST = re.compile(rb"PUB \$JS\.API\.CONSUMER\.MSG\.NEXT\.\S+ \S+ (\d+)\r\n")
+
+    def __init__(self, server):
+        self.lost = threading.Event()
+        self.server = server
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            client = self.listener.accept()[0]
+            server = socket.create_connection(("127.0.0.1", self.server))
+            for source, target, loses in [(client, server, True), (server, client, False)]:
+                threading.Thread(target=self.carry, args=[source, target, loses], daemon=True).start()
+
+    def carry(self, source, target, loses):
+        try:
+            # libnats sends a message at once and whole.
+            while data := source.recv(1 << 20):
+                found = self.REQUEST.search(data) if loses and not self.lost.is_set() else None
+                if found:
+                    end = found.end() + int(found[1]) + 2
+                    data = data[:found.start()] + data[end:]
+                    self.lost.set()
+                target.sendall(data)
+        except OSError:
+            pass
+        finally:
+            for end in [source, target]:
+                end.close()
+
+
+def make_streams(bench):
+    """Empty ones, as the publisher makes them."""
+    with socket.create_connection(("127.0.0.1", bench.port)) as connection:
+        file = connection.makefile("rwb")
+        file.write(b'CONNECT {"verbose":false}\r\nSUB answer 1\r\n')
+        for name, subject in [("HISTORY_contacts", "history"), ("HISTORY_contacts_SNAPSHOT", "history_snapshot")]:
+            body = json.dumps({"name": name, "subjects": [f"{subject}.contacts.>"]}).encode()
+            file.write(b"PUB $JS.API.STREAM.CREATE.%s answer %d\r\n%s\r\n" % (name.encode(), len(body), body))
+        file.flush()
+        made = 0
+        while made < 2:
+            made += b"stream_create_response" in file.readline()
+
+
+def requests(bench):
+    bench.make_store()
+    bench.configure()
+    db = bench.open("App")
+    bench.transaction(db, 6)
+    bench.start_server()
+    make_streams(bench)
+    proxy = LosingProxy(bench.port)
+    follow = json.load(open(bench.path("follow.json")))
+    bench.write("follow.json", json.dumps({**follow, "servers": [f"nats://127.0.0.1:{proxy.port}"]}))
+    bench.start_nats("follow")
+    if not proxy.lost.wait(60):
+        raise Failure("the follower does not ask for a snapshot:\n" + bench.log("follow"))
+    bench.start_nats("publish")
+    bench.wait_level()
+    bench.compare()
+    print("the request for the first snapshot lost: the mirror is equal")
+
+
 def disks(bench):
     """In a mount namespace of its own: see `main`."""
     small, spool = bench.path("small"), bench.path("spool")
@@ -972,8 +1044,8 @@ def main():
             basic(bench)
         elif what == "losses":
             losses(bench)
-        elif what in ("disks", "payload", "ddl"):
-            {"disks": disks, "payload": payload, "ddl": ddl}[what](bench)
+        elif what in ("requests", "disks", "payload", "ddl"):
+            {"requests": requests, "disks": disks, "payload": payload, "ddl": ddl}[what](bench)
         elif what == "samples":
             samples(bench, sys.argv[3])
         else:

@@ -42,7 +42,8 @@ struct HistoryHeader: Sendable, Equatable {
         }
     }
 
-    private static func fingerprint(_ db: Database, at number: Int64) throws -> String? {
+    /// The fingerprint of a change; nil if it has been deleted, or there is none.
+    static func fingerprint(_ db: Database, at number: Int64) throws -> String? {
         try db.rows(
             "SELECT CAST(origin AS TEXT) FROM historyd_change WHERE id = ? AND (kind & 3 <> 3 OR object IS NOT NULL)",
             number
@@ -72,6 +73,11 @@ struct HistoryHeader: Sendable, Equatable {
 }
 
 extension Database {
+    /// See https://www.sqlite.org/pragma.html#pragma_schema_version.
+    func currentSchemaVersion() throws -> Int64 {
+        try firstRow("PRAGMA schema_version") { sqlite3_column_int64($0, 0) }
+    }
+
     /// Lends a statement whose rows are not copied.
     func rows<T>(_ sql: String, _ argument: Int64? = nil, _ read: (OpaquePointer) throws -> T) throws -> T {
         let statement = try cachedStatement(sql: sql).sqliteStatement

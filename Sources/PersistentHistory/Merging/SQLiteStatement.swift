@@ -17,24 +17,39 @@ extension OpaquePointer {
 
     /// Binds values to a statement's parameters, in their order.
     func bind(_ values: [HistoryValue]) {
+        for (index, value) in values.enumerated() { bind(value, Int32(index + 1)) }
+    }
+
+    private func bind(_ value: HistoryValue, _ parameter: Int32) {
+        switch value {
+        case .null: sqlite3_bind_null(self, parameter)
+        case .integer(let value): sqlite3_bind_int64(self, parameter, value)
+        case .real(let value): sqlite3_bind_double(self, parameter, value)
+        case .text(let value):
+            let length = UInt64(value.utf8.count)
+            sqlite3_bind_text64(self, parameter, value, length, copied, UInt8(SQLITE_UTF8))
+        case .invalidText(let bytes):
+            bytes.withUnsafeBytes { bindText($0, parameter, copied) }
+        case .blob(let bytes):
+            sqlite3_bind_blob64(self, parameter, bytes, UInt64(bytes.count), copied)
+        }
+    }
+
+    private func bindText(
+        _ text: UnsafeRawBufferPointer, _ parameter: Int32, _ lifetime: sqlite3_destructor_type?
+    ) {
+        sqlite3_bind_text64(
+            self, parameter, text.baseAddress?.assumingMemoryBound(to: CChar.self), UInt64(text.count),
+            lifetime,
+            UInt8(SQLITE_UTF8))
+    }
+
+    /// Binds a line's values, which must be cleared before the line's memory goes.
+    fileprivate func bind(_ values: [LineValue]) {
         for (index, value) in values.enumerated() {
-            let parameter = Int32(index + 1)
             switch value {
-            case .null: sqlite3_bind_null(self, parameter)
-            case .integer(let value): sqlite3_bind_int64(self, parameter, value)
-            case .real(let value): sqlite3_bind_double(self, parameter, value)
-            case .text(let value):
-                let length = UInt64(value.utf8.count)
-                sqlite3_bind_text64(self, parameter, value, length, copied, UInt8(SQLITE_UTF8))
-            case .invalidText(let bytes):
-                bytes.withUnsafeBytes { bytes in
-                    _ = sqlite3_bind_text64(
-                        self, parameter, bytes.baseAddress?.assumingMemoryBound(to: CChar.self),
-                        UInt64(bytes.count),
-                        copied, UInt8(SQLITE_UTF8))
-                }
-            case .blob(let bytes):
-                sqlite3_bind_blob64(self, parameter, bytes, UInt64(bytes.count), copied)
+            case .value(let value): bind(value, Int32(index + 1))
+            case .plain(let text): bindText(UnsafeRawBufferPointer(text), Int32(index + 1), nil)
             }
         }
     }
@@ -45,6 +60,19 @@ extension Statement {
     func write(_ db: Database, _ values: [HistoryValue]) throws {
         sqlite3_reset(sqliteStatement)
         defer { sqlite3_reset(sqliteStatement) }
+        sqliteStatement.bind(values)
+        _ = try sqliteStatement.step(db)
+    }
+}
+
+extension Statement {
+    /// The same for a line's values, of which SQLite copies none that it need not.
+    func write(_ db: Database, _ values: [LineValue]) throws {
+        sqlite3_reset(sqliteStatement)
+        defer {
+            sqlite3_reset(sqliteStatement)
+            sqlite3_clear_bindings(sqliteStatement)
+        }
         sqliteStatement.bind(values)
         _ = try sqliteStatement.step(db)
     }

@@ -75,24 +75,28 @@ package final class GroupBody {
         return bytes
     }
 
-    /// All bytes, in their order.
-    ///
-    /// - Throws: `SystemError`, what the body throws.
-    package func forEachChunk(_ body: ([UInt8]) throws -> Void) throws {
+    /// All bytes, in their order and in chunks: what it returns gives the next one with each call, nil at the end.
+    package func chunks() -> () throws -> [UInt8]? {
         var offset = 0
-        while offset < count {
-            let chunk = try bytes(at: offset, atMost: 1 << 20)
+        return {
+            guard offset < self.count else { return nil }
+            let chunk = try self.bytes(at: offset, atMost: 1 << 20)
             offset += chunk.count
-            try body(chunk)
+            return chunk
         }
     }
+}
 
-    /// Each line, without its end.
+/// The lines of what comes in chunks.
+enum Lines {
+    /// Calls a body with each line, without its end.
     ///
-    /// - Throws: `SystemError`, `MirrorError.malformed` where the last line has no end, what the body throws.
-    package func forEachLine(_ body: (UnsafeBufferPointer<UInt8>) throws -> Void) throws {
+    /// - Throws: `MirrorError.malformed` where the last line has no end; what the closures throw.
+    static func forEach(
+        of next: () throws -> [UInt8]?, _ body: (UnsafeBufferPointer<UInt8>) throws -> Void
+    ) throws {
         var rest: [UInt8] = []
-        try forEachChunk { chunk in
+        while let chunk = try next() {
             rest += chunk
             let used = try rest.withUnsafeBufferPointer { buffer in
                 var start = 0

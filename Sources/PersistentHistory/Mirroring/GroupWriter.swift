@@ -80,25 +80,23 @@ struct GroupWriter: ~Copyable {
         }
         try endLine()
         var changed = ChangedKeys()
-        let shapes = try EntityCatalog(db).shapes
-        var decoder = ChangeDecoder(encoding: encoding) { shapes[$0] }
+        var decoder = ChangeDecoder(encoding: encoding) { [tables] in tables.shapes[$0] }
         let sql =
             "SELECT \(Self.changeColumns.joined(separator: ", ")) FROM historyd_change WHERE id > ? ORDER BY id"
         let rows = try db.cachedStatement(sql: sql).sqliteStatement
         sqlite3_reset(rows)
         defer { sqlite3_reset(rows) }
         sqlite3_bind_int64(rows, 1, number)
-        var last: HistoryValue?
+        var last: [UInt8] = []
         while try rows.step(db) {
-            let origin = decoder.value(rows, 1)
-            if origin != last {
-                last = origin
-                note(origin)
+            // Nearly always a text, and that of the row before.
+            let origin = ChangeDecoder.bytes(rows, 1)
+            if origin.map({ !$0.elementsEqual(last) }) ?? true {
+                last = origin.map { Array($0) } ?? []
+                note(decoder.value(rows, 1))
             }
             json.array { json in
-                for column in 0..<Int32(Self.changeColumns.count) {
-                    HistoryJSON.write(decoder.value(rows, column), to: &json)
-                }
+                for column in 0..<Int32(Self.changeColumns.count) { Self.write(rows, column, to: &json) }
             }
             try endLine()
             changes += 1
@@ -149,11 +147,18 @@ struct GroupWriter: ~Copyable {
 
     private mutating func writeRow(_ rows: OpaquePointer) throws {
         json.array { json in
-            for column in 0..<sqlite3_column_count(rows) {
-                HistoryJSON.write(HistoryValue(rows, column), to: &json)
-            }
+            for column in 0..<sqlite3_column_count(rows) { Self.write(rows, column, to: &json) }
         }
         try endLine()
+    }
+
+    /// A column of a statement's row. Most texts are of ASCII characters, and need not be checked.
+    private static func write(_ rows: OpaquePointer, _ column: Int32, to json: inout JSONBytes) {
+        if let text = ChangeDecoder.bytes(rows, column), text.allSatisfy({ $0 < 0x80 }) {
+            json.string(text)
+        } else {
+            HistoryJSON.write(HistoryValue(rows, column), to: &json)
+        }
     }
 
     private mutating func write(_ keys: ChangedKeys.Entity, of table: RowTable) throws {

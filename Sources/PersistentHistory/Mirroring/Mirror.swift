@@ -10,6 +10,8 @@ package final class Mirror {
     /// Nil until a snapshot was applied.
     private var queue: DatabaseQueue?
     private var file: FileID?
+    /// As of the last group that was applied.
+    private var sections: MirrorSections?
     /// Nil until a snapshot was applied.
     package private(set) var position: MirrorPosition?
 
@@ -83,46 +85,70 @@ package final class Mirror {
     /// Applies a group in one transaction with its position.
     ///
     /// - Parameters:
-    ///   - body: The group's lines.
+    ///   - chunks: Gives the next bytes of the group's lines with each call, within the transaction; nil at the end.
     ///   - isSnapshot: Whether it replaces everything instead of continuing at the position.
     ///   - new: The mirror's position afterwards.
-    /// - Throws: `MirrorError`, `HistoryError`, `SystemError`. The mirror is as before then.
-    package func apply(_ body: GroupBody, isSnapshot: Bool, to new: MirrorPosition) throws {
+    /// - Throws: `MirrorError`, `HistoryError`, `SystemError`, what `chunks` throws. The mirror is as before then.
+    package func apply(_ chunks: () throws -> [UInt8]?, isSnapshot: Bool, to new: MirrorPosition) throws {
+        var beginning: [UInt8]?
         if queue == nil {
             guard isSnapshot else { throw MirrorError.needsSnapshot("it is new") }
-            try open(encoding: try Self.encoding(of: body))
+            let chunks = try Self.firstLine(chunks)
+            try open(encoding: try Self.encoding(of: chunks))
+            beginning = chunks
         }
         guard let queue else { return }
-        try Self.translating(path) {
-            try queue.inTransaction(.immediate) { db in
-                if try !MirrorFormat.isThere(db) {
-                    try db.execute(sql: MirrorFormat.schema)
-                    try db.execute(sql: RecordingFormat.schema)
-                } else if try MirrorPosition(db) != position {
-                    throw MirrorError.needsSnapshot("somebody else has written to it")
-                }
-                var writer = try MirrorWriter(db, isSnapshot: isSnapshot, after: position?.position.number ?? 0)
-                try body.forEachLine { try writer.take($0) }
+        let known = sections
+        // After a failure it is read again.
+        sections = nil
+        sections = try Self.translating(path) {
+            try queue.writeInTransaction { db in
+                var writer = try MirrorWriter(db, try current(db, known), isSnapshot: isSnapshot)
+                try Lines.forEach(of: { try beginning.take() ?? chunks() }) { try writer.take($0) }
                 try writer.finish(through: new.position)
                 try new.write(name: name, db)
+                return writer.sections
             }
         }
         position = new
     }
 
-    /// The encoding that a snapshot's first line names.
-    private static func encoding(of body: GroupBody) throws -> String {
-        struct Found: Error { let encoding: String }
-        do {
-            try body.forEachLine { line in
-                throw Found(encoding: try MirrorLine(line).schema?.encoding ?? "UTF-8")
-            }
-        } catch let found as Found {
-            return found.encoding
+    /// What the mirror has, which is read only if others may have changed it.
+    private func current(_ db: Database, _ known: MirrorSections?) throws -> MirrorSections {
+        if let known, try known.areCurrent(db) { return known }
+        if try !MirrorFormat.isThere(db) {
+            try db.execute(sql: MirrorFormat.schema)
+            try db.execute(sql: RecordingFormat.schema)
+        } else if try MirrorPosition(db) != position {
+            throw MirrorError.needsSnapshot("somebody else has written to it")
         }
-        return "UTF-8"
+        return try MirrorSections(db)
     }
 
+    /// The chunks up to the first end of a line.
+    private static func firstLine(_ chunks: () throws -> [UInt8]?) throws -> [UInt8] {
+        var bytes: [UInt8] = []
+        while let chunk = try chunks() {
+            bytes += chunk
+            if chunk.contains(UInt8(ascii: "\n")) { break }
+        }
+        return bytes
+    }
+
+    /// The encoding that a snapshot's first line names.
+    private static func encoding(of bytes: [UInt8]) throws -> String {
+        try bytes.prefix { $0 != UInt8(ascii: "\n") }.withUnsafeBufferPointer { line in
+            try MirrorLine(line).schema?.encoding ?? "UTF-8"
+        }
+    }
+}
+
+extension Optional {
+    /// What it was; it is nil from now on.
+    fileprivate mutating func take() -> Wrapped? {
+        defer { self = nil }
+        return self
+    }
 }
 
 extension HistoryError {

@@ -9,6 +9,7 @@ package final class MirrorSource {
     private let folder: String
     private let queue: DatabaseQueue
     private let file: FileID?
+    private let probe: WriterProbe
     /// As of `schemaVersion`.
     private var tables = MirrorTables()
 
@@ -19,10 +20,24 @@ package final class MirrorSource {
         self.folder = folder
         file = FileID(of: path)
         queue = try StoreConnection.open(path, .read)
-        try read { db in
-            guard try RecordingFormat.isThere(db) else { throw HistoryError.notTracked }
+        probe = try WriterProbes.shared.take(path)
+        do {
+            try read { db in
+                guard try RecordingFormat.isThere(db) else { throw HistoryError.notTracked }
+            }
+        } catch {
+            // The first failure is the one to report.
+            try? close()
+            throw error
         }
     }
+
+    deinit { WriterProbes.shared.keep(probe) }
+
+    /// Whether a commit may become visible soon: see `VisibilityRule`.
+    ///
+    /// - Throws: `ObserverError`.
+    package func isWriterActive() throws -> Bool { try probe.isWriterActive() }
 
     /// Whether the path still leads to the file that is open.
     package var isThere: Bool { file != nil && FileID(of: path) == file }
@@ -74,13 +89,13 @@ package final class MirrorSource {
             try tables.follow(db, path)
             guard let schema = tables.schema else { return .nothing }
             var whole: Set<String> = []
-            if schema.digest != position.schema {
+            if tables.digest != position.schema {
                 guard let known, known.digest == position.schema else { return .lost(.schemaUnknown) }
                 whole = schema.newTables(since: known)
             }
-            let end = try Self.position(db, header.newest, schema)
+            let end = try endPosition(db, header.newest)
             var writer = GroupWriter(db, tables, GroupBody(spoolingIn: folder))
-            if schema.digest != position.schema { try writer.write(schema, header) }
+            if tables.digest != position.schema { try writer.write(schema, header) }
             let changed = try writer.writeHistory(after: position.number)
             try writer.writeRows(changed, whole: whole)
             try writer.finish()
@@ -99,7 +114,7 @@ package final class MirrorSource {
             let header = try HistoryHeader(db)
             try tables.follow(db, path)
             guard let schema = tables.schema else { throw HistoryError.notTracked }
-            let end = try Self.position(db, max(header.newest, header.floor), schema)
+            let end = try endPosition(db, max(header.newest, header.floor))
             var writer = GroupWriter(db, tables, GroupBody(spoolingIn: folder))
             try writer.write(schema, header)
             _ = try writer.writeHistory(after: 0, isSnapshot: true)
@@ -122,7 +137,7 @@ package final class MirrorSource {
             try tables.follow(db, path)
             guard let schema = tables.schema else { throw HistoryError.notTracked }
             return (
-                header.storeID.text, try Self.position(db, max(header.newest, header.floor), schema), schema
+                header.storeID.text, try endPosition(db, max(header.newest, header.floor)), schema
             )
         }
     }
@@ -135,12 +150,9 @@ package final class MirrorSource {
         }
     }
 
-    private static func position(_ db: Database, _ number: Int64, _ schema: MirrorSchema) throws
-        -> StreamPosition
-    {
-        let header = try HistoryHeader(db, fingerprintAt: number)
-        return StreamPosition(
-            number: number, fingerprint: StreamPosition.digest(header.fingerprint), schema: schema.digest)
+    private func endPosition(_ db: Database, _ number: Int64) throws -> StreamPosition {
+        let fingerprint = StreamPosition.digest(try HistoryHeader.fingerprint(db, at: number))
+        return StreamPosition(number: number, fingerprint: fingerprint, schema: tables.digest)
     }
 }
 

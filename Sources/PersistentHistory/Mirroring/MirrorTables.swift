@@ -4,12 +4,16 @@ import GRDB
 struct MirrorTables {
     private var version: Int64 = -1
     private(set) var schema: MirrorSchema?
+    /// The schema's, which takes long to calculate.
+    private(set) var digest = ""
+    /// By their numbers.
+    private(set) var shapes: [Int64: Entity] = [:]
     /// With the rowid, which stays the same in a mirror.
     private(set) var tables: [String: RowTable] = [:]
 
     /// - Throws: `DatabaseError`, `UnexpectedValue`, `HistoryError`.
     mutating func follow(_ db: Database, _ path: String) throws {
-        let version = try Int64.fetchOne(try db.cachedStatement(sql: "PRAGMA schema_version")) ?? 0
+        let version = try db.currentSchemaVersion()
         guard version != self.version || schema == nil else { return }
         try RecordingTables.check(db)
         let schema = try MirrorSchema(db)
@@ -18,6 +22,7 @@ struct MirrorTables {
         for table in schema.tables {
             tables[table.name] = RowTable(try TableSchema(table.name, in: store), withRowid: true)
         }
-        (self.schema, self.version) = (schema, version)
+        shapes = try EntityCatalog(db).shapes
+        (self.schema, digest, self.version) = (schema, schema.digest, version)
     }
 }

@@ -3,69 +3,56 @@ import GRDBSQLite
 
 /// Applies the lines of one group, within a transaction of a mirror.
 struct MirrorWriter {
-    private enum Section { case nothing, changes, rows, gone }
-
     private let db: Database
     private let isSnapshot: Bool
-    /// The number that the mirror had.
-    private let start: Int64
     private let old: ReplicaShape
-    private var shape: ReplicaShape
+    /// What the mirror has now.
+    private(set) var sections: MirrorSections
     private var schema: MirrorSchema?
     /// Tables of which all rows have come.
     private var whole: Set<String> = []
-    /// The columns of each table, with the names by which its rowids go.
-    private var columns: [String: Set<String>] = [:]
 
-    private var section = Section.nothing
+    private var section: MirrorSections.Section?
     private var statement: Statement?
-    private var width = 0
-    private var values: [HistoryValue] = []
-    private var last: (id: Int64, origin: HistoryValue)?
+    private var values: [LineValue] = []
+    /// The number of the last change.
+    private var last: Int64?
 
-    init(_ db: Database, isSnapshot: Bool, after start: Int64) throws {
+    /// - Parameter found: What the mirror has.
+    init(_ db: Database, _ found: MirrorSections, isSnapshot: Bool) throws {
         self.db = db
         self.isSnapshot = isSnapshot
-        self.start = start
-        let found = try ReplicaShape(replica: db)
         // A snapshot is made from nothing: somebody may have changed a table.
-        if isSnapshot { try ReplicaShape().makeTables(db, insteadOf: found) }
-        old = isSnapshot ? ReplicaShape() : found
-        shape = old
+        if isSnapshot { try ReplicaShape().makeTables(db, insteadOf: found.shape) }
+        sections = isSnapshot ? MirrorSections(ReplicaShape()) : found
+        old = sections.shape
     }
 
     /// - Throws: `MirrorError`, `DatabaseError`, `UnexpectedValue`, `ReplicaSchemaCheck.Refusal`.
     mutating func take(_ line: UnsafeBufferPointer<UInt8>) throws {
         guard line.first == UInt8(ascii: "{") else { return try takeValues(line) }
-        let line = try MirrorLine(line)
-        statement = nil
-        if let schema = line.schema {
-            try take(schema, store: line.store, floor: line.floor)
-        } else if let names = line.changes {
-            guard names == GroupWriter.changeColumns else {
-                throw MirrorError.malformed("the history has other columns")
-            }
-            section = .changes
-            width = names.count
-            statement = try db.cachedStatement(
-                sql: "INSERT OR IGNORE INTO historyd_change VALUES (?, ?, ?, ?, ?)")
-        } else if let table = line.rows, let columns = line.columns {
-            try beginRows(table, columns, whole: line.whole ?? false)
-        } else if let table = line.gone, let columns = line.columns {
-            try check(table, columns)
-            section = .gone
-            let condition = columns.map { "\(SQLText.name($0)) IS ?" }.joined(separator: " AND ")
-            statement = try db.cachedStatement(
-                sql: "DELETE FROM main.\(SQLText.name(table)) WHERE \(condition)")
+        if let section = sections.known(line) { return try begin(section) }
+        let content = try MirrorLine(line)
+        if let schema = content.schema {
+            try take(schema, store: content.store, floor: content.floor)
         } else {
-            throw MirrorError.malformed("a section is of no known kind")
+            try begin(try sections.section(content, line, db))
         }
+    }
+
+    private mutating func begin(_ section: MirrorSections.Section) throws {
+        if let table = section.whole {
+            try db.execute(sql: "DELETE FROM main.\(SQLText.name(table))")
+            whole.insert(table)
+        }
+        statement = try db.cachedStatement(sql: section.sql)
+        self.section = section
     }
 
     // MARK: Schema
 
     private mutating func take(_ schema: MirrorSchema, store: String?, floor: Int64?) throws {
-        guard section == .nothing, self.schema == nil else {
+        guard section == nil, self.schema == nil else {
             throw MirrorError.malformed("the schema comes after rows")
         }
         guard let store = store.flatMap({ StoreID($0) }), let floor, HistoryPosition.range.contains(floor)
@@ -80,13 +67,14 @@ struct MirrorWriter {
         }
         try Self.check(schema)
         self.schema = schema
-        shape = ReplicaShape(
+        let shape = ReplicaShape(
             tables: Dictionary(
                 schema.tables.map { ($0.name, ReplicaShape.Table(sql: $0.sql, shape: $0.shape)) }
             ) { first, _ in first },
             indexes: Dictionary(
                 schema.indexes.map { ($0.name, ReplicaShape.Index(entity: $0.table, sql: $0.sql)) }
             ) { first, _ in first })
+        sections = MirrorSections(shape)
         try shape.makeTables(db, insteadOf: old)
         for table in schema.tables where shape.newTables(in: old).contains(table.name) {
             for statement in MirrorFormat.guards(of: table) { try db.runSchemaStatement(statement) }
@@ -120,71 +108,45 @@ struct MirrorWriter {
 
     // MARK: Rows
 
-    private mutating func beginRows(_ table: String, _ names: [String], whole isWhole: Bool) throws {
-        try check(table, names)
-        section = .rows
-        let target = "main.\(SQLText.name(table))"
-        if isWhole {
-            try db.execute(sql: "DELETE FROM \(target)")
-            whole.insert(table)
-        }
-        let list = names.map(SQLText.name).joined(separator: ", ")
-        let parameters = names.map { _ in "?" }.joined(separator: ", ")
-        statement = try db.cachedStatement(
-            sql: "INSERT OR REPLACE INTO \(target) (\(list)) VALUES (\(parameters))")
-    }
-
-    /// SQLite takes a quoted name that nothing has for a text.
-    private mutating func check(_ table: String, _ names: [String]) throws {
-        guard shape.tables[table] != nil else {
-            throw MirrorError.needsSnapshot("it has no table \"\(table)\"")
-        }
-        let known =
-            try columns[table]
-            ?? Set(String.fetchAll(db, sql: "SELECT name FROM pragma_table_xinfo(?)", arguments: [table]))
-            .union(["_rowid_", "rowid", "oid"])
-        columns[table] = known
-        guard !names.isEmpty, known.isSuperset(of: names) else {
-            throw MirrorError.needsSnapshot("its table \"\(table)\" has other columns")
-        }
-        width = names.count
-    }
-
     private mutating func takeValues(_ line: UnsafeBufferPointer<UInt8>) throws {
-        guard let statement else { throw MirrorError.malformed("values come before their section") }
-        try ValueLine.values(line, into: &values)
-        guard values.count == width else {
-            throw MirrorError.malformed("a row has \(values.count) values, and its section \(width) columns")
+        guard let statement, let section else {
+            throw MirrorError.malformed("values come before their section")
         }
-        if section == .changes { try checkChange() }
+        try ValueLine.values(line, into: &values)
+        guard values.count == section.width else {
+            throw MirrorError.malformed(
+                "a row has \(values.count) values, and its section \(section.width) columns")
+        }
+        if section.kind == .changes { try checkChange() }
         try statement.write(db, values)
-        if section == .changes { try checkOverlap() }
+        if section.kind == .changes { try checkOverlap() }
     }
 
     /// What stands at a number already must be the same.
     private func checkOverlap() throws {
         guard sqlite3_changes64(db.sqliteConnection) == 0, let last else { return }
         let known = try Row.fetchOne(
-            try db.cachedStatement(sql: "SELECT origin FROM historyd_change WHERE id = ?"), arguments: [last.id]
+            try db.cachedStatement(sql: "SELECT origin FROM historyd_change WHERE id = ?"), arguments: [last]
         )
         let origin = known.map { HistoryValue($0[0] as DatabaseValue) }
-        guard origin == last.origin else {
-            throw MirrorError.needsSnapshot("the source's history is another one at \(last.id)")
+        guard origin == values[1].copy else {
+            throw MirrorError.needsSnapshot("the source's history is another one at \(last)")
         }
     }
 
     private mutating func checkChange() throws {
-        guard case .integer(let id) = values[0], HistoryPosition.range.contains(id), id > last?.id ?? 0,
-            case .integer = values[2]
+        guard case .value(.integer(let id)) = values[0], HistoryPosition.range.contains(id), id > last ?? 0,
+            case .value(.integer) = values[2]
         else { throw MirrorError.malformed("a change has no number that follows the one before") }
-        last = (id, values[1])
+        last = id
     }
 
     // MARK: End
 
     /// - Parameter position: The position that the mirror is to have.
     mutating func finish(through position: StreamPosition) throws {
-        guard position.number >= last?.id ?? 0, isSnapshot || position.number == last?.id else {
+        let shape = sections.shape
+        guard position.number >= last ?? 0, isSnapshot || position.number == last else {
             throw MirrorError.malformed("the history does not end at \(position.number)")
         }
         if isSnapshot, schema == nil { throw MirrorError.malformed("a snapshot has no schema") }

@@ -18,12 +18,15 @@ package struct StreamPosition: Hashable, Sendable {
     package var text: String { "\(number) \(fingerprint ?? "-") \(schema)" }
 
     package init?(_ text: String) {
-        let parts = text.split(separator: " ", omittingEmptySubsequences: false)
+        let parts = text.utf8.split(
+            separator: UInt8(ascii: " "), maxSplits: 2, omittingEmptySubsequences: false
+        ).map { String(Substring($0)) }
         guard parts.count == 3, let number = Int64(parts[0]), HistoryPosition.range.contains(number),
-            parts.dropFirst().allSatisfy({ (1...64).contains($0.utf8.count) })
+            parts.dropFirst().allSatisfy({ (1...64).contains($0.utf8.count) }),
+            !parts[2].utf8.contains(UInt8(ascii: " "))
         else { return nil }
         self.init(
-            number: number, fingerprint: parts[1] == "-" ? nil : String(parts[1]), schema: String(parts[2]))
+            number: number, fingerprint: parts[1] == "-" ? nil : parts[1], schema: parts[2])
     }
 
     /// Whether both name one number and cannot be the same position.

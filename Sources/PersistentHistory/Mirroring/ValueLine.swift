@@ -1,3 +1,18 @@
+/// A value of a line.
+enum LineValue {
+    case value(HistoryValue)
+    /// A text of ASCII characters, in the line's memory.
+    case plain(UnsafeBufferPointer<UInt8>)
+
+    /// A copy that outlives the line.
+    var copy: HistoryValue {
+        switch self {
+        case .value(let value): value
+        case .plain(let text): .text(String(decoding: text, as: UTF8.self))
+        }
+    }
+}
+
 /// Reads an array of values in the history's form: `[42,"text",2.5,null,{"base64":"AAE="}]`; see `HistoryJSON`.
 ///
 /// As bytes and without a tree: a snapshot has millions of them. It is read from the network, and nothing that it
@@ -7,14 +22,20 @@ struct ValueLine {
     private var place = 0
 
     /// - Throws: `MirrorError.malformed`.
-    static func values(_ bytes: UnsafeBufferPointer<UInt8>, into values: inout [HistoryValue])
+    static func values(_ bytes: UnsafeBufferPointer<UInt8>, into values: inout [LineValue])
         throws(MirrorError)
     {
         values.removeAll(keepingCapacity: true)
         var line = ValueLine(bytes: bytes)
         try line.expect("[")
         if line.take("]") { return try line.end() }
-        repeat { values.append(try line.value()) } while line.take(",")
+        repeat {
+            if let text = line.plainText() {
+                values.append(.plain(text))
+            } else {
+                values.append(.value(try line.value()))
+            }
+        } while line.take(",")
         try line.expect("]")
         try line.end()
     }
@@ -47,6 +68,20 @@ struct ValueLine {
     }
 
     // MARK: Values
+
+    /// A text that stands in the line as it is; nil where something else comes.
+    private mutating func plainText() -> UnsafeBufferPointer<UInt8>? {
+        guard next == UInt8(ascii: "\"") else { return nil }
+        var end = place + 1
+        while end < bytes.count, bytes[end] != UInt8(ascii: "\"") {
+            // A byte of another character than ASCII's has to be checked.
+            guard bytes[end] < 0x80, bytes[end] != UInt8(ascii: "\\") else { return nil }
+            end += 1
+        }
+        guard end < bytes.count else { return nil }
+        defer { place = end + 1 }
+        return UnsafeBufferPointer(rebasing: bytes[place + 1..<end])
+    }
 
     private mutating func value() throws(MirrorError) -> HistoryValue {
         switch next {

@@ -32,6 +32,25 @@ package struct StoreSignals: AsyncSequence, Sendable {
         return true
     }
 
+    /// Calls a body with each signal, on the loop's thread and as soon as the kernel reports it, until the task is
+    /// cancelled or the observer is stopped. Instead of an iterator.
+    package func forEach(
+        _ body: @escaping @LoopActor @Sendable (StoreSignal) -> Void
+    ) async throws(ObserverError) {
+        let isOver = OneShotEvent()
+        let failure = Locked<ObserverError?>(nil)
+        let receiver = SignalMailbox.Receiver(signal: body) { reason in
+            failure.withLock { $0 = reason }
+            isOver.signal()
+        }
+        if await deliver(to: receiver) {
+            await isOver.wait()
+            if let failure = failure.withLock({ $0 }) { throw failure }
+        } else {
+            for try await signal in self { await body(signal) }
+        }
+    }
+
     package func makeAsyncIterator() -> Iterator {
         switch source {
         case .mailbox(let mailbox, let wakeUps):

@@ -110,7 +110,7 @@ final class RowTables: Sendable {
     /// - Returns: Nil where rows of that name cannot be read.
     /// - Throws: `DatabaseError`.
     func table(_ name: String, _ db: Database) throws -> RowTable? {
-        let version = try db.firstRow("PRAGMA schema_version") { sqlite3_column_int64($0, 0) }
+        let version = try db.currentSchemaVersion()
         return try state.withLock { state in
             if state.version != version || state.schema == nil { state = State(version: version) }
             if let known = state.tables[name] { return known }

@@ -171,6 +171,14 @@ package struct JSONBytes: ~Copyable {
         bytes.append(UInt8(ascii: "\""))
     }
 
+    /// A text of valid UTF-8.
+    mutating func string(_ utf8: UnsafeBufferPointer<UInt8>) {
+        separate()
+        bytes.append(UInt8(ascii: "\""))
+        appendEscaped(utf8)
+        bytes.append(UInt8(ascii: "\""))
+    }
+
     package mutating func string(_ text: String?) {
         if let text { string(text) } else { null() }
     }
@@ -207,20 +215,22 @@ package struct JSONBytes: ~Copyable {
 
     private mutating func appendEscaped(_ text: String) {
         var text = text
-        text.withUTF8 { utf8 in
-            // Runs that need no escape are copied whole.
-            var start = 0
-            var index = 0
-            while index < utf8.count {
-                if Self.needsEscape(utf8[index]) {
-                    bytes.append(UnsafeBufferPointer(rebasing: utf8[start..<index]))
-                    appendEscape(utf8[index])
-                    start = index + 1
-                }
-                index += 1
+        text.withUTF8 { appendEscaped($0) }
+    }
+
+    private mutating func appendEscaped(_ utf8: UnsafeBufferPointer<UInt8>) {
+        // Runs that need no escape are copied whole.
+        var start = 0
+        var index = 0
+        while index < utf8.count {
+            if Self.needsEscape(utf8[index]) {
+                bytes.append(UnsafeBufferPointer(rebasing: utf8[start..<index]))
+                appendEscape(utf8[index])
+                start = index + 1
             }
-            bytes.append(UnsafeBufferPointer(rebasing: utf8[start...]))
+            index += 1
         }
+        bytes.append(UnsafeBufferPointer(rebasing: utf8[start...]))
     }
 
     /// A text's characters as they stand in a string.

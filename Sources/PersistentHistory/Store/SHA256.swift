@@ -42,13 +42,13 @@ package struct SHA256 {
             padding.append(UInt8(truncatingIfNeeded: bits >> UInt64(shift)))
         }
         copy.update(padding)
-        var text: [UInt8] = []
-        for word in copy.state {
-            for shift in stride(from: 28, through: 0, by: -4) {
-                text.append(Hexadecimal.digit(UInt8(truncatingIfNeeded: word >> UInt32(shift)) & 15))
+        return String(unsafeUninitializedCapacity: 64) { text in
+            for index in 0..<64 {
+                let shift = UInt32(28 - index % 8 * 4)
+                text[index] = Hexadecimal.digit(UInt8(truncatingIfNeeded: copy.state[index / 8] >> shift) & 15)
             }
+            return 64
         }
-        return String(decoding: text, as: UTF8.self)
     }
 
     /// The digest of a text, in hexadecimal digits.

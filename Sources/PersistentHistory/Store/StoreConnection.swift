@@ -94,12 +94,19 @@ extension DatabaseQueue {
     func readInTransaction<T>(_ body: (Database) throws -> T) throws -> T {
         try unsafeRead { db in try db.inReadTransaction { try body(db) } }
     }
+
+    /// The same for a transaction that writes.
+    func writeInTransaction<T>(_ body: (Database) throws -> T) throws -> T {
+        try writeWithoutTransaction { db in try db.inTransaction("BEGIN IMMEDIATE") { try body(db) } }
+    }
 }
 
 extension Database {
     /// Runs a body in a transaction of a connection that only reads.
-    func inReadTransaction<T>(_ body: () throws -> T) throws -> T {
-        try step("BEGIN")
+    func inReadTransaction<T>(_ body: () throws -> T) throws -> T { try inTransaction("BEGIN", body) }
+
+    fileprivate func inTransaction<T>(_ begin: String, _ body: () throws -> T) throws -> T {
+        try step(begin)
         do {
             let result = try body()
             try step("COMMIT")

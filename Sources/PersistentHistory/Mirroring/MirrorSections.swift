@@ -1,0 +1,105 @@
+import GRDB
+import GRDBSQLite
+
+/// What a mirror has, and what the beginnings of sections mean for it: groups that follow each other have the same
+/// sections.
+struct MirrorSections {
+    /// What a line that begins a section says of the rows behind it.
+    struct Section {
+        enum Kind { case changes, rows, gone }
+
+        let kind: Kind
+        let sql: String
+        /// How many values a row has.
+        let width: Int
+        /// The table of which all rows come.
+        var whole: String?
+    }
+
+    let shape: ReplicaShape
+    /// Nil where a group has changed the schema.
+    private let version: Int64?
+    private var sections: [[UInt8]: Section] = [:]
+    /// The columns of each table, with the names of its rowid.
+    private var columns: [String: Set<String>] = [:]
+
+    /// Reads what the mirror has.
+    ///
+    /// - Throws: `DatabaseError`, `UnexpectedValue`.
+    init(_ db: Database) throws {
+        self.init(try ReplicaShape(replica: db), version: try Self.version(db))
+    }
+
+    init(_ shape: ReplicaShape, version: Int64? = nil) {
+        self.shape = shape
+        self.version = version
+    }
+
+    /// Whether no other connection has written anything since this was read.
+    func areCurrent(_ db: Database) throws -> Bool { try Self.version(db) == version }
+
+    /// See https://www.sqlite.org/pragma.html#pragma_data_version.
+    private static func version(_ db: Database) throws -> Int64 {
+        try db.firstRow("PRAGMA data_version") { sqlite3_column_int64($0, 0) }
+    }
+
+    /// More than the tables of a store have. Lines come from the network.
+    private static let most = 1 << 12
+
+    /// - Returns: Nil for a line that is not known yet.
+    func known(_ line: UnsafeBufferPointer<UInt8>) -> Section? { sections[Array(line)] }
+
+    /// - Parameter line: As it was read from `bytes`; one that has no schema.
+    /// - Throws: `MirrorError`, `DatabaseError`.
+    mutating func section(_ line: MirrorLine, _ bytes: UnsafeBufferPointer<UInt8>, _ db: Database) throws
+        -> Section
+    {
+        let section = try make(line, db)
+        if sections.count >= Self.most { sections = [:] }
+        sections[Array(bytes)] = section
+        return section
+    }
+
+    private mutating func make(_ line: MirrorLine, _ db: Database) throws -> Section {
+        if let names = line.changes {
+            guard names == GroupWriter.changeColumns else {
+                throw MirrorError.malformed("the history has other columns")
+            }
+            return Section(
+                kind: .changes, sql: "INSERT OR IGNORE INTO historyd_change VALUES (?, ?, ?, ?, ?)",
+                width: names.count)
+        }
+        if let table = line.rows, let columns = line.columns {
+            try check(table, columns, db)
+            let list = columns.map(SQLText.name).joined(separator: ", ")
+            let parameters = columns.map { _ in "?" }.joined(separator: ", ")
+            return Section(
+                kind: .rows,
+                sql: "INSERT OR REPLACE INTO main.\(SQLText.name(table)) (\(list)) VALUES (\(parameters))",
+                width: columns.count, whole: line.whole ?? false ? table : nil)
+        }
+        if let table = line.gone, let columns = line.columns {
+            try check(table, columns, db)
+            let condition = columns.map { "\(SQLText.name($0)) IS ?" }.joined(separator: " AND ")
+            return Section(
+                kind: .gone, sql: "DELETE FROM main.\(SQLText.name(table)) WHERE \(condition)",
+                width: columns.count)
+        }
+        throw MirrorError.malformed("a section is of no known kind")
+    }
+
+    /// SQLite takes a quoted name that nothing has for a text.
+    private mutating func check(_ table: String, _ names: [String], _ db: Database) throws {
+        guard shape.tables[table] != nil else {
+            throw MirrorError.needsSnapshot("it has no table \"\(table)\"")
+        }
+        let known =
+            try columns[table]
+            ?? Set(String.fetchAll(db, sql: "SELECT name FROM pragma_table_xinfo(?)", arguments: [table]))
+            .union(["_rowid_", "rowid", "oid"])
+        columns[table] = known
+        guard !names.isEmpty, known.isSuperset(of: names) else {
+            throw MirrorError.needsSnapshot("its table \"\(table)\" has other columns")
+        }
+    }
+}
