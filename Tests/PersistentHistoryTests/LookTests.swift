@@ -37,6 +37,28 @@ import Testing
         try reader.close()
     }
 
+    /// A reader that has given back its pages finds what was and what comes.
+    @Test func whatWasForgottenIsReadAgain() throws {
+        let folder = try TemporaryFolder()
+        let store = try store(folder)
+        try store.writeWithoutTransaction {
+            try $0.execute(sql: "PRAGMA journal_mode = WAL; INSERT INTO t VALUES (1)")
+        }
+        let reader = try HistoryReader(path: store.path)
+        for id in 2...4 {
+            let (number, fingerprint) = try reader.end()
+            reader.forgetPages()
+            #expect(try reader.look(after: number, fingerprint: fingerprint).batch.transactions.isEmpty)
+            reader.forgetPages()
+            try store.write { try $0.execute(sql: "INSERT INTO t VALUES (?)", arguments: [id]) }
+            #expect(
+                try reader.look(after: number, fingerprint: fingerprint).batch.transactions.map(\.number) == [
+                    Int64(id)
+                ])
+        }
+        try reader.close()
+    }
+
     /// Changes that nobody declared, of one millisecond, are one transaction, also where a first reading came
     /// in between: whoever repeats the reading finds them so.
     @Test func aBatchThatHasGrownIsReadAsAWhole() throws {
