@@ -31,8 +31,7 @@ struct HistoryHeader: Sendable, Equatable {
     }
 
     private static func storeID(_ row: OpaquePointer) throws -> StoreID {
-        let text = ChangeDecoder.bytes(row, 0).map { String(decoding: $0.prefix(64), as: UTF8.self) }
-        guard let id = text.flatMap({ StoreID($0) }) else {
+        guard let id = ChangeDecoder.bytes(row, 0).flatMap({ StoreID($0) }) else {
             throw UnexpectedValue("the store's id", expected: "a UUID", found: row, 0)
         }
         return id
