@@ -21,11 +21,14 @@ VERSION := $(shell commit=$$(git describe --always --dirty --exclude '*' 2>/dev/
 endif
 # Exclusive access is proved by the compiler and the debug build's checks; a program for use does not check again.
 # Nothing that is loaded asks the programs for their symbols: without these, and by lld, they are 3 MB smaller.
+# Each function can be put where it is wanted: see link-order.
 RELEASEFLAGS = -Xswiftc -enforce-exclusivity=unchecked -Xswiftc -use-ld=lld -Xlinker --icf=safe \
-	-Xlinker --no-export-dynamic
+	-Xlinker --no-export-dynamic -Xswiftc -Xfrontend -Xswiftc -function-sections
+order-of = $(if $(wildcard config/link/$(1).order),-Xlinker --no-warn-symbol-ordering \
+	-Xlinker --symbol-ordering-file=$(CURDIR)/config/link/$(1).order)
 # Only the programs that are built for use say it: else each commit would link everything again.
 build-product = HISTORYD_VERSION='$(VERSION)' $(SWIFT) build -c release --static-swift-stdlib \
-	$(RELEASEFLAGS) --product $(1)
+	$(RELEASEFLAGS) $(call order-of,$(1)) --product $(1)
 
 PACKAGES  = libsqlite3-dev libsystemd-dev libnats-dev nats-server sqlite3 python3 python3-venv systemd-container jq curl acl prometheus dpkg-dev
 EXTENSION = Sources/CSQLiteHistory/history.c
@@ -69,7 +72,7 @@ run-tests = $(if $(TESTFLAGS),$(test-command) $(1) $(TESTFLAGS),@failed=; log=$$
 
 .DEFAULT_GOAL := help
 .PHONY: help toolchain dependencies build debug test test-docs docs test-openapi test-differential torture torture-nats fuzz run run-nats bench install deb uninstall \
-	tsan asan lint format security clean
+	tsan asan lint format security clean link-order
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-zA-Z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -203,6 +206,11 @@ bench-build: dependencies
 	$(call build-product,historyd-nats)
 	$(call build-product,historyd-bench)
 	$(call bench-programs,.build/release)
+
+link-order: bench-build ## Find out which functions a commit needs, for the linker to put together (needs valgrind).
+	$(call build-extension,.build/release)
+	config/link/make-order .build/release > .build/historyd.order
+	mv .build/historyd.order config/link/historyd.order
 
 install: ## Install the build. DESTDIR=, PREFIX=, UNITDIR=, BINDIR= (where the built programs are).
 	@for file in historyd historyctl libhistory.so; do [ -e $(BINDIR)/$$file ] || \

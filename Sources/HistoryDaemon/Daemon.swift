@@ -78,7 +78,7 @@ package struct Daemon: Sendable {
         let repeatedLines = RepeatedLines()
         let handler = ControlHandler(
             engine: engine, jobs: jobs, startedAt: .now, repeatedLines: repeatedLines)
-        let listening = StartGate()
+        let listening = OneShotEvent()
         let watchdog = WatchdogService(
             interval: ServiceNotifier.watchdogInterval(), notifier: notifier, logger: logger
         ) {
@@ -106,7 +106,7 @@ package struct Daemon: Sendable {
         }
     }
 
-    private func readiness(_ engine: Engine, _ listening: StartGate) -> ReadinessService {
+    private func readiness(_ engine: Engine, _ listening: OneShotEvent) -> ReadinessService {
         ReadinessService {
             await listening.wait()
             await engine.waitUntilUp()

@@ -8,7 +8,7 @@ struct StoreService: Service {
     let reporter: any PipelineReporter
     let path: String
     let stop: OneShotEvent
-    let gate: StartGate
+    let gate: OneShotEvent
     /// Called at a stop of the daemon.
     let isStopping: @Sendable () -> Void
 
@@ -19,10 +19,10 @@ struct StoreService: Service {
                 do {
                     let signals = try watch()
                     trouble.isOver()
-                    return try await runner.run(watching: signals) { gate.open() }
+                    return try await runner.run(watching: signals) { gate.signal() }
                 } catch let error as ObserverError {
                     if trouble.isNews(error) { reporter.report(.watchFailed(error)) }
-                    gate.open()
+                    gate.signal()
                     await stop.sleepUntilRightsChange(of: path, atMost: trouble.delay())
                 }
             }
@@ -47,19 +47,8 @@ private struct WatchTrouble {
 
     mutating func delay() -> Duration {
         failures += 1
-        return min(.milliseconds(250) * (1 << min(failures, 7)), .seconds(30))
+        return Backoff.delay(afterFailures: failures, first: .milliseconds(500))
     }
-}
-
-/// Waits for something that happens once.
-struct StartGate: Sendable {
-    // An AsyncStream would end for all waiting tasks when one of them is cancelled.
-    private let signal = OneShotEvent()
-
-    func open() { signal.signal() }
-
-    /// Returns when it is open, or the task is cancelled.
-    func wait() async { await signal.wait() }
 }
 
 /// Notifies the service manager that the daemon is ready, once all parts are.

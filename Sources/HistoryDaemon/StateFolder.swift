@@ -66,7 +66,8 @@ package final class StateFolder: Sendable {
             } catch {
                 guard error.code == .stateFull || error.code == .stateReadOnly else { throw error }
                 failures += 1
-                let delay = min(.milliseconds(250) * (1 << min(failures, 7)), Duration.seconds(20))
+                let delay = Backoff.delay(
+                    afterFailures: failures, first: .milliseconds(500), longest: .seconds(20))
                 if failures == 1 { logger.report(.stateUnavailable, "\(error)") }
                 notifier.notify(.status("Waiting: \(error.message)"), .extendTimeout(delay + .seconds(60)))
                 try await Task.sleep(for: delay, clock: .loop)

@@ -61,7 +61,8 @@ struct HostileWriterTests {
             for (index, sql) in [
                 "UPDATE historyd_store SET value = '../private/secret' WHERE key = 'id'",
                 "UPDATE historyd_store SET value = x'00ff' WHERE key = 'id'",
-                "ALTER TABLE t ADD COLUMN m; UPDATE historyd_entity SET tracked = 'x'",
+                // At once: between the two the tracking follows, and reads this table no more.
+                "BEGIN; ALTER TABLE t ADD COLUMN m; UPDATE historyd_entity SET tracked = 'x'; COMMIT",
                 "INSERT INTO historyd_change VALUES (NULL, 1, 'x', 1, NULL)",
                 "INSERT INTO historyd_change VALUES (9223372036854775807, 1, 4, 1, NULL)",
                 "UPDATE historyd_store SET value = 9223372036854775807 WHERE key = 'floor'; INSERT INTO t VALUES (8, 8)",

@@ -12,11 +12,11 @@ import Testing
 /// A service that runs until it is told to stop, and says so.
 private struct Sitter: Service {
     let stop: OneShotEvent
-    let begun: StartGate
+    let begun: OneShotEvent
     var failure: (any Error)?
 
     func run() async throws {
-        begun.open()
+        begun.signal()
         await withGracefulShutdownHandler {
             await stop.wait()
         } onGracefulShutdown: {
@@ -39,7 +39,7 @@ private struct Sitter: Service {
     @Test func guestsComeAndGoWhileTheHostRuns() async throws {
         let host = ServiceHost()
         let (one, two) = (OneShotEvent(), OneShotEvent())
-        let (began, late) = (StartGate(), StartGate())
+        let (began, late) = (OneShotEvent(), OneShotEvent())
         let oneEnds = host.start(Sitter(stop: one, begun: began))
         let services = Self.group(host)
         try await withThrowingTaskGroup(of: Void.self) { group in
@@ -56,16 +56,16 @@ private struct Sitter: Service {
             try await group.waitForAll()
         }
         // Nobody is let in any more, and nobody waits for that.
-        await host.start(Sitter(stop: OneShotEvent(), begun: StartGate())).ended()
+        await host.start(Sitter(stop: OneShotEvent(), begun: OneShotEvent())).ended()
     }
 
     @Test func aGuestThatIsCancelledDisturbsNobody() async throws {
         let host = ServiceHost()
         let services = Self.group(host)
         let other = OneShotEvent()
-        let began = StartGate()
+        let began = OneShotEvent()
         _ = host.start(Sitter(stop: other, begun: began))
-        let cancelled = host.start(Sitter(stop: OneShotEvent(), begun: StartGate(), failure: Broken()))
+        let cancelled = host.start(Sitter(stop: OneShotEvent(), begun: OneShotEvent(), failure: Broken()))
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await services.run() }
             await began.wait()
@@ -81,8 +81,8 @@ private struct Sitter: Service {
         let host = ServiceHost()
         let stop = OneShotEvent()
         stop.signal()
-        _ = host.start(Sitter(stop: OneShotEvent(), begun: StartGate()))
-        _ = host.start(Sitter(stop: stop, begun: StartGate(), failure: Broken()))
+        _ = host.start(Sitter(stop: OneShotEvent(), begun: OneShotEvent()))
+        _ = host.start(Sitter(stop: stop, begun: OneShotEvent(), failure: Broken()))
         await #expect(throws: Broken.self) { try await host.run() }
     }
 
@@ -122,12 +122,12 @@ private struct Sitter: Service {
     /// Nobody is left to wait who has asked.
     @Test(.timeLimit(.minutes(1))) func jobsInTheQueueAreDoneAlsoWhenTheirServiceIsCancelled() async throws {
         let jobs = SerialJobs()
-        let (first, done) = (StartGate(), Locked(0))
+        let (first, done) = (OneShotEvent(), Locked(0))
         try await withThrowingTaskGroup(of: Void.self) { askers in
             for _ in 0..<5 {
                 askers.addTask {
                     try await jobs.perform {
-                        first.open()
+                        first.signal()
                         done.withLock { $0 += 1 }
                         // Until it is cancelled.
                         await OneShotEvent().wait()

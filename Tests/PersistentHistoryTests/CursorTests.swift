@@ -44,7 +44,7 @@ import Testing
         try store.write("Main", "INSERT INTO t VALUES (1, 1)", "INSERT INTO t VALUES (2, 2)")
         let (state, reader) = (try store.state(), try HistoryReader(path: store.path))
         try state.cursors.save(Self.place(0), of: "Main")
-        let keeper = FeedKeeper(store: served, reader: reader, state: state, reporter: SilentReporter())
+        let keeper = FeedKeeper(store: served, source: reader, state: state, reporter: SilentReporter())
         try keeper.begin()
         state.cursors.saveLater(Self.place(2), of: "Main")
         try keeper.skipWhatIsNotSent()

@@ -175,7 +175,7 @@ import Testing
         func keeping<T>(_ body: (FeedKeeper) throws -> T) throws -> T {
             let state = try store.state()
             defer { try? state.close() }
-            return try body(FeedKeeper(store: served, reader: reader, state: state, reporter: SilentReporter()))
+            return try body(FeedKeeper(store: served, source: reader, state: state, reporter: SilentReporter()))
         }
         func settled() throws -> Int64 {
             try keeping { keeper in

@@ -323,7 +323,7 @@ struct OpenFeeds {
     init(_ store: ServedStore, _ folder: String) throws {
         reader = try HistoryReader(path: store.path, partSize: store.partSize)
         state = try StateDatabase(folder: folder, store: reader.storeID, clock: store.clock)
-        keeper = FeedKeeper(store: store, reader: reader, state: state, reporter: SilentReporter())
+        keeper = FeedKeeper(store: store, source: reader, state: state, reporter: SilentReporter())
         fetcher = try SharedFetcher(reader)
     }
 

@@ -14,7 +14,7 @@ struct ControlServer: Service {
     let listener: ControlListener
     let logger: Logger
     /// Opened when it accepts.
-    let gate: StartGate
+    let gate: OneShotEvent
     let handler: ControlHandler
 
     func run() async throws {
@@ -31,7 +31,7 @@ struct ControlServer: Service {
                 return channel
             }
         }
-        gate.open()
+        gate.signal()
         defer { listener.remove() }
         do {
             try await cancelWhenGracefulShutdown { try await accept(server) }

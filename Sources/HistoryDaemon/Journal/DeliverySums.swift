@@ -50,16 +50,19 @@ struct DeliverySums: Sendable {
     }
 
     mutating func add(_ sum: Sum, at now: ContinuousClock.Instant) -> Step {
-        guard let hook = hooks[sum.hook], now - hook.lastLine < Self.period || hook.sum != nil else {
+        // Found once, and changed where it is: this is done for each delivery.
+        guard let place = hooks.index(forKey: sum.hook) else {
             hooks[sum.hook] = Hook(lastLine: now)
             return .log(sum)
         }
-        if hook.sum != nil {
-            hooks[sum.hook]?.sum?.add(sum)
-            return .nothing
+        let lastLine = hooks.values[place].lastLine
+        if hooks.values[place].sum?.add(sum) != nil { return .nothing }
+        if now - lastLine < Self.period {
+            hooks.values[place].sum = sum
+            return .wait(until: lastLine + Self.period)
         }
-        hooks[sum.hook]?.sum = sum
-        return .wait(until: hook.lastLine + Self.period)
+        hooks.values[place].lastLine = now
+        return .log(sum)
     }
 
     /// What has gathered for one hook.

@@ -205,7 +205,7 @@ actor Engine {
             store: configuration.name, logger: dependencies.logger, status: dependencies.status,
             deliveries: dependencies.deliveries)
         let stop = OneShotEvent()
-        let up = StartGate()
+        let up = OneShotEvent()
         let runner = StoreRunner(
             served, hooks: registry, stateFolder: dependencies.stateFolder, reporter: reporter, stop: stop,
             control: control)

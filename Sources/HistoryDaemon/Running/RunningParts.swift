@@ -43,7 +43,7 @@ struct RunningStore: Sendable {
     let control: StoreControl
     let stop: OneShotEvent
     /// Opens when it is open, or when it is certain that there is nothing to open yet.
-    let up: StartGate
+    let up: OneShotEvent
     let service: ServiceHost.HostedService
 
     var name: String { configuration.name }

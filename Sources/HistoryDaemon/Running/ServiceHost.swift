@@ -9,7 +9,7 @@ final class ServiceHost: Service {
     struct HostedService: Sendable {
         fileprivate let service: any Service
         fileprivate let cancellation = OneShotEvent()
-        private let end = StartGate()
+        private let end = OneShotEvent()
 
         fileprivate init(_ service: any Service) { self.service = service }
 
@@ -28,7 +28,7 @@ final class ServiceHost: Service {
             }
         }
 
-        fileprivate func hasEnded() { end.open() }
+        fileprivate func hasEnded() { end.signal() }
     }
 
     private let arrivals: AsyncStream<HostedService>

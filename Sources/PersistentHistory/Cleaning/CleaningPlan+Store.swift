@@ -5,7 +5,7 @@ extension CleaningPlan {
     ///
     /// - Throws: `HistoryError`.
     init(_ store: ServedStore, reader: HistoryReader, state: StateDatabase, force: Bool = false) throws {
-        try FeedKeeper(store: store, reader: reader, state: state, reporter: SilentReporter())
+        try FeedKeeper(store: store, source: reader, state: state, reporter: SilentReporter())
             .skipWhatIsNotSent()
         let newest = try reader.newestToken().number
         try state.saveServed(newest: newest)

@@ -156,9 +156,10 @@ public struct HistoryCleaner: Sendable {
                 if refusals == 0 { refusedSince = .now }
                 guard ContinuousClock.now - refusedSince < Self.timeout else { throw error }
                 // If several writers take turns, the time between two of them is short.
-                let pause = min(Duration.milliseconds(1) * (1 << min(refusals, 6)), .milliseconds(50))
-                try await Task.sleep(for: pause, clock: .loop)
                 refusals += 1
+                let pause = Backoff.delay(
+                    afterFailures: refusals, first: .milliseconds(1), longest: .milliseconds(50))
+                try await Task.sleep(for: pause, clock: .loop)
             }
         }
         return done

@@ -58,9 +58,9 @@ extension ConsumerRunner {
             return .fetched(
                 try store.fetcher.batch(after: number, through: last, values: hookSet.wantedValues))
         case .findFingerprint(let position, let batch):
-            return .found(fingerprint: try store.reader.fingerprint(at: position, in: batch))
+            return .found(fingerprint: try store.source.fingerprint(at: position, in: batch))
         case .read(let unread):
-            let (changes, values) = try store.reader.changes(unread)
+            let (changes, values) = try store.source.changes(unread)
             return .read(changes, values)
         case .observe(let run): call(run.endpoint, run.loopEndpoint, .observe(run.calls))
         case .merge(let hook, let call): self.call(hook.endpoint, hook.loopEndpoint, .merge(call))
@@ -190,7 +190,7 @@ extension ConsumerRunner {
         do {
             expiry = try store.expiry(of: error, at: machine.cursor)
             let position = expiry.after.number
-            let fingerprint = try store.reader.fingerprint(at: position, in: nil)
+            let fingerprint = try store.source.fingerprint(at: position, in: nil)
             try state.startOver(author, expiry, at: position, fingerprint: fingerprint)
             self.fingerprint = fingerprint
             store.reporter.report(.tokenExpired(consumer: author, error))

@@ -146,7 +146,7 @@
         phase = .working
         let cursor = machine.cursor
         do {
-            if try store.reader.isReplaced(fingerprint, at: cursor) { throw store.reader.ahead(cursor) }
+            if try store.source.isReplaced(fingerprint, at: cursor) { throw store.source.ahead(cursor) }
         } catch {
             return fail(error) { $0.prepare() }
         }

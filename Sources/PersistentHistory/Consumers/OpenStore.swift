@@ -4,6 +4,8 @@ struct OpenStore: Sendable {
     let store: ServedStore
     let loop: HistoryLoop
     let storeID: StoreID
+    let source: any HistorySource
+    /// The same, as a store in which historyd records.
     let reader: HistoryReader
     let probe: WriterProbe
     let fetcher: SharedFetcher
@@ -52,24 +54,25 @@ struct OpenStore: Sendable {
         } catch let error as HistoryError where error.code == .notTracked {
             throw problem ?? error
         }
-        storeID = reader.storeID
+        source = reader
+        storeID = source.storeID
         reporter.report(problem.map { .trackingFailed($0) } ?? .trackingComplete)
         // Whatever a migration makes of the schema, the tracking is yet to follow it.
-        schemaVersion = isMigrating ? -1 : try version ?? reader.schemaVersion()
-        try StateOwner.take(reader.storeID, in: stateFolder, for: store.path)
-        lease = try ConsumerLease(store.consumers.map(\.author), of: reader.storeID, in: stateFolder)
-        let end = try reader.end()
-        fetcher = try SharedFetcher(reader, after: end)
+        schemaVersion = isMigrating ? -1 : try version ?? source.schemaVersion()
+        try StateOwner.take(source.storeID, in: stateFolder, for: store.path)
+        lease = try ConsumerLease(store.consumers.map(\.author), of: source.storeID, in: stateFolder)
+        let end = try source.end()
+        fetcher = try SharedFetcher(source, after: end)
         let resting = RestingConsumers(
             store.consumers.map(\.author),
             at: Checkpoint(position: end.number, fingerprint: end.fingerprint, movedAt: store.clock.wall()))
         state = try StateDatabase(
-            folder: stateFolder, store: reader.storeID, clock: store.clock, resting: resting)
+            folder: stateFolder, store: source.storeID, clock: store.clock, resting: resting)
         cleaning = CleaningTurns(store, reader: reader, state: state, reporter: reporter, stop: ending)
-        feeds = FeedKeeper(store: store, reader: reader, state: state, reporter: reporter)
-        reporter.report(.storeOpened(newest: try reader.newestToken()))
+        feeds = FeedKeeper(store: store, source: source, state: state, reporter: reporter)
+        reporter.report(.storeOpened(newest: try source.newestToken()))
 
-        let oldest = try reader.oldestToken()
+        let oldest = try source.oldestToken()
         if state.isNew, oldest.number > 0 {
             reporter.report(.stateBegan(path: state.path, oldest: oldest))
         }
@@ -78,12 +81,12 @@ struct OpenStore: Sendable {
         }
         var beginnings: [Beginning] = []
         for consumer in store.consumers {
-            let beginning = try Self.beginning(of: consumer, state, reader, reporter)
+            let beginning = try Self.beginning(of: consumer, state, source, reporter)
             beginnings.append(beginning)
             reporter.report(
                 .consumerStands(
                     consumer: consumer.author,
-                    at: HistoryToken(store: reader.storeID, number: beginning.cursor)))
+                    at: HistoryToken(store: source.storeID, number: beginning.cursor)))
         }
         self.beginnings = beginnings
         reporter.report(.deadLettersFound(try state.deadLetters.counts()))
@@ -131,10 +134,11 @@ struct OpenStore: Sendable {
 
     /// A new consumer begins where the history begins, and is notified if that is not the start of the history.
     private static func beginning(
-        of consumer: Consumer, _ state: StateDatabase, _ reader: HistoryReader, _ reporter: any PipelineReporter
+        of consumer: Consumer, _ state: StateDatabase, _ source: any HistorySource,
+        _ reporter: any PipelineReporter
     ) throws -> Beginning {
         if try state.cursors.checkpoint(of: consumer.author) == nil {
-            let oldest = try reader.oldestToken()
+            let oldest = try source.oldestToken()
             try state.startOver(
                 consumer.author, oldest.number > 0 ? Expiry(reason: .late, lost: nil, after: oldest) : nil,
                 at: oldest.number)
@@ -144,7 +148,7 @@ struct OpenStore: Sendable {
         return Beginning(
             consumer: consumer, cursor: checkpoint?.position ?? 0, fingerprint: checkpoint?.fingerprint,
             batchEnd: try state.cursors.batchEnd(of: consumer.author),
-            expiry: try state.cursors.expiry(of: consumer.author, store: reader.storeID))
+            expiry: try state.cursors.expiry(of: consumer.author, store: source.storeID))
     }
 
     /// Where a consumer continues if its position no longer exists.
@@ -154,7 +158,7 @@ struct OpenStore: Sendable {
         let isAhead = error.code == .tokenAhead
         return Expiry(
             reason: isAhead ? .restored : .expired, lost: HistoryToken(store: storeID, number: cursor),
-            after: isAhead ? try reader.newestToken() : try reader.oldestToken())
+            after: isAhead ? try source.newestToken() : try source.oldestToken())
     }
 
     /// Ends the connections, and then the probe: closing it first would drop SQLite's locks.
@@ -165,7 +169,7 @@ struct OpenStore: Sendable {
             Result {
                 // Served time is for consumers that may expire; otherwise a closed state stays closed.
                 if store.maximumDuration == nil { return try state.cursors.flush() }
-                try state.saveServed(newest: try? reader.newestToken().number)
+                try state.saveServed(newest: try? source.newestToken().number)
             },
             Result { try reader.close() },
             Result {

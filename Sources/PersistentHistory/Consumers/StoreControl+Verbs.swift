@@ -99,8 +99,8 @@ extension StoreControl {
         try await following { wakeUp in
             var token = try await retryingWhileBusy {
                 try withSession { session in
-                    let token = try after ?? session.reader.newestToken()
-                    try session.reader.check(after: token)
+                    let token = try after ?? session.source.newestToken()
+                    try session.source.check(after: token)
                     return token
                 }
             }
@@ -125,12 +125,12 @@ extension StoreControl {
     private func next(after token: HistoryToken) throws -> HistoryBatch? {
         do {
             return try withSession { session in
-                guard token.store == session.reader.storeID else {
+                guard token.store == session.source.storeID else {
                     // Another file: this says so.
-                    try session.reader.check(after: token)
+                    try session.source.check(after: token)
                     return nil
                 }
-                return try session.reader.batch(after: token.number, isPosition: true)
+                return try session.source.batch(afterPosition: token.number)
             }
         } catch let error as HistoryError where error.code == .storeNotOpen {
             return nil

@@ -239,7 +239,7 @@ private struct Trouble {
         let passesSoon = error.code == .storeBusy || error.waitsForChange && !wasOpen
         // Room on a disk comes without a sign.
         let longest: Duration = passesSoon ? .seconds(1) : error.isOfState ? .seconds(5) : Self.longestDelay
-        return min(Backoff.delay(afterFailures: failures), longest)
+        return Backoff.delay(afterFailures: failures, longest: longest)
     }
 }
 

@@ -98,7 +98,7 @@ extension StoreSession {
     }
 
     /// Wakes the consumers that it may concern, and moves the others past it.
-    func wakeConsumers(for look: HistoryReader.Look) throws {
+    func wakeConsumers(for look: HistoryLook) throws {
         let (state, store) = (opened.state, opened.store)
         opened.reporter.report(.remoteChange(newest: HistoryToken(store: opened.storeID, number: look.end)))
         let checkpoint = Checkpoint(
@@ -159,7 +159,7 @@ extension StoreSession {
                     let tracked = isMigrating ? nil : try Self.followedSchema(opened)
                     for keeper in contexts { await keeper.followSchema() }
                     let read = try LockWait.retrying(Self.turnTimeout) {
-                        try opened.reader.schemaVersion()
+                        try opened.source.schemaVersion()
                     }
                     return .success(isMigrating ? nil : tracked ?? read)
                 } catch {

@@ -9,11 +9,11 @@ extension StoreSession {
             }
             wantedByHooks = (version, WantedValues.union(wanted))
         }
+        guard hasFeedsWithValues else { return wantedByHooks?.wanted }
         return WantedValues.union([wantedByHooks?.wanted, wantedByFeeds].compactMap { $0 })
     }
 
     private var wantedByFeeds: WantedValues? {
-        guard hasFeedsWithValues else { return nil }
         let clients = control.seats.clients
         let feeds = opened.store.consumers.flatMap { consumer in
             consumer.feeds.filter {
@@ -21,9 +21,5 @@ extension StoreSession {
             }
         }
         return WantedValues.union(feeds.compactMap(\.wantedValues))
-    }
-
-    private var hasFeedsWithValues: Bool {
-        opened.store.consumers.contains { $0.feeds.contains { $0.maximumValueBytes != nil } }
     }
 }

@@ -1,13 +1,13 @@
 /// What an operator may ask of an open store.
 extension StoreSession {
-    nonisolated var reader: HistoryReader { opened.reader }
+    nonisolated var source: any HistorySource { opened.source }
     nonisolated var feeds: FeedKeeper { opened.feeds }
     nonisolated var state: StateDatabase { opened.state }
     nonisolated var store: ServedStore { opened.store }
 
     nonisolated func positions(_ clients: [FeedID: Int32]) throws -> StoreControl.Positions {
         StoreControl.Positions(
-            oldest: try reader.oldestToken(), newest: try reader.newestToken(),
+            oldest: try source.oldestToken(), newest: try source.newestToken(),
             cursors: try state.cursors.all(), feeds: try feedStandings(clients),
             deadLetters: try state.deadLetters.counts())
     }
@@ -19,7 +19,7 @@ extension StoreSession {
         // There need not be a signal of it, where the store is polled.
         if case .otherSchema = try look(), case .settled = phase { followSchema() }
         wakeAll()
-        return try reader.newestToken()
+        return try source.newestToken()
     }
 
     func resync(_ name: String, of author: String) async throws -> HistoryToken {
@@ -37,7 +37,7 @@ extension StoreSession {
     }
 
     private nonisolated func cleanNow(dryRun: Bool, force: Bool) async throws -> StoreControl.Cleaning {
-        let plan = try CleaningPlan(store, reader: reader, state: state, force: force)
+        let plan = try CleaningPlan(store, reader: opened.reader, state: state, force: force)
         // It reads the whole history: by its own connection, so that the session does not wait for it.
         let ownReader = try HistoryReader(path: store.path)
         let result = Result { try ownReader.read { db in try CleaningReport(plan, rule: store.rule, db) } }

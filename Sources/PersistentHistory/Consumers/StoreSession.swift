@@ -33,6 +33,8 @@
     var isMigrating = false
     var schemaVersion: Int64
     /// As of a version of the hooks.
+    /// Whether there are feeds of which a program may want values.
+    let hasFeedsWithValues: Bool
     var wantedByHooks: (version: Int, wanted: WantedValues?)?
 
     var failure: (any Error)?
@@ -49,6 +51,9 @@
         self.hooks = hooks
         self.stop = stop
         self.control = control
+        hasFeedsWithValues = opened.store.consumers.contains { consumer in
+            consumer.feeds.contains { $0.maximumValueBytes != nil }
+        }
         schemaVersion = opened.schemaVersion
         isMigrating = schemaVersion < 0
         let owner = ConsumerRunner.Owner { [weak self] runner, brought in

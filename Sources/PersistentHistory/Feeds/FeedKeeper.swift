@@ -4,7 +4,7 @@
 /// that is the one in which the consumer has its place is the one in which the feed has it.
 struct FeedKeeper: Sendable {
     let store: ServedStore
-    let reader: HistoryReader
+    let source: any HistorySource
     let state: StateDatabase
     let reporter: any PipelineReporter
 
@@ -23,13 +23,13 @@ struct FeedKeeper: Sendable {
             for context in consumer.feeds {
                 let feed = FeedID(consumer: consumer.author, context: context.name)
                 guard try state.feeds.state(of: feed) == nil else { continue }
-                let isLate = try reader.oldestToken().number > 0
+                let isLate = try source.oldestToken().number > 0
                 let number = isLate ? try newStart(of: consumer.author) : 0
                 try state.feeds.begin(feed, at: number, isLate ? .late : nil)
                 reporter.report(
                     .feedBegan(
                         consumer: consumer.author, context: context.name,
-                        at: HistoryToken(store: reader.storeID, number: number)))
+                        at: HistoryToken(store: source.storeID, number: number)))
             }
         }
     }
@@ -41,7 +41,7 @@ struct FeedKeeper: Sendable {
 
     /// After a loss of history, the program reads the store and continues here.
     private func newStart(of consumer: String) throws -> Int64 {
-        max(try cursor(of: consumer), try reader.oldestToken().number)
+        max(try cursor(of: consumer), try source.oldestToken().number)
     }
 
     func context(of feed: FeedID) throws -> (consumer: Consumer, context: FeedContext) {
@@ -63,7 +63,7 @@ struct FeedKeeper: Sendable {
 
     /// Whether history was deleted that a feed has not had.
     func hasExpired(_ current: FeedState) throws -> Bool {
-        current.position < (try reader.oldestToken().number)
+        current.position < (try source.oldestToken().number)
     }
 
     /// Lets a feed that has lost history start over.
@@ -82,12 +82,12 @@ struct FeedKeeper: Sendable {
     /// - Throws: `HistoryError` with `.tokenNotSent`.
     func check(_ token: HistoryToken, of feed: FeedID, sent: HistoryToken?) throws {
         // The store may have been replaced since.
-        let sent = sent.flatMap { $0.store == reader.storeID ? $0.number : nil } ?? 0
+        let sent = sent.flatMap { $0.store == source.storeID ? $0.number : nil } ?? 0
         let last = max(sent, try self.state(of: feed).position)
-        guard token.store == reader.storeID, token.number > last else { return }
+        guard token.store == source.storeID, token.number > last else { return }
         throw HistoryError(
             .tokenNotSent,
-            "The feed \"\(feed)\" has sent this user nothing after \(HistoryToken(store: reader.storeID, number: last)): \(token) cannot be acknowledged.",
+            "The feed \"\(feed)\" has sent this user nothing after \(HistoryToken(store: source.storeID, number: last)): \(token) cannot be acknowledged.",
             hint:
                 "Connect to the feed and acknowledge what it sends. After a restart, the daemon sends again what was not acknowledged."
         )
@@ -100,17 +100,17 @@ struct FeedKeeper: Sendable {
     ///   was given.
     func acknowledge(_ token: HistoryToken, of feed: FeedID) throws -> HistoryToken {
         let current = try self.state(of: feed)
-        guard token.store == reader.storeID else { throw HistoryError.foreign(token, to: reader.storeID) }
+        guard token.store == source.storeID else { throw HistoryError.foreign(token, to: source.storeID) }
         // Where its consumer has yet to start over, the feed may have done so already.
         let last = max(try cursor(of: feed.consumer), current.position)
         guard token.number <= last else {
             throw HistoryError(
                 .tokenAhead,
-                "The token \(token) is newer than \(HistoryToken(store: reader.storeID, number: last)), which is the last that the feed \"\(feed)\" can have sent.",
+                "The token \(token) is newer than \(HistoryToken(store: source.storeID, number: last)), which is the last that the feed \"\(feed)\" can have sent.",
                 hint: "Acknowledge a token that the feed has sent.")
         }
         try state.feeds.acknowledge(feed, through: token.number)
-        let moved = HistoryToken(store: reader.storeID, number: max(token.number, current.position))
+        let moved = HistoryToken(store: source.storeID, number: max(token.number, current.position))
         if moved.number > current.position || current.expiry != nil {
             reporter.report(.feedMoved(consumer: feed.consumer, context: feed.context, to: moved))
         }
@@ -155,7 +155,7 @@ struct FeedKeeper: Sendable {
         {
             batch = known
         } else {
-            batch = try reader.outlinedBatch(
+            batch = try source.outlinedBatch(
                 after: number, through: last, changes: 1000, values: context.wantedValues)
         }
         let end = batch.end > number ? batch.end : last
@@ -188,7 +188,7 @@ struct FeedKeeper: Sendable {
         // The first transaction that it has not received is usually for it.
         var size = 100
         while number < last {
-            let batch = try reader.outlinedBatch(after: number, through: last, changes: size)
+            let batch = try source.outlinedBatch(after: number, through: last, changes: size)
             let end = batch.end > number ? batch.end : last
             let first = try relevant(
                 batch.transactions, to: context, of: consumer, after: number, through: end

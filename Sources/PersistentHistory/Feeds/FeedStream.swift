@@ -83,11 +83,11 @@ struct FeedStream {
         var state = try keeper.state(of: feed)
         guard let store else {
             if try keeper.hasExpired(state) { state = try keeper.expire(feed) }
-            return .lines(begin(state, keeper.reader.storeID))
+            return .lines(begin(state, keeper.source.storeID))
         }
-        guard store == keeper.reader.storeID else {
+        guard store == keeper.source.storeID else {
             throw HistoryError(
-                .tokenForeign, "The store was replaced by another, \(keeper.reader.storeID).",
+                .tokenForeign, "The store was replaced by another, \(keeper.source.storeID).",
                 hint: "Reconnect.")
         }
         if state.expiry != nil, state.expiry != sentExpiry { return .lines(begin(state, store)) }
@@ -114,7 +114,7 @@ struct FeedStream {
         guard window.hasRoom else { return .rest }
         if let large = portion.first, large.outline != nil {
             let effects = try await onPool {
-                try NetEffects(of: large, entities: entities, reading: keeper.reader)
+                try NetEffects(of: large, entities: entities, reading: keeper.source)
             }
             portion.removeFirst()
             window.send(large.number)

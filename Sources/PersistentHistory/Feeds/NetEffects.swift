@@ -9,7 +9,7 @@ final class NetEffects: Sendable {
     /// An anonymous database, which SQLite removes with the connection (https://www.sqlite.org/inmemorydb.html#temp_db).
     private let queue: DatabaseQueue
     private let transaction: HistoryTransaction
-    private let history: HistoryReader
+    private let history: any HistorySource
     /// How many objects there are, and how many of them make a part.
     let count: Int
     private func partSize(_ values: WantedValues?) -> Int {
@@ -18,7 +18,8 @@ final class NetEffects: Sendable {
 
     /// - Parameter entities: Those that are wanted; nil for all.
     /// - Throws: `HistoryError`; `DatabaseError` where the temporary file cannot be written.
-    init(of transaction: HistoryTransaction, entities: Set<String>?, reading history: HistoryReader) throws {
+    init(of transaction: HistoryTransaction, entities: Set<String>?, reading history: any HistorySource) throws
+    {
         self.transaction = transaction
         self.history = history
         queue = try DatabaseQueue(path: "")

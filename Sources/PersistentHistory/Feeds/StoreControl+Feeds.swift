@@ -75,7 +75,7 @@ extension StoreSession {
     nonisolated func feedStandings(_ clients: [FeedID: Int32]) throws -> [FeedStanding] {
         guard store.consumers.contains(where: { !$0.feeds.isEmpty }) else { return [] }
         let states = try state.feeds.all()
-        let oldest = try reader.oldestToken().number
+        let oldest = try source.oldestToken().number
         return store.consumers.flatMap { consumer in
             consumer.feeds.compactMap { context in
                 let feed = FeedID(consumer: consumer.author, context: context.name)

@@ -59,7 +59,7 @@ extension StoreControl {
             try await onPool {
                 let reader = try HistoryReader(path: session.store.path, timeout: .milliseconds(200))
                 let keeper = FeedKeeper(
-                    store: session.feeds.store, reader: reader, state: session.feeds.state,
+                    store: session.feeds.store, source: reader, state: session.feeds.state,
                     reporter: session.feeds.reporter)
                 let result = Result {
                     (
@@ -90,7 +90,9 @@ extension FeedKeeper {
         let last = try cursor(of: consumer.author)
         var position = feed.state.position
         while position < last, position - feed.state.position < Backlog.feedLimit {
-            let batch = try reader.outlinedBatch(after: position, isPosition: false, through: last)
+            let batch = try source.outlinedBatch(
+                after: position, isPosition: false, through: last, changes: HistoryReader.batchSize, values: nil
+            )
             let end = batch.end > position ? batch.end : last
             let relevant = try relevant(
                 batch.transactions, to: context, of: consumer, after: position, through: end)

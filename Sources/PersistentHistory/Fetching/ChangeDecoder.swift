@@ -1,4 +1,5 @@
 import GRDBSQLite
+internal import Glibc
 
 /// Reads the rows of `historyd_change` from a statement that selects
 /// `id, origin, kind, object, detail`.
@@ -116,6 +117,18 @@ struct ChangeDecoder {
             let start = sqlite3_column_text(statement, column)
         else { return nil }
         return UnsafeBufferPointer(start: start, count: Int(sqlite3_column_bytes(statement, column)))
+    }
+
+    /// Whether it is this text.
+    static func isText(_ statement: OpaquePointer, _ column: Int32, _ text: String) -> Bool {
+        guard let bytes = bytes(statement, column), let start = bytes.baseAddress else { return false }
+        var text = text
+        return text.withUTF8 { text in
+            guard text.count == bytes.count, let own = text.baseAddress else {
+                return text.count == bytes.count
+            }
+            return memcmp(own, start, text.count) == 0
+        }
     }
 
     static func text(_ statement: OpaquePointer, _ column: Int32) -> String {

@@ -11,28 +11,49 @@ struct HistoryHeader: Sendable, Equatable {
     /// Of the change that was asked about; see `HistoryBatch.fingerprint`. Nil if it has been deleted.
     let fingerprint: String?
 
-    /// One statement, and no row that is copied: each look begins with it.
+    /// Where the history ends, also where all of it was deleted.
+    var end: Int64 { max(newest, floor) }
+
     init(_ db: Database, fingerprintAt number: Int64 = -1) throws {
-        (storeID, floor, newest, fingerprint) = try db.firstRow(
-            """
-            SELECT (SELECT value FROM historyd_store WHERE key = 'id'),
-                (SELECT value FROM historyd_store WHERE key = 'floor'), (SELECT max(id) FROM historyd_change),
-                (SELECT CAST(origin AS TEXT) FROM historyd_change WHERE id = ? AND (kind & 3 <> 3 OR object IS NOT NULL))
-            """, number
-        ) { row in
-            guard sqlite3_column_type(row, 0) != SQLITE_NULL else { throw HistoryError.notTracked }
-            return (
-                try Self.storeID(row),
-                try Self.position(row, 1, "the position up to which the history was deleted"),
-                try Self.position(row, 2, "the number of the newest change"),
-                ChangeDecoder.bytes(row, 3).map { HistoryBatch.fingerprint($0) }
-            )
+        (storeID, floor) = try Self.bounds(db)
+        newest = try db.firstRow("SELECT max(id) FROM historyd_change") { row in
+            try Self.position(row, 0, "the number of the newest change")
+        }
+        fingerprint = number < 0 ? nil : try Self.fingerprint(db, at: number)
+    }
+
+    /// What does not change with each commit: the store's id, and its floor.
+    ///
+    /// - Parameter known: An id that need not be read once more where it is still the same.
+    static func bounds(_ db: Database, known: StoreID? = nil) throws -> (storeID: StoreID, floor: Int64) {
+        // The two follow each other in their table: two searches would take longer.
+        try db.rows("SELECT key, value FROM historyd_store WHERE key BETWEEN 'floor' AND 'id'") { rows in
+            var (id, floor) = (StoreID?.none, Int64(0))
+            while try rows.step(db) {
+                if ChangeDecoder.isText(rows, 0, "id") {
+                    id = known.flatMap { ChangeDecoder.isText(rows, 1, $0.text) ? $0 : nil }
+                    id = try id ?? storeID(rows, 1)
+                } else if ChangeDecoder.isText(rows, 0, "floor") {
+                    floor = try position(rows, 1, "the position up to which the history was deleted")
+                }
+            }
+            guard let id else { throw HistoryError.notTracked }
+            return (id, floor)
         }
     }
 
-    private static func storeID(_ row: OpaquePointer) throws -> StoreID {
-        guard let id = ChangeDecoder.bytes(row, 0).flatMap({ StoreID($0) }) else {
-            throw UnexpectedValue("the store's id", expected: "a UUID", found: row, 0)
+    private static func fingerprint(_ db: Database, at number: Int64) throws -> String? {
+        try db.rows(
+            "SELECT CAST(origin AS TEXT) FROM historyd_change WHERE id = ? AND (kind & 3 <> 3 OR object IS NOT NULL)",
+            number
+        ) { rows in
+            try rows.step(db) ? ChangeDecoder.bytes(rows, 0).map { HistoryBatch.fingerprint($0) } : nil
+        }
+    }
+
+    private static func storeID(_ row: OpaquePointer, _ column: Int32) throws -> StoreID {
+        guard let id = ChangeDecoder.bytes(row, column).flatMap({ StoreID($0) }) else {
+            throw UnexpectedValue("the store's id", expected: "a UUID", found: row, column)
         }
         return id
     }
@@ -50,16 +71,22 @@ struct HistoryHeader: Sendable, Equatable {
 }
 
 extension Database {
-    /// The first row of a statement that has one, lent and not copied.
-    func firstRow<T>(_ sql: String, _ argument: Int64? = nil, _ read: (OpaquePointer) throws -> T) throws -> T {
+    /// Lends a statement whose rows are not copied.
+    func rows<T>(_ sql: String, _ argument: Int64? = nil, _ read: (OpaquePointer) throws -> T) throws -> T {
         let statement = try cachedStatement(sql: sql).sqliteStatement
         sqlite3_reset(statement)
         defer { sqlite3_reset(statement) }
         if let argument { sqlite3_bind_int64(statement, 1, argument) }
-        let result = sqlite3_step(statement)
-        guard result == SQLITE_ROW else {
-            throw DatabaseError(resultCode: ResultCode(rawValue: result), message: lastErrorMessage)
-        }
         return try read(statement)
+    }
+
+    /// The first row of a statement that has one.
+    func firstRow<T>(_ sql: String, _ read: (OpaquePointer) throws -> T) throws -> T {
+        try rows(sql) { row in
+            guard try row.step(self) else {
+                throw DatabaseError(resultCode: .SQLITE_ERROR, message: "no row", sql: sql)
+            }
+            return try read(row)
+        }
     }
 }

@@ -1,18 +1,7 @@
 import GRDB
-import GRDBSQLite
 
 /// What the pipeline reads of a store after each signal. Large transactions are outlined.
 extension HistoryReader {
-    /// What a look at the store finds.
-    struct Look: Sendable {
-        let batch: HistoryBatch
-        /// Where the history ended, with its fingerprint: beyond a batch that is not the last.
-        let end: Int64
-        let fingerprint: String?
-        /// Another one after each change of the schema (https://www.sqlite.org/pragma.html#pragma_schema_version).
-        let schemaVersion: Int64
-    }
-
     /// Reads what came after a position, and all that it takes to know that it really follows it, in one transaction.
     ///
     /// - Parameters:
@@ -21,22 +10,46 @@ extension HistoryReader {
     /// - Returns: A batch of nothing, and not the last, where the history after the position was deleted meanwhile:
     ///   a consumer that has not had it finds out when it reads on.
     /// - Throws: `HistoryError`; with `.tokenAhead` if there is another change.
-    func look(after number: Int64, fingerprint: String?, values: WantedValues? = nil) throws -> Look {
+    func look(after number: Int64, fingerprint: String?, values: WantedValues? = nil) throws -> HistoryLook {
         try read { db, schemaVersion in
+            func look(_ batch: HistoryBatch, end: Int64) throws -> HistoryLook {
+                let fingerprint =
+                    batch.isLast ? batch.fingerprint : try HistoryHeader(db, fingerprintAt: end).fingerprint
+                return HistoryLook(
+                    batch: batch, end: batch.isLast ? batch.end : end, fingerprint: fingerprint,
+                    schemaVersion: schemaVersion)
+            }
+            if let batch = try continuation(db, after: number, fingerprint, values) {
+                return try look(batch, end: batch.isLast ? batch.end : HistoryHeader(db).end)
+            }
             let header = try HistoryHeader(db, fingerprintAt: number)
             if header.isReplaced(fingerprint) { throw ahead(number) }
-            let newest = max(header.newest, header.floor)
             let isDeleted = header.storeID == storeID && number < header.floor
-            let batch =
-                isDeleted
-                ? HistoryBatch(transactions: [], end: newest, isLast: false, fingerprint: nil)
-                : try batch(db, header, after: number, partSize: partSize, values: values)
-            let fingerprint =
-                batch.isLast ? batch.fingerprint : try HistoryHeader(db, fingerprintAt: newest).fingerprint
-            return Look(
-                batch: batch, end: batch.isLast ? batch.end : newest, fingerprint: fingerprint,
-                schemaVersion: schemaVersion)
+            if isDeleted {
+                let nothing = HistoryBatch(transactions: [], end: header.end, isLast: false, fingerprint: nil)
+                return try look(nothing, end: header.end)
+            }
+            return try look(
+                batch(db, header, after: number, partSize: partSize, values: values), end: header.end)
         }
+    }
+
+    /// What came after a position whose change is still there, as it nearly always is: that one too is read by the
+    /// statement that reads what came after it.
+    ///
+    /// - Returns: Nil where more has to be known.
+    private func continuation(
+        _ db: Database, after number: Int64, _ fingerprint: String?, _ values: WantedValues?
+    ) throws -> HistoryBatch? {
+        let (id, floor) = try HistoryHeader.bounds(db, known: storeID)
+        guard id == storeID, number >= floor, let fingerprint,
+            let batch = try rows(db, partSize: partSize).batch(
+                after: number, fingerprint: fingerprint, limit: Self.batchSize)
+        else { return nil }
+        guard let values, !batch.transactions.isEmpty else { return batch }
+        return try adding(
+            values, to: batch, db, end: batch.isLast ? batch.end : HistoryHeader(db).end, after: number,
+            through: .max)
     }
 
     /// The newest position, and its fingerprint.

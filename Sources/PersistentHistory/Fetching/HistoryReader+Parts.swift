@@ -67,16 +67,6 @@ extension HistoryReader {
         try result.get()
     }
 
-    /// A transaction with all its changes, however many: for what cannot take it in parts.
-    ///
-    /// - Throws: As `forEachPart(of:_:)`.
-    func whole(_ transaction: HistoryTransaction) throws -> HistoryTransaction {
-        guard transaction.outline != nil else { return transaction }
-        var changes: [HistoryChange] = []
-        try forEachPart(of: transaction) { changes += $0.map(\.change) }
-        return transaction.with(changes)
-    }
-
     /// Reads in one SQL transaction, where a large transaction is still what it was.
     private func reading<T>(
         _ transaction: HistoryTransaction, from start: Int64, _ body: (HistoryRows, HistoryHeader) throws -> T

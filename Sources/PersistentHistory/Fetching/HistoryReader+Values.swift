@@ -5,11 +5,12 @@ extension HistoryReader {
     /// A batch with the rows of its objects, as of the end of the history: as many transactions as have no more than
     /// fits into memory. One that has more by itself becomes a large one.
     func adding(
-        _ wanted: WantedValues, to batch: HistoryBatch, _ db: Database, _ header: HistoryHeader,
+        _ wanted: WantedValues, to batch: HistoryBatch, _ db: Database, end: Int64,
         after number: Int64, through last: Int64
     ) throws -> HistoryBatch {
         var reader = RowValueReader(
-            db, rowTables, at: end(of: header), wanted, .ends(at: RowValueReader.mostOfBatch))
+            db, rowTables, at: HistoryToken(store: storeID, number: end), wanted,
+            .ends(at: RowValueReader.mostOfBatch))
         var batch = batch
         for (index, transaction) in batch.transactions.enumerated() {
             if try reader.read(transaction.changes) { continue }
@@ -35,12 +36,9 @@ extension HistoryReader {
     ) throws -> RowValues? {
         guard let wanted else { return nil }
         var reader = RowValueReader(
-            db, rowTables, at: end(of: header), wanted, .cuts(at: CallValues.mostBytes))
+            db, rowTables, at: HistoryToken(store: storeID, number: header.end), wanted,
+            .cuts(at: CallValues.mostBytes))
         _ = try reader.read(changes, all: all)
         return reader.values
-    }
-
-    private func end(of header: HistoryHeader) -> HistoryToken {
-        HistoryToken(store: storeID, number: max(header.newest, header.floor))
     }
 }

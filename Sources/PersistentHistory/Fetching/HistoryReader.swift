@@ -197,7 +197,7 @@ public final class HistoryReader: Sendable {
         }
         let batch = try rows(db, filter, partSize: partSize).batch(after: number, through: last, limit: limit)
         guard let values else { return batch }
-        return try adding(values, to: batch, db, header, after: number, through: last)
+        return try adding(values, to: batch, db, end: header.end, after: number, through: last)
     }
 
     static var isGone: HistoryError {
@@ -247,18 +247,10 @@ public final class HistoryReader: Sendable {
             return try work.explaining {
                 try StoreConnection.rollingBack(path) {
                     try tables.reading(path) {
-                        try queue.readInTransaction { db in try body(db, tables.check(db)) }
+                        try queue.unsafeRead { db in try tables.inTransaction(db, body) }
                     }
                 }
             }
         }
-    }
-
-    /// There is now another transaction at a token's position.
-    func ahead(_ number: Int64) -> HistoryError {
-        HistoryError(
-            .tokenAhead,
-            "The transaction \(HistoryToken(store: storeID, number: number)) is no longer the same transaction.",
-            hint: "The store was replaced or restored from a backup: start over from a copy of the data.")
     }
 }

@@ -15,7 +15,10 @@ struct HistoryRows {
 
     /// Rows after the position that is bound to it, or before it.
     func statement() throws -> OpaquePointer {
-        let order = isReversed ? "< ?1 ORDER BY id DESC" : "> ?1 ORDER BY id"
+        try statement(isReversed ? "< ?1 ORDER BY id DESC" : "> ?1 ORDER BY id")
+    }
+
+    private func statement(_ order: String) throws -> OpaquePointer {
         let rows = try db.cachedStatement(
             sql: "SELECT id, origin, kind, object, detail FROM historyd_change WHERE id \(order)"
         ).sqliteStatement
@@ -44,7 +47,29 @@ struct HistoryRows {
         let rows = try statement()
         defer { sqlite3_reset(rows) }
         sqlite3_bind_int64(rows, 1, number)
+        return try batch(rows, after: number, through: last, limit: limit)
+    }
 
+    /// Reads on from a change that is still there: one statement tells that it is, and what came after it.
+    ///
+    /// - Returns: Nil where another change stands at the position, or none.
+    func batch(after number: Int64, fingerprint: String, limit: Int) throws -> HistoryBatch? {
+        let rows = try statement(">= ?1 ORDER BY id")
+        defer { sqlite3_reset(rows) }
+        sqlite3_bind_int64(rows, 1, number)
+        guard try next(rows, after: number - 1) == number else { return nil }
+        var known = OriginRun()
+        known.begin(rows)
+        guard known.fingerprint == fingerprint else { return nil }
+        let batch = try batch(rows, after: number, through: .max, limit: limit)
+        guard batch.end == number else { return batch }
+        return HistoryBatch(transactions: [], end: number, isLast: true, fingerprint: fingerprint)
+    }
+
+    /// - Parameter rows: A statement whose next row is the first after the position.
+    private func batch(_ rows: OpaquePointer, after number: Int64, through last: Int64, limit: Int) throws
+        -> HistoryBatch
+    {
         var transactions: [HistoryTransaction] = []
         var assembler = TransactionAssembler(store: store, filter: filter, isReversed: isReversed)
         var decoder = decoder

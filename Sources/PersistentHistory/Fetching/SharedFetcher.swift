@@ -1,7 +1,7 @@
 /// Fetches on behalf of all consumers of a store: those that stand at the same position, as they do
 /// when a commit comes in, share one read.
 @LoopActor final class SharedFetcher {
-    private let reader: HistoryReader
+    private let source: any HistorySource
     private var newest: Int64
     /// What tells the newest change from another of its number: see `HistoryBatch.fingerprint`.
     private var fingerprint: String?
@@ -13,10 +13,12 @@
 
     /// - Parameter end: Everything up to here has been seen; nil for the end of the history.
     /// - Throws: `HistoryError`.
-    nonisolated init(_ reader: HistoryReader, after end: (number: Int64, fingerprint: String?)? = nil) throws {
-        self.reader = reader
-        (newest, fingerprint) = try end ?? reader.end()
-        schemaVersion = try reader.schemaVersion()
+    nonisolated init(_ source: any HistorySource, after end: (number: Int64, fingerprint: String?)? = nil)
+        throws
+    {
+        self.source = source
+        (newest, fingerprint) = try end ?? source.end()
+        schemaVersion = try source.schemaVersion()
     }
 
     /// Looks whether something was committed since the last look, and fetches it.
@@ -28,9 +30,9 @@
     /// - Returns: Nil if there was nothing.
     /// - Throws: `HistoryError`; with `.tokenAhead` where what was seen before is no longer there: a
     ///   backup was copied into the open file.
-    func look(values: WantedValues? = nil) throws -> HistoryReader.Look? {
+    func look(values: WantedValues? = nil) throws -> HistoryLook? {
         wanted = values
-        let look = try reader.look(after: newest, fingerprint: fingerprint, values: values)
+        let look = try source.look(after: newest, fingerprint: fingerprint, values: values)
         schemaVersion = look.schemaVersion
         let isNews = look.end > newest
         shared = isNews && !look.batch.transactions.isEmpty ? (newest, look.batch) : nil
@@ -56,10 +58,10 @@
     func batch(after number: Int64, through last: Int64? = nil, values: WantedValues? = nil) throws
         -> HistoryBatch
     {
-        if let last { return try reader.outlinedBatch(after: number, through: last, values: values) }
+        if let last { return try source.outlinedBatch(after: number, through: last, values: values) }
         if let shared, shared.after == number, shared.batch.covers(values) { return shared.batch }
         let all = WantedValues.union([values, wanted].compactMap { $0 })
-        let batch = try reader.outlinedBatch(after: number, values: values == nil ? nil : all)
+        let batch = try source.outlinedBatch(after: number, values: values == nil ? nil : all)
         if batch.end > number { shared = (number, batch) }
         return batch
     }

@@ -171,6 +171,12 @@ struct ReplicaFile {
                 throw HistoryError(
                     .replicaUnwritable, "The replica \"\(path)\" is locked by another process.",
                     hint: "Programs should only read a replica.", cause: error)
+            case .SQLITE_CONSTRAINT:
+                throw HistoryError(
+                    .replicaUnwritable, "The replica \"\(path)\" cannot hold a row of its store: \(said).",
+                    hint:
+                        "`PRAGMA integrity_check` of the store names rows that its own schema does not allow: mend them.",
+                    cause: error)
             default:
                 throw HistoryError(
                     .replicaUnwritable, "The replica \"\(path)\" cannot be written: \(said).",

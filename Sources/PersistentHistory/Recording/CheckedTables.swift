@@ -23,7 +23,7 @@ final class CheckedTables: Sendable {
     /// From now on, nothing is parsed on the loop's thread.
     func spare(_ loop: HistoryLoop) { state.withLock { $0.loop = loop } }
 
-    /// Runs a read that calls `check` before anything else.
+    /// Runs a read that begins with `check` or `inTransaction`.
     ///
     /// - Throws: `HistoryError` with `.storeBusy`, caused by a `SchemaChange`; what the body throws.
     func reading<T>(_ path: String, _ body: () throws -> T) throws -> T {
@@ -44,19 +44,33 @@ final class CheckedTables: Sendable {
         }
     }
 
+    /// Runs a body that reads the tables, in one transaction.
+    ///
+    /// - Parameter body: Is given the version of the schema (https://www.sqlite.org/pragma.html#pragma_schema_version).
+    /// - Throws: As `check`; what the body throws.
+    func inTransaction<T>(_ db: Database, _ body: (Database, _ schemaVersion: Int64) throws -> T) throws -> T {
+        // The usual case. A transaction that SQLite began by itself lasts until the last of its statements is
+        // finished (https://www.sqlite.org/lang_transaction.html): this one, which nobody else uses.
+        let result = try db.rows("PRAGMA main.schema_version") { row -> T? in
+            guard try row.step(db) else { return nil }
+            let version = sqlite3_column_int64(row, 0)
+            return isChecked(version) ? try body(db, version) : nil
+        }
+        return try result ?? db.inReadTransaction { try body(db, check(db)) }
+    }
+
+    private func isChecked(_ version: Int64) -> Bool { state.withLock { $0.version == version } }
+
     /// To be called in the transaction that uses the tables.
     ///
-    /// - Returns: The version of the schema (https://www.sqlite.org/pragma.html#pragma_schema_version).
+    /// - Returns: The version of the schema.
     /// - Throws: `SchemaChange` where `reading` is to handle it; `UnexpectedValue`, `DatabaseError`.
     @discardableResult
     func check(_ db: Database) throws -> Int64 {
         // This parses nothing.
         let version = try db.firstRow("PRAGMA schema_version") { sqlite3_column_int64($0, 0) }
-        let (isChecked, mayParse) = state.withLock { state in
-            (state.version == version, state.loop == nil || state.parsing > 0)
-        }
-        if isChecked { return version }
-        guard mayParse else { throw SchemaChange() }
+        if isChecked(version) { return version }
+        guard state.withLock({ $0.loop == nil || $0.parsing > 0 }) else { throw SchemaChange() }
         try RecordingTables.check(db)
         state.withLock { $0.version = version }
         return version

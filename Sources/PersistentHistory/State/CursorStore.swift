@@ -114,10 +114,12 @@ final class CursorStore: Sendable {
                 ON CONFLICT DO UPDATE SET position = excluded.position, fingerprint = excluded.fingerprint,
                 moved_at = excluded.moved_at, served = excluded.served
                 """
-        ).execute(
-            arguments: [
-                consumer, checkpoint.position, checkpoint.fingerprint, checkpoint.movedAt.milliseconds,
-                connection.served.milliseconds,
+        ).write(
+            db,
+            [
+                .text(consumer), .integer(checkpoint.position),
+                checkpoint.fingerprint.map { .text($0) } ?? .null, .integer(checkpoint.movedAt.milliseconds),
+                .integer(connection.served.milliseconds),
             ])
     }
 

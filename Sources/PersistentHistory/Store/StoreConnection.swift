@@ -92,23 +92,26 @@ extension DatabaseQueue {
     /// As `read`, on a connection that can do nothing else: nothing is prepared, neither statements nor
     /// the connection, for what is done with each commit of anybody.
     func readInTransaction<T>(_ body: (Database) throws -> T) throws -> T {
-        try unsafeRead { db in
-            try db.step("BEGIN")
-            do {
-                let result = try body(db)
-                try db.step("COMMIT")
-                return result
-            } catch {
-                // SQLite may have rolled back by itself.
-                if db.isInsideTransaction { try db.step("ROLLBACK") }
-                throw error
-            }
-        }
+        try unsafeRead { db in try db.inReadTransaction { try body(db) } }
     }
 }
 
 extension Database {
-    fileprivate func step(_ sql: String) throws {
+    /// Runs a body in a transaction of a connection that only reads.
+    func inReadTransaction<T>(_ body: () throws -> T) throws -> T {
+        try step("BEGIN")
+        do {
+            let result = try body()
+            try step("COMMIT")
+            return result
+        } catch {
+            // SQLite may have rolled back by itself.
+            if isInsideTransaction { try step("ROLLBACK") }
+            throw error
+        }
+    }
+
+    private func step(_ sql: String) throws {
         let statement = try cachedStatement(sql: sql).sqliteStatement
         defer { sqlite3_reset(statement) }
         let result = sqlite3_step(statement)

@@ -60,7 +60,7 @@ extension StoreControl {
                 guard let portion else { return nil }
                 if !portion.transactions.isEmpty {
                     return try portion.transactions.map { transaction in
-                        (.transaction(try keeper.reader.whole(transaction)), transaction.token)
+                        (.transaction(try keeper.source.whole(transaction)), transaction.token)
                     }
                 }
                 position = portion.end

@@ -1,4 +1,4 @@
-/// Asks running parts to end: to finish what they have started, to save, and to return.
+/// Something that happens once, and for which many may wait: that a part is up, or that it is asked to end.
 ///
 /// Cancelling a task would also end what still has to be saved; a stop is kinder, and comes first.
 package final class OneShotEvent: Sendable {
@@ -23,7 +23,7 @@ package final class OneShotEvent: Sendable {
         for waiter in waiters { waiter.resume() }
     }
 
-    /// Returns when a stop is requested, or the task is cancelled.
+    /// Returns when it has happened, or the task is cancelled.
     package func wait() async {
         let number = state.withLock { state in
             state.nextWaiter += 1
