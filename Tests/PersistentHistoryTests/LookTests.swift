@@ -57,6 +57,7 @@ import Testing
                 ])
         }
         try reader.close()
+        reader.forgetPages()
     }
 
     /// Changes that nobody declared, of one millisecond, are one transaction, also where a first reading came

@@ -101,7 +101,12 @@ public final class HistoryReader: Sendable {
 
     /// Gives back the pages that it has in memory: they are of no use until the next commit, and then they are still in
     /// the system's memory.
-    func forgetPages() { queue.unsafeReentrantRead { db in history_forget_pages(db.sqliteConnection) } }
+    func forgetPages() {
+        queue.unsafeReentrantRead { db in
+            // None where it was closed meanwhile.
+            if let connection = db.sqliteConnection { history_forget_pages(connection) }
+        }
+    }
 
     /// Closes the connection.
     public func close() throws { try HistoryError.translating(path) { try queue.end() } }
