@@ -58,9 +58,7 @@ struct HistoryRows {
         defer { sqlite3_reset(rows) }
         sqlite3_bind_int64(rows, 1, number)
         guard try next(rows, after: number - 1) == number else { return nil }
-        var known = OriginRun()
-        known.begin(rows)
-        guard known.fingerprint == fingerprint else { return nil }
+        guard OriginRun.fingerprint(of: rows) == fingerprint else { return nil }
         let batch = try batch(rows, after: number, through: .max, limit: limit)
         guard batch.end == number else { return batch }
         return HistoryBatch(transactions: [], end: number, isLast: true, fingerprint: fingerprint)
@@ -148,8 +146,17 @@ struct OriginRun: ~Copyable {
     /// See `HistoryBatch.fingerprint`. Nil also for a row that is void.
     var fingerprint: String? {
         guard isBegun else { return nil }
-        if !isUndeclared { return text.withBytes { HistoryBatch.fingerprint($0) } }
-        return milliseconds > 0 ? String(milliseconds) : nil
+        return isUndeclared ? Self.fingerprint(milliseconds) : text.withBytes { HistoryBatch.fingerprint($0) }
+    }
+
+    /// Of the run that a row is in.
+    static func fingerprint(of row: OpaquePointer) -> String? {
+        ChangeDecoder.bytes(row, 1).map { HistoryBatch.fingerprint($0) }
+            ?? fingerprint(sqlite3_column_int64(row, 1))
+    }
+
+    private static func fingerprint(_ milliseconds: Int64) -> String? {
+        milliseconds > 0 ? String(milliseconds) : nil
     }
 
     /// - Parameters:
