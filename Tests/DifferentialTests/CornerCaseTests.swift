@@ -178,4 +178,46 @@ import Testing
                 "CREATE UNIQUE INDEX i ON t (CAST(s AS TEXT))", "CREATE UNIQUE INDEX j ON t (s COLLATE NOCASE)",
             ], steps(["INSERT OR REPLACE INTO t VALUES ('a'), ('A')", "UPDATE OR REPLACE t SET s = lower(s)"]))
     }
+
+    /// An expression of an index may tell values that SQL calls equal.
+    @Test(arguments: ["lower(a)) --", "a) WHERE typeof(a) = 'integer' --"])
+    func aKeyThatIsEqualAndAnother(index: String) throws {
+        try expectNoFailure(
+            ["CREATE TABLE t (a, b)", "CREATE UNIQUE INDEX i ON t (\(index)"],
+            steps([
+                "INSERT INTO t VALUES (9007199254740993, 1.0), (1.0, 1.0)", "UPDATE OR REPLACE t SET a = 1",
+                "INSERT INTO t VALUES (2.0, 0)", "UPDATE OR REPLACE t SET a = CAST(a AS INTEGER)",
+            ]))
+    }
+
+    /// What a foreign key makes of an update, and what triggers make of that, comes before the update is recorded.
+    @Test(arguments: ["CASCADE", "SET NULL"])
+    func aRowThatRefersToItself(action: String) throws {
+        try expectNoFailure(
+            [
+                "CREATE TABLE t (a NUMERIC UNIQUE, p NUMERIC REFERENCES t (a) ON DELETE CASCADE ON UPDATE \(action) DEFERRABLE INITIALLY DEFERRED)",
+                "CREATE TRIGGER early AFTER UPDATE ON t BEGIN DELETE FROM t WHERE p = NEW.a; END",
+            ],
+            steps([
+                "BEGIN", "INSERT INTO t VALUES (0, CAST(x'61ff' AS TEXT))", "UPDATE t SET a = x'61', p = 0",
+                "COMMIT",
+            ]))
+        try expectNoFailure(
+            [
+                "CREATE TABLE t (r INTEGER UNIQUE, d VARCHAR(10), k BLOB UNIQUE, PRIMARY KEY (k, r), FOREIGN KEY (k, d) REFERENCES t (k, r) ON UPDATE \(action))"
+            ],
+            steps([
+                "INSERT INTO t VALUES (2, '01', x'62')",
+                "INSERT INTO t VALUES (3, '01', x'62') ON CONFLICT (k) DO UPDATE SET r = t.k, d = t.d + 1",
+            ]))
+        try expectNoFailure(
+            [
+                "CREATE TABLE t (id INTEGER PRIMARY KEY, p VARCHAR(10), c, FOREIGN KEY (p) REFERENCES t (id) ON UPDATE \(action))",
+                "CREATE UNIQUE INDEX i ON t (id || ',')",
+            ],
+            steps([
+                "INSERT INTO t VALUES (2, NULL, 5), (1, NULL, 2)", "UPDATE t SET p = '1'",
+                "UPDATE OR REPLACE t SET id = id + 1",
+            ]))
+    }
 }

@@ -60,6 +60,60 @@ import Testing
         reader.forgetPages()
     }
 
+    /// The usual way to look reads on from the change at a position. Whatever the history is, it finds what reading
+    /// everything anew finds.
+    @Test(arguments: (0..<40).map { _ in UInt64.random(in: 0...UInt64.max) })
+    func lookingOnFindsWhatLookingAnewFinds(seed: UInt64) throws {
+        var dice = Seed(seed)
+        let folder = try TemporaryFolder()
+        let store = try store(folder)
+        try store.write { db in
+            try db.execute(sql: "INSERT INTO t VALUES (1)")
+            let shape = try #require(try Int64.fetchOne(db, sql: "SELECT kind FROM historyd_change")) >> 2
+            for _ in 0..<Int.random(in: 0...30, using: &dice) {
+                let key = Int.random(in: 0...9, using: &dice)
+                let origin = Bool.random(using: &dice) ? "'k\(key)\t1\t\(key)\tApp'" : "\(key)"
+                for _ in 0..<Int.random(in: 1...9, using: &dice) {
+                    let (kind, object, detail) =
+                        switch Int.random(in: 0...19, using: &dice) {
+                        case 0: (shape << 2 | 3, "NULL", "NULL")
+                        case 1: (Int64(3), "'recreated'", "'[\"t\"]'")
+                        default: (shape << 2 | Int64.random(in: 0...2, using: &dice), "\(key)", "NULL")
+                        }
+                    try db.execute(
+                        sql:
+                            "INSERT INTO historyd_change VALUES (NULL, \(origin), \(kind), \(object), \(detail))"
+                    )
+                }
+            }
+            let newest = try #require(try Int64.fetchOne(db, sql: "SELECT max(id) FROM historyd_change"))
+            let floor = Bool.random(using: &dice) ? 0 : Int64.random(in: 0...newest, using: &dice)
+            try db.execute(sql: "DELETE FROM historyd_change WHERE id <= \(floor)")
+            try db.execute(sql: "UPDATE historyd_store SET value = \(floor) WHERE key = 'floor'")
+        }
+        let reader = try HistoryReader(
+            path: store.path, timeout: .zero, partSize: Int.random(in: 3...12, using: &dice))
+        func look(after number: Int64, _ fingerprint: String?) -> String {
+            do {
+                let look = try reader.look(after: number, fingerprint: fingerprint)
+                let isNews = look.end > number
+                return
+                    "\(look.batch.transactions) \(look.batch.end) \(look.batch.isLast) \(look.end) \(isNews ? look.fingerprint ?? "-" : "")"
+            } catch let error as HistoryError {
+                return "\(error.code)"
+            } catch {
+                return "\(error)"
+            }
+        }
+        let newest = try reader.newestToken().number
+        for number in 0...newest + 1 {
+            let fingerprint = try reader.fingerprint(at: number, in: nil)
+            #expect(
+                look(after: number, fingerprint) == look(after: number, nil), "seed \(seed), after \(number)")
+        }
+        try reader.close()
+    }
+
     /// Changes that nobody declared, of one millisecond, are one transaction, also where a first reading came
     /// in between: whoever repeats the reading finds them so.
     @Test func aBatchThatHasGrownIsReadAsAWhole() throws {

@@ -59,7 +59,7 @@ extension TriggerWriter {
                 ]),
             trigger(
                 "update", "AFTER UPDATE", when: nil,
-                forgetDeleted("\(touched) AND (\(isGone) OR \(isTaken))") + [
+                forgetDeleted("\(touched) AND (\(isGone) OR \(isTaken)\(orIsAnother))") + [
                     // What is known by now of the row is what was known of OLD.
                     record(
                         """
@@ -76,6 +76,13 @@ extension TriggerWriter {
                 ] + endUpdate),
             trigger("delete", "AFTER DELETE", when: nil, forgetDeleted("\(isSame("OLD")) AND \(isGone)")),
         ] + interruptedUpdatesTriggers()
+    }
+
+    /// Whether what is known of OLD is the tombstone of another row, which one has replaced whose update is under way: a
+    /// foreign key's action comes before that is recorded.
+    private var orIsAnother: String {
+        guard table.refersToItself, convertedColumns.isEmpty, !entity.preserved.isEmpty else { return "" }
+        return " OR (\(isSame("OLD")) AND \(known).tombstone IS NOT \(tombstone("OLD")))"
     }
 
     // MARK: Comparing all rows
@@ -198,7 +205,7 @@ extension TriggerWriter {
     }
 
     /// Whether a row of the table is NEW.
-    private func isRow(_ changed: String) -> String {
+    func isRow(_ changed: String) -> String {
         if table.rowid != nil { return "\(rowid(row)) = \(rowid(changed))" }
         return table.primaryKey.map { "\(column(row, $0)) = \(column(changed, $0))" }.joined(separator: " AND ")
     }

@@ -43,7 +43,9 @@ extension TriggerWriter {
     }
 
     func changed(_ uniqueness: Uniqueness) -> String {
-        uniqueness.columns.map { "\(coming($0)) IS NOT \(column("OLD", $0)) COLLATE BINARY" }
+        // An expression may tell values that are equal: 1 and 1.0, 0.0 and -0.0.
+        if uniqueness.condition != nil || uniqueness.terms.contains(where: \.isExpression) { return "1" }
+        return uniqueness.columns.map { "\(coming($0)) IS NOT \(column("OLD", $0)) COLLATE BINARY" }
             .joined(separator: " OR ")
     }
 

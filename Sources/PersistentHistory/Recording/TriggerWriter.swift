@@ -42,12 +42,12 @@ struct TriggerWriter {
                     : recordConflicts() + [record(.insert, keyOfNew, "NULL")]),
             trigger(
                 "update", "AFTER UPDATE", when: "\(sameKey) AND \(somethingChanged)",
-                [record(.update, keyOfNew, changedColumns)]),
+                [recordIfStillThere(.update, keyOfNew, changedColumns)]),
             trigger(
                 "rekey", "AFTER UPDATE" + of(keyNames), when: "NOT \(sameKey)",
                 forget(key("OLD")) + recordConflicts(whileUpdating: key("OLD")) + [
                     record(.delete, key("OLD"), tombstone("OLD")),
-                    record(.insert, keyOfNew, "NULL"),
+                    recordIfStillThere(.insert, keyOfNew, "NULL"),
                 ] + recordReturned()),
             trigger(
                 "delete", "AFTER DELETE", when: nil,
@@ -118,6 +118,18 @@ struct TriggerWriter {
 
     func record(_ operation: RecordingFormat.Operation, _ object: String, _ detail: String) -> String {
         record("VALUES (\(values(operation, object, detail)))")
+    }
+
+    /// What an update has made of a row. A foreign key's action on the update, and the triggers that it runs, come before
+    /// this: where they have deleted the row, or given it another key, that is recorded already.
+    private func recordIfStillThere(
+        _ operation: RecordingFormat.Operation, _ object: String, _ detail: String
+    ) -> String {
+        guard table.refersToItself else { return record(operation, object, detail) }
+        let isThere = "\(isRow("NEW")) AND \(key(row)) IS \(object)"
+        return record(
+            "SELECT \(values(operation, object, detail)) WHERE EXISTS (SELECT 1 FROM \(tableAsRow) WHERE \(isThere))"
+        )
     }
 
     func record(_ rows: String) -> String {
