@@ -151,6 +151,17 @@ static void removeRegions(struct guard *guard) {
     }
 }
 
+/* What is mapped is in the file as well, and comes back where it is read. */
+static void forgetRegions(struct guard *guard) {
+    take();
+    /* Not where a page stands for one that is gone. */
+    int isLost = atomic_load(&anyIsLost);
+    for (struct region *region = guard->regions; region && !isLost; region = region->next) {
+        madvise(region->start, region->size, MADV_DONTNEED);
+    }
+    release();
+}
+
 /* MARK: The methods of a file */
 
 static int mapRegion(sqlite3_file *file, int number, int size, int extends, void volatile **address) {
@@ -190,6 +201,15 @@ static int closeFile(sqlite3_file *file) {
 
 static sqlite3_io_methods guarded;
 static const sqlite3_io_methods *guardedBase;
+
+/* MARK: Memory */
+
+void history_forget_pages(sqlite3 *db) {
+    sqlite3_file *file = 0;
+    sqlite3_db_release_memory(db);
+    sqlite3_file_control(db, 0, SQLITE_FCNTL_FILE_POINTER, &file);
+    if (file && file->pMethods == &guarded) forgetRegions(guardOf(file));
+}
 
 /* MARK: Opening */
 

@@ -75,8 +75,8 @@ extension Engine {
         var served: Set<String> = []
         var waiting: Set<String> = []
         for store in stores {
-            if let positions = try? store.control.positions() {
-                served.insert(positions.newest.store.description)
+            if let id = store.control.storeID {
+                served.insert(id.description)
             } else {
                 waiting.insert(store.configuration.path)
             }

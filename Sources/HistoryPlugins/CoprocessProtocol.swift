@@ -1,4 +1,6 @@
 import DequeModule
+import Glibc
+import PersistentHistory
 
 /// The calls in flight to one coprocess, and what an answer, the clock or its end mean for them.
 ///
@@ -6,12 +8,31 @@ import DequeModule
 /// the window allows; the plugin answers them in order. The state is pure: its owner reads and
 /// writes, and tells it of that.
 struct CoprocessProtocol: Sendable {
-    typealias Instant = SuspendingClock.Instant
+    /// A time of the clock that stands still while the machine sleeps. (`SuspendingClock.Instant` is opaque: each
+    /// use of one takes several calls.)
+    struct Instant: Sendable, Comparable {
+        let nanoseconds: Int64
+
+        static var now: Instant {
+            var time = timespec()
+            clock_gettime(CLOCK_MONOTONIC, &time)
+            return Instant(nanoseconds: Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec))
+        }
+
+        static func < (a: Instant, b: Instant) -> Bool { a.nanoseconds < b.nanoseconds }
+
+        func advanced(by duration: Duration) -> Instant {
+            Instant(nanoseconds: nanoseconds + min(duration.microseconds, Int64.max / 4000) * 1000)
+        }
+
+        func duration(to other: Instant) -> Duration { .nanoseconds(other.nanoseconds - nanoseconds) }
+    }
 
     struct Window: Sendable {
-        /// Requests that may be unanswered at once, and their bytes. One is always allowed.
+        /// Requests that may be unanswered at once, and their bytes. One is always allowed. More bytes would only leave
+        /// the processor's caches before they come into the pipe.
         var calls = 64
-        var bytes = 1 << 20
+        var bytes = 1 << 18
     }
 
     private struct Call {
@@ -33,9 +54,9 @@ struct CoprocessProtocol: Sendable {
     /// The last call that had been sent when one failed; nil once a later one has succeeded. So not
     /// a whole window of calls is made in vain each time where, say, the plugin's server is away.
     private var lastBeforeFailure: Int64?
-    /// How long the call took that was answered last: from when it was sent, or from the answer before it where
-    /// that came later.
-    private(set) var lastCallTime: Duration = .zero
+    /// How many microseconds the call took that was answered last: from when it was sent, or from the answer before it
+    /// where that came later.
+    private(set) var lastCallTime: Int64 = 0
     /// Whether the process has answered anything that was asked.
     private(set) var hasAnswered = false
 
@@ -95,18 +116,31 @@ struct CoprocessProtocol: Sendable {
             }
             return .nonsense(text)
         }
-        underWay.removeFirst()
+        let isRefused = if case .refused = answer.outcome { true } else { false }
+        return takeOldest(at: now, isRefused: isRefused) ? .deliver(answer.outcome) : .drop
+    }
+
+    /// The oldest call has the answer that most have, if the id is its own: `.null`.
+    ///
+    /// - Returns: Whether it is for the caller; nil if nothing was taken.
+    mutating func receiveNull(_ id: Int64, at now: Instant) -> Bool? {
+        underWay.first?.id == id ? takeOldest(at: now, isRefused: false) : nil
+    }
+
+    /// - Returns: Whether a caller waits for it.
+    private mutating func takeOldest(at now: Instant, isRefused: Bool) -> Bool {
+        let oldest = underWay.removeFirst()
         bytesUnderWay -= oldest.size
-        if let oldestSince { lastCallTime = oldestSince.duration(to: now) }
+        if let oldestSince { lastCallTime = (now.nanoseconds - oldestSince.nanoseconds) / 1000 }
         oldestSince = isIdle ? nil : now
         hasAnswered = true
-        if oldest.isAbandoned { return .drop }
-        if case .refused = answer.outcome {
+        if oldest.isAbandoned { return false }
+        if isRefused {
             lastBeforeFailure = lastID
         } else if let last = lastBeforeFailure, oldest.id > last {
             lastBeforeFailure = nil
         }
-        return .deliver(answer.outcome)
+        return true
     }
 
     func isOverdue(at now: Instant) -> Bool {

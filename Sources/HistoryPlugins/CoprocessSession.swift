@@ -14,9 +14,9 @@ import PersistentHistory
     fileprivate(set) var refusesInput = false
     /// Nothing more is sent: its standard input is closed when all is written.
     fileprivate var closesInput = false
-    fileprivate var buffer = [UInt8](repeating: 0, count: 65_536)
-    fileprivate var splitter = LineSplitter(limit: CoprocessPlugin.maximumLine)
-    fileprivate var blankLines = 0
+    var buffer = [UInt8](repeating: 0, count: 65_536)
+    var splitter = LineSplitter(limit: CoprocessPlugin.maximumLine)
+    var blankLines = 0
 
     init(child: ChildProcess) { self.child = child }
 }
@@ -190,84 +190,9 @@ extension CoprocessPlugin {
         }
     }
 
-    // MARK: Answers
-
-    /// Longer lines are nonsense.
-    nonisolated static let maximumLine = 16 << 20
-    /// Lines without anything on them are passed over, but not for ever.
-    private static let maximumBlankLines = 1000
-
-    private func readAnswers(_ session: CoprocessSession) {
-        let output = session.child.output
-        do throws(SystemError) {
-            repeat {
-                guard let count = try output.readNow(into: &session.buffer) else { return }
-                if count == 0 { return session.outputEnd.signal() }
-                guard take(session.buffer[..<count], session) else { return }
-                if count == session.buffer.count {
-                    // A process that writes as fast as one reads would keep the loop from all others.
-                    return try HistoryLoop.shared().soon { self.readAnswers(session) }
-                }
-                // Where all was read there is an edge to come, unless it is the end.
-            } while output.isExpired
-        } catch {
-            killProcess(because: HookFailure(.badAnswer, "The output of \(title) could not be read: \(error)."))
-            session.outputEnd.signal()
-        }
-    }
-
-    /// - Returns: False if the process has lost step, and was killed.
-    private func take(_ bytes: ArraySlice<UInt8>, _ session: CoprocessSession) -> Bool {
-        var nonsense: String?
-        var failure: HookFailure?
-        var answered = false
-        let now = CoprocessProtocol.Instant.now
-        session.splitter.split(bytes) { line, isCut in
-            guard nonsense == nil else { return }
-            guard line.contains(where: { $0 > 0x20 }) else {
-                session.blankLines += 1
-                if session.blankLines > Self.maximumBlankLines {
-                    nonsense = "wrote only blank lines"
-                }
-                return
-            }
-            session.blankLines = 0
-            switch exchange.receive(isCut ? nil : PluginAnswer(line: line), at: now) {
-            case .deliver(let outcome):
-                answered = true
-                noteWork()
-                do throws(HookFailure) {
-                    try conversations.first?.accept(outcome, after: exchange.lastCallTime)
-                } catch {
-                    failure = error
-                    // The requests behind it were in vain.
-                    exchange.abandon()
-                }
-            case .drop: answered = true
-            case .nonsense(let what):
-                nonsense = "\(what): \(String(decoding: line.prefix(1000), as: UTF8.self).excerpt)"
-            }
-        }
-        if nonsense == nil, session.splitter.isOverLimit {
-            nonsense = "wrote a line of more than \(Self.maximumLine) bytes"
-        }
-        if let failure {
-            endTurn(failure)
-        } else if let conversation = conversations.first, conversation.succeeded == conversation.count {
-            endTurn(nil)
-        }
-        if let nonsense {
-            killProcess(because: HookFailure(.badAnswer, "\(title) \(nonsense)."))
-            session.outputEnd.signal()
-            return false
-        }
-        if answered { pump() }
-        return true
-    }
-
     /// The plugin hangs, or has lost step: its whole process group is killed, and all waiting calls
     /// fail at once.
-    private func killProcess(because failure: HookFailure) {
+    func killProcess(because failure: HookFailure) {
         guard case .running(let session) = stage else { return }
         session.child.signalGroup(SIGKILL)
         let isTold = exchange.isAwaited
@@ -283,7 +208,7 @@ extension CoprocessPlugin {
     func watchTime() {
         guard deadlineTimer == nil, let deadline = exchange.deadline, let loop = try? HistoryLoop.shared()
         else { return }
-        deadlineTimer = loop.schedule(after: SuspendingClock.now.duration(to: deadline)) {
+        deadlineTimer = loop.schedule(after: CoprocessProtocol.Instant.now.duration(to: deadline)) {
             self.deadlineTimer = nil
             if self.exchange.isOverdue(at: .now) {
                 self.killProcess(

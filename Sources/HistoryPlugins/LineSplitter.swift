@@ -10,21 +10,27 @@ struct LineSplitter: Sendable {
 
     init(limit: Int) { self.limit = limit }
 
+    /// Takes the next line off the front of a chunk, without its end, and whether it was cut; nil where the chunk has no
+    /// more that is complete, and the rest of it is kept.
+    mutating func next(_ chunk: inout ArraySlice<UInt8>) -> (line: ArraySlice<UInt8>, isCut: Bool)? {
+        guard let end = Self.lineEnd(in: chunk) else {
+            keep(chunk)
+            chunk = []
+            return nil
+        }
+        let line = chunk[..<end]
+        chunk = chunk[(end + 1)...]
+        // A line usually comes in one piece, and need not be copied.
+        if start.isEmpty, line.count <= limit { return (line, false) }
+        keep(line)
+        defer { begin() }
+        return (start[...], isOverLimit)
+    }
+
     /// Calls `line` with each line that is complete now, without its end, and whether it was cut.
     mutating func split(_ chunk: ArraySlice<UInt8>, line: (ArraySlice<UInt8>, _ isCut: Bool) -> Void) {
         var rest = chunk
-        while let end = Self.lineEnd(in: rest) {
-            if start.isEmpty && end - rest.startIndex <= limit {
-                // A line usually comes in one piece, and need not be copied.
-                line(rest[..<end], false)
-            } else {
-                keep(rest[..<end])
-                line(start[...], isOverLimit)
-                begin()
-            }
-            rest = rest[(end + 1)...]
-        }
-        keep(rest)
+        while let (text, isCut) = next(&rest) { line(text, isCut) }
     }
 
     /// A last line that has no end.
@@ -34,7 +40,7 @@ struct LineSplitter: Sendable {
     }
 
     private mutating func begin() {
-        start.removeAll(keepingCapacity: start.count < 65_536)
+        start = []
         isOverLimit = false
     }
 

@@ -18,7 +18,7 @@ struct PlainAnswer {
     }
 
     /// The id, where the answer is as most programs write that all is well.
-    private static func success(_ line: ArraySlice<UInt8>) -> Int64? {
+    static func success(_ line: ArraySlice<UInt8>) -> Int64? {
         let (head, tail): (StaticString, StaticString) = (#"{"jsonrpc":"2.0","id":"#, #","result":null}"#)
         let (start, end) = (head.utf8CodeUnitCount, line.count - tail.utf8CodeUnitCount)
         guard start < end, end - start <= 18 else { return nil }

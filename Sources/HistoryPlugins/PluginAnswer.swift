@@ -13,6 +13,13 @@ struct PluginAnswer: Sendable, Hashable {
         case refused(String)
         /// The message of the JSON-RPC error -32601, "method not found".
         case methodUnknown(String)
+
+        var isError: Bool {
+            switch self {
+            case .refused, .methodUnknown: true
+            case .null, .text, .verdict, .other: false
+            }
+        }
     }
 
     /// Nil if the plugin could not tell which call it answers.

@@ -12,6 +12,10 @@ package import PersistentHistory
     }
 
     private let request: Request
+    let isOfObserver: Bool
+    /// How many calls it has, and an observer's.
+    let count: Int
+    private let observerCalls: [ObserverCall]
     /// The process that it is meant for; nil for whichever runs.
     fileprivate let process: Int?
     private unowned let plugin: CoprocessPlugin
@@ -27,6 +31,11 @@ package import PersistentHistory
     init(_ request: HookRequest, to plugin: CoprocessPlugin, answer: @escaping @LoopActor (HookAnswer) -> Void)
     {
         self.request = .hook(request, answer: answer)
+        if case .observe(let calls) = request {
+            (isOfObserver, count, observerCalls) = (true, calls.count, calls)
+        } else {
+            (isOfObserver, count, observerCalls) = (false, 1, [])
+        }
         process = nil
         self.plugin = plugin
     }
@@ -36,32 +45,46 @@ package import PersistentHistory
         answer: @escaping @LoopActor (Result<ContextAnswer, HookFailure>) -> Void
     ) {
         request = .context(call, answer: answer)
+        (isOfObserver, count, observerCalls) = (false, 1, [])
         self.process = process
         self.plugin = plugin
     }
 
-    var isOfObserver: Bool { if case .hook(.observe, _) = request { true } else { false } }
-
-    var count: Int { if case .hook(.observe(let calls), _) = request { calls.count } else { 1 } }
-
     func cancel() { plugin.leave(self) }
 
     func write(_ id: Int64, to json: inout JSONBytes) {
+        if isOfObserver {
+            CallJSON.writeRequest(id, .observe, to: &json) { observerCalls[sent].write(to: &$0) }
+        } else {
+            writeOther(id, to: &json)
+        }
+        sent += 1
+        sentInTurn += 1
+    }
+
+    private func writeOther(_ id: Int64, to json: inout JSONBytes) {
         switch request {
-        case .hook(.observe(let calls), _):
-            CallJSON.writeRequest(id, .observe, to: &json) { calls[sent].write(to: &$0) }
+        case .hook(.observe, _): break
         case .hook(.merge(let call), _): CallJSON.writeRequest(id, .merge, to: &json) { call.write(to: &$0) }
         case .hook(.expired(let call), _):
             CallJSON.writeRequest(id, .expired, to: &json) { call.write(to: &$0) }
         case .context(let call, _):
             CallJSON.writeRequest(id, method: call.method, to: &json) { call.write(to: &$0) }
         }
-        sent += 1
-        sentInTurn += 1
     }
 
-    /// Takes the answer to the next call, and how long it took.
-    func accept(_ outcome: PluginAnswer.Outcome, after time: Duration) throws(HookFailure) {
+    /// Takes the answer to the next call, and how many microseconds it took.
+    func accept(_ outcome: PluginAnswer.Outcome, after time: Int64) throws(HookFailure) {
+        // Whatever an observer answers that is no error will do.
+        if isOfObserver, !outcome.isError {
+            microseconds.append(time)
+        } else {
+            try acceptOther(outcome)
+        }
+        succeeded += 1
+    }
+
+    private func acceptOther(_ outcome: PluginAnswer.Outcome) throws(HookFailure) {
         switch (outcome, request) {
         case (_, .context(let call, _)): contextResult = try ContextAnswer(outcome, to: call, from: plugin)
         // A plugin that does not know of expiry has nothing to start over.
@@ -69,11 +92,8 @@ package import PersistentHistory
         case (.refused(let message), _), (.methodUnknown(let message), _):
             throw HookFailure(.refused, "\(plugin.title) answered with an error: \(message.excerpt)")
         case (_, .hook(.merge(let call), _)): result = try MergeResult(outcome, from: call.header.hook)
-        // Whatever an observer answers that is no error will do.
         default: break
         }
-        if isOfObserver { microseconds.append(time.microseconds) }
-        succeeded += 1
     }
 
     func end(_ failure: HookFailure?) {
@@ -150,8 +170,9 @@ extension CoprocessPlugin {
             endTurn(nil)
             return pump()
         }
+        if mayNotSend(conversation) { return }
         var hasSent = false
-        while conversation.sent < conversation.count, exchange.hasRoom, !mayNotSend(conversation),
+        while conversation.sent < conversation.count, exchange.hasRoom,
             conversation.sentInTurn < Self.share || !isAwaited
         {
             exchange.send(at: .now) { id in

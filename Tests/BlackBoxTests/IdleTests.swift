@@ -41,6 +41,27 @@ struct IdleTests {
         }
     }
 
+    @Test("A store at rest has its state closed, and no pages in memory")
+    func rest() async throws {
+        try await withWorkbench { bench in
+            try bench.configure(StoreSetup())
+            // The first start tracks the store, and then looks what was committed.
+            try await bench.startDaemon().stop()
+            let daemon = try await bench.startDaemon()
+            func mapped() -> [String: Int] { Processes.mapped(daemon.processID, suffix: "-shm") }
+            try await eventually("nothing of the store is in memory", state: { "\(mapped())" }) {
+                mapped().map { ($0.key.hasSuffix("/contacts.sqlite-shm"), $0.value) }.elementsEqual(
+                    [(true, 0)], by: ==)
+            }
+            // It is served as ever.
+            for id in 1...3 {
+                try await bench.write("INSERT INTO person (id) VALUES (\(id))", as: "Writer")
+                try await bench.calls(id, of: daemon)
+            }
+            try await daemon.stop()
+        }
+    }
+
     @Test("Who waits and follows costs nothing while nothing happens, and is told when something does")
     func waiting() async throws {
         try await withWorkbench { bench in

@@ -41,7 +41,8 @@ import Testing
                 for _ in 0..<3 { outline.add(number, ConsumerMachineTests.entity, .insert) }
                 return HistoryTransaction(
                     token: HistoryToken(store: ConsumerMachineTests.store, number: number),
-                    of: Origin(author: authors[Int(number) - 1], timestamp: HistoryTimestamp(milliseconds: 0)),
+                    of: Origin(
+                        Authorship(authors[Int(number) - 1], nil), timestamp: HistoryTimestamp(milliseconds: 0)),
                     outline: outline)
             }
             return HistoryTransaction(

@@ -37,6 +37,29 @@ import Testing
         try reader.close()
     }
 
+    /// A reader that has given back its pages finds what was and what comes.
+    @Test func whatWasForgottenIsReadAgain() throws {
+        let folder = try TemporaryFolder()
+        let store = try store(folder)
+        try store.writeWithoutTransaction {
+            try $0.execute(sql: "PRAGMA journal_mode = WAL; INSERT INTO t VALUES (1)")
+        }
+        let reader = try HistoryReader(path: store.path)
+        for id in 2...4 {
+            let (number, fingerprint) = try reader.end()
+            reader.forgetPages()
+            #expect(try reader.look(after: number, fingerprint: fingerprint).batch.transactions.isEmpty)
+            reader.forgetPages()
+            try store.write { try $0.execute(sql: "INSERT INTO t VALUES (?)", arguments: [id]) }
+            #expect(
+                try reader.look(after: number, fingerprint: fingerprint).batch.transactions.map(\.number) == [
+                    Int64(id)
+                ])
+        }
+        try reader.close()
+        reader.forgetPages()
+    }
+
     /// The usual way to look reads on from the change at a position. Whatever the history is, it finds what reading
     /// everything anew finds.
     @Test(arguments: (0..<40).map { _ in UInt64.random(in: 0...UInt64.max) })

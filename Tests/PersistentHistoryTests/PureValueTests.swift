@@ -98,11 +98,12 @@ import Testing
         #expect(
             Origin.declared("k.1\t42\t1000\tWidget\tsync ctx")
                 == Origin(
-                    author: "Widget", context: "sync ctx", processID: 42,
+                    Authorship("Widget", "sync ctx"), processID: 42,
                     timestamp: HistoryTimestamp(milliseconds: 1000)))
         #expect(
             Origin.declared("k\t42\t1000\tWidget")
-                == Origin(author: "Widget", processID: 42, timestamp: HistoryTimestamp(milliseconds: 1000)))
+                == Origin(
+                    Authorship("Widget", nil), processID: 42, timestamp: HistoryTimestamp(milliseconds: 1000)))
     }
 
     /// What a binding declares wrongly belongs to nobody.

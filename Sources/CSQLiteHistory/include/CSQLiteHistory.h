@@ -29,4 +29,8 @@ const char *history_plain_vfs(void);
  * connections concerned, and no SIGBUS. For programs, which decide what signals do. */
 void history_survive_lost_mappings(void);
 
+/* Gives back the memory that a connection that is not in use needs for nothing but speed: its pages, and those of the
+ * wal-index that are mapped. The next statement reads them again, mostly from the system's memory. */
+void history_forget_pages(sqlite3 *db);
+
 #endif

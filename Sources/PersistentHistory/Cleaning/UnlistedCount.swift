@@ -26,12 +26,16 @@ final class UnlistedCount: Sendable {
         _ counted: inout (position: Int64, changes: Int), _ rule: DeliveryRule, _ db: Database
     ) throws {
         var last: (origin: DatabaseValue, isUnlisted: Bool)?
+        var authorship = Authorship.undeclared
         let rows = try Row.fetchCursor(
             db, sql: "SELECT id, origin FROM historyd_change WHERE id > ? AND kind & 3 <> 3 ORDER BY id",
             arguments: [counted.position])
         while let row = try rows.next() {
             let origin: DatabaseValue = row[1]
-            if last?.origin != origin { last = (origin, rule.isUnlisted(Origin(origin).author)) }
+            if last?.origin != origin {
+                authorship = Origin(origin, like: authorship).authorship
+                last = (origin, rule.isUnlisted(authorship.author))
+            }
             counted.position = row[0]
             if last?.isUnlisted == true { counted.changes += 1 }
         }

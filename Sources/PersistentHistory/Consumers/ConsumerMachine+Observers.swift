@@ -187,8 +187,8 @@ struct ObserverProgress: Sendable {
         // Calls of one hook mostly come together: they are counted in place, and only the last is reported.
         var start = calls.startIndex
         while start < calls.endIndex {
-            let route = calls[start].header.route
-            let end = calls[start...].indices.first { calls[$0].header.route !== route } ?? calls.endIndex
+            let route = calls[start].route
+            let end = calls[start...].indices.first { calls[$0].route !== route } ?? calls.endIndex
             let times = microseconds.dropFirst(start - calls.startIndex).prefix(end - start)
             count(calls[start..<end], of: route.hook, times, at: now)
             start = end
@@ -203,6 +203,6 @@ struct ObserverProgress: Sendable {
         let index = delivered.firstIndex { $0.hook == hook } ?? delivered.endIndex
         if index == delivered.endIndex { delivered.append((hook, Deliveries(last.transaction))) }
         delivered[index].deliveries.count(calls, last: last, at: now)
-        for time in microseconds { delivered[index].deliveries.callTimes.record(microseconds: time) }
+        delivered[index].deliveries.callTimes.record(microseconds)
     }
 }

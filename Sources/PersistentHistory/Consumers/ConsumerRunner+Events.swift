@@ -190,8 +190,9 @@ extension ConsumerRunner {
         do {
             expiry = try store.expiry(of: error, at: machine.cursor)
             let position = expiry.after.number
-            try state.startOver(
-                author, expiry, at: position, fingerprint: try store.source.fingerprint(at: position, in: nil))
+            let fingerprint = try store.source.fingerprint(at: position, in: nil)
+            try state.startOver(author, expiry, at: position, fingerprint: fingerprint)
+            self.fingerprint = fingerprint
             store.reporter.report(.tokenExpired(consumer: author, error))
             machine = ConsumerMachine(
                 consumer, storeID: store.storeID, cursor: position,

@@ -39,6 +39,8 @@
     nonisolated let contexts: ContextKeeper
 
     var machine: ConsumerMachine
+    /// Of the position where it begins, or begins again.
+    var fingerprint: String?
     var phase = Phase.begun
     /// Woken up, or asked to try at once, while it was working.
     var isWoken = false
@@ -66,27 +68,26 @@
 
     var isPaused: Bool { if case .paused = phase { true } else { false } }
 
-    /// - Throws: `HistoryError` with `.stateUnusable`.
     init(
-        _ consumer: Consumer, at cursor: Int64, of store: OpenStore, hooks: HookRegistry, control: StoreControl,
+        _ beginning: OpenStore.Beginning, of store: OpenStore, hooks: HookRegistry, control: StoreControl,
         errands: Errands, stop: OneShotEvent, owner: Owner
-    ) throws {
-        self.consumer = consumer
+    ) {
+        consumer = beginning.consumer
+        fingerprint = beginning.fingerprint
         self.store = store
         self.hooks = hooks
         self.control = control
         self.errands = errands
         self.stop = stop
         self.owner = owner
-        startOfPass = cursor
-        let expiry = try store.state.cursors.expiry(of: consumer.author, store: store.storeID)
+        startOfPass = beginning.cursor
         contexts = ContextKeeper(
             consumer, storeID: store.storeID, reader: store.reader, state: store.state,
             reporter: store.reporter,
-            isRestored: expiry?.reason == .restored)
+            isRestored: beginning.expiry?.reason == .restored)
         machine = ConsumerMachine(
-            consumer, storeID: store.storeID, cursor: cursor,
-            batchEnd: try store.state.cursors.batchEnd(of: consumer.author), expiry: expiry)
+            consumer, storeID: store.storeID, cursor: beginning.cursor, batchEnd: beginning.batchEnd,
+            expiry: beginning.expiry)
     }
 
     // MARK: Wake-ups
@@ -145,11 +146,7 @@
         phase = .working
         let cursor = machine.cursor
         do {
-            if try store.source.isReplaced(
-                store.state.cursors.checkpoint(of: consumer.author)?.fingerprint, at: cursor)
-            {
-                throw store.source.ahead(cursor)
-            }
+            if try store.source.isReplaced(fingerprint, at: cursor) { throw store.source.ahead(cursor) }
         } catch {
             return fail(error) { $0.prepare() }
         }

@@ -15,12 +15,17 @@ package struct DurationHistogram: Sendable, Equatable {
 
     package var count: Int { counts.reduce(0, +) }
 
-    package mutating func record(microseconds: Int64) {
-        if counts.isEmpty { counts = Array(repeating: 0, count: Self.bounds.count + 1) }
-        let duration = max(0, microseconds)
-        // Most durations are short: the first bounds are looked at first.
-        counts[Self.bounds.firstIndex { duration <= $0 } ?? Self.bounds.count] += 1
-        (sum, _) = sum.addingReportingOverflow(duration)
+    package mutating func record(microseconds: Int64) { record(CollectionOfOne(microseconds)) }
+
+    package mutating func record(_ durations: some Collection<Int64>) {
+        if durations.isEmpty { return }
+        let bounds = Self.bounds
+        if counts.isEmpty { counts = Array(repeating: 0, count: bounds.count + 1) }
+        for duration in durations {
+            // Most durations are short: the first bounds are looked at first.
+            counts[bounds.firstIndex { duration <= $0 } ?? bounds.count] += 1
+            (sum, _) = sum.addingReportingOverflow(max(0, duration))
+        }
     }
 
     package mutating func record(_ duration: Duration) { record(microseconds: duration.microseconds) }
@@ -35,9 +40,5 @@ package struct DurationHistogram: Sendable, Equatable {
 
 extension Duration {
     /// Whole microseconds.
-    package var microseconds: Int64 {
-        let (seconds, attoseconds) = components
-        let (scaled, isTooLarge) = seconds.multipliedReportingOverflow(by: 1_000_000)
-        return isTooLarge ? (seconds < 0 ? .min : .max) : scaled + attoseconds / 1_000_000_000_000
-    }
+    package var microseconds: Int64 { Int64(clamping: attoseconds / 1_000_000_000_000) }
 }

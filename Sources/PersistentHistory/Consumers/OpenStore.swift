@@ -18,12 +18,21 @@ struct OpenStore: Sendable {
     /// Held as long as the store is open.
     private let lease: ConsumerLease
     let file: FileID?
-    /// Where each consumer begins.
-    let cursors: [(consumer: Consumer, cursor: Int64)]
+    let beginnings: [Beginning]
     /// The version of the schema for which the tracking is right.
     let schemaVersion: Int64
     /// Asks all parts that serve the store to end: at a stop, and when the store is gone.
     let ending = OneShotEvent()
+
+    /// Where a consumer begins, as the state has it.
+    struct Beginning: Sendable {
+        let consumer: Consumer
+        let cursor: Int64
+        let fingerprint: String?
+        /// Where the batch ended that an earlier run may not have finished.
+        let batchEnd: Int64
+        let expiry: Expiry?
+    }
 
     /// How many seconds an opening waits for a lock: where writers are never still, a store is seldom free for
     /// all that has to be read.
@@ -70,17 +79,21 @@ struct OpenStore: Sendable {
         for consumer in try state.keepOnly(store.mustHaveHad) {
             reporter.report(.consumerForgotten(consumer: consumer))
         }
-        var cursors: [(Consumer, Int64)] = []
+        var beginnings: [Beginning] = []
         for consumer in store.consumers {
-            let cursor = try Self.cursor(of: consumer, state, source, reporter)
-            cursors.append((consumer, cursor))
+            let beginning = try Self.beginning(of: consumer, state, source, reporter)
+            beginnings.append(beginning)
             reporter.report(
                 .consumerStands(
-                    consumer: consumer.author, at: HistoryToken(store: source.storeID, number: cursor)))
+                    consumer: consumer.author,
+                    at: HistoryToken(store: source.storeID, number: beginning.cursor)))
         }
-        self.cursors = cursors
+        self.beginnings = beginnings
         reporter.report(.deadLettersFound(try state.deadLetters.counts()))
         try feeds.begin()
+        // What most stores of many do not need until something is committed, or saved. Closed before the next store is
+        // opened, it leaves its memory to that.
+        try state.close()
         // From now on it is read on the loop, where a lock must not be waited for.
         try reader.setPatience(0)
         // Last, because it must be closed by hand: nothing that may fail comes after it.
@@ -120,17 +133,22 @@ struct OpenStore: Sendable {
     }
 
     /// A new consumer begins where the history begins, and is notified if that is not the start of the history.
-    private static func cursor(
+    private static func beginning(
         of consumer: Consumer, _ state: StateDatabase, _ source: any HistorySource,
         _ reporter: any PipelineReporter
-    ) throws -> Int64 {
-        if let checkpoint = try state.cursors.checkpoint(of: consumer.author) { return checkpoint.position }
-        let oldest = try source.oldestToken()
-        try state.startOver(
-            consumer.author, oldest.number > 0 ? Expiry(reason: .late, lost: nil, after: oldest) : nil,
-            at: oldest.number)
-        reporter.report(.consumerBegan(consumer: consumer.author, at: oldest))
-        return oldest.number
+    ) throws -> Beginning {
+        if try state.cursors.checkpoint(of: consumer.author) == nil {
+            let oldest = try source.oldestToken()
+            try state.startOver(
+                consumer.author, oldest.number > 0 ? Expiry(reason: .late, lost: nil, after: oldest) : nil,
+                at: oldest.number)
+            reporter.report(.consumerBegan(consumer: consumer.author, at: oldest))
+        }
+        let checkpoint = try state.cursors.checkpoint(of: consumer.author)
+        return Beginning(
+            consumer: consumer, cursor: checkpoint?.position ?? 0, fingerprint: checkpoint?.fingerprint,
+            batchEnd: try state.cursors.batchEnd(of: consumer.author),
+            expiry: try state.cursors.expiry(of: consumer.author, store: source.storeID))
     }
 
     /// Where a consumer continues if its position no longer exists.

@@ -26,6 +26,9 @@ package final class StoreControl: Sendable {
         set { state.withLock { $0.stopTimeout = newValue } }
     }
 
+    /// The id of the open store; nil while it is not open.
+    package var storeID: StoreID? { state.withLock { $0.session }?.opened.storeID }
+
     func opened(_ session: StoreSession) {
         state.withLock { $0.session = session }
         notifyFollowers()

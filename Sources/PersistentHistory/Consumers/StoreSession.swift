@@ -12,6 +12,8 @@
     var unprepared = 0
     /// Consumers that were woken, and have neither come to the end of the history since nor failed.
     var unfinished: Set<String> = []
+    /// Until all have everything for the first time: most stores of many then wait for long.
+    var mayForgetPages = true
 
     /// What is done about the last signal that was taken.
     enum Phase {
@@ -63,10 +65,10 @@
         } ended: { [weak self] _, error in
             self?.consumerEnded(error)
         }
-        for (consumer, cursor) in opened.cursors {
-            runners[consumer.author] = try ConsumerRunner(
-                consumer, at: cursor, of: opened, hooks: hooks, control: control, errands: errands,
-                stop: stop, owner: owner)
+        for beginning in opened.beginnings {
+            runners[beginning.consumer.author] = ConsumerRunner(
+                beginning, of: opened, hooks: hooks, control: control, errands: errands, stop: stop,
+                owner: owner)
         }
         running = runners.count
         unprepared = runners.count
@@ -184,7 +186,7 @@
     func consumerPrepared() {
         unprepared -= 1
         guard unprepared == 0, onCaughtUp == nil else { return }
-        // What most stores of many do not need until something is saved.
+        // A consumer's contexts may have used it.
         do { try opened.state.close() } catch { end(error) }
     }
 
@@ -203,6 +205,10 @@
         }
         stoppedWorking(runner)
         onCaughtUp?(runner)
+        if mayForgetPages, unfinished.isEmpty {
+            mayForgetPages = false
+            opened.loop.soon { self.opened.reader.forgetPages() }
+        }
     }
 
     func noteAtWork(_ consumers: some Sequence<String>) {

@@ -18,9 +18,15 @@ struct ChangeDecoder {
     /// What the current row says of its shape and operation; nil for a row that is void.
     ///
     /// - Throws: `HistoryError` with `.storeCorrupt` for a shape that the store does not know.
-    mutating func kind(_ statement: OpaquePointer) throws -> (Entity, ChangeOperation)? {
+    @inline(__always) mutating func kind(_ statement: OpaquePointer) throws -> (Entity, ChangeOperation)? {
         let kind = sqlite3_column_int64(statement, 2)
         if let last, last.kind == kind { return last.meaning }
+        return try meaning(of: kind, statement)
+    }
+
+    private mutating func meaning(of kind: Int64, _ statement: OpaquePointer) throws
+        -> (Entity, ChangeOperation)?
+    {
         let operation: ChangeOperation
         switch kind & 3 {
         case 0: operation = .insert

@@ -53,8 +53,7 @@ struct HistoryHeader: Sendable, Equatable {
     }
 
     private static func storeID(_ row: OpaquePointer, _ column: Int32) throws -> StoreID {
-        let text = ChangeDecoder.bytes(row, column).map { String(decoding: $0.prefix(64), as: UTF8.self) }
-        guard let id = text.flatMap({ StoreID($0) }) else {
+        guard let id = ChangeDecoder.bytes(row, column).flatMap({ StoreID($0) }) else {
             throw UnexpectedValue("the store's id", expected: "a UUID", found: row, column)
         }
         return id

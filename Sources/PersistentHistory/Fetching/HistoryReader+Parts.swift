@@ -103,11 +103,12 @@ extension HistoryRows {
         var isLast = last == .max
         while let id = try next(rows, after: end) {
             if id > last, run.isUndeclared { break }
-            if run.isBegun, try !run.continues(with: rows) || UnrecordedChanges.entities(rows) != nil {
+            let origin = ChangeDecoder.bytes(rows, 1)
+            if run.isBegun, try !run.continues(with: rows, origin) || UnrecordedChanges.entities(rows) != nil {
                 isLast = false
                 break
             }
-            if !run.isBegun { run.begin(rows) }
+            if !run.isBegun { run.begin(rows, origin, like: OriginRun()) }
             if let (entity, operation) = try decoder.kind(rows) { outline.add(id, entity, operation) }
             end = id
             count += 1

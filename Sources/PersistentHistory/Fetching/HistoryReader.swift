@@ -1,3 +1,4 @@
+internal import CSQLiteHistory
 import GRDB
 import GRDBSQLite
 
@@ -97,6 +98,15 @@ public final class HistoryReader: Sendable {
     /// From now on, a schema that has changed is not parsed on the loop's thread: reads fail there with `.storeBusy`
     /// until another thread has read something.
     func spare(_ loop: HistoryLoop) { tables.spare(loop) }
+
+    /// Gives back the pages that it has in memory: they are of no use until the next commit, and then they are still in
+    /// the system's memory.
+    func forgetPages() {
+        queue.unsafeReentrantRead { db in
+            // None where it was closed meanwhile.
+            if let connection = db.sqliteConnection { history_forget_pages(connection) }
+        }
+    }
 
     /// Closes the connection.
     public func close() throws { try HistoryError.translating(path) { try queue.end() } }

@@ -58,9 +58,7 @@ struct HistoryRows {
         defer { sqlite3_reset(rows) }
         sqlite3_bind_int64(rows, 1, number)
         guard try next(rows, after: number - 1) == number else { return nil }
-        var known = OriginRun()
-        known.begin(rows)
-        guard known.fingerprint == fingerprint else { return nil }
+        guard OriginRun.fingerprint(of: rows) == fingerprint else { return nil }
         let batch = try batch(rows, after: number, through: .max, limit: limit)
         guard batch.end == number else { return batch }
         return HistoryBatch(transactions: [], end: number, isLast: true, fingerprint: fingerprint)
@@ -76,11 +74,14 @@ struct HistoryRows {
         var run = OriginRun()
         var end = number
         var count = 0
-        // Where the current run begins.
-        var start = (end: number, fingerprint: String?.none)
+        // Where the current run begins, and the run before it.
+        var start = number
+        var before = OriginRun()
         while let id = try next(rows, after: end) {
+            let origin = ChangeDecoder.bytes(rows, 1)
+            let continues = run.continues(with: rows, origin)
             // A declared writer's transaction is never split: the position may be of before the store was restored.
-            if id > last, run.isUndeclared || !run.continues(with: rows) { break }
+            if id > last, run.isUndeclared || !continues { break }
             // A notice of unrecorded changes is a batch of its own: it has no author.
             let recreated = try UnrecordedChanges.entities(rows)
             if recreated != nil, count > 0, !isReversed {
@@ -88,15 +89,16 @@ struct HistoryRows {
                 return HistoryBatch(
                     transactions: transactions, end: end, isLast: false, fingerprint: run.fingerprint)
             }
-            if recreated != nil || !run.continues(with: rows) {
+            if recreated != nil || !continues {
                 // A batch ends between transactions.
                 if count >= limit {
                     if let last = assembler.finish() { transactions.append(last) }
                     return HistoryBatch(
                         transactions: transactions, end: end, isLast: false, fingerprint: run.fingerprint)
                 }
-                start = (end, run.fingerprint)
-                run.begin(rows)
+                start = end
+                swap(&run, &before)
+                run.begin(rows, origin, like: before)
                 if let finished = assembler.begin(run.origin, at: id) { transactions.append(finished) }
             } else if run.isUndeclared, assembler.runLength >= limit {
                 if let part = assembler.begin(run.origin, at: id) { transactions.append(part) }
@@ -117,12 +119,11 @@ struct HistoryRows {
             {
                 if let partSize, !run.isUndeclared, assembler.changeCount == partSize {
                     // It is alone in its batch.
-                    if start.end == number {
+                    if start == number {
                         return try outlinedBatch(after: number, through: last, partSize: partSize)
                     }
                     return HistoryBatch(
-                        transactions: transactions, end: start.end, isLast: false,
-                        fingerprint: start.fingerprint)
+                        transactions: transactions, end: start, isLast: false, fingerprint: before.fingerprint)
                 }
                 let change = try decoder.change(rows, entity, operation, at: assembler.timestamp)
                 if filter.accepts(change.objectID) { assembler.append(change) }
@@ -134,9 +135,9 @@ struct HistoryRows {
     }
 }
 
-/// The origin of the current run of rows, compared with each row's as bytes.
-struct OriginRun {
-    private var text: [UInt8] = []
+/// The origin of a run of rows, compared with each row's as bytes.
+struct OriginRun: ~Copyable {
+    private var text = ByteBuffer()
     private var milliseconds: Int64 = 0
     private(set) var isBegun = false
     private(set) var isUndeclared = false
@@ -145,17 +146,31 @@ struct OriginRun {
     /// See `HistoryBatch.fingerprint`. Nil also for a row that is void.
     var fingerprint: String? {
         guard isBegun else { return nil }
-        if !isUndeclared { return HistoryBatch.fingerprint(text) }
-        return milliseconds > 0 ? String(milliseconds) : nil
+        return isUndeclared ? Self.fingerprint(milliseconds) : text.withBytes { HistoryBatch.fingerprint($0) }
     }
 
-    mutating func begin(_ row: OpaquePointer) {
+    /// Of the run that a row is in.
+    static func fingerprint(of row: OpaquePointer) -> String? {
+        ChangeDecoder.bytes(row, 1).map { HistoryBatch.fingerprint($0) }
+            ?? fingerprint(sqlite3_column_int64(row, 1))
+    }
+
+    private static func fingerprint(_ milliseconds: Int64) -> String? {
+        milliseconds > 0 ? String(milliseconds) : nil
+    }
+
+    /// - Parameters:
+    ///   - bytes: The row's origin, where it is text.
+    ///   - last: The run before, mostly of the same author.
+    mutating func begin(
+        _ row: OpaquePointer, _ bytes: UnsafeBufferPointer<UInt8>?, like last: borrowing OriginRun
+    ) {
         isBegun = true
-        text.removeAll(keepingCapacity: true)
-        if let bytes = ChangeDecoder.bytes(row, 1) {
+        text.removeAll()
+        if let bytes {
             isUndeclared = false
-            text.append(contentsOf: bytes)
-            origin = .declared(bytes)
+            text.append(bytes)
+            origin = .declared(bytes, like: last.origin.authorship)
         } else {
             isUndeclared = true
             milliseconds = sqlite3_column_int64(row, 1)
@@ -163,12 +178,17 @@ struct OriginRun {
         }
     }
 
-    func continues(with row: OpaquePointer) -> Bool {
+    func continues(with row: OpaquePointer, _ bytes: UnsafeBufferPointer<UInt8>?) -> Bool {
         guard isBegun else { return false }
-        guard let bytes = ChangeDecoder.bytes(row, 1) else {
+        guard let bytes else {
             return isUndeclared && milliseconds == sqlite3_column_int64(row, 1)
         }
-        guard !isUndeclared, text.count == bytes.count, let start = bytes.baseAddress else { return false }
-        return memcmp(text, start, text.count) == 0
+        return !isUndeclared
+            && text.withBytes { text in
+                guard text.count == bytes.count, let a = text.baseAddress, let b = bytes.baseAddress else {
+                    return false
+                }
+                return memcmp(a, b, text.count) == 0
+            }
     }
 }

@@ -3,13 +3,25 @@ import Glibc
 
 /// The author, process and time of a transaction: the value of `historyd_change.origin`.
 struct Origin: Equatable, Sendable {
-    var author: String?
-    var context: String?
+    var authorship: Authorship
     var processID: Int32?
     var timestamp: HistoryTimestamp
 
     /// In bytes. Author and context have 255 at most.
     static let longest = 1024
+
+    private static let tab = UInt8(ascii: "\t")
+
+    init(
+        _ authorship: Authorship = .undeclared, processID: Int32? = nil, timestamp: HistoryTimestamp
+    ) {
+        self.authorship = authorship
+        self.processID = processID
+        self.timestamp = timestamp
+    }
+
+    var author: String? { authorship.author }
+    var context: String? { authorship.context }
 
     static func undeclared(milliseconds: Int64) -> Origin {
         Origin(timestamp: HistoryTimestamp(milliseconds: milliseconds))
@@ -19,43 +31,50 @@ struct Origin: Equatable, Sendable {
     ///
     /// What is not written so comes from a binding that declares itself wrongly; its change is
     /// recorded all the same, and belongs to no author.
-    static func declared(_ text: UnsafeBufferPointer<UInt8>) -> Origin {
-        guard text.count <= longest else { return .undeclared(milliseconds: 0) }
+    ///
+    /// - Parameter last: Of the transaction before, mostly of the same writer.
+    static func declared(_ text: UnsafeBufferPointer<UInt8>, like last: Authorship = .undeclared) -> Origin {
         // As bytes: each transaction is read so, and characters take ten times as long to tell apart.
-        var rest = text[...]
-        func field() -> Slice<UnsafeBufferPointer<UInt8>>? {
-            guard let start = rest.base.baseAddress,
-                let found = memchr(start + rest.startIndex, 0x09, rest.count)
-            else { return nil }
-            let tab = UnsafeRawPointer(found) - UnsafeRawPointer(start)
-            defer { rest = rest[(tab + 1)...] }
-            return rest[..<tab]
-        }
-        guard let key = field(), !key.isEmpty, let process = field(), let time = field().flatMap(decimal) else {
-            return .undeclared(milliseconds: 0)
-        }
-        let author = field()
-        let name = author ?? rest
-        guard !name.isEmpty else { return .undeclared(milliseconds: 0) }
+        var rest = text
+        guard text.count <= longest, let key = field(&rest), !key.isEmpty, let process = field(&rest),
+            let time = field(&rest).flatMap(decimal), let first = rest.first, first != tab
+        else { return .undeclared(milliseconds: 0) }
         return Origin(
-            author: String(decoding: name, as: UTF8.self),
-            context: author == nil || rest.isEmpty ? nil : String(decoding: rest, as: UTF8.self),
+            last.isWritten(rest) ? last : authorship(rest),
             processID: decimal(process).flatMap { Int32(exactly: $0) },
             timestamp: HistoryTimestamp(milliseconds: time))
     }
 
-    static func declared(_ text: String) -> Origin {
+    static func declared(_ text: String, like last: Authorship = .undeclared) -> Origin {
         var text = text
-        return text.withUTF8 { declared($0) }
+        return text.withUTF8 { declared($0, like: last) }
     }
 
-    private static func decimal(_ digits: Slice<UnsafeBufferPointer<UInt8>>) -> Int64? {
+    private static func authorship(_ text: UnsafeBufferPointer<UInt8>) -> Authorship {
+        var context = text
+        let author = field(&context)
+        return Authorship(
+            String(decoding: author ?? text, as: UTF8.self),
+            author == nil || context.isEmpty ? nil : String(decoding: context, as: UTF8.self), text: Array(text)
+        )
+    }
+
+    /// Takes what stands before the next tab, and the tab; nil if there is none.
+    private static func field(_ rest: inout UnsafeBufferPointer<UInt8>) -> UnsafeBufferPointer<UInt8>? {
+        guard let start = rest.baseAddress, let found = memchr(start, CInt(tab), rest.count) else { return nil }
+        let length = UnsafeRawPointer(found) - UnsafeRawPointer(start)
+        rest = UnsafeBufferPointer(start: start + length + 1, count: rest.count - length - 1)
+        return UnsafeBufferPointer(start: start, count: length)
+    }
+
+    private static func decimal(_ digits: UnsafeBufferPointer<UInt8>) -> Int64? {
         // Larger numbers would not fit, and no process has them.
         guard !digits.isEmpty, digits.count < 19 else { return nil }
         var value: Int64 = 0
-        for digit in digits {
-            guard digit >= UInt8(ascii: "0"), digit <= UInt8(ascii: "9") else { return nil }
-            value = value * 10 + Int64(digit - UInt8(ascii: "0"))
+        for character in digits {
+            let digit = character &- UInt8(ascii: "0")
+            guard digit < 10 else { return nil }
+            value = value &* 10 &+ Int64(digit)
         }
         return value
     }
@@ -63,9 +82,9 @@ struct Origin: Equatable, Sendable {
 
 extension Origin {
     /// The value of the column.
-    init(_ value: DatabaseValue) {
+    init(_ value: DatabaseValue, like last: Authorship = .undeclared) {
         switch value.storage {
-        case .string(let text): self = .declared(text)
+        case .string(let text): self = .declared(text, like: last)
         case .int64(let milliseconds): self = .undeclared(milliseconds: milliseconds)
         default: self = .undeclared(milliseconds: 0)
         }

@@ -46,7 +46,10 @@ struct TransactionAssembler {
         runLength += 1
     }
 
-    mutating func append(_ change: HistoryChange) { changes.append(change) }
+    mutating func append(_ change: HistoryChange) {
+        // Most transactions have one.
+        if changes.isEmpty { changes = [change] } else { changes.append(change) }
+    }
 
     /// The transaction that names entities with unrecorded changes, at the end of the current run; nil where
     /// it is not wanted.
@@ -66,8 +69,7 @@ struct TransactionAssembler {
         }
         guard isOpen, !changes.isEmpty else { return nil }
         return HistoryTransaction(
-            token: HistoryToken(store: store, number: last), author: origin.author, context: origin.context,
-            processID: origin.processID, timestamp: origin.timestamp,
-            changes: isReversed ? changes.reversed() : changes)
+            HistoryToken(store: store, number: last), origin.authorship, origin.processID, origin.timestamp,
+            .changes(isReversed ? changes.reversed() : changes))
     }
 }

@@ -32,22 +32,19 @@ struct DeliveryPlan: Sendable {
             HookRoute(store: store, consumer: consumer, hook: hook.name, hookID: hook.id)
         }
         for transaction in transactions {
-            let token = transaction.token
-            addOutlined(transaction, hooks, routes, done)
+            if transaction.outline != nil { addOutlined(transaction, hooks, routes, done) }
             ChangeGroup.forEach(in: transaction) { index, group in
-                for (hook, route) in zip(hooks, routes)
-                where hook.matches(entity: group.entity.name, operation: group.operation) {
+                for place in hooks.indices {
+                    let hook = hooks[place]
+                    guard hook.matches(entity: group.entity.name, operation: group.operation) else { continue }
                     let most =
                         hook.wantedValues == nil
                         ? maximumObjects : TransactionOutline.pieceSize(of: maximumObjects)
-                    group.forEachPart(of: most) { changes, part in
-                        let header = HookCallHeader(route, token, group: index, part: part?.index)
-                        if !done.isEmpty, done.contains(header.delivery) { return }
-                        add(
-                            ObserverCall(
-                                header: header, transaction: transaction, changes: changes, part: part,
-                                values: CallValues(values, hook.wantedValues?.maximumBytes)),
-                            to: hook)
+                    group.forEachPart(in: transaction, of: most) { changes, part in
+                        let call = ObserverCall(
+                            routes[place], transaction, group: index, changes: changes, part: part,
+                            values: CallValues(values, hook.wantedValues?.maximumBytes))
+                        if done.isEmpty || !done.contains(call.header.delivery) { add(call, to: hook) }
                     }
                 }
             }
@@ -77,7 +74,7 @@ struct DeliveryPlan: Sendable {
         }
     }
 
-    private mutating func add(_ call: ObserverCall, to hook: Hook) {
+    private mutating func add(_ call: consuming ObserverCall, to hook: Hook) {
         let last = runs.endIndex - 1
         if runs.isEmpty || runs[last].endpoint !== hook.endpoint || runs[last].unread != nil {
             runs.append(Run(endpoint: hook.endpoint, loopEndpoint: hook.loopEndpoint))
@@ -90,12 +87,14 @@ struct DeliveryPlan: Sendable {
 private struct ChangeGroup {
     let entity: Entity
     let operation: ChangeOperation
-    var changes: ArraySlice<HistoryChange>
+    /// Nil where they are all of the transaction's.
+    var changes: ArraySlice<HistoryChange>?
+    var count = 1
 
-    private init(_ first: HistoryChange, _ changes: ArraySlice<HistoryChange>) {
-        entity = first.entity
-        operation = first.operation
-        self.changes = changes
+    /// Of the kind of one of some changes.
+    init(_ changes: [HistoryChange], _ index: Int) {
+        entity = changes[index].entity
+        operation = changes[index].operation
     }
 
     private struct Kind: Hashable {
@@ -103,34 +102,47 @@ private struct ChangeGroup {
         let operation: ChangeOperation
     }
 
-    private func has(_ change: HistoryChange) -> Bool {
-        operation == change.operation && (entity === change.entity || entity.name == change.entity.name)
+    private func has(_ changes: [HistoryChange], _ index: Int) -> Bool {
+        guard operation == changes[index].operation else { return false }
+        let other = changes[index].entity
+        return entity === other || entity.name == other.name
     }
 
     static func forEach(in transaction: HistoryTransaction, _ body: (Int, ChangeGroup) -> Void) {
         let changes = transaction.changes
-        guard let first = changes.first else { return }
+        if changes.isEmpty { return }
         // Most transactions are of one kind, and need no sorting.
-        let whole = ChangeGroup(first, changes[...])
-        if changes.count == 1 || changes.allSatisfy(whole.has) { return body(0, whole) }
+        var whole = ChangeGroup(changes, 0)
+        if changes.count == 1 || changes.indices.allSatisfy({ whole.has(changes, $0) }) {
+            whole.count = changes.count
+            return body(0, whole)
+        }
 
         var indices: [Kind: Int] = [:]
-        var groups: [ChangeGroup] = []
-        for change in changes {
+        var groups: [(group: ChangeGroup, changes: [HistoryChange])] = []
+        for (index, change) in changes.enumerated() {
             let kind = Kind(entity: change.entity.name, operation: change.operation)
-            if let index = indices[kind] {
-                groups[index].changes.append(change)
+            if let group = indices[kind] {
+                groups[group].changes.append(change)
             } else {
                 indices[kind] = groups.count
-                groups.append(ChangeGroup(change, [change]))
+                groups.append((ChangeGroup(changes, index), [change]))
             }
         }
-        for (index, group) in groups.enumerated() { body(index, group) }
+        for (index, found) in groups.enumerated() {
+            var group = found.group
+            (group.changes, group.count) = (found.changes[...], found.changes.count)
+            body(index, group)
+        }
     }
 
-    /// Its changes in portions of a size, numbered where there is more than one.
-    func forEachPart(of size: Int, _ body: (ArraySlice<HistoryChange>, CallPart?) -> Void) {
-        if changes.count <= size { return body(changes, nil) }
+    /// Its changes in portions of a size, numbered where there is more than one; nil for all of the transaction's.
+    func forEachPart(
+        in transaction: HistoryTransaction, of size: Int,
+        _ body: (ArraySlice<HistoryChange>?, CallPart?) -> Void
+    ) {
+        if count <= size { return body(changes, nil) }
+        let changes = changes ?? transaction.changes[...]
         let starts = stride(from: changes.startIndex, to: changes.endIndex, by: size)
         for (index, start) in starts.enumerated() {
             let end = min(start + size, changes.endIndex)

@@ -14,21 +14,28 @@ package struct ObserverCall: Sendable {
     /// The most objects that one call carries (a larger group comes in parts).
     package static let maximumObjects = TransactionOutline.partSize
 
-    /// A call is handed on many times: as one reference.
-    private final class Content: Sendable {
-        let header: HookCallHeader
-        let transaction: HistoryTransaction
-        let changes: ArraySlice<HistoryChange>
+    let route: HookRoute
+    package let transaction: HistoryTransaction
+    /// Of the transaction's groups, which one.
+    private let group: Int
+    /// Nil for most calls: there are many, and each is small.
+    private let more: More?
+
+    /// What few calls have.
+    private final class More: Sendable {
+        /// Where it does not follow from the rest.
+        let header: HookCallHeader?
+        /// Where they are not all of the transaction's.
+        let changes: ArraySlice<HistoryChange>?
         let part: CallPart?
         let values: CallValues?
         let kept: [UInt8]?
 
         init(
-            _ header: HookCallHeader, _ transaction: HistoryTransaction, _ changes: ArraySlice<HistoryChange>,
-            _ part: CallPart?, _ values: CallValues? = nil, kept: [UInt8]? = nil
+            header: HookCallHeader? = nil, changes: ArraySlice<HistoryChange>? = nil, part: CallPart? = nil,
+            values: CallValues? = nil, kept: [UInt8]? = nil
         ) {
             self.header = header
-            self.transaction = transaction
             self.changes = changes
             self.part = part
             self.values = values
@@ -36,31 +43,54 @@ package struct ObserverCall: Sendable {
         }
     }
 
-    private let content: Content
+    package var header: HookCallHeader {
+        more?.header ?? HookCallHeader(route, transaction.token, group: group, part: part?.index)
+    }
+    /// Appends the members of its header.
+    func writeHeader(to json: inout JSONBytes) {
+        if let header = more?.header { return header.write(to: &json) }
+        route.write(transaction.token, group: group, part: part?.index, to: &json)
+    }
 
-    package var header: HookCallHeader { content.header }
-    package var transaction: HistoryTransaction { content.transaction }
     /// All of the same entity name and operation, in the order in which they were made.
-    package var changes: ArraySlice<HistoryChange> { content.changes }
-    package var part: CallPart? { content.part }
+    package var changes: ArraySlice<HistoryChange> { more?.changes ?? transaction.changes[...] }
+    package var part: CallPart? { more?.part }
     /// The rows of the objects, where the hook wants them.
-    var values: CallValues? { content.values }
+    var values: CallValues? { more?.values }
     /// The parameters of a call that was kept: it goes out as it was, whatever the rest says.
-    var kept: [UInt8]? { content.kept }
+    var kept: [UInt8]? { more?.kept }
 
     /// A call that was kept as a dead letter, to be made again.
     package init(header: HookCallHeader, kept: String) {
-        let nothing = HistoryTransaction(
+        route = header.route
+        transaction = HistoryTransaction(
             token: HistoryToken(store: StoreID.none, number: 0), author: nil, context: nil, processID: nil,
             timestamp: HistoryTimestamp(milliseconds: 0), changes: [])
-        content = Content(header, nothing, [], nil, kept: Array(kept.utf8))
+        group = 0
+        more = More(header: header, kept: Array(kept.utf8))
     }
 
     package init(
-        header: HookCallHeader, transaction: HistoryTransaction,
-        changes: ArraySlice<HistoryChange>, part: CallPart? = nil, values: CallValues? = nil
+        header: HookCallHeader, transaction: HistoryTransaction, changes: ArraySlice<HistoryChange>,
+        part: CallPart? = nil, values: CallValues? = nil
     ) {
-        content = Content(header, transaction, changes, part, values)
+        route = header.route
+        self.transaction = transaction
+        group = 0
+        more = More(header: header, changes: changes, part: part, values: values)
+    }
+
+    /// - Parameter changes: Nil for all of the transaction's.
+    init(
+        _ route: HookRoute, _ transaction: HistoryTransaction, group: Int, changes: ArraySlice<HistoryChange>?,
+        part: CallPart?, values: CallValues?
+    ) {
+        self.route = route
+        self.transaction = transaction
+        self.group = group
+        more =
+            changes == nil && values == nil
+            ? nil : More(changes: changes, part: part, values: values)
     }
 
     /// The same call with the changes that were read for it, and their rows where these are wanted.

@@ -51,21 +51,11 @@ package struct HookCallHeader: Sendable, Hashable {
 
     /// Appends the members of the call that this is the header of.
     func write(to json: inout JSONBytes) {
-        json.members(route.json)
         switch name {
-        case .name(let name): json.string(name)
-        case .of(let token, let group, let part):
-            json.plainString { bytes in
-                bytes.append(token.store.text)
-                bytes.append(UInt8(ascii: ":"))
-                bytes.append(decimal: token.number)
-                bytes.append(route.deliveryEnd)
-                bytes.append(decimal: Int64(group))
-                if let part {
-                    bytes.append(UInt8(ascii: "."))
-                    bytes.append(decimal: Int64(part))
-                }
-            }
+        case .name(let name):
+            json.members(route.json)
+            json.string(name)
+        case .of(let token, let group, let part): route.write(token, group: group, part: part, to: &json)
         }
     }
 }
@@ -98,5 +88,21 @@ final class HookRoute: Sendable {
         json.name("delivery")
         self.json = json.bytes.array
         deliveryEnd = JSONBytes.escaped("/\(consumer)/\(hook)/")
+    }
+
+    /// Appends the members of the call of a group of a transaction's changes.
+    func write(_ token: HistoryToken, group: Int, part: Int?, to json: inout JSONBytes) {
+        json.members(self.json)
+        json.plainString { bytes in
+            bytes.append(token.store)
+            bytes.append(UInt8(ascii: ":"))
+            bytes.append(decimal: token.number)
+            bytes.append(deliveryEnd)
+            bytes.append(decimal: Int64(group))
+            if let part {
+                bytes.append(UInt8(ascii: "."))
+                bytes.append(decimal: Int64(part))
+            }
+        }
     }
 }

@@ -19,7 +19,7 @@ extension ObserverCall: HookCallJSON {
     package func write(to json: inout JSONBytes) {
         if let kept { return json.raw(kept) }
         json.object { json in
-            header.write(to: &json)
+            writeHeader(to: &json)
             part?.write(to: &json)
             json.name("transaction")
             HistoryJSON.writeHeader(of: transaction, to: &json)

@@ -13,6 +13,7 @@ struct GroupWriter: ~Copyable {
     private(set) var changes = 0
     /// More than two need not be distinguished.
     private(set) var authors: Set<String?> = []
+    private var authorship = Authorship.undeclared
     /// Tables with unrecorded changes: see `UnrecordedChanges`.
     private(set) var recreated: Set<String> = []
     private let db: Database
@@ -116,7 +117,9 @@ struct GroupWriter: ~Copyable {
     private mutating func note(_ origin: HistoryValue) {
         guard authors.count < 2 else { return }
         if case .text(let text) = origin {
-            authors.insert(Origin.declared(text).author)
+            let origin = Origin.declared(text, like: authorship)
+            authorship = origin.authorship
+            authors.insert(origin.author)
         } else {
             authors.insert(nil)
         }

@@ -27,9 +27,12 @@ enum UnrecordedChanges {
     /// What the current row of `id, origin, kind, object, detail` says; nil for any other row.
     ///
     /// - Throws: `UnexpectedValue`.
-    static func entities(_ row: OpaquePointer) throws -> [String]? {
-        guard sqlite3_column_int64(row, 2) == RecordingFormat.kind(shape: 0, .void),
-            sqlite3_column_type(row, 4) == SQLITE_TEXT, ChangeDecoder.text(row, 3) == object
+    @inline(__always) static func entities(_ row: OpaquePointer) throws -> [String]? {
+        sqlite3_column_int64(row, 2) == RecordingFormat.kind(shape: 0, .void) ? try names(row) : nil
+    }
+
+    private static func names(_ row: OpaquePointer) throws -> [String]? {
+        guard sqlite3_column_type(row, 4) == SQLITE_TEXT, ChangeDecoder.text(row, 3) == object
         else { return nil }
         let bytes = Data(ChangeDecoder.bytes(row, 4).map(Array.init) ?? [])
         guard bytes.count <= longest, let names = try? JSONDecoder().decode([String].self, from: bytes),

@@ -9,11 +9,15 @@ package struct ByteBuffer: ~Copyable {
     private var memory: UnsafeMutablePointer<UInt8>?
     private var capacity = 0
     private let leastCapacity: Int
-    package private(set) var count = 0
+    /// Where the bytes are.
+    private var start = 0
+    private var end = 0
 
     package init(reservingCapacity capacity: Int = 0) { leastCapacity = max(capacity, 512) }
 
     deinit { memory?.deallocate() }
+
+    package var count: Int { end - start }
 
     /// A copy of what was written.
     package var array: [UInt8] { withBytes { Array($0) } }
@@ -24,18 +28,18 @@ package struct ByteBuffer: ~Copyable {
     package func withBytes<T, Failure>(_ body: (UnsafeBufferPointer<UInt8>) throws(Failure) -> T)
         throws(Failure) -> T
     {
-        try body(UnsafeBufferPointer(start: memory, count: count))
+        try body(UnsafeBufferPointer(start: memory.map { $0 + start }, count: count))
     }
 
     /// Where the next bytes go, which are no more than this.
     @inline(__always) private mutating func room(for length: Int) -> UnsafeMutablePointer<UInt8> {
-        if let memory, length <= capacity - count { return memory + count }
+        if let memory, length <= capacity - end { return memory + end }
         return grow(by: length)
     }
 
     @inline(__always) package mutating func append(_ byte: UInt8) {
         room(for: 1).pointee = byte
-        count += 1
+        end += 1
     }
 
     @inline(__always) package mutating func append(_ text: StaticString) {
@@ -54,7 +58,7 @@ package struct ByteBuffer: ~Copyable {
         memcpy(pointer + 1, name.utf8Start, length)
         pointer[length + 1] = UInt8(ascii: "\"")
         pointer[length + 2] = UInt8(ascii: ":")
-        count += length + (comma ? 4 : 3)
+        end += length + (comma ? 4 : 3)
     }
 
     @inline(__always) package mutating func append(_ bytes: UnsafeBufferPointer<UInt8>) {
@@ -63,6 +67,8 @@ package struct ByteBuffer: ~Copyable {
 
     package mutating func append(_ bytes: [UInt8]) { bytes.withUnsafeBufferPointer { append($0) } }
 
+    @inline(__always) mutating func append(_ store: StoreID) { store.withBytes { append($0) } }
+
     package mutating func append(_ text: String) {
         var text = text
         text.withUTF8 { append($0) }
@@ -70,7 +76,7 @@ package struct ByteBuffer: ~Copyable {
 
     @inline(__always) private mutating func append(_ bytes: UnsafePointer<UInt8>, _ length: Int) {
         memcpy(room(for: length), bytes, length)
-        count += length
+        end += length
     }
 
     /// In decimal digits.
@@ -81,32 +87,49 @@ package struct ByteBuffer: ~Copyable {
 
     /// In decimal digits.
     package mutating func append(decimal value: UInt64) {
-        let start = room(for: 20)
-        // From the last digit on, and then to the front.
-        var pointer = start + 20
+        if value < 10 { return append(UInt8(ascii: "0") + UInt8(value)) }
+        let length = Self.digits(of: value)
+        var pointer = room(for: length) + length
         var rest = value
-        repeat {
-            pointer -= 1
-            let quotient = rest / 10
-            pointer.pointee = UInt8(ascii: "0") &+ UInt8(truncatingIfNeeded: rest &- quotient &* 10)
+        // Two at a time, from the last on.
+        while rest >= 100 {
+            let quotient = rest / 100
+            pointer -= 2
+            memcpy(pointer, Self.pairs.utf8Start + Int(rest &- quotient &* 100) * 2, 2)
             rest = quotient
-        } while rest > 0
-        let length = start + 20 - pointer
-        memmove(start, pointer, length)
-        count += length
+        }
+        if rest < 10 {
+            (pointer - 1).pointee = UInt8(ascii: "0") &+ UInt8(truncatingIfNeeded: rest)
+        } else {
+            memcpy(pointer - 2, Self.pairs.utf8Start + Int(rest) * 2, 2)
+        }
+        end += length
     }
 
-    /// Forgets the beginning.
+    private static let pairs: StaticString = """
+        00010203040506070809101112131415161718192021222324252627282930313233343536373839404142434445464748495051525354\
+        555657585960616263646566676869707172737475767778798081828384858687888990919293949596979899
+        """
+
+    private static func digits(of value: UInt64) -> Int {
+        var (rest, count) = (value, 1)
+        while rest >= 10_000 {
+            rest /= 10_000
+            count += 4
+        }
+        return count + (rest >= 1000 ? 3 : rest >= 100 ? 2 : rest >= 10 ? 1 : 0)
+    }
+
+    /// Forgets the beginning. Nothing is moved: there may be much behind it.
     package mutating func removeFirst(_ length: Int) {
         precondition(0...count ~= length)
-        guard let memory else { return }
-        memmove(memory, memory + length, count - length)
-        count -= length
+        start += length
+        if start == end { removeAll() }
     }
 
     /// Forgets what was written. The memory is kept for the next time unless that was unusually much.
     package mutating func removeAll() {
-        count = 0
+        (start, end) = (0, 0)
         guard capacity > Self.mostKept else { return }
         memory?.deallocate()
         (memory, capacity) = (nil, 0)
@@ -115,13 +138,19 @@ package struct ByteBuffer: ~Copyable {
     private static let mostKept = 1 << 20
 
     @inline(never) private mutating func grow(by length: Int) -> UnsafeMutablePointer<UInt8> {
+        if let memory, start >= count, length <= capacity - count {
+            // At least half is free, so that each byte is moved once at most.
+            memcpy(memory, memory + start, count)
+            (start, end) = (0, count)
+            return memory + end
+        }
         let wanted = max(capacity * 2, count + length, leastCapacity)
         let larger = UnsafeMutablePointer<UInt8>.allocate(capacity: wanted)
         if let memory {
-            memcpy(larger, memory, count)
+            memcpy(larger, memory + start, count)
             memory.deallocate()
         }
-        (memory, capacity) = (larger, wanted)
-        return larger + count
+        (memory, capacity, start, end) = (larger, wanted, 0, count)
+        return larger + end
     }
 }

@@ -6,7 +6,7 @@ struct EntityJSON: Sendable {
     private let beginnings: [[UInt8]]
     /// `{"id":`, where the key is one column.
     let keyBeginning: [UInt8]
-    /// As it is in an object id's URL.
+    /// `/item/`, as it is in an object id's URL.
     let urlName: [UInt8]
 
     init(name: String, key: Entity.Key) {
@@ -28,7 +28,7 @@ struct EntityJSON: Sendable {
         var json = JSONBytes()
         json.name(keyColumns.first ?? "")
         keyBeginning = [UInt8(ascii: "{")] + json.bytes.array
-        urlName = ObjectURL.percentEncoded(name)
+        urlName = [UInt8(ascii: "/")] + ObjectURL.percentEncoded(name) + [UInt8(ascii: "/")]
     }
 
     func beginning(_ operation: ChangeOperation) -> [UInt8] {

@@ -74,7 +74,9 @@ package enum HistoryJSON {
 
     package static func write(_ change: HistoryChange, of store: StoreID, to json: inout JSONBytes) {
         var noValues: ValueWriter?
-        json.object { writeMembers(of: change, store, &noValues, to: &$0) }
+        json.object { json in
+            withUnsafePointer(to: change) { writeMembers(of: $0, store, &noValues, to: &json) }
+        }
     }
 
     /// `token`, `author`, `context`, `processID`, `timestamp`: a transaction without its changes.
@@ -97,7 +99,7 @@ package enum HistoryJSON {
             json.name("changes")
             json.array { json in
                 let store = transaction.token.store
-                for change in transaction.changes {
+                forEach(transaction.changes[...]) { change in
                     json.object { writeMembers(of: change, store, &values, to: &$0) }
                 }
             }
@@ -110,25 +112,18 @@ package enum HistoryJSON {
     /// The array of what an observer receives: of each change the entity, the operation and the
     /// object, with the time and the author of its transaction.
     static func writeContexts(
-        _ changes: some Collection<HistoryChange>, of transaction: HistoryTransaction,
+        _ changes: ArraySlice<HistoryChange>, of transaction: HistoryTransaction,
         _ values: inout ValueWriter?, to json: inout JSONBytes
     ) {
-        func writeEnd(to json: inout JSONBytes) {
-            json.name("timestamp")
-            write(transaction.timestamp, to: &json)
-            json.name("author")
-            json.string(transaction.author)
-        }
-        // Written once where there are several.
-        var end = JSONBytes(reservingCapacity: 64)
-        let isRepeated = changes.count > 1
-        if isRepeated { writeEnd(to: &end) }
-        let store = transaction.token.store
+        let (store, timestamp) = (transaction.token.store, transaction.timestamp)
+        let author = transaction.authorship.authorJSON
         json.array { json in
-            for change in changes {
+            forEach(changes) { change in
                 json.object { json in
                     writeMembers(of: change, store, &values, to: &json)
-                    if isRepeated { json.raw(end) } else { writeEnd(to: &json) }
+                    json.name("timestamp")
+                    write(timestamp, to: &json)
+                    json.raw(author)
                 }
             }
         }
@@ -137,49 +132,70 @@ package enum HistoryJSON {
     static func writeHeaderMembers(of transaction: HistoryTransaction, to json: inout JSONBytes) {
         json.name("token")
         write(transaction.token, to: &json)
-        json.name("author")
-        json.string(transaction.author)
-        json.name("context")
-        json.string(transaction.context)
+        json.raw(transaction.authorship.json)
         json.name("processID")
-        if let processID = transaction.processID { json.integer(processID) } else { json.null() }
+        if let processID = transaction.processID { json.integer(Int(processID)) } else { json.null() }
         json.name("timestamp")
         write(transaction.timestamp, to: &json)
     }
 
-    private static func writeMembers(
-        of change: HistoryChange, _ store: StoreID, _ values: inout ValueWriter?, to json: inout JSONBytes
+    /// Where each of some changes is: a copy would count the references to everything that it has.
+    @inline(__always) private static func forEach(
+        _ changes: ArraySlice<HistoryChange>, _ body: (UnsafePointer<HistoryChange>) -> Void
     ) {
-        let entity = change.entity
-        json.members(entity.json.beginning(change.operation))
-        if let value = change.objectID.onlyValue, !change.objectID.isRowID || entity.key == .rowid {
-            json.object(beginning: entity.json.keyBeginning) { write(value, to: &$0) }
-        } else {
-            write(change.objectID, to: &json)
-        }
-        json.name("objectIDURL")
-        json.plainString { url in
-            ObjectURL.appendPrefix(store: store, entity: entity, to: &url)
-            ObjectURL.append(change.objectID, of: entity, to: &url)
-        }
-        if change.operation == .update {
-            json.name("changedProperties")
-            json.array { json in
-                for property in change.changedProperties { json.string(property) }
+        changes.withUnsafeBufferPointer { buffer in
+            guard var change = buffer.baseAddress else { return }
+            for _ in 0..<buffer.count {
+                body(change)
+                change += 1
             }
         }
-        if let tombstone = change.tombstone {
+    }
+
+    private static func writeMembers(
+        of change: UnsafePointer<HistoryChange>, _ store: StoreID, _ values: inout ValueWriter?,
+        to json: inout JSONBytes
+    ) {
+        let (entity, operation) = (change.pointee.entity, change.pointee.operation)
+        json.members(entity.json.beginning(operation))
+        if !change.pointee.objectID.isRowID || entity.key == .rowid,
+            let value = change.pointee.objectID.onlyValue
+        {
+            json.object(beginning: entity.json.keyBeginning) { write(value, to: &$0) }
+            json.name("objectIDURL")
+            json.plainString { url in
+                ObjectURL.appendPrefix(store: store, entity: entity, to: &url)
+                ObjectURL.append(value, to: &url)
+            }
+        } else {
+            let objectID = change.pointee.objectID
+            write(objectID, to: &json)
+            json.name("objectIDURL")
+            json.plainString { url in
+                ObjectURL.appendPrefix(store: store, entity: entity, to: &url)
+                ObjectURL.append(objectID, of: entity, to: &url)
+            }
+        }
+        if operation == .update {
+            json.name("changedProperties")
+            json.array { json in
+                for property in change.pointee.changedProperties { json.string(property) }
+            }
+        }
+        if operation == .delete {
+            guard let tombstone = change.pointee.tombstone else { return }
             json.name("tombstone")
             write(tombstone, to: &json)
+        } else {
+            values?.write(change.pointee.objectID, of: entity, to: &json)
         }
-        if change.operation != .delete { values?.write(change.objectID, of: entity, to: &json) }
     }
 
     // MARK: Places and times
 
     static func write(_ token: HistoryToken, to json: inout JSONBytes) {
         json.plainString { bytes in
-            bytes.append(token.store.text)
+            bytes.append(token.store)
             bytes.append(UInt8(ascii: ":"))
             bytes.append(decimal: token.number)
         }

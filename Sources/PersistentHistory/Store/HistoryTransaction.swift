@@ -103,30 +103,32 @@ public struct HistoryChange: Hashable, Codable, Sendable {
 ///
 /// One with `recreated` entities has no changes: it stands where the recording of these entities began again.
 public struct HistoryTransaction: Hashable, Sendable {
+    /// What it consists of.
+    enum Body: Hashable, Sendable {
+        case changes([HistoryChange])
+        /// See `recreated`.
+        case recreated([String])
+        /// See `outline`.
+        indirect case outline(TransactionOutline)
+    }
+
     /// A transaction is handed on many times: as one reference.
     private final class Content: Sendable {
         let token: HistoryToken
-        let author: String?
-        let context: String?
+        let authorship: Authorship
         let processID: Int32?
         let timestamp: HistoryTimestamp
-        let changes: [HistoryChange]
-        let recreated: [String]
-        let outline: TransactionOutline?
+        let body: Body
 
         init(
-            token: HistoryToken, author: String?, context: String?, processID: Int32?,
-            timestamp: HistoryTimestamp, changes: [HistoryChange], recreated: [String] = [],
-            outline: TransactionOutline? = nil
+            _ token: HistoryToken, _ authorship: Authorship, _ processID: Int32?, _ timestamp: HistoryTimestamp,
+            _ body: Body
         ) {
             self.token = token
-            self.author = author
-            self.context = context
+            self.authorship = authorship
             self.processID = processID
             self.timestamp = timestamp
-            self.changes = changes
-            self.recreated = recreated
-            self.outline = outline
+            self.body = body
         }
     }
 
@@ -135,53 +137,59 @@ public struct HistoryTransaction: Hashable, Sendable {
     /// The token of the transaction, which is its position in the history.
     public var token: HistoryToken { content.token }
     /// Nil if the writer declared no author.
-    public var author: String? { content.author }
+    public var author: String? { content.authorship.author }
     /// The part of the writer that made the change, as the writer declared it.
-    public var context: String? { content.context }
+    public var context: String? { content.authorship.context }
     /// The writer's process; nil if it declared no author.
     public var processID: Int32? { content.processID }
     /// When the transaction was recorded.
     public var timestamp: HistoryTimestamp { content.timestamp }
     /// The changes, in order.
-    public var changes: [HistoryChange] { content.changes }
+    public var changes: [HistoryChange] { if case .changes(let changes) = content.body { changes } else { [] } }
     /// The entities whose changes may have gone unrecorded before this: their tables were made again, or their
     /// triggers were missing for a time. Read them as they are. Empty in every transaction that has changes.
-    public var recreated: [String] { content.recreated }
+    public var recreated: [String] { if case .recreated(let names) = content.body { names } else { [] } }
 
     /// The token's number.
     var number: Int64 { content.token.number }
 
+    var authorship: Authorship { content.authorship }
+
     /// What it consists of, where it is large and on its way through the pipeline: then `changes` is empty.
-    var outline: TransactionOutline? { content.outline }
+    var outline: TransactionOutline? { if case .outline(let outline) = content.body { outline } else { nil } }
 
     package init(
         token: HistoryToken, author: String?, context: String?, processID: Int32?,
         timestamp: HistoryTimestamp, changes: [HistoryChange], recreated: [String] = []
     ) {
-        content = Content(
-            token: token, author: author, context: context, processID: processID, timestamp: timestamp,
-            changes: changes, recreated: recreated)
+        self.init(
+            token, Authorship(author, context), processID, timestamp,
+            recreated.isEmpty ? .changes(changes) : .recreated(recreated))
+    }
+
+    init(
+        _ token: HistoryToken, _ authorship: Authorship, _ processID: Int32?, _ timestamp: HistoryTimestamp,
+        _ body: Body
+    ) {
+        content = Content(token, authorship, processID, timestamp, body)
     }
 
     /// A large one, without its changes.
     init(token: HistoryToken, of origin: Origin, outline: TransactionOutline) {
-        content = Content(
-            token: token, author: origin.author, context: origin.context, processID: origin.processID,
-            timestamp: origin.timestamp, changes: [], outline: outline)
+        self.init(
+            token, origin.authorship, origin.processID, origin.timestamp,
+            .outline(outline))
     }
 
     /// The same with some changes, and without an outline.
     func with(_ changes: [HistoryChange]) -> HistoryTransaction {
-        HistoryTransaction(
-            token: token, author: author, context: context, processID: processID, timestamp: timestamp,
-            changes: changes)
+        HistoryTransaction(token, authorship, processID, timestamp, .changes(changes))
     }
 
     public static func == (a: Self, b: Self) -> Bool {
         a.content === b.content
             || (a.token == b.token && a.author == b.author && a.context == b.context
-                && a.processID == b.processID && a.timestamp == b.timestamp && a.changes == b.changes
-                && a.recreated == b.recreated && a.outline == b.outline)
+                && a.processID == b.processID && a.timestamp == b.timestamp && a.content.body == b.content.body)
     }
 
     public func hash(into hasher: inout Hasher) { hasher.combine(content.token) }

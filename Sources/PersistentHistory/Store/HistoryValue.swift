@@ -19,5 +19,5 @@ public enum HistoryValue: Hashable, Sendable {
     }
 
     /// The same value for all values that SQLite regards as the same key: -0.0 and 0.0 are one.
-    var asKey: HistoryValue { self == .real(0) ? .real(0) : self }
+    var asKey: HistoryValue { if case .real(let real) = self, real == 0 { .real(0) } else { self } }
 }

@@ -9,8 +9,9 @@ package struct JSONBytes: ~Copyable {
     package private(set) var bytes: ByteBuffer
     /// Whether what comes next is not the first of its object, array or line, nor a member's value.
     private var needsComma = false
-    /// The last time that was written: it is often written again.
-    private var lastTimestamp: (HistoryTimestamp, text: [UInt8])?
+    /// The last time that was written, and its text: it is often written again.
+    private var lastTimestamp: HistoryTimestamp?
+    private var timestampText = ByteBuffer()
 
     package init(reservingCapacity capacity: Int = 0) {
         bytes = ByteBuffer(reservingCapacity: capacity)
@@ -29,31 +30,31 @@ package struct JSONBytes: ~Copyable {
 
     // MARK: Structure
 
-    package mutating func object(_ members: (inout JSONBytes) -> Void) {
+    @inline(__always) package mutating func object(_ members: (inout JSONBytes) -> Void) {
         begin(UInt8(ascii: "{"))
         members(&self)
         end(UInt8(ascii: "}"))
     }
 
-    package mutating func array(_ elements: (inout JSONBytes) -> Void) {
+    @inline(__always) package mutating func array(_ elements: (inout JSONBytes) -> Void) {
         begin(UInt8(ascii: "["))
         elements(&self)
         end(UInt8(ascii: "]"))
     }
 
-    private mutating func begin(_ bracket: UInt8) {
+    @inline(__always) private mutating func begin(_ bracket: UInt8) {
         separate()
         bytes.append(bracket)
         needsComma = false
     }
 
-    private mutating func end(_ bracket: UInt8) {
+    @inline(__always) private mutating func end(_ bracket: UInt8) {
         bytes.append(bracket)
         needsComma = true
     }
 
     /// A member's name, of plain characters; its value follows.
-    package mutating func name(_ name: StaticString) {
+    @inline(__always) package mutating func name(_ name: StaticString) {
         bytes.append(name: name, comma: needsComma)
         needsComma = false
     }
@@ -92,14 +93,14 @@ package struct JSONBytes: ~Copyable {
     }
 
     /// What is JSON already, up to where a value follows.
-    package mutating func beginning(_ json: StaticString) {
+    @inline(__always) package mutating func beginning(_ json: StaticString) {
         separate()
         bytes.append(json)
         needsComma = false
     }
 
     /// What is JSON already, behind a value.
-    package mutating func end(_ json: StaticString) {
+    @inline(__always) package mutating func end(_ json: StaticString) {
         bytes.append(json)
         needsComma = true
     }
@@ -113,7 +114,7 @@ package struct JSONBytes: ~Copyable {
 
     // MARK: Values
 
-    package mutating func null() {
+    @inline(__always) package mutating func null() {
         separate()
         bytes.append("null")
     }
@@ -123,11 +124,12 @@ package struct JSONBytes: ~Copyable {
         bytes.append(value ? "true" : "false")
     }
 
-    package mutating func integer(_ value: some FixedWidthInteger) {
+    package mutating func integer(_ value: Int64) {
         separate()
-        if value < 0 { bytes.append(UInt8(ascii: "-")) }
-        bytes.append(decimal: UInt64(value.magnitude))
+        bytes.append(decimal: value)
     }
+
+    package mutating func integer(_ value: Int) { integer(Int64(value)) }
 
     /// The shortest text that reads back as the same number, and that shows it is a real (`3.0`).
     ///
@@ -140,11 +142,15 @@ package struct JSONBytes: ~Copyable {
     }
 
     mutating func timestamp(_ timestamp: HistoryTimestamp) {
-        if lastTimestamp?.0 != timestamp { lastTimestamp = (timestamp, timestamp.withText { Array($0) }) }
+        if lastTimestamp != timestamp {
+            lastTimestamp = timestamp
+            timestampText.removeAll()
+            timestampText.append(UInt8(ascii: "\""))
+            timestamp.withText { timestampText.append($0) }
+            timestampText.append(UInt8(ascii: "\""))
+        }
         separate()
-        bytes.append(UInt8(ascii: "\""))
-        if let lastTimestamp { bytes.append(lastTimestamp.text) }
-        bytes.append(UInt8(ascii: "\""))
+        timestampText.withBytes { bytes.append($0) }
     }
 
     package mutating func string(_ text: String) {
@@ -155,7 +161,7 @@ package struct JSONBytes: ~Copyable {
     }
 
     /// A string that is written piece by piece, of characters that need no escape.
-    mutating func plainString(_ write: (inout ByteBuffer) -> Void) {
+    @inline(__always) mutating func plainString(_ write: (inout ByteBuffer) -> Void) {
         separate()
         bytes.append(UInt8(ascii: "\""))
         write(&bytes)
@@ -208,7 +214,7 @@ package struct JSONBytes: ~Copyable {
     // MARK: Pieces
 
     /// A comma where one is due; the next value needs one.
-    private mutating func separate() {
+    @inline(__always) private mutating func separate() {
         if needsComma { bytes.append(UInt8(ascii: ",")) }
         needsComma = true
     }

@@ -5,12 +5,10 @@
 /// primary key, where nothing else can be meant, and `rowid5` where other rows are known by a key.
 enum ObjectURL {
     /// The part that all rows of an entity share.
-    static func appendPrefix(store: StoreID, entity: Entity, to url: inout ByteBuffer) {
+    @inline(__always) static func appendPrefix(store: StoreID, entity: Entity, to url: inout ByteBuffer) {
         url.append("x-history://")
-        url.append(store.text)
-        url.append(UInt8(ascii: "/"))
+        url.append(store)
         url.append(entity.json.urlName)
-        url.append(UInt8(ascii: "/"))
     }
 
     static func append(_ objectID: ObjectID, of entity: Entity, to url: inout ByteBuffer) {
@@ -30,7 +28,7 @@ enum ObjectURL {
         }
     }
 
-    private static func append(_ value: HistoryValue, to url: inout ByteBuffer) {
+    static func append(_ value: HistoryValue, to url: inout ByteBuffer) {
         switch value {
         case .null: break  // A key with a null in it is known by its rowid.
         case .integer(let integer):

@@ -7,24 +7,51 @@ public import FoundationEssentials
 /// The text must be a canonical UUID (RFC 9562, section 4), because any program that can write to the store can
 /// change it, and it becomes part of file names, tokens and URLs.
 public struct StoreID: Hashable, Sendable, CustomStringConvertible {
+    /// The text's characters. They lie here and are not counted as references: each transaction, each token and each
+    /// URL has them.
+    private let a, b, c, d: UInt64
+    private let e: UInt32
+
     /// The text in the store.
-    public let text: String
+    public var text: String { withBytes { String(decoding: $0, as: UTF8.self) } }
 
     /// Nil if the text is not a canonical UUID: 36 characters, hexadecimal digits in groups of 8, 4, 4, 4 and 12.
     public init?(_ text: String) {
-        guard Self.isCanonical(text.utf8) else { return nil }
-        self.text = text
+        var text = text
+        guard let id = text.withUTF8({ StoreID($0) }) else { return nil }
+        self = id
+    }
+
+    init?(_ bytes: UnsafeBufferPointer<UInt8>) {
+        guard Self.isCanonical(bytes) else { return nil }
+        self.init(characters: UnsafeRawBufferPointer(bytes))
     }
 
     /// The id of a newly tracked store.
-    public init(_ uuid: UUID) { text = uuid.uuidString.lowercased() }
+    public init(_ uuid: UUID) {
+        var text = uuid.uuidString.lowercased()
+        self = text.withUTF8 { StoreID(characters: UnsafeRawBufferPointer($0)) }
+    }
+
+    private init(characters: UnsafeRawBufferPointer) {
+        a = characters.loadUnaligned(fromByteOffset: 0, as: UInt64.self)
+        b = characters.loadUnaligned(fromByteOffset: 8, as: UInt64.self)
+        c = characters.loadUnaligned(fromByteOffset: 16, as: UInt64.self)
+        d = characters.loadUnaligned(fromByteOffset: 24, as: UInt64.self)
+        e = characters.loadUnaligned(fromByteOffset: 32, as: UInt32.self)
+    }
 
     /// Stands where no store is known yet; no store has it.
     package static let none = StoreID(UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)))
 
     public var description: String { text }
 
-    private static func isCanonical(_ text: String.UTF8View) -> Bool {
+    /// Lends the text's bytes.
+    @inline(__always) func withBytes<T>(_ body: (UnsafeBufferPointer<UInt8>) -> T) -> T {
+        withUnsafeBytes(of: self) { body($0.assumingMemoryBound(to: UInt8.self)) }
+    }
+
+    private static func isCanonical(_ text: UnsafeBufferPointer<UInt8>) -> Bool {
         var count = 0
         for byte in text {
             switch count {

@@ -55,6 +55,24 @@ enum Processes {
         }.count
     }
 
+    /// The mapped files whose names end so, with how many KiB of each are in a process's memory (proc_pid_smaps(5)).
+    static func mapped(_ process: pid_t, suffix: String) -> [String: Int] {
+        var sizes: [String: Int] = [:]
+        var name: String?
+        // More than `FileManager` reads of a file without a size.
+        let file = FileHandle(forReadingAtPath: "/proc/\(process)/smaps")
+        let text = String(decoding: file?.readDataToEndOfFile() ?? Data(), as: UTF8.self)
+        for line in text.split(separator: "\n") {
+            let fields = line.split(separator: " ", omittingEmptySubsequences: true)
+            if fields.count >= 5, fields[0].contains("-") {
+                name = fields.count > 5 ? String(fields[5]) : nil
+            } else if let name, name.hasSuffix(suffix), fields.first == "Rss:" {
+                sizes[name, default: 0] += Int(fields[1]) ?? 0
+            }
+        }
+        return sizes
+    }
+
     static func descriptors(_ process: pid_t) -> Int {
         ((try? FileManager.default.contentsOfDirectory(atPath: "/proc/\(process)/fd")) ?? []).count
     }

@@ -1,19 +1,30 @@
-package import PersistentHistory
-
 /// The request around a call's parameters.
 package enum CallJSON {
     package enum Method: String, Sendable {
         case observe, merge, expired
+
+        fileprivate var json: StaticString {
+            switch self {
+            case .observe: #""method":"observe","params":"#
+            case .merge: #""method":"merge","params":"#
+            case .expired: #""method":"expired","params":"#
+            }
+        }
     }
 
     /// A JSON-RPC 2.0 request on one line.
     package static func writeRequest(
         _ id: Int64, _ method: Method, to json: inout JSONBytes, params: (inout JSONBytes) -> Void
     ) {
-        writeRequest(id, method: method.rawValue, to: &json, params: params)
+        json.beginning(#"{"jsonrpc":"2.0","id":"#)
+        json.integer(id)
+        json.beginning(method.json)
+        params(&json)
+        json.end("}")
+        json.endLine()
     }
 
-    static func writeRequest(
+    package static func writeRequest(
         _ id: Int64, method: String, to json: inout JSONBytes, params: (inout JSONBytes) -> Void
     ) {
         json.beginning(#"{"jsonrpc":"2.0","id":"#)
