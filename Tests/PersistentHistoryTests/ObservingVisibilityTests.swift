@@ -183,25 +183,41 @@ struct ObservingVisibilityTests {
 
     @Test func delaysBeginAnewWithASignalAndWithSomethingFound() {
         var rule = VisibilityRule()
-        func wait() -> VisibilityRule.Step {
+        func look(findingNew found: Bool = false) -> VisibilityRule.Step {
             _ = rule.asked(writerActive: true)
-            return rule.looked(foundNew: false)
+            let step = rule.looked(foundNew: found)
+            return step == .ask ? rule.asked(writerActive: true) : step
         }
         _ = rule.woke()
-        let first = wait()
+        let first = look()
         for _ in 0..<100 {
             _ = rule.waited()
-            _ = wait()
+            _ = look()
         }
-        #expect(wait() != first)
-        _ = rule.asked(writerActive: true)
-        #expect(rule.looked(foundNew: true) == first)
+        #expect(look() != first)
+        #expect(look(findingNew: true) == first)
         for _ in 0..<100 {
             _ = rule.waited()
-            _ = wait()
+            _ = look()
         }
         _ = rule.woke()
-        #expect(wait() == first)
+        #expect(look() == first)
+    }
+
+    /// A commit that ended while it was looked for costs no delay.
+    @Test(arguments: [true, false])
+    func theQuestionIsAskedAgainBeforeADelay(found: Bool) {
+        var rule = VisibilityRule()
+        #expect(rule.woke() == .ask)
+        #expect(rule.asked(writerActive: true) == .look)
+        #expect(rule.looked(foundNew: found) == .ask)
+        var ended = rule
+        #expect(ended.asked(writerActive: false) == .look)
+        #expect(ended.looked(foundNew: true) == .rest)
+        #expect(rule.asked(writerActive: true) == .wait(.microseconds(30)))
+        #expect(rule.waited() == .ask)
+        #expect(rule.asked(writerActive: true) == .look)
+        #expect(rule.looked(foundNew: false) == .wait(.microseconds(30)))
     }
 
     // MARK: Locked out
@@ -279,7 +295,7 @@ struct ObservingVisibilityTests {
     // MARK: Running it
 
     @Test func settleAsksLooksAndPausesInOrder() async throws {
-        var answers = [true, true, false]
+        var answers = [true, true, true, false]
         var log: [String] = []
         try await VisibilityRule(firstDelay: .milliseconds(3)).awaitVisibility(
             isWriterActive: {
@@ -292,7 +308,10 @@ struct ObservingVisibilityTests {
                 return false
             })
         #expect(
-            log == ["ask", "look", "pause 0.003 seconds", "ask", "look", "pause 0.003 seconds", "ask", "look"])
+            log == [
+                "ask", "look", "ask", "pause 0.003 seconds", "ask", "look", "pause 0.003 seconds", "ask",
+                "look",
+            ])
     }
 
     @Test func settleEndsWhenItsTaskIsCancelled() async {

@@ -11,10 +11,11 @@
 ///
 /// **The other order loses commits**: look (nothing there), publish, unlock, ask ("no"), rest.
 ///
-/// While a writer is active it is looked at once (it may have published already), and then again after delays that
-/// are an eighth of the time waited so far, from 30 µs, about the time of a small commit, to 100 ms. So a commit
-/// is seen late by at most an eighth of its own duration, and a transaction that lasts for hours costs ten looks a
-/// second. Something found begins the delays again: it was another commit.
+/// While a writer is active it is looked at once (it may have published already). A small commit has often ended by then,
+/// and a delay takes longer than it says, because a timer has to wake the thread: so the question is asked once more
+/// before the first one. Then it is looked again after delays that are an eighth of the time waited so far, from 30 µs
+/// to 100 ms. So a commit is seen late by at most an eighth of its own duration, and a transaction that lasts for hours
+/// costs ten looks a second. Something found begins this again: it was another commit.
 ///
 /// **A lock may stand in the way of the look itself**, in a rollback journal's modes. A writer that commits without a
 /// pause then releases its lock for microseconds at a time, and looks that are 100 ms apart may miss that for half a
@@ -44,6 +45,7 @@ package struct VisibilityRule: Sendable, Hashable {
 
     private var writerWasActive = false
     private var wasLockedOut = false
+    private var hasJustLooked = false
     private var waitedSoFar = Duration.zero
 
     package init(firstDelay: Duration = .microseconds(30), longestDelay: Duration = .milliseconds(100)) {
@@ -53,7 +55,7 @@ package struct VisibilityRule: Sendable, Hashable {
 
     /// A signal was taken.
     package mutating func woke() -> Step {
-        (waitedSoFar, wasLockedOut) = (.zero, false)
+        (waitedSoFar, wasLockedOut, hasJustLooked) = (.zero, false, false)
         return .ask
     }
 
@@ -67,7 +69,8 @@ package struct VisibilityRule: Sendable, Hashable {
 
     package mutating func asked(writerActive: Bool) -> Step {
         writerWasActive = writerActive
-        return .look
+        defer { hasJustLooked = false }
+        return hasJustLooked && writerActive ? .wait(delay) : .look
     }
 
     /// - Parameter foundNew: Nil if a lock stood in the way. Its holder came after the question, and may
@@ -76,7 +79,9 @@ package struct VisibilityRule: Sendable, Hashable {
         wasLockedOut = foundNew == nil
         guard writerWasActive || wasLockedOut else { return .rest }
         if foundNew == true { waitedSoFar = .zero }
-        return .wait(delay)
+        guard waitedSoFar == .zero, !wasLockedOut else { return .wait(delay) }
+        hasJustLooked = true
+        return .ask
     }
 
     package mutating func waited() -> Step {
