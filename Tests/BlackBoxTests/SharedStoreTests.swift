@@ -151,7 +151,7 @@ struct SharedStoreTests {
                 try await daemon.quiet()
             }
             // Where it looked while the application had the store open, it uses the application's files, which
-            // then stay: nobody is locked out either.
+            // then stay: no one is locked out either.
             try await eventually("the obstacle, or the application's own files") {
                 daemon.log.contains { $0.contains("event=wouldLockOut") } || shared.hasFilesOfTheApp
             }

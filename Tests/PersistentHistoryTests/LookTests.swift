@@ -61,9 +61,9 @@ import Testing
     }
 
     /// The usual way to look reads on from the change at a position. Whatever the history is, it finds what reading
-    /// everything anew finds.
+    /// everything again finds.
     @Test(arguments: (0..<40).map { _ in UInt64.random(in: 0...UInt64.max) })
-    func lookingOnFindsWhatLookingAnewFinds(seed: UInt64) throws {
+    func lookingOnFindsWhatReadingAgainFinds(seed: UInt64) throws {
         var dice = Seed(seed)
         let folder = try TemporaryFolder()
         let store = try store(folder)

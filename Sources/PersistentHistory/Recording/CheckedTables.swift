@@ -50,7 +50,7 @@ final class CheckedTables: Sendable {
     /// - Throws: As `check`; what the body throws.
     func inTransaction<T>(_ db: Database, _ body: (Database, _ schemaVersion: Int64) throws -> T) throws -> T {
         // The usual case. A transaction that SQLite began by itself lasts until the last of its statements is
-        // finished (https://www.sqlite.org/lang_transaction.html): this one, which nobody else uses.
+        // finished (https://www.sqlite.org/lang_transaction.html): this one, which has no other use.
         let result = try db.rows("PRAGMA main.schema_version") { row -> T? in
             guard try row.step(db) else { return nil }
             let version = sqlite3_column_int64(row, 0)

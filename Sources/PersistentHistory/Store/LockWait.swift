@@ -52,7 +52,7 @@ final class LockWait: Sendable {
     /// Beside a writer that is never still, one attempt in some hundreds succeeds: it takes thousands to be nearly
     /// certain of one. But a lock that was not had for long is likely to be held by somebody at work, and attempts
     /// cost the processor: their number grows with the logarithm of the time, and then by a thousand a second.
-    static func pause(after waited: Duration) -> UInt32 {
+    private static func pause(after waited: Duration) -> UInt32 {
         UInt32(clamping: Int64(min(max(waited / 512, .microseconds(50)), .milliseconds(1)) / .microseconds(1)))
     }
 }

@@ -21,19 +21,19 @@ extension Subject {
         }
     }
 
-    /// Whether the rows of a table are the same when they are written anew.
+    /// Whether the rows of a table are the same when they are written again.
     private func isComputed(_ name: String, definition: String) throws -> Bool {
         let columns = try observer.rows(
             "SELECT group_concat('\"' || replace(name, '\"', '\"\"') || '\"') FROM pragma_table_xinfo('\(name.replacing("'", with: "''"))') WHERE hidden = 0"
         )
         guard case .text(let list)? = columns?.first?.first else { return true }
         let (table, ordinary) = (SQL.quoted(name), String(decoding: list, as: UTF8.self))
-        try observer.execute("ATTACH ':memory:' AS anew; PRAGMA ignore_check_constraints = ON")
-        defer { _ = observer.run("DETACH anew") }
+        try observer.execute("ATTACH ':memory:' AS rewritten; PRAGMA ignore_check_constraints = ON")
+        defer { _ = observer.run("DETACH rewritten") }
         // SQLite keeps a definition's text from its name on.
-        try observer.execute("CREATE TABLE anew.\(definition.dropFirst("CREATE TABLE ".count))")
-        _ = observer.run("INSERT INTO anew.\(table) (\(ordinary)) SELECT \(ordinary) FROM main.\(table)")
-        return try observer.rows("SELECT * FROM main.\(table) EXCEPT SELECT * FROM anew.\(table)")?.isEmpty
+        try observer.execute("CREATE TABLE rewritten.\(definition.dropFirst("CREATE TABLE ".count))")
+        _ = observer.run("INSERT INTO rewritten.\(table) (\(ordinary)) SELECT \(ordinary) FROM main.\(table)")
+        return try observer.rows("SELECT * FROM main.\(table) EXCEPT SELECT * FROM rewritten.\(table)")?.isEmpty
             ?? true
     }
 }
