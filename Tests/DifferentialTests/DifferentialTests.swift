@@ -30,6 +30,7 @@ import Testing
                 """
                 Seed \(seed), \(reason.kind): \(reason)
                 \(short.script)
+                -- before it was shortened: \(failure)
                 -- again: make test-differential SEED=\(seed) CASES=1
                 """)
         }

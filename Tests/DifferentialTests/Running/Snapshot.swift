@@ -53,11 +53,15 @@ struct TableShape {
         select = "SELECT \(list.joined(separator: ", ")) FROM \(SQL.quoted(name))"
     }
 
-    /// Nil while another has a lock.
-    func rows(_ connection: Connection) throws -> [ObjectKey: [Cell]]? {
+    /// - Parameter withRowids: Also those of rows that are known by a key.
+    /// - Returns: Nil while another has a lock.
+    func rows(_ connection: Connection, withRowids: Bool) throws -> [ObjectKey: [Cell]]? {
         guard let rows = try connection.rows(select) else { return nil }
         var byKey: [ObjectKey: [Cell]] = [:]
-        for row in rows { byKey[identity(row)] = row }
+        for row in rows {
+            let key = identity(row)
+            byKey[key] = withRowids || key.isRowid ? row : Array(row.prefix(columns.count))
+        }
         guard byKey.count == rows.count else {
             throw Connection.Failure(description: "Two rows of \(name) have one identity: \(rows)")
         }
@@ -94,9 +98,9 @@ struct Snapshot: Equatable {
     }
 
     /// Nil while another has a lock.
-    init?(_ tables: [TableShape], _ connection: Connection) throws {
+    init?(_ tables: [TableShape], _ connection: Connection, withRowids: Bool = true) throws {
         for table in tables {
-            guard let rows = try table.rows(connection) else { return nil }
+            guard let rows = try table.rows(connection, withRowids: withRowids) else { return nil }
             self.rows.merge(rows) { first, _ in first }
         }
     }
