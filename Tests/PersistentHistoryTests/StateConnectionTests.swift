@@ -1,4 +1,5 @@
 import Foundation
+import GRDB
 import TestSupport
 import Testing
 
@@ -38,6 +39,46 @@ import Testing
         #expect(!FileManager.default.fileExists(atPath: state.path))
         try FileManager.default.moveItem(atPath: state.path + ".away", toPath: state.path)
         #expect(try state.cursors.checkpoint(of: "Main")?.position == 3)
+        try state.close()
+    }
+
+    /// What the database has without its write-ahead log.
+    private func positionWithoutLog(_ state: StateDatabase) throws -> Int64? {
+        let folder = try TemporaryFolder()
+        let copy = folder.path + "/copy.sqlite"
+        try FileManager.default.copyItem(atPath: state.path, toPath: copy)
+        return try DatabaseQueue(path: copy).read { db in
+            guard try db.tableExists("cursor") else { return nil }
+            return try Int64.fetchOne(db, sql: "SELECT position FROM cursor WHERE consumer = 'Main'")
+        }
+    }
+
+    @Test("Who saves does not wait for the log to be moved into the database; who keeps it short does")
+    func logKeptShort() async throws {
+        let folder = try TemporaryFolder()
+        let state = try StateDatabase(folder: folder.path, store: Self.store)
+        let saved = Int64(2 * StateConnection.logTurn)
+        for position in 1...saved {
+            try state.cursors.save(Checkpoint(position: position, movedAt: .now), of: "Main")
+        }
+        #expect(try positionWithoutLog(state) == nil)
+        // What was notified before the end is still worked off.
+        state.logHasGrown.end()
+        await state.keepLogShort()
+        #expect(try positionWithoutLog(state) == saved)
+        try state.close()
+    }
+
+    @Test("A log that nobody keeps short is limited")
+    func logLimited() throws {
+        let folder = try TemporaryFolder()
+        let state = try StateDatabase(folder: folder.path, store: Self.store)
+        for position in 1...Int64(10 * StateConnection.logTurn) {
+            try state.cursors.save(Checkpoint(position: position, movedAt: .now), of: "Main")
+        }
+        #expect(try positionWithoutLog(state) != nil)
+        let size = try FileManager.default.attributesOfItem(atPath: state.path + "-wal")[.size] as? Int ?? 0
+        #expect(size < 9 * StateConnection.logTurn * 4200)
         try state.close()
     }
 }

@@ -120,6 +120,7 @@
             }
             if !isSingleRun { group.addTask { await onPool { await opened.cleaning.run() } } }
             group.addTask { await self.saveCursors() }
+            group.addTask { await onPool { await opened.state.keepLogShort() } }
             group.addTask { await self.endWhenDamaged() }
             begin()
             await withCheckedContinuation { continuation in
@@ -133,6 +134,7 @@
             errands.end()
             opened.state.cursors.hasUnsaved.end()
             opened.state.damaged.end()
+            opened.state.logHasGrown.end()
             // A single run cleans afterwards.
             if !isSingleRun { opened.ending.signal() }
             opened.cleaning.wakeUp.notify()

@@ -12,6 +12,10 @@ final class StateConnection: Sendable {
     /// Nil while it is closed. It is used under the lock, so that it is not closed meanwhile.
     private let queue: Locked<DatabaseQueue?>
     private let file: FileID?
+    /// Is notified when there is enough in the write-ahead log for `moveLogIntoDatabase`.
+    let logHasGrown = WakeUpSignal()
+    /// Since that was last so. Each adds about one page to the log, or none.
+    private let accesses = Locked(0)
     /// Is notified when the file is found to be damaged.
     let damaged = WakeUpSignal()
     private let foundDamage = Locked<HistoryError?>(nil)
@@ -51,13 +55,21 @@ final class StateConnection: Sendable {
         file = FileID(of: path)
     }
 
+    /// Accesses after which the log is moved into the database: SQLite does that itself after as many pages.
+    static let logTurn = 1000
+    /// Pages in the log with which SQLite does it at a commit, because the writer left it no other time.
+    private static let longestLog = 8 * logTurn
+
     private static func open(_ path: String) throws -> DatabaseQueue {
         var configuration = Configuration()
         configuration.busyMode = .timeout(5)
         configuration.prepareDatabase { db in
             try ConnectionHardening.apply(db, .isLeftAlone)
             try db.execute(
-                sql: "PRAGMA synchronous = NORMAL; PRAGMA cache_size = -128; PRAGMA journal_mode = WAL")
+                sql: """
+                    PRAGMA synchronous = NORMAL; PRAGMA cache_size = -128; PRAGMA journal_mode = WAL;
+                    PRAGMA wal_autocheckpoint = \(longestLog)
+                    """)
         }
         return try DatabaseQueue(path: PlainFile.uri(path, mayMake: true), configuration: configuration)
     }
@@ -76,6 +88,7 @@ final class StateConnection: Sendable {
             return try queue.withLock { queue in
                 let opened = try queue ?? reopen()
                 queue = opened
+                defer { countAccess() }
                 return try opened.writeWithoutTransaction(body)
             }
         } catch let error as DatabaseError {
@@ -85,6 +98,30 @@ final class StateConnection: Sendable {
         } catch is RowDecodingError {
             throw noted(
                 .state(path, DatabaseError(resultCode: .SQLITE_CORRUPT, message: "a value has a wrong type")))
+        }
+    }
+
+    private func countAccess() {
+        let isEnough = accesses.withLock { accesses in
+            accesses = (accesses + 1) % Self.logTurn
+            return accesses == 0
+        }
+        if isEnough { logHasGrown.notify() }
+    }
+
+    /// Moves what is in the write-ahead log into the database, by a connection of its own: that waits for the disk
+    /// twice, and must not keep those waiting who save (https://www.sqlite.org/wal.html#ckpt).
+    ///
+    /// - Throws: `HistoryError` with `.stateUnusable`. The log then keeps everything, and only grows.
+    func moveLogIntoDatabase() throws {
+        // Closing has moved it, or the next access says what is wrong.
+        guard queue.withLock({ $0 != nil }), FileID(of: path) == file else { return }
+        do {
+            let queue = try Self.open(path)
+            _ = try queue.writeWithoutTransaction { try $0.checkpoint(.passive) }
+            try queue.end()
+        } catch let error as DatabaseError {
+            throw noted(.state(path, error))
         }
     }
 

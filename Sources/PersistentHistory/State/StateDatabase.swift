@@ -18,6 +18,8 @@ package final class StateDatabase: Sendable {
     /// Is notified when the file is found to be damaged, whichever part uses it.
     var damaged: WakeUpSignal { connection.damaged }
     var damage: HistoryError? { connection.damage }
+    /// Is notified when it is time for `moveLogIntoDatabase`.
+    var logHasGrown: WakeUpSignal { connection.logHasGrown }
 
     /// The path of a store's state.
     static func path(folder: String, store: StoreID) -> String { "\(folder)/\(store).sqlite" }
@@ -44,6 +46,17 @@ package final class StateDatabase: Sendable {
     /// Makes what was saved until now survive a power failure: with `synchronous=NORMAL` that takes a checkpoint
     /// of the write-ahead log (https://www.sqlite.org/pragma.html#pragma_synchronous).
     func syncToDisk() throws { try connection.access { db in _ = try db.checkpoint(.passive) } }
+
+    /// Moves what is in the write-ahead log into the database, again and again. It waits for the disk: nothing for
+    /// the loop.
+    func keepLogShort() async {
+        for await _ in connection.logHasGrown {
+            do { try connection.moveLogIntoDatabase() } catch {
+                // Nothing is lost: the log keeps it, and the next turn tries again. What hinders saving itself is
+                // thrown where something is saved.
+            }
+        }
+    }
 
     // MARK: Consumers
 
