@@ -84,13 +84,10 @@ extension RuntimeStatus {
             }
             effects.changed = .several(consumers)
         case .delivered(let consumer, let hook, let deliveries):
-            hooks[hook, default: Hook()].calls += deliveries.calls
-            hooks[hook, default: Hook()].lastCall = now
-            hooks[hook, default: Hook()].callTimes.add(deliveries.callTimes)
-            stores[store, default: Store()].consumers[consumer, default: Consumer()].delays.add(
-                deliveries.delays)
-            if stores[store]?.consumers[consumer]?.failure?.hook == hook {
-                stores[store]?.consumers[consumer]?.failure = nil
+            hooks[hook, default: Hook()].add(deliveries, at: now)
+            if stores[store, default: Store()].consumers[consumer, default: Consumer()].add(
+                deliveries, of: hook)
+            {
                 effects.changed = .consumer(consumer)
             }
         default:
@@ -189,7 +186,23 @@ extension RuntimeStatus {
     }
 }
 
+extension RuntimeStatus.Hook {
+    fileprivate mutating func add(_ deliveries: Deliveries, at now: HistoryTimestamp) {
+        calls += deliveries.calls
+        lastCall = now
+        callTimes.add(deliveries.callTimes)
+    }
+}
+
 extension RuntimeStatus.Consumer {
+    /// Whether a failure of the hook is over.
+    fileprivate mutating func add(_ deliveries: Deliveries, of hook: String) -> Bool {
+        delays.add(deliveries.delays)
+        guard failure?.hook == hook else { return false }
+        failure = nil
+        return true
+    }
+
     fileprivate mutating func move(to token: HistoryToken) {
         cursor = token
         failure = nil

@@ -213,11 +213,9 @@
 
     /// A consumer without contexts, feeds and hooks for every entity is not woken by every commit.
     func rest() {
-        guard !consumer.hasContexts, consumer.feeds.isEmpty, hookSet.mergers.isEmpty else { return }
-        let entities = hookSet.observers.compactMap(\.entity)
-        guard entities.count == hookSet.observers.count else { return }
+        guard !consumer.hasContexts, consumer.feeds.isEmpty, let entities = hookSet.entities else { return }
         store.state.cursors.resting.rest(
-            consumer.author, at: machine.cursor, until: Set(entities), hooks: hookSet.version)
+            consumer.author, at: machine.cursor, until: entities, hooks: hookSet.version)
     }
 
     /// A context that failed is tried again even without a new commit.

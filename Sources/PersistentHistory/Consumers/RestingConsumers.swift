@@ -9,8 +9,10 @@ final class RestingConsumers: Sendable {
         var checkpoint: Checkpoint
         /// The version of the hooks when they were last read.
         var hooks: Int?
-        /// The idle consumers, and the entities for which each is woken up.
-        var resting: [String: Set<String>] = [:]
+        /// The idle consumers.
+        var resting: Set<String> = []
+        /// The entities for which each consumer was woken up when it was last idle, and the consumers by entity.
+        var entities: [String: Set<String>] = [:]
         var interested: [String: Set<String>] = [:]
         /// The consumers that every commit wakes up.
         var awake: Set<String>
@@ -28,18 +30,19 @@ final class RestingConsumers: Sendable {
     /// The checkpoints of consumers that are idle, or that were woken up and have not continued yet.
     var checkpoints: [String: Checkpoint] {
         state.withLock { state in
-            state.woken.merging(state.resting.mapValues { _ in state.checkpoint }) { $1 }
+            var checkpoints = state.woken
+            for consumer in state.resting { checkpoints[consumer] = state.checkpoint }
+            return checkpoints
         }
     }
 
     /// The checkpoint of such a consumer; nil for other consumers.
     func checkpoint(of consumer: String) -> Checkpoint? {
-        state.withLock { state in state.resting[consumer].map { _ in state.checkpoint } ?? state.woken[consumer]
-        }
+        state.withLock { $0.resting.contains(consumer) ? $0.checkpoint : $0.woken[consumer] }
     }
 
     /// Whether a consumer is idle now.
-    func contains(_ consumer: String) -> Bool { state.withLock { $0.resting[consumer] != nil } }
+    func contains(_ consumer: String) -> Bool { state.withLock { $0.resting.contains(consumer) } }
 
     /// The end of the history at the last look, if that is after a position.
     func position(ifAfter position: Int64) -> Int64? {
@@ -58,8 +61,8 @@ final class RestingConsumers: Sendable {
             }
             state.hooks = hooks
             state.awake.remove(consumer)
-            state.resting[consumer] = entities
-            for entity in entities { state.interested[entity, default: []].insert(consumer) }
+            state.resting.insert(consumer)
+            if state.entities[consumer] != entities { state.register(consumer, for: entities) }
         }
     }
 
@@ -83,7 +86,7 @@ final class RestingConsumers: Sendable {
     {
         state.withLock { state in
             if hooks == nil || state.hooks != hooks || !batch.isLast {
-                for consumer in Array(state.resting.keys) { state.wake(consumer) }
+                for consumer in state.resting { state.wake(consumer) }
             } else if !state.resting.isEmpty {
                 for entity in batch.entities {
                     for consumer in state.interested[entity] ?? [] { state.wake(consumer) }
@@ -98,13 +101,17 @@ final class RestingConsumers: Sendable {
 
 extension RestingConsumers.State {
     fileprivate mutating func wake(_ consumer: String) {
-        guard let entities = resting.removeValue(forKey: consumer) else { return }
-        for entity in entities {
+        guard resting.remove(consumer) != nil else { return }
+        awake.insert(consumer)
+        woken[consumer] = checkpoint
+    }
+
+    fileprivate mutating func register(_ consumer: String, for entities: Set<String>) {
+        for entity in self.entities.updateValue(entities, forKey: consumer) ?? [] {
             interested[entity]?.remove(consumer)
             if interested[entity]?.isEmpty ?? false { interested[entity] = nil }
         }
-        awake.insert(consumer)
-        woken[consumer] = checkpoint
+        for entity in entities { interested[entity, default: []].insert(consumer) }
     }
 }
 

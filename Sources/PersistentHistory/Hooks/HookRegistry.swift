@@ -8,12 +8,16 @@ package struct HookSet: Sendable {
     let version: Int
     /// Of which objects they want the rows.
     let wantedValues: WantedValues?
+    /// The entities whose changes alone concern them; nil where all may.
+    let entities: Set<String>?
 
     init(observers: [Hook], mergers: [Hook], version: Int) {
         self.observers = observers
         self.mergers = mergers
         self.version = version
         wantedValues = WantedValues.union((observers + mergers).compactMap(\.wantedValues))
+        let named = observers.compactMap(\.entity)
+        entities = mergers.isEmpty && named.count == observers.count ? Set(named) : nil
     }
 }
 
