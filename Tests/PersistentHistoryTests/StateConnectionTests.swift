@@ -78,7 +78,7 @@ import Testing
         }
         #expect(try positionWithoutLog(state) != nil)
         let size = try FileManager.default.attributesOfItem(atPath: state.path + "-wal")[.size] as? Int ?? 0
-        #expect(size < 9 * StateConnection.logTurn * 4200)
+        #expect(size < 5 * StateConnection.logTurn * 4200)
         try state.close()
     }
 }

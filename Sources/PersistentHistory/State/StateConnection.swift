@@ -58,7 +58,7 @@ final class StateConnection: Sendable {
     /// Accesses after which the log is moved into the database: SQLite does that itself after as many pages.
     static let logTurn = 1000
     /// Pages in the log with which SQLite does it at a commit, because the writer left it no other time.
-    private static let longestLog = 8 * logTurn
+    private static let longestLog = 4 * logTurn
 
     private static func open(_ path: String) throws -> DatabaseQueue {
         var configuration = Configuration()
