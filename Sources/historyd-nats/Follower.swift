@@ -107,7 +107,6 @@ struct Follower: Sendable {
     private func follow(
         _ consumer: PullConsumer, into mirror: Mirror, until last: UInt64?, _ succeeded: () -> Void
     ) throws -> Need? {
-        var consumer = consumer
         var assembler = GroupAssembler(position: mirror.position)
         var body = GroupBody(spoolingIn: following.folder)
         while true {

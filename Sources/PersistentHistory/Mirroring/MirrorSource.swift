@@ -59,9 +59,8 @@ package final class MirrorSource {
         package let after: StreamPosition
         package let through: StreamPosition
         package let body: GroupBody
-        package let changes: Int
-        /// The names of the authors, of which two are enough; nil is an undeclared author.
-        package let authors: Set<String?>
+        /// The names of the authors, of which two are enough; nil is an undeclared author. A snapshot names none.
+        package var authors: Set<String?> = []
         /// What the schema is at the end.
         package let schema: MirrorSchema
     }
@@ -101,30 +100,31 @@ package final class MirrorSource {
             try writer.finish()
             return .group(
                 Group(
-                    store: store, after: position, through: end, body: writer.body, changes: writer.changes,
-                    authors: writer.authors, schema: schema))
+                    store: store, after: position, through: end, body: writer.body, authors: writer.authors,
+                    schema: schema))
         }
     }
 
     /// Reads everything.
     ///
-    /// - Throws: `HistoryError`, `SystemError`.
-    package func snapshot() throws -> Group {
+    /// - Parameter grown: Is called within the read transaction, each time that there is more in the group's body.
+    /// - Throws: `HistoryError`, `SystemError`, what `grown` throws.
+    package func snapshot(_ grown: @escaping (Group) throws -> Void = { _ in }) throws -> Group {
         try read { db in
             let header = try HistoryHeader(db)
             try tables.follow(db, path)
             guard let schema = tables.schema else { throw HistoryError.notTracked }
             let end = try endPosition(db, max(header.newest, header.floor))
-            var writer = GroupWriter(db, tables, GroupBody(spoolingIn: folder))
+            let group = Group(
+                store: header.storeID.text,
+                after: StreamPosition(number: 0, fingerprint: nil, schema: "-"), through: end,
+                body: GroupBody(spoolingIn: folder), schema: schema)
+            var writer = GroupWriter(db, tables, group.body) { try grown(group) }
             try writer.write(schema, header)
             _ = try writer.writeHistory(after: 0, isSnapshot: true)
             try writer.writeRows(ChangedKeys(), whole: Set(schema.tables.map(\.name)))
             try writer.finish()
-            return Group(
-                store: header.storeID.text,
-                after: StreamPosition(number: 0, fingerprint: nil, schema: "-"), through: end,
-                body: writer.body,
-                changes: writer.changes, authors: writer.authors, schema: schema)
+            return group
         }
     }
 
