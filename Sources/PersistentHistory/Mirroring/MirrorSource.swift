@@ -12,6 +12,7 @@ package final class MirrorSource {
     private let probe: WriterProbe
     /// As of `schemaVersion`.
     private var tables = MirrorTables()
+    private var digest = StreamPosition.Digest()
 
     /// - Parameter folder: Where there is space for groups that do not fit into memory.
     /// - Throws: `HistoryError`.
@@ -83,7 +84,7 @@ package final class MirrorSource {
     {
         try read { db in
             let header = try HistoryHeader(db, fingerprintAt: position.number)
-            if let loss = SourceLoss(position, of: store, header) { return .lost(loss) }
+            if let loss = loss(at: position, of: store, header) { return .lost(loss) }
             guard header.newest > position.number else { return .nothing }
             try tables.follow(db, path)
             guard let schema = tables.schema else { return .nothing }
@@ -146,12 +147,17 @@ package final class MirrorSource {
     ///
     /// - Throws: `HistoryError`.
     package func loss(at position: StreamPosition, of store: String) throws -> SourceLoss? {
-        try read { db in SourceLoss(position, of: store, try HistoryHeader(db, fingerprintAt: position.number))
+        try read { db in
+            loss(at: position, of: store, try HistoryHeader(db, fingerprintAt: position.number))
         }
     }
 
+    private func loss(at position: StreamPosition, of store: String, _ header: HistoryHeader) -> SourceLoss? {
+        SourceLoss(position, of: store, header, fingerprint: digest.of(header.fingerprint))
+    }
+
     private func endPosition(_ db: Database, _ number: Int64) throws -> StreamPosition {
-        let fingerprint = StreamPosition.digest(try HistoryHeader.fingerprint(db, at: number))
+        let fingerprint = digest.of(try HistoryHeader.fingerprint(db, at: number))
         return StreamPosition(number: number, fingerprint: fingerprint, schema: tables.digest)
     }
 }
@@ -170,12 +176,13 @@ package enum SourceLoss: Hashable, Sendable {
     case schemaUnknown
 
     /// Nil where the store goes on at the position.
-    init?(_ position: StreamPosition, of store: String, _ header: HistoryHeader) {
+    ///
+    /// - Parameter fingerprint: The digest of the header's.
+    init?(_ position: StreamPosition, of store: String, _ header: HistoryHeader, fingerprint: String?) {
         guard header.storeID.text == store else {
             self = .otherStore
             return
         }
-        let fingerprint = StreamPosition.digest(header.fingerprint)
         if position.number > max(header.newest, header.floor) {
             self = .restored
         } else if let fingerprint, let known = position.fingerprint, fingerprint != known {
