@@ -4,9 +4,9 @@ import PersistentHistory
 
 /// Publishes a snapshot, and begins with it while the store is still read.
 ///
-/// The read transaction holds up a checkpoint, or the writers of a rollback journal, and must not wait for the network.
-/// So while it lasts, no more parts are under way than the connection takes at once. What is read faster goes into the
-/// spool folder.
+/// The read transaction holds up a checkpoint, or the writers of a rollback journal, and must not last as long as a slow
+/// network takes. So while it lasts, no acknowledgement is waited for, and no more time goes into sending than into
+/// reading. What is read faster goes into the spool folder.
 final class SnapshotSender {
     private static let part = 512 << 10
     /// How many parts are under way while the store is read.
@@ -24,6 +24,9 @@ final class SnapshotSender {
     private var first: UInt64?
     private var parts = 0
     private var sent = 0
+    private let start = ContinuousClock.now
+    /// In which parts were sent while the store was read.
+    private var timeOfSending: Duration = .zero
 
     init(_ jetStream: JetStream, _ names: StreamName, epoch: Int64, window: Int) throws {
         self.jetStream = jetStream
@@ -34,11 +37,17 @@ final class SnapshotSender {
         partSize = try writer.partSize(atMost: Self.part, on: names.snapshotPart)
     }
 
-    /// Sends the parts that are there, as far as the connection takes them without a wait.
+    /// Sends parts that are there, as far as that does not make the reading last much longer.
     func sendWhatFits(of group: MirrorSource.Group) throws {
         _ = try begin(group)
-        while group.body.count - sent >= partSize, try writer.hasFewer(than: Self.partsAhead) {
+        var now = ContinuousClock.now
+        while group.body.count - sent >= partSize, timeOfSending * 2 <= now - start,
+            try writer.hasFewer(than: Self.partsAhead)
+        {
+            let before = now
             try sendPart(of: group)
+            now = .now
+            timeOfSending += now - before
         }
     }
 

@@ -5,6 +5,7 @@
     nats.py FOLDER-OF-PROGRAMS losses
     nats.py FOLDER-OF-PROGRAMS requests
     nats.py FOLDER-OF-PROGRAMS abandoned
+    nats.py FOLDER-OF-PROGRAMS slow
     nats.py FOLDER-OF-PROGRAMS disks
     nats.py FOLDER-OF-PROGRAMS ddl
     nats.py FOLDER-OF-PROGRAMS payload
@@ -15,7 +16,7 @@
 and a hook behind it has every transaction in order. `losses`: the source restored and diverged, history cleaned past the
 publisher, the stream's limits past the follower, the mirror removed: each time a snapshot makes it equal. `requests`: a follower's
 request for the first snapshot is lost on its way to the server. `abandoned`: the publisher of a snapshot ends while the
-follower applies it. `disks`: a full disk
+follower applies it. `slow`: a network that takes longer for a snapshot than the store to be read. `disks`: a full disk
 under the source's spool folder, the server and the mirror (as root). `payload`: a server whose messages are smaller than a
 part. `ddl`: tables altered, renamed, made again between and within groups. `samples`: the two consumers of the page *NATS*, by a Python that has nats-py and psycopg, the second one with
 PostgreSQL, which is killed at random instants. `faults`: the same while publisher, follower and server are killed,
@@ -644,6 +645,57 @@ def abandoned(bench):
     print("a snapshot abandoned in the middle: the mirror is equal")
 
 
+class SlowProxy(LosingProxy):
+    """Between a publisher and the server; it takes 500 kB a second until it is told to hurry."""
+
+    def __init__(self, server):
+        self.carried = 0
+        self.hurry = threading.Event()
+        super().__init__(server)
+
+    def carry(self, source, target, is_from_client):
+        try:
+            while data := source.recv(1 << 16):
+                if is_from_client:
+                    self.hurry.wait(len(data) / 5e5)
+                    self.carried += len(data)
+                target.sendall(data)
+        except OSError:
+            pass
+
+
+def slow(bench):
+    """A network that takes much longer for a snapshot than the store to be read."""
+    bench.make_store()
+    bench.configure()
+    db = bench.open("App")
+    db.execute("WITH RECURSIVE number(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number WHERE n < 6000) "
+               "INSERT INTO person (id, data) SELECT n + 1000, hex(randomblob(5000)) FROM number")
+    bench.start_server()
+    make_streams(bench)
+    proxy = SlowProxy(bench.port)
+    publish = json.load(open(bench.path("publish.json")))
+    bench.write("publish.json", json.dumps({**publish, "servers": [f"nats://127.0.0.1:{proxy.port}"]}))
+    bench.start_nats("publish")
+    deadline = time.monotonic() + 30
+    while proxy.carried < 1 << 20:
+        if time.monotonic() > deadline:
+            raise Failure("no snapshot begins:\n" + bench.log("publish"))
+        time.sleep(0.05)
+    # The log can be reset when nobody reads what is in it.
+    db.execute("PRAGMA busy_timeout = 0")
+    while db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] != 0:
+        if proxy.carried > 30 << 20:
+            raise Failure("the store is still being read when half of its snapshot was sent")
+        time.sleep(0.05)
+    print(f"the store had been read when {proxy.carried} bytes were sent")
+    proxy.hurry.set()
+    bench.start_nats("follow")
+    bench.wait_level(60)
+    bench.compare()
+    print("the mirror is equal")
+
+
 def disks(bench):
     """In a mount namespace of its own: see `main`."""
     small, spool = bench.path("small"), bench.path("spool")
@@ -1093,8 +1145,8 @@ def main():
             basic(bench)
         elif what == "losses":
             losses(bench)
-        elif what in ("requests", "abandoned", "disks", "payload", "ddl"):
-            {"requests": requests, "abandoned": abandoned, "disks": disks, "payload": payload, "ddl": ddl}[what](bench)
+        elif what in ("requests", "abandoned", "slow", "disks", "payload", "ddl"):
+            {"requests": requests, "abandoned": abandoned, "slow": slow, "disks": disks, "payload": payload, "ddl": ddl}[what](bench)
         elif what == "samples":
             samples(bench, sys.argv[3])
         else:
