@@ -209,8 +209,8 @@ bench-build: dependencies
 
 link-order: bench-build ## Find out which functions a commit needs, for the linker to put together (needs valgrind).
 	$(call build-extension,.build/release)
-	config/link/make-order .build/release > .build/historyd.order
-	mv .build/historyd.order config/link/historyd.order
+	for program in historyd historyd-nats; do config/link/make-order .build/release $$program > .build/link.order && \
+		mv .build/link.order config/link/$$program.order || exit; done
 
 install: ## Install the build. DESTDIR=, PREFIX=, UNITDIR=, BINDIR= (where the built programs are).
 	@for file in historyd historyctl libhistory.so; do [ -e $(BINDIR)/$$file ] || \

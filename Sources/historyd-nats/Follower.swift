@@ -107,9 +107,9 @@ struct Follower: Sendable {
     private func follow(
         _ consumer: PullConsumer, into mirror: Mirror, until last: UInt64?, _ succeeded: () -> Void
     ) throws -> Need? {
-        var consumer = consumer
         var assembler = GroupAssembler(position: mirror.position)
-        var body = GroupBody(spoolingIn: following.folder)
+        let folder = following.folder
+        var body = GroupBody(spoolingIn: folder)
         while true {
             let message = try consumer.next()
             if let header = message.header {
@@ -120,10 +120,10 @@ struct Follower: Sendable {
                 case .ignore: break
                 case .needSnapshot(let reason): return Need(reason: reason, isRepair: false)
                 case .keep(let isFirst):
-                    if isFirst { body = GroupBody(spoolingIn: following.folder) }
+                    if isFirst { body = GroupBody(spoolingIn: folder) }
                     try message.withBody { try body.append($0) }
                 case .apply:
-                    if header.part == 0 { body = GroupBody(spoolingIn: following.folder) }
+                    if header.part == 0 { body = GroupBody(spoolingIn: folder) }
                     try message.withBody { try body.append($0) }
                     let position = MirrorPosition(
                         store: header.store, epoch: header.epoch, position: header.through,
@@ -138,7 +138,7 @@ struct Follower: Sendable {
                     }
                     assembler.position = position
                     status.moved(position.position, bytes: body.count)
-                    body = GroupBody(spoolingIn: following.folder)
+                    body = GroupBody(spoolingIn: folder)
                     succeeded()
                 }
             }

@@ -19,15 +19,20 @@ struct NATSError: Error, CustomStringConvertible {
 ///
 /// libnats has its own threads, which only call `WakeUp` here.
 final class NATSConnection: Sendable {
+    /// Without spinning: its locks are held for long enough to keep a processor busy that others need.
+    private static let opened = nats_Open(0)
+
     /// libnats locks it: another thread may close it, which ends this thread's wait.
     nonisolated(unsafe) private let pointer: OpaquePointer
     /// They are kept as long as the connection: libnats 3.4.1 uses a subscription after it was freed if messages arrive
     /// while it is destroyed.
     private let subscriptions = Locked<[NATSSubscription]>([])
+    private let used = UsedMessages()
 
     /// - Parameter wakeUp: Is signalled when the connection is lost.
     /// - Throws: `NATSError`.
     init(_ configuration: NATSConfiguration, name: String, wakeUp: WakeUp) throws {
+        try Self.check("start libnats", Self.opened)
         var options: OpaquePointer?
         try Self.check("make options", natsOptions_Create(&options))
         defer { natsOptions_Destroy(options) }
@@ -85,7 +90,10 @@ final class NATSConnection: Sendable {
         }
     }
 
-    deinit { natsConnection_Destroy(pointer) }
+    deinit {
+        used.giveBack()
+        natsConnection_Destroy(pointer)
+    }
 
     /// Closes the connection: pending calls throw an error. May be called from any thread.
     func close() { natsConnection_Close(pointer) }
@@ -107,7 +115,7 @@ final class NATSConnection: Sendable {
                     natsMsg_Create(&message, subject, reply, body.baseAddress, Int32(body.count)))
             }
         }
-        defer { natsMsg_Destroy(message) }
+        defer { if let message { used.add(message) } }
         for field in fields {
             try Self.check("set a header", natsMsgHeader_Set(message, field.name, field.value))
         }
@@ -124,7 +132,7 @@ final class NATSConnection: Sendable {
                     &reply, pointer, subject, body.baseAddress, Int32(body.count), timeout.milliseconds))
         }
         guard let reply else { throw NATSError(call: "request \(subject)", reason: "no answer") }
-        return NATSMessage(reply).body
+        return NATSMessage(reply, used).body
     }
 
     /// Subscribes to a subject; messages are read with `NATSSubscription.next`.
@@ -135,7 +143,7 @@ final class NATSConnection: Sendable {
         guard let subscription else {
             throw NATSError(call: "subscribe to \(subject)", reason: "no subscription")
         }
-        let made = NATSSubscription(subscription, subject)
+        let made = NATSSubscription(subscription, subject, used)
         subscriptions.withLock { $0.append(made) }
         return made
     }
@@ -164,10 +172,12 @@ final class NATSSubscription: Sendable {
     /// libnats locks it.
     nonisolated(unsafe) private let pointer: OpaquePointer
     let subject: String
+    private let used: UsedMessages
 
-    fileprivate init(_ pointer: OpaquePointer, _ subject: String) {
+    fileprivate init(_ pointer: OpaquePointer, _ subject: String, _ used: UsedMessages) {
         self.pointer = pointer
         self.subject = subject
+        self.used = used
     }
 
     deinit { natsSubscription_Destroy(pointer) }
@@ -180,17 +190,27 @@ final class NATSSubscription: Sendable {
         try NATSConnection.check(
             "wait on \(subject)", natsSubscription_NextMsg(&message, pointer, timeout.milliseconds))
         guard let message else { throw NATSError(call: "wait on \(subject)", reason: "no message") }
-        return NATSMessage(message)
+        return NATSMessage(message, used)
+    }
+
+    /// Whether there is a message already.
+    var hasMessages: Bool {
+        var count: Int32 = 0
+        return natsSubscription_GetPending(pointer, &count, nil) == NATS_OK && count > 0
     }
 }
 
 /// A message that was received.
 final class NATSMessage {
     private let pointer: OpaquePointer
+    private let used: UsedMessages
 
-    fileprivate init(_ pointer: OpaquePointer) { self.pointer = pointer }
+    fileprivate init(_ pointer: OpaquePointer, _ used: UsedMessages) {
+        self.pointer = pointer
+        self.used = used
+    }
 
-    deinit { natsMsg_Destroy(pointer) }
+    deinit { used.add(pointer) }
 
     var reply: String { natsMsg_GetReply(pointer).map { String(cString: $0) } ?? "" }
 

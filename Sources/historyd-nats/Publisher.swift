@@ -155,7 +155,6 @@ struct PublishSession {
 
     /// The maximum size of a group's part: below a message's default limit, 1 MiB.
     private static let groupPart = 900_000
-    private static let snapshotPart = 512 << 10
 
     init(
         connection: NATSConnection, jetStream: JetStream, source: MirrorSource,
@@ -215,7 +214,7 @@ struct PublishSession {
     mutating func publish(_ group: MirrorSource.Group) throws {
         let subject = names.group(of: group.authors)
         let (store, epoch) = (store, epoch)
-        _ = try writer?.send(group.body, to: subject, atMost: Self.groupPart) { part, isLast in
+        try writer?.send(group.body, to: subject, atMost: Self.groupPart) { part, isLast in
             GroupHeader(
                 .group, store: store, epoch: epoch, after: group.after, through: group.through, part: part,
                 isLast: isLast)
@@ -244,43 +243,14 @@ struct PublishSession {
     /// - Returns: The position that it shows, and the schema.
     @discardableResult
     mutating func makeSnapshot() throws -> (StreamPosition, MirrorSchema) {
-        let group = try source.snapshot()
-        let state = try jetStream.state(of: names.snapshots)
-        var writer = try StreamWriter(
-            connection, names.snapshots, after: state.last, window: publication.window)
-        func header(_ kind: GroupHeader.Kind) -> GroupHeader {
-            GroupHeader(
-                kind, store: group.store, epoch: epoch, after: group.after, through: group.through,
-                isLast: false)
-        }
-        // So that two publishers cannot mix their parts.
-        try writer.send(names.snapshotBegin, header(.begin))
-        let first = writer.lastSequence + 1
-        let digest = SnapshotDigest()
-        let parts = try writer.send(group.body, to: names.snapshotPart, atMost: Self.snapshotPart, digest) {
-            part, _ in
-            var header = header(.snapshot)
-            header.part = part
-            return header
-        }
-        guard let digest = digest.hexadecimal() else {
-            throw NATSError(call: "publish a snapshot", reason: "OpenSSL does not calculate its SHA-256")
-        }
-        var head = header(.head)
-        head.isLast = true
-        let earlier = (self.head?.head?.kept ?? []).filter { $0 >= state.first && $0 < first }
-        let kept = Array((earlier + [first]).suffix(publication.keptSnapshots))
-        head.head = GroupHeader.SnapshotHead(
-            firstSequence: first, parts: parts, bytes: group.body.count, digest: digest,
-            time: Int64(Date.now.timeIntervalSince1970 * 1000), kept: kept)
-        try writer.send(names.snapshotHead, head)
-        try writer.drain()
+        let sender = try SnapshotSender(jetStream, names, epoch: epoch, window: publication.window)
+        let group = try source.snapshot { try sender.sendWhatFits(of: $0) }
+        let head = try sender.finish(
+            group, earlier: self.head?.head?.kept ?? [], keeping: publication.keptSnapshots)
         self.head = head
         bytesSinceSnapshot = 0
-        // Only now, because a follower must always find a complete snapshot.
-        if let oldest = kept.first { try jetStream.purge(names.snapshots, before: oldest) }
         logger.info(
-            "A snapshot of \"\(publication.store)\" at \(group.through.number) is in \(names.snapshots): \(group.body.count) bytes in \(parts) parts."
+            "A snapshot of \"\(publication.store)\" at \(group.through.number) is in \(names.snapshots): \(group.body.count) bytes."
         )
         return (group.through, group.schema)
     }

@@ -4,7 +4,7 @@ import PersistentHistory
 /// Reads a stream's messages from a sequence on. It requests them in batches, so that at most one batch is buffered.
 ///
 /// The server stores no position for it: the mirror does.
-struct PullConsumer {
+final class PullConsumer {
     /// A message of the stream.
     struct Delivered {
         let sequence: UInt64
@@ -47,21 +47,23 @@ struct PullConsumer {
     /// Blocks until there is a message.
     ///
     /// - Throws: `NATSError`.
-    mutating func next() throws -> Delivered {
+    func next() throws -> Delivered {
         while true { if let message = try nextInTime() { return message } }
     }
 
-    /// Blocks until there is a message, or a request for it is over.
+    /// Blocks until there is a message, or the time of a request is over. It counts from the request on, and messages
+    /// that come do not prolong it.
     ///
     /// - Throws: `NATSError`.
-    mutating func nextInTime() throws -> Delivered? {
-        if requested == 0 { try request() }
-        let message = try answers.next(timeout: timeout + .seconds(10))
-        if let status = message.header("Status") {
-            try check(status, message.header("Description") ?? "")
+    func nextInTime() throws -> Delivered? {
+        var message: NATSMessage
+        repeat {
+            if requested == 0 { try request() }
+            message = try answers.next(timeout: timeout + .seconds(10))
+            guard let status = message.header("Status") else { break }
             requested = 0
-            return nil
-        }
+            if try isTimeout(status, message.header("Description") ?? "") { return nil }
+        } while true
         requested -= 1
         guard let sequence = StreamSearch.sequence(inReply: message.reply) else {
             throw NATSError(call: "follow", reason: "a message has no sequence")
@@ -71,7 +73,7 @@ struct PullConsumer {
             messageID: message.header("Nats-Msg-Id") ?? "", message: message)
     }
 
-    private mutating func request() throws {
+    private func request() throws {
         let most = max(Self.mostBytes, 2 * connection.maximumPayload)
         let body =
             #"{"batch":\#(Self.batch),"max_bytes":\#(most),"expires":\#(timeout.milliseconds * 1_000_000)}"#
@@ -80,11 +82,11 @@ struct PullConsumer {
     }
 
     /// A status that ends a request but not the consumer: a timeout, or a complete batch.
-    private func check(_ status: String, _ description: String) throws {
-        let isEnd = status == "404" || status == "408"
-        let isEnough = status == "409" && description.contains("MaxBytes")
-        guard isEnd || isEnough else {
+    private func isTimeout(_ status: String, _ description: String) throws -> Bool {
+        if status == "404" || status == "408" { return true }
+        guard status == "409", description.contains("MaxBytes") else {
             throw NATSError(call: "follow", reason: "\(description) (\(status))")
         }
+        return false
     }
 }

@@ -9,9 +9,7 @@ struct SnapshotFetcher {
     let names: StreamName
     let logger: Logger
 
-    struct Failure: Error, CustomStringConvertible {
-        let description: String
-    }
+    private typealias Failure = SnapshotParts.Failure
 
     /// - Parameters:
     ///   - waits: Whether to wait for a snapshot if there is no suitable one.
@@ -21,23 +19,39 @@ struct SnapshotFetcher {
         logger.info("The mirror \"\(mirror.path)\" needs a snapshot: \(reason).")
         var found = try newest()
         var consumer: PullConsumer?
+        var next: PullConsumer.Delivered?
         while true {
-            if let header = found?.header, Self.helps(header, mirror.position, isRepair: isRepair) {
-                return try apply(header, to: mirror)
+            if let header = found?.header, let head = header.head,
+                Self.helps(header, mirror.position, isRepair: isRepair)
+            {
+                let parts = try PullConsumer(jetStream, of: names.snapshots, from: head.firstSequence)
+                return try apply(SnapshotParts(header, from: head.firstSequence, parts), to: mirror)
             }
             guard waits else {
                 throw Failure(description: "\(names.snapshots) has no snapshot that is newer than the mirror")
             }
-            // The publisher makes one.
-            if consumer == nil {
-                consumer = try PullConsumer(
-                    jetStream, of: names.snapshots, from: (found?.sequence ?? 0) + 1,
-                    subject: names.snapshotHead, timeout: Self.pause)
-            }
-            if let message = try consumer?.nextInTime() {
-                found = (sequence: message.sequence, header: message.header)
-            } else {
+            // The publisher makes one, which is applied as it comes.
+            let coming =
+                try consumer
+                ?? PullConsumer(
+                    jetStream, of: names.snapshots, from: (found?.sequence ?? 0) + 1, timeout: Self.pause)
+            consumer = coming
+            guard let message = try next ?? coming.nextInTime() else {
                 found = try newest()
+                continue
+            }
+            next = nil
+            guard let header = message.header, Self.helps(header, mirror.position, isRepair: isRepair) else {
+                continue
+            }
+            if header.kind == .head { found = (message.sequence, header) }
+            guard header.kind == .begin else { continue }
+            let parts = SnapshotParts(header, from: message.sequence + 1, coming)
+            do {
+                return try apply(parts, to: mirror)
+            } catch is SnapshotParts.Interrupted {
+                logger.info("The snapshot at \(header.through.number) was not completed.")
+                next = parts.next
             }
         }
     }
@@ -50,43 +64,18 @@ struct SnapshotFetcher {
         try jetStream.last(names.snapshotHead, of: names.snapshots).map { ($0.sequence, $0.header) }
     }
 
-    private static func helps(_ head: GroupHeader, _ mirror: MirrorPosition?, isRepair: Bool) -> Bool {
-        guard head.head != nil else { return false }
+    private static func helps(_ snapshot: GroupHeader, _ mirror: MirrorPosition?, isRepair: Bool) -> Bool {
         guard let mirror else { return true }
-        if head.epoch != mirror.epoch { return head.epoch > mirror.epoch }
-        return isRepair || head.through.number > mirror.position.number
-            || head.through.contradicts(mirror.position)
+        if snapshot.epoch != mirror.epoch { return snapshot.epoch > mirror.epoch }
+        return isRepair || snapshot.through.number > mirror.position.number
+            || snapshot.through.contradicts(mirror.position)
     }
 
-    private func apply(_ header: GroupHeader, to mirror: Mirror) throws {
-        guard let head = header.head else { return }
-        let digest = SnapshotDigest()
-        var consumer = try PullConsumer(jetStream, of: names.snapshots, from: head.firstSequence)
-        var (parts, bytes) = (0, 0)
-        // Applied as they come; the transaction ends only if all of them are right.
+    /// Applies parts as they come; the transaction ends only if all of them are right.
+    private func apply(_ parts: SnapshotParts, to mirror: Mirror) throws {
+        let header = parts.header
         try mirror.apply(
-            {
-                guard parts < head.parts else {
-                    guard bytes == head.bytes, digest.hexadecimal() == head.digest else {
-                        throw Failure(
-                            description:
-                                "the snapshot at \(header.through.number) is damaged: its digest is another one"
-                        )
-                    }
-                    return nil
-                }
-                let message = try consumer.next()
-                let body = message.withBody { Array($0) }
-                guard let found = message.header, found.kind == .snapshot, found.part == parts,
-                    message.sequence == head.firstSequence + UInt64(parts), bytes + body.count <= head.bytes
-                else {
-                    throw Failure(description: "the snapshot at \(header.through.number) is not whole any more")
-                }
-                body.withUnsafeBytes { digest.update($0) }
-                parts += 1
-                bytes += body.count
-                return body
-            }, isSnapshot: true,
+            parts.body, isSnapshot: true,
             to: MirrorPosition(
                 store: header.store, epoch: header.epoch, position: header.through, sequence: 0, messageID: ""))
         logger.report(

@@ -43,16 +43,10 @@ struct StreamWriter {
         outstanding += 1
     }
 
-    /// Sends a body in as many messages as it needs.
+    /// The size of a body's parts.
     ///
-    /// - Parameters:
-    ///   - digest: Is given the body.
-    ///   - header: Of a part, by its number.
-    /// - Returns: How many.
-    mutating func send(
-        _ body: GroupBody, to subject: String, atMost limit: Int, _ digest: SnapshotDigest? = nil,
-        header: (_ part: Int, _ isLast: Bool) -> GroupHeader
-    ) throws -> Int {
+    /// - Throws: `NATSError` if the server takes only messages that are too small.
+    func partSize(atMost limit: Int, on subject: String) throws -> Int {
         let size = min(limit, connection.maximumPayload - Self.headerSpace)
         guard size >= 1024 else {
             throw NATSError(
@@ -61,15 +55,30 @@ struct StreamWriter {
                     "the server's max_payload is \(connection.maximumPayload), and at least \(Self.headerSpace + 1024) is needed"
             )
         }
+        return size
+    }
+
+    /// Sends a body in as many messages as it needs.
+    ///
+    /// - Parameter header: Of a part, by its number.
+    mutating func send(
+        _ body: GroupBody, to subject: String, atMost limit: Int,
+        header: (_ part: Int, _ isLast: Bool) -> GroupHeader
+    ) throws {
+        let size = try partSize(atMost: limit, on: subject)
         var (part, offset) = (0, 0)
         repeat {
             let bytes = try body.bytes(at: offset, atMost: size)
             offset += bytes.count
-            bytes.withUnsafeBytes { digest?.update($0) }
             try send(subject, header(part, offset >= body.count), bytes)
             part += 1
         } while offset < body.count
-        return part
+    }
+
+    /// Whether fewer messages than a number are not acknowledged; waits for none.
+    mutating func hasFewer(than most: Int) throws -> Bool {
+        while outstanding > 0, answers.hasMessages { try awaitAcknowledgement() }
+        return outstanding < most
     }
 
     /// Waits until all messages are acknowledged.

@@ -31,6 +31,12 @@ struct NATSTests {
     @Test("A request for a snapshot that is lost on its way to the server")
     func requests() async throws { try await run("requests") }
 
+    @Test("A snapshot that its publisher abandoned, while the follower was applying it")
+    func abandoned() async throws { try await run("abandoned") }
+
+    @Test("A slow network does not prolong the read transaction of a snapshot")
+    func slow() async throws { try await run("slow") }
+
     @Test(
         "A full disk of the mirror, of the publisher's spool folder, of the server",
         .enabled(if: SmallDisk.canMount, Comment(rawValue: SmallDisk.missing)))

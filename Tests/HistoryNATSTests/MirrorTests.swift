@@ -138,6 +138,67 @@ struct MirrorTests {
         }
     }
 
+    @Test(
+        "A snapshot has all rows, however many there are and however they are cut", arguments: [1, 100, 5000])
+    func cut(size: Int) throws {
+        for count in [0, 1, 15, 16, 17, 32, 50] {
+            let pair = try Pair(Self.schema)
+            try pair.write(
+                """
+                WITH RECURSIVE number(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number WHERE n < \(count))
+                INSERT INTO loose SELECT n, iif(n % 3, 'text ' || n, randomblob(n)) FROM number WHERE n <= \(count)
+                """)
+            let group = try pair.source.snapshot()
+            var offset = 0
+            try pair.mirror.apply(
+                {
+                    guard offset < group.body.count else { return nil }
+                    defer { offset += size }
+                    return try group.body.bytes(at: offset, atMost: size)
+                }, isSnapshot: true, to: pair.position(group))
+            try pair.expectEqual()
+        }
+    }
+
+    @Test("A snapshot can be taken away while it is read, and its parts are the whole")
+    func growing() throws {
+        let pair = try Pair(Self.schema)
+        // More than is kept in memory.
+        try pair.write(
+            """
+            WITH RECURSIVE number(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number WHERE n < 300)
+            INSERT INTO loose SELECT n, hex(randomblob(20000)) FROM number
+            """)
+        let whole = try pair.source.snapshot().body
+        let expected = try whole.bytes(at: 0, atMost: whole.count)
+        #expect(expected.count > 8 << 20)
+        for size in [1 << 12, 1 << 16, 5 << 20] {
+            let taken = Locked<[UInt8]>([])
+            let turns = Locked(0)
+            let group = try pair.source.snapshot { group in
+                // Now and then only, so that some of it gets into the file and some does not.
+                guard
+                    turns.withLock({
+                        $0 += 1; return $0
+                    }).isMultiple(of: 7)
+                else { return }
+                try taken.withLock { taken in
+                    while group.body.count - taken.count >= size {
+                        taken += try group.body.bytes(at: taken.count, atMost: size)
+                        group.body.forget(before: taken.count)
+                    }
+                }
+            }
+            try taken.withLock { taken in
+                #expect(!taken.isEmpty && taken.count < group.body.count)
+                while taken.count < group.body.count {
+                    taken += try group.body.bytes(at: taken.count, atMost: 1 << 20)
+                }
+                #expect(taken == expected)
+            }
+        }
+    }
+
     @Test("A group that fails leaves the mirror as it was")
     func failure() throws {
         let pair = try Pair(Self.schema)
@@ -275,7 +336,7 @@ struct ByteTests {
             json.array { json in for value in values { HistoryJSON.write(value, to: &json) } }
             var read: [LineValue] = []
             try json.bytes.array.withUnsafeBufferPointer {
-                try ValueLine.values($0, into: &read)
+                try ValueLine.append($0, to: &read)
                 #expect(read.map(\.copy) == values)
             }
         }
@@ -285,7 +346,10 @@ struct ByteTests {
         let bytes = (0..<Int.random(in: 0...20)).map { _ in UInt8.random(in: 0...255, using: &random) }
         switch Int.random(in: 0...7, using: &random) {
         case 0: return .null
-        case 1: return .integer(.random(in: .min ... .max, using: &random))
+        case 1:
+            // Of all lengths.
+            return .integer(
+                .random(in: .min ... .max, using: &random) >> Int64.random(in: 0...63, using: &random))
         case 2: return .real(Double.random(in: -1e300...1e300, using: &random))
         case 3:
             return .real(
@@ -308,7 +372,7 @@ struct ByteTests {
         ] {
             var read: [LineValue] = []
             #expect(throws: MirrorError.self, "\(text)") {
-                try Array(text.utf8).withUnsafeBufferPointer { try ValueLine.values($0, into: &read) }
+                try Array(text.utf8).withUnsafeBufferPointer { try ValueLine.append($0, to: &read) }
             }
         }
     }

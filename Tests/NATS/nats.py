@@ -4,6 +4,8 @@
     nats.py FOLDER-OF-PROGRAMS basic
     nats.py FOLDER-OF-PROGRAMS losses
     nats.py FOLDER-OF-PROGRAMS requests
+    nats.py FOLDER-OF-PROGRAMS abandoned
+    nats.py FOLDER-OF-PROGRAMS slow
     nats.py FOLDER-OF-PROGRAMS disks
     nats.py FOLDER-OF-PROGRAMS ddl
     nats.py FOLDER-OF-PROGRAMS payload
@@ -13,13 +15,15 @@
 `basic`: a writer, a daemon, a publisher, a server, a follower, a daemon on the mirror: the mirror is equal row by row,
 and a hook behind it has every transaction in order. `losses`: the source restored and diverged, history cleaned past the
 publisher, the stream's limits past the follower, the mirror removed: each time a snapshot makes it equal. `requests`: a follower's
-request for the first snapshot is lost on its way to the server. `disks`: a full disk
+request for the first snapshot is lost on its way to the server. `abandoned`: the publisher of a snapshot ends while the
+follower applies it. `slow`: a network that takes longer for a snapshot than the store to be read. `disks`: a full disk
 under the source's spool folder, the server and the mirror (as root). `payload`: a server whose messages are smaller than a
 part. `ddl`: tables altered, renamed, made again between and within groups. `samples`: the two consumers of the page *NATS*, by a Python that has nats-py and psycopg, the second one with
 PostgreSQL, which is killed at random instants. `faults`: the same while publisher, follower and server are killed,
 the server is set back to an older copy of its folder, a second publisher takes over, and the schema changes.
 """
 
+import contextlib
 import json
 import os
 import glob
@@ -35,6 +39,7 @@ import sys
 import tempfile
 import threading
 import time
+import uuid
 
 SCHEMA = """
 CREATE TABLE person (id INTEGER PRIMARY KEY, name TEXT, email TEXT UNIQUE, data BLOB);
@@ -595,6 +600,105 @@ def requests(bench):
     print("the request for the first snapshot lost: the mirror is equal")
 
 
+def abandoned(bench):
+    """A publisher that ended in the middle of a snapshot, which the follower had begun to apply."""
+    bench.make_store()
+    bench.configure()
+    db = bench.open("App")
+    bench.transaction(db, 6)
+    bench.start_server()
+    make_streams(bench)
+    bench.start_nats("follow")
+    section = {"changes": ["id", "origin", "kind", "object", "detail"]}
+    lines = [section] + [[number, "1767225600000", 4, number, None] for number in range(1, 1000)]
+    body = b"".join(json.dumps(line, separators=(",", ":")).encode() + b"\n" for line in lines)
+    position = {"Historyd-Store": str(uuid.uuid4()), "Historyd-Epoch": 1, "Historyd-After": "0 - -",
+                "Historyd-Through": "999 - 0123456789abcdef"}
+    messages = [("begin", {"Historyd-Kind": "begin", "Historyd-Part": 0}, b"")]
+    messages += [("part", {"Historyd-Kind": "snapshot", "Historyd-Part": part}, body if part == 0 else b"[1") for part in (0, 1)]
+    with socket.create_connection(("127.0.0.1", bench.port)) as connection:
+        file = connection.makefile("rwb")
+        file.write(b'CONNECT {"verbose":false,"headers":true}\r\nSUB answer 1\r\n')
+        for number, (subject, fields, content) in enumerate(messages):
+            fields = {"Nats-Msg-Id": f"gone/{number}", "Historyd-Format": 1, **fields, **position}
+            head = "NATS/1.0\r\n" + "".join(f"{name}: {value}\r\n" for name, value in fields.items()) + "\r\n"
+            file.write(b"HPUB history_snapshot.contacts.%s answer %d %d\r\n%s%s\r\n" % (
+                subject.encode(), len(head), len(head) + len(content), head.encode(), content))
+        file.flush()
+        stored = 0
+        while stored < len(messages):
+            stored += b'"seq":' in file.readline()
+    # What is not whole is not seen.
+    deadline = time.monotonic() + 20
+    while not os.path.exists(bench.mirror):
+        if time.monotonic() > deadline:
+            raise Failure("the follower does not begin:\n" + bench.log("follow"))
+        time.sleep(0.05)
+    with contextlib.closing(sqlite3.connect(f"file:{bench.mirror}?mode=ro", uri=True)) as mirror:
+        if mirror.execute("SELECT count(*) FROM sqlite_schema").fetchone() != (0,):
+            raise Failure("a snapshot is seen that is not whole")
+    bench.start_nats("publish")
+    bench.wait_level()
+    bench.compare()
+    if "The snapshot at 999 was not completed" not in bench.log("follow"):
+        raise Failure("the follower did not begin with the snapshot that was abandoned:\n" + bench.log("follow"))
+    print("a snapshot abandoned in the middle: the mirror is equal")
+
+
+class SlowProxy(LosingProxy):
+    """Between a publisher and the server; it takes 1 MB a second until it is told to hurry."""
+
+    def __init__(self, server):
+        self.carried = 0
+        self.hurry = threading.Event()
+        super().__init__(server)
+
+    def carry(self, source, target, is_from_client):
+        try:
+            while data := source.recv(1 << 16):
+                if is_from_client:
+                    self.hurry.wait(len(data) / 1e6)
+                    self.carried += len(data)
+                target.sendall(data)
+        except OSError:
+            pass
+
+
+def slow(bench):
+    """A network that takes much longer for a snapshot than the store to be read."""
+    bench.make_store()
+    bench.configure()
+    db = bench.open("App")
+    db.execute("WITH RECURSIVE number(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number WHERE n < 6000) "
+               "INSERT INTO person (id, data) SELECT n + 1000, hex(randomblob(5000)) FROM number")
+    # Something has to be in the log: else its reader does without it.
+    db.execute("PRAGMA wal_autocheckpoint = 0")
+    bench.transaction(db, 6)
+    bench.start_server()
+    make_streams(bench)
+    proxy = SlowProxy(bench.port)
+    publish = json.load(open(bench.path("publish.json")))
+    bench.write("publish.json", json.dumps({**publish, "servers": [f"nats://127.0.0.1:{proxy.port}"]}))
+    bench.start_nats("publish")
+    deadline = time.monotonic() + 30
+    while proxy.carried < 1 << 20:
+        if time.monotonic() > deadline:
+            raise Failure("no snapshot begins:\n" + bench.log("publish"))
+        time.sleep(0.05)
+    # The log can be reset when nobody reads what is in it.
+    db.execute("PRAGMA busy_timeout = 0")
+    while db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] != 0:
+        if proxy.carried > 30 << 20:
+            raise Failure("the store is still being read when half of its snapshot was sent")
+        time.sleep(0.05)
+    print(f"the store had been read when {proxy.carried} bytes were sent")
+    proxy.hurry.set()
+    bench.start_nats("follow")
+    bench.wait_level(60)
+    bench.compare()
+    print("the mirror is equal")
+
+
 def disks(bench):
     """In a mount namespace of its own: see `main`."""
     small, spool = bench.path("small"), bench.path("spool")
@@ -1044,8 +1148,8 @@ def main():
             basic(bench)
         elif what == "losses":
             losses(bench)
-        elif what in ("requests", "disks", "payload", "ddl"):
-            {"requests": requests, "disks": disks, "payload": payload, "ddl": ddl}[what](bench)
+        elif what in ("requests", "abandoned", "slow", "disks", "payload", "ddl"):
+            {"requests": requests, "abandoned": abandoned, "slow": slow, "disks": disks, "payload": payload, "ddl": ddl}[what](bench)
         elif what == "samples":
             samples(bench, sys.argv[3])
         else:

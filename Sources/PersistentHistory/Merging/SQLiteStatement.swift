@@ -44,8 +44,8 @@ extension OpaquePointer {
             UInt8(SQLITE_UTF8))
     }
 
-    /// Binds a line's values, which must be cleared before the line's memory goes.
-    fileprivate func bind(_ values: [LineValue]) {
+    /// Binds values of lines, which must be cleared before the lines' memory goes.
+    fileprivate func bind(_ values: ArraySlice<LineValue>) {
         for (index, value) in values.enumerated() {
             switch value {
             case .value(let value): bind(value, Int32(index + 1))
@@ -66,8 +66,8 @@ extension Statement {
 }
 
 extension Statement {
-    /// The same for a line's values, of which SQLite copies none that it need not.
-    func write(_ db: Database, _ values: [LineValue]) throws {
+    /// The same for values of lines, of which SQLite copies none that it need not.
+    func write(_ db: Database, _ values: ArraySlice<LineValue>) throws {
         sqlite3_reset(sqliteStatement)
         defer {
             sqlite3_reset(sqliteStatement)

@@ -4,9 +4,10 @@ internal import Glibc
 package final class GroupBody {
     private static let mostInMemory = 4 << 20
     private let folder: String
-    /// Bytes that are not in the file yet.
+    /// Bytes that are not in the file.
     private var tail: [UInt8] = []
     private var descriptor: Int32 = -1
+    /// The offset at which the tail begins. Before it, the file has holes where bytes were forgotten.
     private var written = 0
 
     /// - Parameter folder: Where there is space for what does not fit into memory.
@@ -20,6 +21,14 @@ package final class GroupBody {
     package func append(_ bytes: some Collection<UInt8>) throws {
         tail.append(contentsOf: bytes)
         if tail.count > Self.mostInMemory { try spool() }
+    }
+
+    /// What is before an offset was read, and is not read again: it need not get into the file any more.
+    package func forget(before offset: Int) {
+        let count = min(offset - written, tail.count)
+        guard count > 0 else { return }
+        tail.removeFirst(count)
+        written += count
     }
 
     private func makeFile() throws {
@@ -91,9 +100,11 @@ package final class GroupBody {
 enum Lines {
     /// Calls a body with each line, without its end.
     ///
+    /// - Parameter areOver: Is called when the memory of the lines until now goes.
     /// - Throws: `MirrorError.malformed` where the last line has no end; what the closures throw.
     static func forEach(
-        of next: () throws -> [UInt8]?, _ body: (UnsafeBufferPointer<UInt8>) throws -> Void
+        of next: () throws -> [UInt8]?, _ body: (UnsafeBufferPointer<UInt8>) throws -> Void,
+        areOver: () throws -> Void = {}
     ) throws {
         var rest: [UInt8] = []
         while let chunk = try next() {
@@ -107,6 +118,7 @@ enum Lines {
                     start = end + 1
                     search = start
                 }
+                try areOver()
                 return start
             }
             rest.removeFirst(used)

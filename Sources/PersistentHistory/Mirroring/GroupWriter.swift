@@ -10,7 +10,7 @@ import GRDBSQLite
 /// - `{"gone":"person","columns":["id"]}`: keys of rows that are no longer there.
 struct GroupWriter: ~Copyable {
     let body: GroupBody
-    private(set) var changes = 0
+    private let grown: () throws -> Void
     /// More than two need not be distinguished.
     private(set) var authors: Set<String?> = []
     private var authorship = Authorship.undeclared
@@ -21,10 +21,14 @@ struct GroupWriter: ~Copyable {
     private let encoding: StoreEncoding
     private var json = JSONBytes()
 
-    init(_ db: Database, _ tables: MirrorTables, _ body: GroupBody) {
+    /// - Parameter grown: Is called each time that there is more in the body.
+    init(
+        _ db: Database, _ tables: MirrorTables, _ body: GroupBody, grown: @escaping () throws -> Void = {}
+    ) {
         self.db = db
         self.tables = tables
         self.body = body
+        self.grown = grown
         encoding = tables.schema.flatMap { StoreEncoding(rawValue: $0.encoding) } ?? .utf8
     }
 
@@ -32,6 +36,7 @@ struct GroupWriter: ~Copyable {
     mutating func finish() throws {
         try json.bytes.withBytes { try body.append($0) }
         json.removeAll()
+        try grown()
     }
 
     private mutating func endLine() throws {
@@ -100,7 +105,6 @@ struct GroupWriter: ~Copyable {
                 for column in 0..<Int32(Self.changeColumns.count) { Self.write(rows, column, to: &json) }
             }
             try endLine()
-            changes += 1
             // A snapshot contains all rows.
             if isSnapshot { continue }
             if let (entity, _) = try decoder.kind(rows) {

@@ -42,7 +42,11 @@ package struct MirrorPosition: Hashable, Sendable {
                 INSERT OR REPLACE INTO historyd_mirror (id, name, store, epoch, position, sequence, message)
                 VALUES (1, ?, ?, ?, ?, ?, ?)
                 """
-        ).execute(
-            arguments: [name, store, epoch, position.text, Int64(clamping: sequence), messageID])
+        ).write(
+            db,
+            [
+                .text(name), .text(store), .integer(epoch), .text(position.text),
+                .integer(Int64(clamping: sequence)), .text(messageID),
+            ])
     }
 }

@@ -14,6 +14,12 @@ struct MirrorSections {
         let width: Int
         /// The table of which all rows come.
         var whole: String?
+
+        /// The statement for several rows; not for those that are gone.
+        func sql(rows: Int) -> String {
+            let row = ", (" + Array(repeating: "?", count: width).joined(separator: ", ") + ")"
+            return sql + String(repeating: row, count: rows - 1)
+        }
     }
 
     let shape: ReplicaShape

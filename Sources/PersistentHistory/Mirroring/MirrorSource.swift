@@ -12,6 +12,7 @@ package final class MirrorSource {
     private let probe: WriterProbe
     /// As of `schemaVersion`.
     private var tables = MirrorTables()
+    private var digest = StreamPosition.Digest()
 
     /// - Parameter folder: Where there is space for groups that do not fit into memory.
     /// - Throws: `HistoryError`.
@@ -59,9 +60,8 @@ package final class MirrorSource {
         package let after: StreamPosition
         package let through: StreamPosition
         package let body: GroupBody
-        package let changes: Int
-        /// The names of the authors, of which two are enough; nil is an undeclared author.
-        package let authors: Set<String?>
+        /// The names of the authors, of which two are enough; nil is an undeclared author. A snapshot names none.
+        package var authors: Set<String?> = []
         /// What the schema is at the end.
         package let schema: MirrorSchema
     }
@@ -84,7 +84,7 @@ package final class MirrorSource {
     {
         try read { db in
             let header = try HistoryHeader(db, fingerprintAt: position.number)
-            if let loss = SourceLoss(position, of: store, header) { return .lost(loss) }
+            if let loss = loss(at: position, of: store, header) { return .lost(loss) }
             guard header.newest > position.number else { return .nothing }
             try tables.follow(db, path)
             guard let schema = tables.schema else { return .nothing }
@@ -101,30 +101,31 @@ package final class MirrorSource {
             try writer.finish()
             return .group(
                 Group(
-                    store: store, after: position, through: end, body: writer.body, changes: writer.changes,
-                    authors: writer.authors, schema: schema))
+                    store: store, after: position, through: end, body: writer.body, authors: writer.authors,
+                    schema: schema))
         }
     }
 
     /// Reads everything.
     ///
-    /// - Throws: `HistoryError`, `SystemError`.
-    package func snapshot() throws -> Group {
+    /// - Parameter grown: Is called within the read transaction, each time that there is more in the group's body.
+    /// - Throws: `HistoryError`, `SystemError`, what `grown` throws.
+    package func snapshot(_ grown: @escaping (Group) throws -> Void = { _ in }) throws -> Group {
         try read { db in
             let header = try HistoryHeader(db)
             try tables.follow(db, path)
             guard let schema = tables.schema else { throw HistoryError.notTracked }
             let end = try endPosition(db, max(header.newest, header.floor))
-            var writer = GroupWriter(db, tables, GroupBody(spoolingIn: folder))
+            let group = Group(
+                store: header.storeID.text,
+                after: StreamPosition(number: 0, fingerprint: nil, schema: "-"), through: end,
+                body: GroupBody(spoolingIn: folder), schema: schema)
+            var writer = GroupWriter(db, tables, group.body) { try grown(group) }
             try writer.write(schema, header)
             _ = try writer.writeHistory(after: 0, isSnapshot: true)
             try writer.writeRows(ChangedKeys(), whole: Set(schema.tables.map(\.name)))
             try writer.finish()
-            return Group(
-                store: header.storeID.text,
-                after: StreamPosition(number: 0, fingerprint: nil, schema: "-"), through: end,
-                body: writer.body,
-                changes: writer.changes, authors: writer.authors, schema: schema)
+            return group
         }
     }
 
@@ -146,12 +147,17 @@ package final class MirrorSource {
     ///
     /// - Throws: `HistoryError`.
     package func loss(at position: StreamPosition, of store: String) throws -> SourceLoss? {
-        try read { db in SourceLoss(position, of: store, try HistoryHeader(db, fingerprintAt: position.number))
+        try read { db in
+            loss(at: position, of: store, try HistoryHeader(db, fingerprintAt: position.number))
         }
     }
 
+    private func loss(at position: StreamPosition, of store: String, _ header: HistoryHeader) -> SourceLoss? {
+        SourceLoss(position, of: store, header, fingerprint: digest.of(header.fingerprint))
+    }
+
     private func endPosition(_ db: Database, _ number: Int64) throws -> StreamPosition {
-        let fingerprint = StreamPosition.digest(try HistoryHeader.fingerprint(db, at: number))
+        let fingerprint = digest.of(try HistoryHeader.fingerprint(db, at: number))
         return StreamPosition(number: number, fingerprint: fingerprint, schema: tables.digest)
     }
 }
@@ -170,12 +176,13 @@ package enum SourceLoss: Hashable, Sendable {
     case schemaUnknown
 
     /// Nil where the store goes on at the position.
-    init?(_ position: StreamPosition, of store: String, _ header: HistoryHeader) {
+    ///
+    /// - Parameter fingerprint: The digest of the header's.
+    init?(_ position: StreamPosition, of store: String, _ header: HistoryHeader, fingerprint: String?) {
         guard header.storeID.text == store else {
             self = .otherStore
             return
         }
-        let fingerprint = StreamPosition.digest(header.fingerprint)
         if position.number > max(header.newest, header.floor) {
             self = .restored
         } else if let fingerprint, let known = position.fingerprint, fingerprint != known {

@@ -14,6 +14,9 @@ struct MirrorWriter {
 
     private var section: MirrorSections.Section?
     private var statement: Statement?
+    /// Writes several rows: see `rowsAtOnce`.
+    private var bulk: Statement?
+    /// Of the rows that are not written yet.
     private var values: [LineValue] = []
     /// The number of the last change.
     private var last: Int64?
@@ -40,12 +43,20 @@ struct MirrorWriter {
         }
     }
 
+    /// A snapshot's rows are written some at a time: SQLite takes a third longer for statements of one row.
+    private static let rowsAtOnce = 16
+    /// So that a statement never has more parameters than SQLite allows (https://www.sqlite.org/limits.html).
+    private static let mostColumnsAtOnce = 1000
+
     private mutating func begin(_ section: MirrorSections.Section) throws {
+        try writeRows()
         if let table = section.whole {
             try db.execute(sql: "DELETE FROM main.\(SQLText.name(table))")
             whole.insert(table)
         }
         statement = try db.cachedStatement(sql: section.sql)
+        let isBulk = isSnapshot && section.kind != .gone && section.width <= Self.mostColumnsAtOnce
+        bulk = isBulk ? try db.cachedStatement(sql: section.sql(rows: Self.rowsAtOnce)) : nil
         self.section = section
     }
 
@@ -109,17 +120,26 @@ struct MirrorWriter {
     // MARK: Rows
 
     private mutating func takeValues(_ line: UnsafeBufferPointer<UInt8>) throws {
-        guard let statement, let section else {
-            throw MirrorError.malformed("values come before their section")
-        }
-        try ValueLine.values(line, into: &values)
-        guard values.count == section.width else {
+        guard let section else { throw MirrorError.malformed("values come before their section") }
+        let start = values.count
+        try ValueLine.append(line, to: &values)
+        guard values.count - start == section.width else {
             throw MirrorError.malformed(
-                "a row has \(values.count) values, and its section \(section.width) columns")
+                "a row has \(values.count - start) values, and its section \(section.width) columns")
         }
-        if section.kind == .changes { try checkChange() }
-        try statement.write(db, values)
-        if section.kind == .changes { try checkOverlap() }
+        if section.kind == .changes { try checkChange(values[start...]) }
+        if bulk == nil || values.count == section.width * Self.rowsAtOnce { try writeRows() }
+    }
+
+    /// Writes the rows that were taken, whose values may lie in the memory of their lines.
+    mutating func writeRows() throws {
+        guard let statement, let section, !values.isEmpty else { return }
+        defer { values.removeAll(keepingCapacity: true) }
+        if let bulk, values.count == section.width * Self.rowsAtOnce { return try bulk.write(db, values[...]) }
+        for start in stride(from: 0, to: values.count, by: section.width) {
+            try statement.write(db, values[start..<start + section.width])
+        }
+        if section.kind == .changes, !isSnapshot { try checkOverlap() }
     }
 
     /// What stands at a number already must be the same.
@@ -134,9 +154,9 @@ struct MirrorWriter {
         }
     }
 
-    private mutating func checkChange() throws {
-        guard case .value(.integer(let id)) = values[0], HistoryPosition.range.contains(id), id > last ?? 0,
-            case .value(.integer) = values[2]
+    private mutating func checkChange(_ values: ArraySlice<LineValue>) throws {
+        guard case .value(.integer(let id)) = values[values.startIndex], HistoryPosition.range.contains(id),
+            id > last ?? 0, case .value(.integer) = values[values.startIndex + 2]
         else { throw MirrorError.malformed("a change has no number that follows the one before") }
         last = id
     }
@@ -145,6 +165,7 @@ struct MirrorWriter {
 
     /// - Parameter position: The position that the mirror is to have.
     mutating func finish(through position: StreamPosition) throws {
+        try writeRows()
         let shape = sections.shape
         guard position.number >= last ?? 0, isSnapshot || position.number == last else {
             throw MirrorError.malformed("the history does not end at \(position.number)")

@@ -36,7 +36,17 @@ package struct StreamPosition: Hashable, Sendable {
     }
 
     /// The digest of a history's own fingerprint: an author's name need not be in each message.
-    static func digest(_ fingerprint: String?) -> String? {
-        fingerprint.map { String(SHA256.of($0.utf8).prefix(16)) }
+    struct Digest {
+        private var last: (fingerprint: String, digest: String)?
+
+        /// What is asked for is mostly what was calculated last, because a position that was reached is where the next
+        /// look begins.
+        mutating func of(_ fingerprint: String?) -> String? {
+            guard let fingerprint else { return nil }
+            if let last, last.fingerprint == fingerprint { return last.digest }
+            let digest = String(SHA256.of(fingerprint.utf8).prefix(16))
+            last = (fingerprint, digest)
+            return digest
+        }
     }
 }

@@ -22,10 +22,7 @@ struct ValueLine {
     private var place = 0
 
     /// - Throws: `MirrorError.malformed`.
-    static func values(_ bytes: UnsafeBufferPointer<UInt8>, into values: inout [LineValue])
-        throws(MirrorError)
-    {
-        values.removeAll(keepingCapacity: true)
+    static func append(_ bytes: UnsafeBufferPointer<UInt8>, to values: inout [LineValue]) throws(MirrorError) {
         var line = ValueLine(bytes: bytes)
         try line.expect("[")
         if line.take("]") { return try line.end() }
@@ -111,6 +108,17 @@ struct ValueLine {
     }
 
     private func integer(_ range: Range<Int>) throws(MirrorError) -> HistoryValue {
+        var value: Int64 = 0
+        // Most have so few digits that they cannot overflow.
+        if (1..<19).contains(range.count),
+            bytes[range].allSatisfy({ byte in
+                let digit = byte &- UInt8(ascii: "0")
+                value = value &* 10 &+ Int64(digit)
+                return digit < 10
+            })
+        {
+            return .integer(value)
+        }
         guard let integer = Int64(String(decoding: bytes[range], as: UTF8.self)) else { throw malformed() }
         return .integer(integer)
     }

@@ -1,0 +1,72 @@
+import HistoryNATS
+import PersistentHistory
+
+/// The parts of a snapshot, in their order, also while they are published: the head is the last message of a snapshot.
+final class SnapshotParts {
+    struct Failure: Error, CustomStringConvertible {
+        let description: String
+    }
+
+    /// The publisher did not complete the snapshot.
+    struct Interrupted: Error {}
+
+    /// Of the snapshot's beginning or head.
+    let header: GroupHeader
+    /// What came instead of the rest of the snapshot.
+    private(set) var next: PullConsumer.Delivered?
+    private var head: GroupHeader.SnapshotHead?
+    private let first: UInt64
+    private let consumer: PullConsumer
+    private let digest = SnapshotDigest()
+    private var count = 0
+    private var bytes = 0
+    /// How many parts had come when the last request was over.
+    private var countInTime = 0
+
+    /// - Parameters:
+    ///   - first: The sequence of the first part, which the consumer gives next.
+    init(_ header: GroupHeader, from first: UInt64, _ consumer: PullConsumer) {
+        self.header = header
+        self.first = first
+        self.consumer = consumer
+        head = header.head
+    }
+
+    private var name: String { "the snapshot at \(header.through.number)" }
+
+    /// The body of the next part.
+    ///
+    /// - Returns: Nil when all of them have come and are right.
+    /// - Throws: `Failure` if they are not, `Interrupted`, `NATSError`.
+    func body() throws -> [UInt8]? {
+        if let head, count >= head.parts {
+            guard bytes == head.bytes, digest.hexadecimal() == head.digest else {
+                throw Failure(description: "\(name) is damaged: its digest is another one")
+            }
+            return nil
+        }
+        guard let message = try consumer.nextInTime() else {
+            guard head != nil || count > countInTime else { throw Interrupted() }
+            countInTime = count
+            return try body()
+        }
+        if let found = message.header, found.kind == .snapshot, found.part == count,
+            message.sequence == first + UInt64(count), bytes <= head?.bytes ?? .max
+        {
+            let body = message.withBody { Array($0) }
+            body.withUnsafeBytes { digest.update($0) }
+            count += 1
+            bytes += body.count
+            return body
+        }
+        guard head == nil else { throw Failure(description: "\(name) is not whole any more") }
+        guard let found = message.header, let end = found.head, end.firstSequence == first, end.parts == count,
+            found.store == header.store, found.epoch == header.epoch, found.through == header.through
+        else {
+            next = message
+            throw Interrupted()
+        }
+        head = end
+        return try body()
+    }
+}
