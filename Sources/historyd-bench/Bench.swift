@@ -54,9 +54,14 @@ struct Run: ParsableCommand {
             ]
         print(facts.map { "\($0.name): \($0.value)\n" }.joined())
         var findings = Findings()
+        var hasFailed = false
         for part in Part.allCases where parts.isEmpty || parts.contains(part) {
             Progress.note("measuring: \(part.rawValue)")
-            findings += try part.measure(workplace, sizes)
+            do { findings += try part.measure(workplace, sizes) } catch {
+                // What the other parts took minutes for is kept.
+                findings.omissions.append("\(part.rawValue): \(error)")
+                hasFailed = true
+            }
         }
         print(FigureTable(findings.figures).text)
         for omission in findings.omissions { print("Not measured: \(omission)") }
@@ -65,6 +70,7 @@ struct Run: ParsableCommand {
             RunRecord(machine: facts, figures: findings.figures, omissions: findings.omissions),
             as: name ?? machine.time)
         print("Kept as \(file).")
+        if hasFailed { throw ExitCode.failure }
     }
 }
 
