@@ -69,7 +69,7 @@ import Testing
         try state.close()
     }
 
-    @Test("A log that nobody keeps short is limited")
+    @Test("A log that is not kept short is limited")
     func logLimited() throws {
         let folder = try TemporaryFolder()
         let state = try StateDatabase(folder: folder.path, store: Self.store)
@@ -79,6 +79,23 @@ import Testing
         #expect(try positionWithoutLog(state) != nil)
         let size = try FileManager.default.attributesOfItem(atPath: state.path + "-wal")[.size] as? Int ?? 0
         #expect(size < 5 * StateConnection.logTurn * 4200)
+        try state.close()
+    }
+
+    @Test("What is brought to the disk for a cleanup is not refused because the log is moved at that moment")
+    func oneCheckpointAtATime() async throws {
+        let folder = try TemporaryFolder()
+        let state = try StateConnection(folder.path + "/state.sqlite", clock: .system)
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { for _ in 0..<2000 { try state.moveLogIntoDatabase() } }
+            group.addTask {
+                for number in 0..<2000 {
+                    try state.access { try $0.execute(sql: "UPDATE service SET passes = \(number)") }
+                    try state.syncToDisk()
+                }
+            }
+            try await group.waitForAll()
+        }
         try state.close()
     }
 }

@@ -16,6 +16,9 @@ final class StateConnection: Sendable {
     let logHasGrown = WakeUpSignal()
     /// Since that was last so. Each adds about one page to the log, or none.
     private let accesses = Locked(0)
+    /// Is held by a checkpoint: SQLite refuses a second one at the same time, and does not wait for the first
+    /// (https://www.sqlite.org/c3ref/wal_checkpoint_v2.html).
+    private let checkpointing = Locked(())
     /// Is notified when the file is found to be damaged.
     let damaged = WakeUpSignal()
     private let foundDamage = Locked<HistoryError?>(nil)
@@ -114,15 +117,22 @@ final class StateConnection: Sendable {
     ///
     /// - Throws: `HistoryError` with `.stateUnusable`. The log then keeps everything, and only grows.
     func moveLogIntoDatabase() throws {
-        // Closing has moved it, or the next access says what is wrong.
-        guard queue.withLock({ $0 != nil }), FileID(of: path) == file else { return }
-        do {
-            let queue = try Self.open(path)
-            _ = try queue.writeWithoutTransaction { try $0.checkpoint(.passive) }
-            try queue.end()
-        } catch let error as DatabaseError {
-            throw noted(.state(path, error))
+        try checkpointing.withLock { _ in
+            // Closing has moved it, or the next access says what is wrong.
+            guard queue.withLock({ $0 != nil }), FileID(of: path) == file else { return }
+            do {
+                let queue = try Self.open(path)
+                _ = try queue.writeWithoutTransaction { try $0.checkpoint(.passive) }
+                try queue.end()
+            } catch let error as DatabaseError {
+                throw noted(.state(path, error))
+            }
         }
+    }
+
+    /// See `StateDatabase.syncToDisk`.
+    func syncToDisk() throws {
+        try checkpointing.withLock { _ in try access { db in _ = try db.checkpoint(.passive) } }
     }
 
     private func noted(_ error: HistoryError) -> HistoryError {

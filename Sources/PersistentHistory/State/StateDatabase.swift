@@ -45,7 +45,7 @@ package final class StateDatabase: Sendable {
 
     /// Makes what was saved until now survive a power failure: with `synchronous=NORMAL` that takes a checkpoint
     /// of the write-ahead log (https://www.sqlite.org/pragma.html#pragma_synchronous).
-    func syncToDisk() throws { try connection.access { db in _ = try db.checkpoint(.passive) } }
+    func syncToDisk() throws { try connection.syncToDisk() }
 
     /// Moves what is in the write-ahead log into the database, again and again. It waits for the disk: nothing for
     /// the loop.
