@@ -581,13 +581,19 @@ def make_streams(bench):
             made += b"stream_create_response" in file.readline()
 
 
-def requests(bench):
+def begin_with_streams(bench):
+    """A store with a transaction, and a server whose streams are there before the publisher."""
     bench.make_store()
     bench.configure()
     db = bench.open("App")
     bench.transaction(db, 6)
     bench.start_server()
     make_streams(bench)
+    return db
+
+
+def requests(bench):
+    db = begin_with_streams(bench)
     proxy = LosingProxy(bench.port)
     follow = json.load(open(bench.path("follow.json")))
     bench.write("follow.json", json.dumps({**follow, "servers": [f"nats://127.0.0.1:{proxy.port}"]}))
@@ -602,12 +608,7 @@ def requests(bench):
 
 def abandoned(bench):
     """A publisher that ended in the middle of a snapshot, which the follower had begun to apply."""
-    bench.make_store()
-    bench.configure()
-    db = bench.open("App")
-    bench.transaction(db, 6)
-    bench.start_server()
-    make_streams(bench)
+    db = begin_with_streams(bench)
     bench.start_nats("follow")
     section = {"changes": ["id", "origin", "kind", "object", "detail"]}
     lines = [section] + [[number, "1767225600000", 4, number, None] for number in range(1, 1000)]
@@ -685,7 +686,7 @@ def slow(bench):
         if time.monotonic() > deadline:
             raise Failure("no snapshot begins:\n" + bench.log("publish"))
         time.sleep(0.05)
-    # The log can be reset when nobody reads what is in it.
+    # The log can be reset when no reader needs what is in it.
     db.execute("PRAGMA busy_timeout = 0")
     while db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] != 0:
         if proxy.carried > 30 << 20:
