@@ -51,9 +51,9 @@ final class SnapshotParts {
             return try body()
         }
         if let found = message.header, found.kind == .snapshot, found.part == count,
-            message.sequence == first + UInt64(count), bytes <= head?.bytes ?? .max
+            message.sequence == first + UInt64(count),
+            case let body = message.withBody({ Array($0) }), bytes + body.count <= head?.bytes ?? .max
         {
-            let body = message.withBody { Array($0) }
             body.withUnsafeBytes { digest.update($0) }
             count += 1
             bytes += body.count
