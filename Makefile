@@ -138,8 +138,10 @@ test-openapi: debug ## Make requests that are derived from config/openapi.json t
 test-packages: debug ## Install, upgrade and purge the Debian packages in a booted system. As root.
 	HISTORYD_PACKAGES=1 $(test-command) --filter 'SystemdTests.*PackageTests'
 
-# The samples that the tests leave out build a Swift package from outside, which takes minutes.
+# The samples that the tests leave out build a Swift package from outside, which takes minutes. Who uses the library
+# builds it for use without the flags of the programs.
 test-docs: debug ## Run every sample of the README and the pages, also those that build a Swift package.
+	$(SWIFT) build -c release --target HistoryFeed
 	@python=.build/client-packages/bin/python; [ -x $$python ] || python=/usr/bin/python3; \
 	$$python Tests/Documentation/pages.py --slow --programs .build/debug README.md $(CATALOG)/*.md
 

@@ -139,9 +139,9 @@ actor PluginMerger: HistoryContext {
 
     func expired(_ expiry: Expiry) async throws { _ = try await call(.expired(expiry)) }
 
-    private func call(_ request: ContextCall.Request, of process: Int? = nil) async throws(HookFailure)
-        -> ContextAnswer
-    {
+    /// - Throws: `HookFailure`. (With a typed error here, the optimizer of Swift 6.3 crashes where it builds the library
+    ///   without the flags of the daemon.)
+    private func call(_ request: ContextCall.Request, of process: Int? = nil) async throws -> ContextAnswer {
         let call = ContextCall(
             request, context: context, store: (consumer.store, reader.path), consumer: consumer.author)
         return try await context.endpoint.call(call, of: process)
