@@ -11,7 +11,11 @@ extension HistoryReader {
     ///   a consumer that has not had it finds out when it reads on.
     /// - Throws: `HistoryError`; with `.tokenAhead` if there is another change.
     func look(after number: Int64, fingerprint: String?, values: WantedValues? = nil) throws -> HistoryLook {
-        try read { db, schemaVersion in
+        if values == nil, let fingerprint, let look = readOn(after: number, fingerprint) { return look }
+        return try read { db, schemaVersion in
+            try standingLook.withLock { look in
+                if look == nil { look = try StandingLook(db, schemaVersion: schemaVersion) }
+            }
             func look(_ batch: HistoryBatch, end: Int64) throws -> HistoryLook {
                 let fingerprint =
                     batch.isLast ? batch.fingerprint : try HistoryHeader(db, fingerprintAt: end).fingerprint

@@ -23,10 +23,10 @@ extension HistoryReader {
     ///
     /// - Throws: `HistoryError`; with `.tokenExpired` or `.tokenAhead` where the transaction is no longer there.
     func changes(_ unread: UnreadChanges) throws -> (changes: [HistoryChange], values: RowValues?) {
-        try reading(unread.transaction, from: unread.range.lowerBound) { rows, header in
+        try reading(unread.transaction, from: unread.range.lowerBound) { db, header in
             let changes = try check(
-                try rows.changes(unread).map(\.change), unread.count, of: unread.transaction)
-            return (changes, try values(unread.values, of: changes, rows.db, header))
+                try rows(db).changes(unread).map(\.change), unread.count, of: unread.transaction)
+            return (changes, try values(unread.values, of: changes, db, header))
         }
     }
 
@@ -38,10 +38,10 @@ extension HistoryReader {
         at numbers: [Int64], of transaction: HistoryTransaction, values: WantedValues? = nil
     ) throws -> (changes: [HistoryChange], values: RowValues?) {
         if numbers.isEmpty, values == nil { return ([], nil) }
-        return try reading(transaction, from: numbers.first ?? transaction.number) { rows, header in
+        return try reading(transaction, from: numbers.first ?? transaction.number) { db, header in
             let changes = try check(
-                try rows.changes(at: numbers, of: transaction), numbers.count, of: transaction)
-            return (changes, try self.values(values, of: changes, all: true, rows.db, header))
+                try rows(db).changes(at: numbers, of: transaction), numbers.count, of: transaction)
+            return (changes, try self.values(values, of: changes, all: true, db, header))
         }
     }
 
@@ -57,8 +57,8 @@ extension HistoryReader {
         let result = Result {
             for part in UnreadChanges.parts(of: transaction) {
                 try Task.checkCancellation()
-                let changes = try reader.reading(transaction, from: part.range.lowerBound) { rows, _ in
-                    try check(try rows.changes(part), part.count, of: transaction)
+                let changes = try reader.reading(transaction, from: part.range.lowerBound) { db, _ in
+                    try check(try rows(db).changes(part), part.count, of: transaction)
                 }
                 try body(changes)
             }
@@ -69,14 +69,14 @@ extension HistoryReader {
 
     /// Reads in one SQL transaction, where a large transaction is still what it was.
     private func reading<T>(
-        _ transaction: HistoryTransaction, from start: Int64, _ body: (HistoryRows, HistoryHeader) throws -> T
+        _ transaction: HistoryTransaction, from start: Int64, _ body: (Database, HistoryHeader) throws -> T
     ) throws -> T {
         try read { db in
             let header = try HistoryHeader(db, fingerprintAt: transaction.number)
             guard header.storeID == transaction.token.store else { throw Self.isGone }
             if header.isReplaced(transaction.outline?.fingerprint) { throw ahead(transaction.number) }
             try Self.check(start - 1, header, isPosition: true)
-            return try body(rows(db), header)
+            return try body(db, header)
         }
     }
 
@@ -144,15 +144,14 @@ extension HistoryRows {
 
     /// Single changes of a large transaction; those that are not there are left out.
     func changes(at numbers: [Int64], of transaction: HistoryTransaction) throws -> [HistoryChange] {
-        let rows = try db.cachedStatement(
-            sql: "SELECT id, origin, kind, object, detail FROM historyd_change WHERE id = ?"
-        ).sqliteStatement
+        let rows = try statement("= ?1")
         defer { sqlite3_reset(rows) }
         var decoder = decoder
         return try numbers.compactMap { number in
             sqlite3_reset(rows)
             sqlite3_bind_int64(rows, 1, number)
-            guard try rows.step(db), let (entity, operation) = try decoder.kind(rows) else { return nil }
+            guard try next(rows, after: number - 1) == number, let (entity, operation) = try decoder.kind(rows)
+            else { return nil }
             return try decoder.change(rows, entity, operation, at: transaction.timestamp)
         }
     }

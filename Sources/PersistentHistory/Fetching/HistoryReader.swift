@@ -44,6 +44,9 @@ public final class HistoryReader: Sendable {
     private let encoding: StoreEncoding
     /// Shapes never change and are seldom added: they are read when a new one is met.
     private let shapes = Locked<[Int64: Entity]>([:])
+    /// Is held by whoever uses the connection.
+    private let turn = Locked(())
+    let standingLook = Locked<StandingLook?>(nil)
 
     /// - Parameters:
     ///   - path: The store's file.
@@ -91,7 +94,9 @@ public final class HistoryReader: Sendable {
     func setPatience(_ seconds: Double) throws {
         work.setMost(seconds > 0 ? .max : Self.mostLooks)
         try HistoryError.translating(path) {
-            try queue.read { db in try db.execute(sql: "PRAGMA busy_timeout = \(Int(seconds * 1000))") }
+            try turn.withLock { _ in
+                try queue.read { db in try db.execute(sql: "PRAGMA busy_timeout = \(Int(seconds * 1000))") }
+            }
         }
     }
 
@@ -102,14 +107,32 @@ public final class HistoryReader: Sendable {
     /// Gives back the pages that it has in memory: they are of no use until the next commit, and then they are still in
     /// the system's memory.
     func forgetPages() {
-        queue.unsafeReentrantRead { db in
-            // None where it was closed meanwhile.
-            if let connection = db.sqliteConnection { history_forget_pages(connection) }
+        turn.withLock { _ in
+            queue.unsafeRead { db in
+                // None where it was closed meanwhile.
+                if let connection = db.sqliteConnection { history_forget_pages(connection) }
+            }
         }
     }
 
     /// Closes the connection.
-    public func close() throws { try HistoryError.translating(path) { try queue.end() } }
+    public func close() throws {
+        try HistoryError.translating(path) {
+            try turn.withLock { _ in
+                endStandingLook()
+                try queue.end()
+            }
+        }
+    }
+
+    deinit { endStandingLook() }
+
+    private func endStandingLook() {
+        standingLook.withLock { look in
+            look?.end()
+            look = nil
+        }
+    }
 
     /// The token of the newest transaction; number 0 if nothing was ever recorded.
     ///
@@ -226,12 +249,13 @@ public final class HistoryReader: Sendable {
     }
 
     func rows(
-        _ db: Database, _ filter: HistoryFilter = HistoryFilter(), isReversed: Bool = false,
+        _ db: Database?, _ filter: HistoryFilter = HistoryFilter(), isReversed: Bool = false,
         partSize: Int? = nil
     ) -> HistoryRows {
         let decoder = ChangeDecoder(encoding: encoding) { [shapes] shape in
             try shapes.withLock { known in
                 if let entity = known[shape] { return entity }
+                guard let db else { throw HistoryRows.NeedsConnection() }
                 known = try EntityCatalog(db).shapes
                 return known[shape]
             }
@@ -252,9 +276,35 @@ public final class HistoryReader: Sendable {
             return try work.explaining {
                 try StoreConnection.rollingBack(path) {
                     try tables.reading(path) {
-                        try queue.unsafeRead { db in try tables.inTransaction(db, body) }
+                        try turn.withLock { _ in
+                            try queue.unsafeRead { db in try tables.inTransaction(db, body) }
+                        }
                     }
                 }
+            }
+        }
+    }
+    /// Reads on from a change, without all that is needed where the schema has changed or anything is wrong.
+    ///
+    /// - Returns: Nil where it is to be read in the usual way.
+    func readOn(after number: Int64, _ fingerprint: String) -> HistoryLook? {
+        guard sideFiles == nil else { return nil }
+        return turn.withLock { _ in
+            standingLook.withLock { look in
+                guard let standing = look else { return nil }
+                work.begin()
+                let batch = standing.batch(
+                    after: number, fingerprint, rows(nil, partSize: partSize), limit: Self.batchSize)
+                guard let batch else {
+                    standing.end()
+                    look = nil
+                    return nil
+                }
+                // Where the history ends is to be known, too.
+                guard batch.isLast else { return nil }
+                return HistoryLook(
+                    batch: batch, end: batch.end, fingerprint: batch.fingerprint,
+                    schemaVersion: standing.schemaVersion)
             }
         }
     }

@@ -4,7 +4,8 @@ import Glibc
 
 /// Steps through the rows of one batch.
 struct HistoryRows {
-    let db: Database
+    /// Nil where no other statement can be asked than the one whose rows these are.
+    var db: Database?
     let store: StoreID
     let decoder: ChangeDecoder
     let filter: HistoryFilter
@@ -18,13 +19,17 @@ struct HistoryRows {
         try statement(isReversed ? "< ?1 ORDER BY id DESC" : "> ?1 ORDER BY id")
     }
 
-    private func statement(_ order: String) throws -> OpaquePointer {
+    func statement(_ condition: String) throws -> OpaquePointer {
+        guard let db else { throw NeedsConnection() }
         let rows = try db.cachedStatement(
-            sql: "SELECT id, origin, kind, object, detail FROM historyd_change WHERE id \(order)"
+            sql: "SELECT id, origin, kind, object, detail FROM historyd_change WHERE id \(condition)"
         ).sqliteStatement
         sqlite3_reset(rows)
         return rows
     }
+
+    /// There is more to be read than the rows at hand.
+    struct NeedsConnection: Error {}
 
     /// Goes to the next row.
     ///
@@ -33,7 +38,7 @@ struct HistoryRows {
         let result = sqlite3_step(rows)
         if result == SQLITE_DONE { return nil }
         guard result == SQLITE_ROW else {
-            throw DatabaseError(resultCode: ResultCode(rawValue: result), message: db.lastErrorMessage)
+            throw DatabaseError(lastOf: rows, result)
         }
         let id = sqlite3_column_int64(rows, 0)
         // The pages of a damaged table may lead back to where they were.
@@ -56,9 +61,20 @@ struct HistoryRows {
     func batch(after number: Int64, fingerprint: String, limit: Int) throws -> HistoryBatch? {
         let rows = try statement(">= ?1 ORDER BY id")
         defer { sqlite3_reset(rows) }
+        return try batch(rows, after: number, fingerprint: fingerprint, limit: limit) { _ in true }
+    }
+
+    /// - Parameters:
+    ///   - rows: A statement of all rows from a position on.
+    ///   - isRight: Whether to go on, by the row of the position.
+    func batch(
+        _ rows: OpaquePointer, after number: Int64, fingerprint: String, limit: Int,
+        isRight: (OpaquePointer) -> Bool
+    ) throws -> HistoryBatch? {
         sqlite3_bind_int64(rows, 1, number)
-        guard try next(rows, after: number - 1) == number else { return nil }
-        guard OriginRun.fingerprint(of: rows) == fingerprint else { return nil }
+        guard try next(rows, after: number - 1) == number, OriginRun.hasFingerprint(fingerprint, rows),
+            isRight(rows)
+        else { return nil }
         let batch = try batch(rows, after: number, through: .max, limit: limit)
         guard batch.end == number else { return batch }
         return HistoryBatch(transactions: [], end: number, isLast: true, fingerprint: fingerprint)
@@ -153,6 +169,12 @@ struct OriginRun: ~Copyable {
     static func fingerprint(of row: OpaquePointer) -> String? {
         ChangeDecoder.bytes(row, 1).map { HistoryBatch.fingerprint($0) }
             ?? fingerprint(sqlite3_column_int64(row, 1))
+    }
+
+    /// Whether a row is in the run of a fingerprint.
+    static func hasFingerprint(_ fingerprint: String, _ row: OpaquePointer) -> Bool {
+        // Nearly all are so short that nothing of them is left out.
+        ChangeDecoder.isText(row, 1, fingerprint) || self.fingerprint(of: row) == fingerprint
     }
 
     private static func fingerprint(_ milliseconds: Int64) -> String? {
