@@ -20,7 +20,7 @@ extension OpaquePointer {
         for (index, value) in values.enumerated() { bind(value, Int32(index + 1)) }
     }
 
-    private func bind(_ value: HistoryValue, _ parameter: Int32) {
+    func bind(_ value: HistoryValue, _ parameter: Int32) {
         switch value {
         case .null: sqlite3_bind_null(self, parameter)
         case .integer(let value): sqlite3_bind_int64(self, parameter, value)

@@ -1,4 +1,5 @@
 import GRDB
+internal import GRDBSQLite
 
 /// The checkpoints of a store's consumers: saved at once, or later together with others.
 final class CursorStore: Sendable {
@@ -59,9 +60,10 @@ final class CursorStore: Sendable {
     // MARK: Saving
 
     func save(_ checkpoint: Checkpoint, of consumer: String) throws {
-        try connection.access { db in
-            unsaved.withLock { $0[consumer] = nil }
-            try save(checkpoint, of: consumer, db)
+        // Under the lock of the database: see `flush`.
+        try connection.save(Self.saving) { statement in
+            unsaved.withLock { unsaved in if !unsaved.isEmpty { unsaved[consumer] = nil } }
+            bind(checkpoint, of: consumer, to: statement)
         }
     }
 
@@ -108,19 +110,25 @@ final class CursorStore: Sendable {
     }
 
     private func save(_ checkpoint: Checkpoint, of consumer: String, _ db: Database) throws {
-        try db.cachedStatement(
-            sql: """
-                INSERT INTO cursor (consumer, position, fingerprint, moved_at, served) VALUES (?, ?, ?, ?, ?)
-                ON CONFLICT DO UPDATE SET position = excluded.position, fingerprint = excluded.fingerprint,
-                moved_at = excluded.moved_at, served = excluded.served
-                """
-        ).write(
-            db,
-            [
-                .text(consumer), .integer(checkpoint.position),
-                checkpoint.fingerprint.map { .text($0) } ?? .null, .integer(checkpoint.movedAt.milliseconds),
-                .integer(connection.served.milliseconds),
-            ])
+        let statement = try db.cachedStatement(sql: Self.saving).sqliteStatement
+        sqlite3_reset(statement)
+        defer { sqlite3_reset(statement) }
+        bind(checkpoint, of: consumer, to: statement)
+        _ = try statement.step(db)
+    }
+
+    private static let saving = """
+        INSERT INTO cursor (consumer, position, fingerprint, moved_at, served) VALUES (?, ?, ?, ?, ?)
+        ON CONFLICT DO UPDATE SET position = excluded.position, fingerprint = excluded.fingerprint,
+        moved_at = excluded.moved_at, served = excluded.served
+        """
+
+    private func bind(_ checkpoint: Checkpoint, of consumer: String, to statement: OpaquePointer) {
+        statement.bind(.text(consumer), 1)
+        statement.bind(.integer(checkpoint.position), 2)
+        statement.bind(checkpoint.fingerprint.map { .text($0) } ?? .null, 3)
+        statement.bind(.integer(checkpoint.movedAt.milliseconds), 4)
+        statement.bind(.integer(connection.served.milliseconds), 5)
     }
 
     /// A consumer had caught up until now, and cannot continue.

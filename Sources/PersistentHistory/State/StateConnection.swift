@@ -1,5 +1,6 @@
 internal import FoundationEssentials
 import GRDB
+internal import GRDBSQLite
 
 /// The connection to a state database, which its stores share, and the served time.
 ///
@@ -10,7 +11,7 @@ final class StateConnection: Sendable {
     let isNew: Bool
     let clock: HistoryClock
     /// Nil while it is closed. It is used under the lock, so that it is not closed meanwhile.
-    private let queue: Locked<DatabaseQueue?>
+    private let opened: Locked<Opened?>
     private let file: FileID?
     /// Is notified when there is enough in the write-ahead log for `moveLogIntoDatabase`.
     let logHasGrown = WakeUpSignal()
@@ -25,6 +26,17 @@ final class StateConnection: Sendable {
     /// How long the store was served before this was opened, and when that was.
     private let servedBefore: Duration
     private let openedAt: Duration
+
+    private struct Opened: Sendable {
+        let queue: DatabaseQueue
+        /// By which checkpoints are saved.
+        var saving: HeldStatement?
+
+        func end() throws {
+            saving?.end()
+            try queue.end()
+        }
+    }
 
     /// Opens a state database, creates it where there is none, and migrates it to the present schema.
     ///
@@ -51,7 +63,7 @@ final class StateConnection: Sendable {
                 return .milliseconds(
                     min(max(served ?? 0, Self.servedRange.lowerBound), Self.servedRange.upperBound))
             }
-            self.queue = Locked(queue)
+            opened = Locked(Opened(queue: queue))
         } catch let error as DatabaseError {
             throw HistoryError.state(path, error)
         }
@@ -68,6 +80,10 @@ final class StateConnection: Sendable {
         configuration.busyMode = .timeout(5)
         configuration.prepareDatabase { db in
             try ConnectionHardening.apply(db, .isLeftAlone)
+            // GRDB's, for observers of a database, of which there are none: they demand that every commit is made on
+            // the connection's queue.
+            sqlite3_commit_hook(db.sqliteConnection, nil, nil)
+            sqlite3_rollback_hook(db.sqliteConnection, nil, nil)
             try db.execute(
                 sql: """
                     PRAGMA synchronous = NORMAL; PRAGMA cache_size = -128; PRAGMA journal_mode = WAL;
@@ -87,12 +103,38 @@ final class StateConnection: Sendable {
     ///
     /// - Throws: `HistoryError` with `.stateUnusable`, and what else the body throws.
     func access<T>(_ body: (Database) throws -> T) throws -> T {
+        try use { opened in try opened.queue.writeWithoutTransaction(body) }
+    }
+
+    /// Runs the statement that most accesses consist of, which stays prepared.
+    ///
+    /// - Parameter sql: Always the same.
+    /// - Throws: As `access`.
+    func save(_ sql: String, _ bind: (OpaquePointer) -> Void) throws {
+        try use { opened in
+            let saving =
+                try opened.saving
+                ?? opened.queue.writeWithoutTransaction { db in
+                    try HeldStatement(db, sql, schema: .isFollowed)
+                }
+            opened.saving = saving
+            try saving.withStatement { statement in
+                bind(statement)
+                let result = sqlite3_step(statement)
+                if result != SQLITE_DONE { throw DatabaseError(lastOf: statement, result) }
+            }
+        }
+    }
+
+    private func use<T>(_ body: (inout Opened) throws -> T) throws -> T {
         do {
-            return try queue.withLock { queue in
-                let opened = try queue ?? reopen()
-                queue = opened
-                defer { countAccess() }
-                return try opened.writeWithoutTransaction(body)
+            return try opened.withLock { opened in
+                var current = try opened ?? Opened(queue: reopen())
+                defer {
+                    opened = current
+                    countAccess()
+                }
+                return try body(&current)
             }
         } catch let error as DatabaseError {
             throw noted(.state(path, error))
@@ -119,7 +161,7 @@ final class StateConnection: Sendable {
     func moveLogIntoDatabase() throws {
         try checkpointing.withLock { _ in
             // Closing has moved it, or the next access says what is wrong.
-            guard queue.withLock({ $0 != nil }), FileID(of: path) == file else { return }
+            guard opened.withLock({ $0 != nil }), FileID(of: path) == file else { return }
             do {
                 let queue = try Self.open(path)
                 _ = try queue.writeWithoutTransaction { try $0.checkpoint(.passive) }
@@ -165,12 +207,14 @@ final class StateConnection: Sendable {
         }
     }
 
+    deinit { opened.withLock { $0?.saving?.end() } }
+
     /// Ends the connection; the next access opens another one.
     func close() throws {
-        try queue.withLock { queue in
-            guard let opened = queue else { return }
-            queue = nil
-            try opened.end()
+        try opened.withLock { opened in
+            let ended = opened
+            opened = nil
+            try ended?.end()
         }
     }
 }
