@@ -12,6 +12,8 @@ struct PipelineLog: PipelineReporter {
     var onHold: @Sendable () -> Void = {}
 
     func report(_ event: PipelineEvent) {
+        // What each commit begins with: it changes nothing of the status.
+        if case .remoteChange = event { return log(event, isRepeated: false) }
         let effects = status.apply(event, store: store)
         if effects.isStoreBack {
             logger.report(.storeBack, "Store \"\(store)\" can be used again.", metadata: fields())

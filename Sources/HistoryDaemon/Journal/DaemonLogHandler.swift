@@ -24,7 +24,7 @@ struct DaemonLogHandler: LogHandler {
     }
 
     var logLevel: Logger.Level {
-        get { ownLevel ?? sharedLevel.level.loggerLevel }
+        get { ownLevel ?? sharedLevel.loggerLevel }
         set { ownLevel = newValue }
     }
 

@@ -16,8 +16,8 @@ extension ConsumerMachine {
             ? consumer.rule.own(batch.transactions, after: cursor, of: consumer.author) : []
         let unseen = relevant.drop { $0.number <= observed }
         let plan = DeliveryPlan(
-            unseen, hooks: around.hooks.observers, store: consumer.store, consumer: consumer.author, done: done,
-            values: batch.values)
+            unseen, hooks: around.hooks.observers, routes: around.hooks.routes, store: consumer.store,
+            consumer: consumer.author, done: done, values: batch.values)
         // No hook has run, and none needs to. (Feeds get what lies behind the cursor: it is saved before, since
         // what they acknowledge must not be ahead of it after a crash.)
         let isMerged =

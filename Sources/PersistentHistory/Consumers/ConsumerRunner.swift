@@ -54,6 +54,8 @@
     var failures = 0
     var isStateFailing = false
     var isPrepared = false
+    /// Woken, and neither at the end of the history since nor failed: for its owner.
+    var isUnfinished = false
     /// What is done when a pause or a hold is over.
     var resumption: Resumption = { $0.step() }
     var hookSet = HookSet(observers: [], mergers: [], version: -1)

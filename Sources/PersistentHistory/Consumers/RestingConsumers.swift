@@ -88,7 +88,7 @@ final class RestingConsumers: Sendable {
             if hooks == nil || state.hooks != hooks || !batch.isLast {
                 for consumer in state.resting { state.wake(consumer) }
             } else if !state.resting.isEmpty {
-                for entity in batch.entities {
+                batch.forEachEntity { entity in
                     for consumer in state.interested[entity] ?? [] { state.wake(consumer) }
                 }
             }
@@ -116,17 +116,15 @@ extension RestingConsumers.State {
 }
 
 extension HistoryBatch {
-    /// The names of all entities in it.
-    fileprivate var entities: Set<String> {
+    /// Gives the names of all entities in it; one that comes again and again, once for each time.
+    fileprivate func forEachEntity(_ body: (String) -> Void) {
         var last: Entity?
-        var names: Set<String> = []
         for transaction in transactions {
-            for group in transaction.outline?.groups ?? [] { names.insert(group.entity.name) }
+            for group in transaction.outline?.groups ?? [] { body(group.entity.name) }
             for change in transaction.changes where change.entity !== last {
                 last = change.entity
-                names.insert(change.entity.name)
+                body(change.entity.name)
             }
         }
-        return names
     }
 }

@@ -105,11 +105,12 @@ extension StoreSession {
             position: look.end, fingerprint: look.fingerprint, movedAt: store.clock.wall(),
             movedAtServed: state.served)
         let version = control.passes.isHeld ? nil : hooks.version
-        let (woken, moved) = state.cursors.resting.pass(look.batch, to: checkpoint, hooks: version)
+        let (names, moved) = state.cursors.resting.pass(look.batch, to: checkpoint, hooks: version)
+        let woken = names.compactMap { runners[$0] }
         try opened.cleaning.countNotification(through: look.end)
         noteAtWork(woken)
-        if unfinished.isEmpty { opened.cleaning.wakeUp.notify() } else { watchCleaning() }
-        for consumer in woken { runners[consumer]?.wakeUp() }
+        if unfinished == 0 { opened.cleaning.wakeUp.notify() } else { watchCleaning() }
+        for runner in woken { runner.wakeUp() }
         guard moved > 0 else { return }
         state.cursors.hasUnsaved.notify()
         opened.reporter.report(

@@ -10,8 +10,8 @@
     var running = 0
     /// Consumers that have not started yet.
     var unprepared = 0
-    /// Consumers that were woken, and have neither come to the end of the history since nor failed.
-    var unfinished: Set<String> = []
+    /// How many consumers were woken, and have neither come to the end of the history since nor failed.
+    var unfinished = 0
     /// Until all have everything for the first time: most stores of many then wait for long.
     var mayForgetPages = true
 
@@ -207,21 +207,27 @@
         }
         stoppedWorking(runner)
         onCaughtUp?(runner)
-        if mayForgetPages, unfinished.isEmpty {
+        if mayForgetPages, unfinished == 0 {
             mayForgetPages = false
             opened.loop.soon { self.opened.reader.forgetPages() }
         }
     }
 
-    func noteAtWork(_ consumers: some Sequence<String>) {
-        unfinished.formUnion(consumers.filter { runners[$0]?.isPaused == false })
+    func noteAtWork(_ woken: some Sequence<ConsumerRunner>) {
+        for runner in woken where !runner.isPaused && !runner.isUnfinished {
+            runner.isUnfinished = true
+            unfinished += 1
+        }
     }
 
     /// A cleaning turn that comes before the slowest of those at work would only take a part. One that has failed may
     /// hold history back for long, and is not waited for.
     func stoppedWorking(_ runner: ConsumerRunner) {
-        unfinished.remove(runner.consumer.author)
-        if unfinished.isEmpty { opened.cleaning.wakeUp.notify() }
+        if runner.isUnfinished {
+            runner.isUnfinished = false
+            unfinished -= 1
+        }
+        if unfinished == 0 { opened.cleaning.wakeUp.notify() }
     }
 
     /// Cursors that moved past what is of no concern are saved together, a second after the first of them.
@@ -256,7 +262,7 @@
     }
 
     func wakeAll() {
-        noteAtWork(runners.keys)
+        noteAtWork(runners.values)
         for runner in runners.values { runner.wakeUp() }
     }
 }

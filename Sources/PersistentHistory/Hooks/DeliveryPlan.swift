@@ -22,15 +22,16 @@ struct DeliveryPlan: Sendable {
 
     private(set) var runs: [Run] = []
 
-    /// - Parameter values: The rows of the objects, where a hook wants them.
+    /// - Parameters:
+    ///   - routes: To each hook, where they are known.
+    ///   - values: The rows of the objects, where a hook wants them.
     init(
-        _ transactions: some Collection<HistoryTransaction>, hooks: [Hook], store: String, consumer: String,
-        done: Set<String> = [], maximumObjects: Int = ObserverCall.maximumObjects, values: RowValues? = nil
+        _ transactions: some Collection<HistoryTransaction>, hooks: [Hook], routes: [HookRoute]? = nil,
+        store: String, consumer: String, done: Set<String> = [],
+        maximumObjects: Int = ObserverCall.maximumObjects, values: RowValues? = nil
     ) {
         guard !hooks.isEmpty else { return }
-        let routes = hooks.map { hook in
-            HookRoute(store: store, consumer: consumer, hook: hook.name, hookID: hook.id)
-        }
+        let routes = routes ?? hooks.map { HookRoute(store: store, consumer: consumer, hook: $0) }
         for transaction in transactions {
             if transaction.outline != nil { addOutlined(transaction, hooks, routes, done) }
             ChangeGroup.forEach(in: transaction) { index, group in

@@ -71,6 +71,10 @@ final class HookRoute: Sendable {
     /// `/Mirror/audit/people/`, as it is in a string.
     let deliveryEnd: [UInt8]
 
+    convenience init(store: String, consumer: String, hook: Hook) {
+        self.init(store: store, consumer: consumer, hook: hook.name, hookID: hook.id)
+    }
+
     init(store: String, consumer: String, hook: String, hookID: UUID) {
         self.store = store
         self.consumer = consumer

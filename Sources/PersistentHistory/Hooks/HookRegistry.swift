@@ -10,6 +10,8 @@ package struct HookSet: Sendable {
     let wantedValues: WantedValues?
     /// The entities whose changes alone concern them; nil where all may.
     let entities: Set<String>?
+    /// To each observer; nil where whose they are is not known.
+    var routes: [HookRoute]?
 
     init(observers: [Hook], mergers: [Hook], version: Int) {
         self.observers = observers
@@ -83,10 +85,12 @@ package final class HookRegistry: Sendable {
     /// The hooks that serve a consumer, now.
     package func hooks(store: String, consumer: String) -> HookSet {
         hooks.withLock { all in
-            HookSet(
+            var hooks = HookSet(
                 observers: all.observers.filter { $0.serves(store: store, consumer: consumer) },
                 mergers: all.mergers.filter { $0.serves(store: store, consumer: consumer) },
                 version: all.version)
+            hooks.routes = hooks.observers.map { HookRoute(store: store, consumer: consumer, hook: $0) }
+            return hooks
         }
     }
 }
