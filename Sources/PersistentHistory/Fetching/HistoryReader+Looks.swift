@@ -38,6 +38,32 @@ extension HistoryReader {
         }
     }
 
+    /// Reads on from a change, without all that is needed where the schema has changed or anything is wrong.
+    ///
+    /// - Returns: Nil where it is to be read in the usual way.
+    private func readOn(after number: Int64, _ fingerprint: String) -> HistoryLook? {
+        // Where a thread parses the schema, the loop does not wait for it.
+        guard sideFiles == nil, !tables.isBeingParsed else { return nil }
+        return turn.withLock { _ in
+            standingLook.withLock { look in
+                guard let standing = look else { return nil }
+                work.begin()
+                let batch = standing.batch(
+                    after: number, fingerprint, rows(nil, partSize: partSize), limit: Self.batchSize)
+                guard let batch else {
+                    standing.end()
+                    look = nil
+                    return nil
+                }
+                // Where the history ends is to be known, too.
+                guard batch.isLast else { return nil }
+                return HistoryLook(
+                    batch: batch, end: batch.end, fingerprint: batch.fingerprint,
+                    schemaVersion: standing.schemaVersion)
+            }
+        }
+    }
+
     /// What came after a position whose change is still there, as it nearly always is: that one too is read by the
     /// statement that reads what came after it.
     ///

@@ -35,17 +35,17 @@ public final class HistoryReader: Sendable {
     /// The id of the store that was opened.
     public let storeID: StoreID
     private let queue: DatabaseQueue
-    private let tables: CheckedTables
+    let tables: CheckedTables
     let rowTables = RowTables()
-    private let work = WorkLimit()
+    let work = WorkLimit()
     /// Transactions with more changes are read in parts where that is possible.
     let partSize: Int
-    private let sideFiles: SideFiles?
+    let sideFiles: SideFiles?
     private let encoding: StoreEncoding
     /// Shapes never change and are seldom added: they are read when a new one is met.
     private let shapes = Locked<[Int64: Entity]>([:])
     /// Is held by whoever uses the connection.
-    private let turn = Locked(())
+    let turn = Locked(())
     let standingLook = Locked<StandingLook?>(nil)
 
     /// - Parameters:
@@ -281,30 +281,6 @@ public final class HistoryReader: Sendable {
                         }
                     }
                 }
-            }
-        }
-    }
-    /// Reads on from a change, without all that is needed where the schema has changed or anything is wrong.
-    ///
-    /// - Returns: Nil where it is to be read in the usual way.
-    func readOn(after number: Int64, _ fingerprint: String) -> HistoryLook? {
-        guard sideFiles == nil else { return nil }
-        return turn.withLock { _ in
-            standingLook.withLock { look in
-                guard let standing = look else { return nil }
-                work.begin()
-                let batch = standing.batch(
-                    after: number, fingerprint, rows(nil, partSize: partSize), limit: Self.batchSize)
-                guard let batch else {
-                    standing.end()
-                    look = nil
-                    return nil
-                }
-                // Where the history ends is to be known, too.
-                guard batch.isLast else { return nil }
-                return HistoryLook(
-                    batch: batch, end: batch.end, fingerprint: batch.fingerprint,
-                    schemaVersion: standing.schemaVersion)
             }
         }
     }

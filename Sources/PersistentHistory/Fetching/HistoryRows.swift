@@ -5,7 +5,7 @@ import Glibc
 /// Steps through the rows of one batch.
 struct HistoryRows {
     /// Nil where no other statement can be asked than the one whose rows these are.
-    var db: Database?
+    let db: Database?
     let store: StoreID
     let decoder: ChangeDecoder
     let filter: HistoryFilter

@@ -59,6 +59,9 @@ final class CheckedTables: Sendable {
         return try result ?? db.inReadTransaction { try body(db, check(db)) }
     }
 
+    /// Whether a thread is about to have a new schema parsed, or waits for it.
+    var isBeingParsed: Bool { state.withLock { $0.parsing > 0 } }
+
     private func isChecked(_ version: Int64) -> Bool { state.withLock { $0.version == version } }
 
     /// To be called in the transaction that uses the tables.
