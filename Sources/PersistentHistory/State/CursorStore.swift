@@ -61,7 +61,7 @@ final class CursorStore: Sendable {
 
     func save(_ checkpoint: Checkpoint, of consumer: String) throws {
         // Under the lock of the database: see `flush`.
-        try connection.save(Self.saving) { statement in
+        try connection.save(.checkpoint) { statement in
             unsaved.withLock { unsaved in if !unsaved.isEmpty { unsaved[consumer] = nil } }
             bind(checkpoint, of: consumer, to: statement)
         }
@@ -110,18 +110,12 @@ final class CursorStore: Sendable {
     }
 
     private func save(_ checkpoint: Checkpoint, of consumer: String, _ db: Database) throws {
-        let statement = try db.cachedStatement(sql: Self.saving).sqliteStatement
+        let statement = try db.cachedStatement(sql: StateConnection.Saving.checkpoint.sql).sqliteStatement
         sqlite3_reset(statement)
         defer { sqlite3_reset(statement) }
         bind(checkpoint, of: consumer, to: statement)
         _ = try statement.step(db)
     }
-
-    private static let saving = """
-        INSERT INTO cursor (consumer, position, fingerprint, moved_at, served) VALUES (?, ?, ?, ?, ?)
-        ON CONFLICT DO UPDATE SET position = excluded.position, fingerprint = excluded.fingerprint,
-        moved_at = excluded.moved_at, served = excluded.served
-        """
 
     private func bind(_ checkpoint: Checkpoint, of consumer: String, to statement: OpaquePointer) {
         statement.bind(.text(consumer), 1)
@@ -152,9 +146,9 @@ final class CursorStore: Sendable {
     }
 
     func saveBatchEnd(_ position: Int64, of consumer: String) throws {
-        try connection.access { db in
-            try db.cachedStatement(sql: "UPDATE cursor SET batch_end = ? WHERE consumer = ?")
-                .execute(arguments: [position, consumer])
+        try connection.save(.batchEnd) { statement in
+            statement.bind(.text(consumer), 1)
+            statement.bind(.integer(position), 2)
         }
     }
 

@@ -29,12 +29,45 @@ final class StateConnection: Sendable {
 
     private struct Opened: Sendable {
         let queue: DatabaseQueue
-        /// By which checkpoints are saved.
-        var saving: HeldStatement?
+        private var checkpoint: HeldStatement?
+        private var batchEnd: HeldStatement?
 
-        func end() throws {
-            saving?.end()
-            try queue.end()
+        init(_ queue: DatabaseQueue) { self.queue = queue }
+
+        mutating func statement(_ what: Saving) throws -> HeldStatement {
+            func prepare(_ held: inout HeldStatement?) throws -> HeldStatement {
+                let statement =
+                    try held
+                    ?? queue.writeWithoutTransaction { try HeldStatement($0, what.sql, schema: .isFollowed) }
+                held = statement
+                return statement
+            }
+            return switch what {
+            case .checkpoint: try prepare(&checkpoint)
+            case .batchEnd: try prepare(&batchEnd)
+            }
+        }
+
+        func endStatements() {
+            checkpoint?.end()
+            batchEnd?.end()
+        }
+    }
+
+    /// What is saved with nearly every commit, by a statement that stays prepared.
+    enum Saving {
+        case checkpoint, batchEnd
+
+        var sql: String {
+            switch self {
+            case .checkpoint:
+                """
+                INSERT INTO cursor (consumer, position, fingerprint, moved_at, served) VALUES (?, ?, ?, ?, ?)
+                ON CONFLICT DO UPDATE SET position = excluded.position, fingerprint = excluded.fingerprint,
+                moved_at = excluded.moved_at, served = excluded.served
+                """
+            case .batchEnd: "UPDATE cursor SET batch_end = ?2 WHERE consumer = ?1"
+            }
         }
     }
 
@@ -63,7 +96,7 @@ final class StateConnection: Sendable {
                 return .milliseconds(
                     min(max(served ?? 0, Self.servedRange.lowerBound), Self.servedRange.upperBound))
             }
-            opened = Locked(Opened(queue: queue))
+            opened = Locked(Opened(queue))
         } catch let error as DatabaseError {
             throw HistoryError.state(path, error)
         }
@@ -106,19 +139,10 @@ final class StateConnection: Sendable {
         try use { opened in try opened.queue.writeWithoutTransaction(body) }
     }
 
-    /// Runs the statement that most accesses consist of, which stays prepared.
-    ///
-    /// - Parameter sql: Always the same.
     /// - Throws: As `access`.
-    func save(_ sql: String, _ bind: (OpaquePointer) -> Void) throws {
+    func save(_ what: Saving, _ bind: (OpaquePointer) -> Void) throws {
         try use { opened in
-            let saving =
-                try opened.saving
-                ?? opened.queue.writeWithoutTransaction { db in
-                    try HeldStatement(db, sql, schema: .isFollowed)
-                }
-            opened.saving = saving
-            try saving.withStatement { statement in
+            try opened.statement(what).withStatement { statement in
                 bind(statement)
                 let result = sqlite3_step(statement)
                 if result != SQLITE_DONE { throw DatabaseError(lastOf: statement, result) }
@@ -129,7 +153,7 @@ final class StateConnection: Sendable {
     private func use<T>(_ body: (inout Opened) throws -> T) throws -> T {
         do {
             return try opened.withLock { opened in
-                var current = try opened ?? Opened(queue: reopen())
+                var current = try opened ?? Opened(reopen())
                 defer {
                     opened = current
                     countAccess()
@@ -207,14 +231,15 @@ final class StateConnection: Sendable {
         }
     }
 
-    deinit { opened.withLock { $0?.saving?.end() } }
+    deinit { opened.withLock { $0?.endStatements() } }
 
     /// Ends the connection; the next access opens another one.
     func close() throws {
         try opened.withLock { opened in
             let ended = opened
             opened = nil
-            try ended?.end()
+            ended?.endStatements()
+            try ended?.queue.end()
         }
     }
 }
