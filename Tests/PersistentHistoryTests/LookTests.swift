@@ -43,7 +43,7 @@ import Testing
         let store = try store(folder)
         try store.write { try $0.execute(sql: "INSERT INTO t VALUES (1)") }
         let reader = try HistoryReader(path: store.path)
-        _ = try reader.batch(after: 0)
+        _ = try reader.look(after: 0, fingerprint: nil)
         let (number, fingerprint) = try reader.end()
         for _ in 0..<2 {
             let look = try reader.look(after: number, fingerprint: fingerprint)
@@ -189,7 +189,7 @@ import Testing
         let reader = try HistoryReader(path: store.path)
         reader.spare(try HistoryLoop.shared())
         try await store.write { try $0.execute(sql: "INSERT INTO t VALUES (1)") }
-        _ = try reader.batch(after: 0)
+        _ = try reader.look(after: 0, fingerprint: nil)
         let end = try reader.end()
         let before = try await onLoop { try reader.look(after: end.number, fingerprint: end.fingerprint) }
         #expect(

@@ -13,29 +13,39 @@ extension HistoryReader {
     func look(after number: Int64, fingerprint: String?, values: WantedValues? = nil) throws -> HistoryLook {
         if values == nil, let fingerprint, let look = readOn(after: number, fingerprint) { return look }
         return try read { db, schemaVersion in
-            try standingLook.withLock { look in
-                if look == nil { look = try StandingLook(db, schemaVersion: schemaVersion) }
+            let look = try self.look(db, schemaVersion, after: number, fingerprint, values)
+            // A store in which nothing happens needs none.
+            if look.end > number {
+                try standingLook.withLock { standing in
+                    if standing == nil { standing = try StandingLook(db, schemaVersion: schemaVersion) }
+                }
             }
-            func look(_ batch: HistoryBatch, end: Int64) throws -> HistoryLook {
-                let fingerprint =
-                    batch.isLast ? batch.fingerprint : try HistoryHeader(db, fingerprintAt: end).fingerprint
-                return HistoryLook(
-                    batch: batch, end: batch.isLast ? batch.end : end, fingerprint: fingerprint,
-                    schemaVersion: schemaVersion)
-            }
-            if let batch = try continuation(db, after: number, fingerprint, values) {
-                return try look(batch, end: batch.isLast ? batch.end : HistoryHeader(db).end)
-            }
-            let header = try HistoryHeader(db, fingerprintAt: number)
-            if header.isReplaced(fingerprint) { throw ahead(number) }
-            let isDeleted = header.storeID == storeID && number < header.floor
-            if isDeleted {
-                let nothing = HistoryBatch(transactions: [], end: header.end, isLast: false, fingerprint: nil)
-                return try look(nothing, end: header.end)
-            }
-            return try look(
-                batch(db, header, after: number, partSize: partSize, values: values), end: header.end)
+            return look
         }
+    }
+
+    private func look(
+        _ db: Database, _ schemaVersion: Int64, after number: Int64, _ fingerprint: String?,
+        _ values: WantedValues?
+    ) throws -> HistoryLook {
+        func look(_ batch: HistoryBatch, end: Int64) throws -> HistoryLook {
+            let fingerprint =
+                batch.isLast ? batch.fingerprint : try HistoryHeader(db, fingerprintAt: end).fingerprint
+            return HistoryLook(
+                batch: batch, end: batch.isLast ? batch.end : end, fingerprint: fingerprint,
+                schemaVersion: schemaVersion)
+        }
+        if let batch = try continuation(db, after: number, fingerprint, values) {
+            return try look(batch, end: batch.isLast ? batch.end : HistoryHeader(db).end)
+        }
+        let header = try HistoryHeader(db, fingerprintAt: number)
+        if header.isReplaced(fingerprint) { throw ahead(number) }
+        if header.storeID == storeID, number < header.floor {
+            let nothing = HistoryBatch(transactions: [], end: header.end, isLast: false, fingerprint: nil)
+            return try look(nothing, end: header.end)
+        }
+        return try look(
+            batch(db, header, after: number, partSize: partSize, values: values), end: header.end)
     }
 
     /// Reads on from a change, without all that is needed where the schema has changed or anything is wrong.
