@@ -15,20 +15,31 @@ package struct Locked<Value: Sendable>: @unchecked Sendable {
     }
 }
 
-/// The value and its lock are one object, so that they are found in the same line of memory.
-private final class LockedBox<Value>: ManagedBuffer<Value, pthread_mutex_t> {
+/// The value and its lock are one object, so that they are found in the same line of memory. The lock is in front: a
+/// value of no size would be where the object's type is, which everybody reads.
+private final class LockedBox<Value>: ManagedBuffer<pthread_mutex_t, Value> {
     static func make(_ value: Value) -> LockedBox {
-        let box = create(minimumCapacity: 1) { _ in value }
-        // Can fail only where memory has to be allocated for it, which it has not here.
-        box.withUnsafeMutablePointerToElements { _ = pthread_mutex_init($0, nil) }
+        let box = create(minimumCapacity: 1) { _ in pthread_mutex_t() }
+        box.withUnsafeMutablePointers { lock, values in
+            // Can fail only where memory has to be allocated for it, which it has not here.
+            pthread_mutex_init(lock, nil)
+            values.initialize(to: value)
+        }
         return unsafeDowncast(box, to: LockedBox.self)
     }
 
-    deinit { withUnsafeMutablePointerToElements { _ = pthread_mutex_destroy($0) } }
+    deinit {
+        withUnsafeMutablePointers { lock, values in
+            values.deinitialize(count: 1)
+            pthread_mutex_destroy(lock)
+        }
+    }
 
     func withLock<T, E: Error>(_ body: (inout Value) throws(E) -> T) throws(E) -> T {
-        withUnsafeMutablePointerToElements { _ = pthread_mutex_lock($0) }
-        defer { withUnsafeMutablePointerToElements { _ = pthread_mutex_unlock($0) } }
-        return try body(&header)
+        try withUnsafeMutablePointers { lock, values throws(E) in
+            pthread_mutex_lock(lock)
+            defer { pthread_mutex_unlock(lock) }
+            return try body(&values.pointee)
+        }
     }
 }
