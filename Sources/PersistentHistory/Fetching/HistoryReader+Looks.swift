@@ -58,8 +58,9 @@ extension HistoryReader {
             standingLook.withLock { look in
                 guard let standing = look else { return nil }
                 work.begin()
-                let batch = standing.batch(
-                    after: number, fingerprint, rows(nil, partSize: partSize), limit: Self.batchSize)
+                // What is longer is read again, in the usual way: so not all of it is read twice.
+                let most = min(partSize, Self.batchSize / 10)
+                let batch = standing.batch(after: number, fingerprint, rows(nil, partSize: most), limit: most)
                 guard let batch else {
                     standing.end()
                     look = nil

@@ -4,8 +4,8 @@ internal import GRDBSQLite
 /// The statement by which nearly every look is made: whether the change is still there after which it looks, what came
 /// after it, and what the store says of its history as a whole.
 ///
-/// Where the schema has changed, SQLite would parse all of it; this statement then finds nothing. So nobody has to ask
-/// for the version of the schema either.
+/// Where the schema has changed, SQLite would parse all of it; this statement then finds nothing. So the version
+/// of the schema is not asked for either.
 struct StandingLook: Sendable {
     /// For which it was prepared. In any other it finds nothing.
     let schemaVersion: Int64
@@ -32,7 +32,7 @@ struct StandingLook: Sendable {
                 sqlite3_column_type(row, 5) == SQLITE_INTEGER && sqlite3_column_int64(row, 5) <= number
                     && ChangeDecoder.isText(row, 6, rows.store.text)
             }
-        } ?? nil
+        }
     }
 
     func end() { statement.end() }

@@ -20,7 +20,7 @@ extension OpaquePointer {
         for (index, value) in values.enumerated() { bind(value, Int32(index + 1)) }
     }
 
-    func bind(_ value: HistoryValue, _ parameter: Int32) {
+    private func bind(_ value: HistoryValue, _ parameter: Int32) {
         switch value {
         case .null: sqlite3_bind_null(self, parameter)
         case .integer(let value): sqlite3_bind_int64(self, parameter, value)
@@ -84,5 +84,11 @@ extension DatabaseError {
         self.init(
             resultCode: ResultCode(rawValue: sqlite3_extended_errcode(db.sqliteConnection)),
             message: String(cString: sqlite3_errmsg(db.sqliteConnection)))
+    }
+
+    /// What a statement's last step failed with.
+    init(lastOf statement: OpaquePointer, _ result: Int32) {
+        let message = sqlite3_db_handle(statement).flatMap { sqlite3_errmsg($0) }.map { String(cString: $0) }
+        self.init(resultCode: ResultCode(rawValue: result), message: message)
     }
 }

@@ -1,5 +1,4 @@
 import GRDB
-internal import GRDBSQLite
 
 /// The checkpoints of a store's consumers: saved at once, or later together with others.
 final class CursorStore: Sendable {
@@ -63,7 +62,7 @@ final class CursorStore: Sendable {
         // Under the lock of the database: see `flush`.
         try connection.save(.checkpoint) { statement in
             unsaved.withLock { unsaved in if !unsaved.isEmpty { unsaved[consumer] = nil } }
-            bind(checkpoint, of: consumer, to: statement)
+            statement.bind(values(of: checkpoint, consumer))
         }
     }
 
@@ -110,19 +109,16 @@ final class CursorStore: Sendable {
     }
 
     private func save(_ checkpoint: Checkpoint, of consumer: String, _ db: Database) throws {
-        let statement = try db.cachedStatement(sql: StateConnection.Saving.checkpoint.sql).sqliteStatement
-        sqlite3_reset(statement)
-        defer { sqlite3_reset(statement) }
-        bind(checkpoint, of: consumer, to: statement)
-        _ = try statement.step(db)
+        try db.cachedStatement(sql: StateConnection.Saving.checkpoint.sql)
+            .write(db, values(of: checkpoint, consumer))
     }
 
-    private func bind(_ checkpoint: Checkpoint, of consumer: String, to statement: OpaquePointer) {
-        statement.bind(.text(consumer), 1)
-        statement.bind(.integer(checkpoint.position), 2)
-        statement.bind(checkpoint.fingerprint.map { .text($0) } ?? .null, 3)
-        statement.bind(.integer(checkpoint.movedAt.milliseconds), 4)
-        statement.bind(.integer(connection.served.milliseconds), 5)
+    private func values(of checkpoint: Checkpoint, _ consumer: String) -> [HistoryValue] {
+        [
+            .text(consumer), .integer(checkpoint.position),
+            checkpoint.fingerprint.map { .text($0) } ?? .null, .integer(checkpoint.movedAt.milliseconds),
+            .integer(connection.served.milliseconds),
+        ]
     }
 
     /// A consumer had caught up until now, and cannot continue.
@@ -147,8 +143,7 @@ final class CursorStore: Sendable {
 
     func saveBatchEnd(_ position: Int64, of consumer: String) throws {
         try connection.save(.batchEnd) { statement in
-            statement.bind(.text(consumer), 1)
-            statement.bind(.integer(position), 2)
+            statement.bind([.text(consumer), .integer(position)])
         }
     }
 

@@ -6,8 +6,8 @@ internal import GRDBSQLite
 ///
 /// Whoever keeps it has a lock, under which the connection is used in any way, and ends it before the connection.
 struct HeldStatement: Sendable {
-    /// The compiler would not let a pointer pass between threads.
-    private let address: Int
+    /// Used under that lock alone.
+    nonisolated(unsafe) private let statement: OpaquePointer
 
     /// How the statement answers to a schema that has changed.
     enum Schema {
@@ -26,23 +26,14 @@ struct HeldStatement: Sendable {
             case .isReported: sqlite3_prepare(db.sqliteConnection, sql, -1, &statement, nil)
             }
         guard result == SQLITE_OK, let statement else { throw DatabaseError(lastOf: db) }
-        address = Int(bitPattern: statement)
+        self.statement = statement
     }
 
     /// Lends it, to be stepped; it is reset afterwards.
-    func withStatement<T>(_ body: (OpaquePointer) throws -> T) rethrows -> T? {
-        guard let statement = OpaquePointer(bitPattern: address) else { return nil }
+    func withStatement<T>(_ body: (OpaquePointer) throws -> T) rethrows -> T {
         defer { sqlite3_reset(statement) }
         return try body(statement)
     }
 
-    func end() { sqlite3_finalize(OpaquePointer(bitPattern: address)) }
-}
-
-extension DatabaseError {
-    /// What the last use of a statement's connection came to.
-    init(lastOf statement: OpaquePointer, _ result: Int32) {
-        let message = sqlite3_db_handle(statement).flatMap { sqlite3_errmsg($0) }.map { String(cString: $0) }
-        self.init(resultCode: ResultCode(rawValue: result), message: message)
-    }
+    func end() { sqlite3_finalize(statement) }
 }
