@@ -231,6 +231,21 @@ import Testing
                 "UPDATE t SET id = '5' WHERE id = '1'", "DELETE FROM t WHERE id = '1'",
             ]))
     }
+    /// A row that only gets another rowid is found at its old key again, and has not returned.
+    @Test(arguments: ["PRIMARY KEY", "TEXT PRIMARY KEY", "UNIQUE, d"], ["", "id = id || '', "])
+    func aRowGetsAnotherRowid(key: String, more: String) throws {
+        try expectNoFailure(
+            [
+                "CREATE TABLE t (id \(key), p REFERENCES t (id) ON UPDATE SET NULL ON DELETE SET NULL)",
+                "CREATE TRIGGER own AFTER UPDATE OF p ON t BEGIN INSERT OR IGNORE INTO t (p) VALUES (7); END",
+            ],
+            steps([
+                "INSERT INTO t (id, p) VALUES (4, NULL)", "UPDATE t SET \(more)rowid = rowid + 10",
+                "INSERT INTO t (id, p) VALUES ('5', '4'), (6, NULL)",
+                "UPDATE OR REPLACE t SET \(more)rowid = rowid + 1",
+                "UPDATE t SET id = id + 1, rowid = rowid - 20", "DELETE FROM t",
+            ]))
+    }
     /// The bytes of a blob are another text in UTF-16: 'a' and x'61' are the same to an index in UTF-8 alone.
     @Test(arguments: ["(lower(a))", "(lower(a)) WHERE a > '1'", "(g)"])
     func textOfBlobsInUTF16(index: String) throws {

@@ -53,7 +53,9 @@ extension TriggerWriter {
     }
 
     /// The row with OLD's key, if there is one again.
-    func recordReturned() -> [String] {
+    ///
+    /// - Parameter updated: Whether NEW is there, which has OLD's key where nothing but its rowid has changed.
+    func recordReturned(besidesNew updated: Bool = false) -> [String] {
         guard table.mayReturn else { return [] }
         let same =
             keyColumns.isEmpty
@@ -64,9 +66,12 @@ extension TriggerWriter {
                 + keyColumns.filter(columnsThatKeepStorageClass.contains).map {
                     "typeof(\(column(row, $0))) = typeof(\(column("OLD", $0)))"
                 }
+        let sameColumns = keyColumns.map { "NOT \(differs($0))" }
+        let isNew = ([isRow("NEW")] + sameColumns).joined(separator: " AND ")
+        let conditions = same + (updated ? ["NOT (\(isNew))"] : [])
         return [
             record(
-                "SELECT \(values(.insert, key(row), "NULL")) FROM \(tableAsRow) WHERE \(same.joined(separator: " AND "))"
+                "SELECT \(values(.insert, key(row), "NULL")) FROM \(tableAsRow) WHERE \(conditions.joined(separator: " AND "))"
             )
         ]
     }

@@ -48,7 +48,7 @@ struct TriggerWriter {
                 forget(key("OLD")) + recordConflicts(whileUpdating: key("OLD")) + [
                     record(.delete, key("OLD"), tombstone("OLD")),
                     recordIfStillThere(.insert, keyOfNew, "NULL"),
-                ] + recordReturned()),
+                ] + recordReturned(besidesNew: true)),
             trigger(
                 "delete", "AFTER DELETE", when: nil,
                 forget(key("OLD"))

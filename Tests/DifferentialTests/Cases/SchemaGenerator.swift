@@ -159,6 +159,7 @@ struct SchemaGenerator {
         guard !key.isEmpty, key.count <= own.count else { return [] }
         let columns = Array(dice.shuffled(own).prefix(key.count))
         table.references.append(columns)
+        table.refersToItself = table.refersToItself || parent.name == table.name
         let actions = ["CASCADE", "CASCADE", "SET NULL", "SET DEFAULT", "RESTRICT", "NO ACTION"]
         let deferred = dice.once(in: 4) ? " DEFERRABLE INITIALLY DEFERRED" : ""
         return [

@@ -54,7 +54,9 @@ struct SchemaObjects {
     mutating func triggers(_ prefix: String) -> [SQL] {
         guard dice.once(in: 3) else { return [] }
         return (0...dice.number(0...1)).map { number in
-            let from = dice.number(0...tables.count - 1)
+            // Most of what can go wrong amid a foreign key's action, goes wrong there.
+            let own = dice.once(in: 2) ? tables.firstIndex(where: \.refersToItself) : nil
+            let from = own ?? dice.number(0...tables.count - 1)
             let table = tables[from]
             let isBefore = dice.once(in: 3)
             var targets = Array(tables[(from + 1)...])

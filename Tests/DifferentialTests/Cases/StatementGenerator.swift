@@ -110,7 +110,9 @@ struct StatementGenerator {
     }
 
     private mutating func rekey(_ table: TableModel) -> SQL {
-        let key = table.primaryKey.isEmpty ? [table.rowid].compactMap { $0 } : table.primaryKey
+        // A row that a key identifies may get another rowid as well, or that alone.
+        let rowid = table.primaryKey.isEmpty || dice.once(in: 3) ? [table.rowid].compactMap { $0 } : []
+        let key = rowid.isEmpty ? table.primaryKey : dice.once(in: 2) ? rowid : rowid + table.primaryKey
         let assignments = key.map { name in
             let value = dice.one(of: [
                 "\(SQL.quoted(name)) + 1", "\(SQL.quoted(name)) - 1", "2",

@@ -25,6 +25,8 @@ struct TableModel {
     var replacesByRowid = false
     var sparesRows = false
 
+    /// Whether a foreign key leads from it to itself.
+    var refersToItself = false
     /// Columns of its own that refer to others.
     var references: [[String]] = []
 
