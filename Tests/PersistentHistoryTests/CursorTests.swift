@@ -15,6 +15,15 @@ import Testing
     /// What a daemon finds that is started after a kill.
     private func saved(_ store: GatekeeperStore) throws -> Int64? { try store.cursor("Main") }
 
+    /// The file and its write-ahead log, which is what a cleanup brings to the disk.
+    private func leftBehind(_ state: StateDatabase, in store: GatekeeperStore) throws -> String {
+        let left = store.folder.file("left.sqlite")
+        for suffix in ["", "-wal"] {
+            try FileManager.default.copyItem(atPath: state.path + suffix, toPath: left + suffix)
+        }
+        return left
+    }
+
     @Test("Who was moved where he rested, and woken while all is held, is saved where he is")
     func woken() throws {
         let store = try GatekeeperStore()
@@ -61,9 +70,7 @@ import Testing
         let (state, reader) = (try store.state(), try HistoryReader(path: store.path))
         try state.cursors.save(Self.place(2), of: "Main")
         #expect(try CleaningPlan(store.served(["Main"]), reader: reader, state: state).number == 2)
-        // The file as it is on the disk, without its write-ahead log.
-        let left = store.folder.file("left.sqlite")
-        try FileManager.default.copyItem(atPath: state.path, toPath: left)
+        let left = try leftBehind(state, in: store)
         #expect(
             try GatekeeperStore.read(left) {
                 try Int64.fetchOne($0, sql: "SELECT position FROM cursor WHERE consumer = 'Main'")
@@ -81,8 +88,7 @@ import Testing
         try state.cursors.save(Self.place(2), of: "Main")
         let cleaner = ManualCleaner(store.served(["Main"]), stateFolder: store.folder.path)
         _ = try await cleaner.clean()
-        let left = store.folder.file("left.sqlite")
-        try FileManager.default.copyItem(atPath: state.path, toPath: left)
+        let left = try leftBehind(state, in: store)
         #expect(
             try GatekeeperStore.read(left) {
                 try Int64.fetchOne($0, sql: "SELECT position FROM cursor WHERE consumer = 'Main'")

@@ -17,9 +17,6 @@ final class StateConnection: Sendable {
     let logHasGrown = WakeUpSignal()
     /// Since that was last so. Each adds about one page to the log, or none.
     private let accesses = Locked(0)
-    /// Is held by a checkpoint: SQLite refuses a second one at the same time, and does not wait for the first
-    /// (https://www.sqlite.org/c3ref/wal_checkpoint_v2.html).
-    private let checkpointing = Locked(())
     /// Is notified when the file is found to be damaged.
     let damaged = WakeUpSignal()
     private let foundDamage = Locked<HistoryError?>(nil)
@@ -183,22 +180,39 @@ final class StateConnection: Sendable {
     ///
     /// - Throws: `HistoryError` with `.stateUnusable`. The log then keeps everything, and only grows.
     func moveLogIntoDatabase() throws {
-        try checkpointing.withLock { _ in
-            // Closing has moved it, or the next access says what is wrong.
-            guard opened.withLock({ $0 != nil }), FileID(of: path) == file else { return }
-            do {
-                let queue = try Self.open(path)
-                _ = try queue.writeWithoutTransaction { try $0.checkpoint(.passive) }
-                try queue.end()
-            } catch let error as DatabaseError {
-                throw noted(.state(path, error))
-            }
+        // Closing has moved it, or the next access says what is wrong.
+        guard opened.withLock({ $0 != nil }), FileID(of: path) == file else { return }
+        do {
+            let queue = try Self.open(path)
+            _ = try queue.writeWithoutTransaction { try $0.checkpoint(.passive) }
+            try queue.end()
+        } catch let error as DatabaseError {
+            throw noted(.state(path, error))
         }
     }
 
-    /// See `StateDatabase.syncToDisk`.
+    /// See `StateDatabase.syncToDisk`. A checkpoint would prove nothing: SQLite answers that it is done, without any
+    /// sync, where a reader keeps the log from being moved. So the log itself is synced, by a connection of its own: who
+    /// saves does not wait for the disk.
     func syncToDisk() throws {
-        try checkpointing.withLock { _ in try access { db in _ = try db.checkpoint(.passive) } }
+        do {
+            guard FileID(of: path) == file else { throw removed }
+            let queue = try Self.open(path)
+            try queue.writeWithoutTransaction { db in
+                // SQLite opens the log with the first read.
+                _ = try Int.fetchOne(db, sql: "SELECT 1 FROM service")
+                try db.syncLog()
+            }
+            try queue.end()
+            try AtomicFile.syncFolder(of: path)
+        } catch let error as DatabaseError {
+            throw noted(.state(path, error))
+        } catch let error as SystemError {
+            let trouble = StateTrouble(errno: error.number)
+            throw HistoryError(
+                trouble.code, "The state database \"\(path)\" cannot be brought to the disk: \(error).",
+                hint: trouble.hint, cause: error)
+        }
     }
 
     private func noted(_ error: HistoryError) -> HistoryError {
@@ -213,12 +227,14 @@ final class StateConnection: Sendable {
     static let servedRange: ClosedRange<Int64> = 0...(1 << 50)
 
     private func reopen() throws -> DatabaseQueue {
-        guard FileID(of: path) == file else {
-            throw HistoryError(
-                .stateUnusable, "The state database \"\(path)\" was removed or replaced while it was in use.",
-                hint: "Put it back, or restart the daemon; without it, the store's consumers start over.")
-        }
+        guard FileID(of: path) == file else { throw removed }
         return try Self.open(path)
+    }
+
+    private var removed: HistoryError {
+        HistoryError(
+            .stateUnusable, "The state database \"\(path)\" was removed or replaced while it was in use.",
+            hint: "Put it back, or restart the daemon; without it, the store's consumers start over.")
     }
 
     /// Runs a body in a transaction.
@@ -241,6 +257,19 @@ final class StateConnection: Sendable {
             ended?.endStatements()
             try ended?.queue.end()
         }
+    }
+}
+
+extension Database {
+    /// Syncs the write-ahead log of a connection that has read something, or the file where there is no log.
+    fileprivate func syncLog() throws {
+        var file: UnsafeMutablePointer<sqlite3_file>?
+        let found = sqlite3_file_control(sqliteConnection, "main", SQLITE_FCNTL_JOURNAL_POINTER, &file)
+        guard found == SQLITE_OK, let file, let methods = file.pointee.pMethods,
+            let sync = methods.pointee.xSync
+        else { throw DatabaseError(resultCode: .SQLITE_IOERR, message: "there is no write-ahead log to sync") }
+        let result = sync(file, SQLITE_SYNC_NORMAL)
+        if result != SQLITE_OK { throw DatabaseError(resultCode: ResultCode(rawValue: result)) }
     }
 }
 

@@ -43,8 +43,8 @@ package final class StateDatabase: Sendable {
     /// Ends the connection. It may be used on: the next access opens it again.
     func close() throws { try connection.close() }
 
-    /// Makes what was saved until now survive a power failure: with `synchronous=NORMAL` that takes a checkpoint
-    /// of the write-ahead log (https://www.sqlite.org/pragma.html#pragma_synchronous).
+    /// Makes what was saved until now survive a power failure: with `synchronous=NORMAL`, SQLite does not sync the
+    /// write-ahead log at a commit (https://www.sqlite.org/pragma.html#pragma_synchronous).
     func syncToDisk() throws { try connection.syncToDisk() }
 
     /// Moves what is in the write-ahead log into the database, again and again. It waits for the disk: nothing for

@@ -11,9 +11,20 @@ package enum AtomicFile {
         if failure == nil, fsync(file) != 0 { failure = SystemError(call: "fsync", number: errno) }
         close(file)
         if failure == nil, rename(part, path) != 0 { failure = SystemError(call: "rename", number: errno) }
-        guard let failure else { return }
+        guard let failure else { return try syncFolder(of: path) }
         unlink(part)
         throw failure
+    }
+
+    /// Brings what is in a file's folder to the disk: a new name is lost with the power otherwise (fsync(2)).
+    ///
+    /// - Throws: `SystemError`.
+    static func syncFolder(of path: String) throws(SystemError) {
+        let folder = open(PlainFile.parent(of: path), O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        guard folder >= 0 else { throw SystemError(call: "open", number: errno) }
+        defer { close(folder) }
+        // Some file systems cannot, and need not.
+        guard fsync(folder) == 0 || errno == EINVAL else { throw SystemError(call: "fsync", number: errno) }
     }
 
     private static func fill(_ file: Int32, _ bytes: [UInt8]) -> SystemError? {

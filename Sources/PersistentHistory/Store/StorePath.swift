@@ -93,7 +93,8 @@ enum PlainFile {
         return status.st_nlink > 1 ? "the file there has other names (hard links)" : nil
     }
 
-    private static func parent(of path: String) -> String {
+    /// The folder that a file is in.
+    static func parent(of path: String) -> String {
         guard let slash = path.lastIndex(of: "/") else { return "." }
         return slash == path.startIndex ? "/" : String(path[..<slash])
     }
