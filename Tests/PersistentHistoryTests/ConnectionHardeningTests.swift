@@ -1,5 +1,6 @@
 import Foundation
 import GRDB
+import GRDBSQLite
 import TestSupport
 import Testing
 
@@ -25,6 +26,23 @@ import Testing
         let task = Task { try await queue.read { db in _ = try Int.fetchOne(db, sql: Self.endless) } }
         task.cancel()
         await #expect(throws: (any Error).self) { try await task.value }
+        try queue.close()
+    }
+
+    @Test(
+        "A transaction that is ended while it begins or commits is not left open", arguments: [1, 2, 3, 4, 5])
+    func endedAtTheEdge(_ instructions: Int32) throws {
+        let store = try GatekeeperStore()
+        let queue = try StoreConnection.open(store.path, .write)
+        for _ in 0..<10 {
+            // GRDB ends the process where one is left open.
+            try? queue.writeWithoutTransaction { db in
+                sqlite3_progress_handler(db.sqliteConnection, instructions, { _ in 1 }, nil)
+                defer { sqlite3_progress_handler(db.sqliteConnection, 0, nil, nil) }
+                _ = try db.inReadTransaction { try Int.fetchOne(db, sql: "SELECT count(*) FROM t") }
+            }
+            #expect(try queue.readInTransaction { try Int.fetchOne($0, sql: "SELECT count(*) FROM t") } == 0)
+        }
         try queue.close()
     }
 

@@ -106,14 +106,16 @@ extension Database {
     func inReadTransaction<T>(_ body: () throws -> T) throws -> T { try inTransaction("BEGIN", body) }
 
     fileprivate func inTransaction<T>(_ begin: String, _ body: () throws -> T) throws -> T {
-        try step(begin)
         do {
+            // Within the `do`: a progress handler can end the statement after the transaction has begun.
+            try step(begin)
             let result = try body()
             try step("COMMIT")
             return result
         } catch {
-            // SQLite may have rolled back by itself.
-            if isInsideTransaction { try step("ROLLBACK") }
+            // SQLite may have rolled back by itself. The first error is the one to report; GRDB traps where a
+            // transaction is left open.
+            if isInsideTransaction { try? step("ROLLBACK") }
             throw error
         }
     }
@@ -121,6 +123,9 @@ extension Database {
     private func step(_ sql: String) throws {
         let statement = try cachedStatement(sql: sql).sqliteStatement
         defer { sqlite3_reset(statement) }
+        // SQLite calls a progress handler by the instructions of all runs of a statement. Counted from zero, the few
+        // instructions of this one never reach it.
+        sqlite3_stmt_status(statement, SQLITE_STMTSTATUS_VM_STEP, 1)
         let result = sqlite3_step(statement)
         guard result == SQLITE_DONE else {
             throw DatabaseError(resultCode: ResultCode(rawValue: result), message: lastErrorMessage, sql: sql)
