@@ -104,7 +104,8 @@ import Testing
     private static func plugin(_ name: String) -> PluginConfiguration {
         PluginConfiguration(
             name: name, command: ["/usr/bin/x", "--a b", "\"\\ü\n"], mode: .coprocess,
-            environment: ["A": "1", "B": "\t\u{1}"], timeout: .milliseconds(1500), window: 7,
+            environment: ["A": "1", "B": "\t\u{1}"], credentials: ["SECRET": "webhook.token"],
+            timeout: .milliseconds(1500), window: 7,
             policy: FailurePolicy(
                 attempts: 7, initialDelay: .milliseconds(1), maximumDelay: .seconds(90), afterLastAttempt: .skip
             ),
@@ -145,5 +146,26 @@ import Testing
         #expect(try load() == [smaller, z])
         try persistedHooks.keep([])
         #expect(try persistedHooks.files().isEmpty)
+    }
+
+    @Test func theOrderIsThatOfTheNumbersHoweverLong() throws {
+        let folder = try TemporaryFolder()
+        let persistedHooks = PersistedHooks(stateFolder: folder.path)
+        try persistedHooks.keep([Self.plugin("first")])
+        let only = try #require(persistedHooks.files().first)
+        try FileManager.default.moveItem(
+            atPath: only, toPath: only.replacing("0001-", with: "9999-"))
+        try persistedHooks.keep([Self.plugin("first"), Self.plugin("second")])
+        let names = try persistedHooks.load(for: Self.configuration, besides: []).map(\.name)
+        #expect(names == ["first", "second"])
+    }
+
+    @Test func whatDoesNotReadAsItselfIsRefused() throws {
+        let folder = try TemporaryFolder()
+        var plugin = Self.plugin("p")
+        // A relative path would begin elsewhere.
+        plugin.command = ["./x"]
+        #expect(throws: (any Error).self) { try PersistedHooks(stateFolder: folder.path).keep([plugin]) }
+        #expect(try PersistedHooks(stateFolder: folder.path).files().isEmpty)
     }
 }

@@ -40,14 +40,32 @@ extension PluginConfiguration {
         manifest bytes: [UInt8], file: String, for configuration: DaemonConfiguration,
         besides others: [PluginConfiguration]
     ) throws(ConfigurationErrors) -> [PluginConfiguration] {
+        try read(manifest: bytes, file: file, besides: others) { decoder in
+            let check = ReferenceCheck(references: decoder.references)
+            check.checkStores(of: configuration)
+            check.checkOrder(besides: others.flatMap(\.hooks), complete: decoder.knowsAllNames)
+        }
+    }
+
+    /// Reads a manifest by itself, whatever the stores, consumers and hooks that it refers to.
+    ///
+    /// - Throws: `ConfigurationErrors` with all that is wrong in it.
+    package static func read(manifest bytes: [UInt8], file: String) throws(ConfigurationErrors)
+        -> [PluginConfiguration]
+    {
+        try read(manifest: bytes, file: file, besides: []) { _ in }
+    }
+
+    private static func read(
+        manifest bytes: [UInt8], file: String, besides others: [PluginConfiguration],
+        _ check: (ManifestDecoder) -> Void
+    ) throws(ConfigurationErrors) -> [PluginConfiguration] {
         let problems = ProblemList()
         let source = DocumentNode.Source(
             file: file, folder: ConfigurationFile.folder(of: file), problems: problems)
         var decoder = ManifestDecoder(existing: Set(others.map(\.name)))
         decoder.add(DocumentNode.root(of: bytes, source: source))
-        let check = ReferenceCheck(references: decoder.references)
-        check.checkStores(of: configuration)
-        check.checkOrder(besides: others.flatMap(\.hooks), complete: decoder.knowsAllNames)
+        check(decoder)
         if let errors = problems.errors { throw errors }
         return decoder.plugins
     }

@@ -14,11 +14,17 @@ struct PersistedHooks: Sendable {
     func files() throws -> [String] {
         guard FileManager.default.fileExists(atPath: folder) else { return [] }
         return try FileManager.default.contentsOfDirectory(atPath: folder)
-            .filter { $0.hasSuffix(".json") && !$0.hasPrefix(".") }.sorted {
-                $0.utf8.lexicographicallyPrecedes($1.utf8)
+            .filter { $0.hasSuffix(".json") && !$0.hasPrefix(".") }
+            .map { (number: Self.number($0), name: $0) }
+            .sorted {
+                $0.number == $1.number
+                    ? $0.name.utf8.lexicographicallyPrecedes($1.name.utf8) : $0.number < $1.number
             }
-            .map { "\(folder)/\($0)" }
+            .map { "\(folder)/\($0.name)" }
     }
+
+    /// The number that a file's name begins with: `0001-name.json`.
+    private static func number(_ name: String) -> Int { Int(name.prefix { $0.isNumber }) ?? 0 }
 
     /// Moves files aside that hold no JSON at all, which the daemon has never written: the other hooks are kept.
     ///
@@ -68,7 +74,7 @@ struct PersistedHooks: Sendable {
         var last = 0
         for file in try files() {
             let name = file.split(separator: "/").last.map(String.init) ?? ""
-            last = max(last, Int(name.prefix { $0.isNumber }) ?? 0)
+            last = max(last, Self.number(name))
             // `0001-name.json`
             guard let dash = name.firstIndex(of: "-") else { continue }
             known[String(name[name.index(after: dash)...].dropLast(".json".count))] = file
@@ -89,8 +95,24 @@ struct PersistedHooks: Sendable {
                 let zeros = String(repeating: "0", count: max(0, 4 - number.count))
                 file = "\(folder)/\(zeros)\(number)-\(plugin.name).json"
             }
-            try AtomicFile.write(plugin.manifest, to: file)
+            try AtomicFile.write(try Self.manifest(of: plugin, file), to: file)
         }
+    }
+}
+
+extension PersistedHooks {
+    /// A plugin's manifest, which is read before it is kept: it says all that was meant.
+    ///
+    /// - Throws: `HistoryError`.
+    private static func manifest(of plugin: PluginConfiguration, _ file: String) throws -> [UInt8] {
+        let manifest = plugin.manifest
+        guard try PluginConfiguration.read(manifest: manifest, file: file) == [plugin] else {
+            throw HistoryError(
+                .stateUnusable,
+                "The hooks of plugin \"\(plugin.name)\" cannot be kept in \"\(file)\" as they are.",
+                hint: "Put the manifest into a folder of the configuration's \"plugins\".")
+        }
+        return manifest
     }
 }
 
@@ -116,12 +138,19 @@ extension PluginConfiguration {
             json.array { json in for part in command { json.string(part) } }
             json.name("mode")
             json.string(mode.rawValue)
-            if !environment.isEmpty {
+            if !environment.isEmpty || !credentials.isEmpty {
                 json.name("environment")
                 json.object { json in
                     for (name, value) in environment.sorted(by: { $0.key < $1.key }) {
                         json.name(name)
                         json.string(value)
+                    }
+                    for (name, credential) in credentials.sorted(by: { $0.key < $1.key }) {
+                        json.name(name)
+                        json.object { json in
+                            json.name("credential")
+                            json.string(credential)
+                        }
                     }
                 }
             }
