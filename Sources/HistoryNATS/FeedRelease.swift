@@ -11,6 +11,7 @@ package struct FeedRelease: Sendable {
     package mutating func acknowledged(through number: Int64, at now: ContinuousClock.Instant) {
         // A server that was restored to an older state has lost what was held.
         waiting.removeAll { $0.number > number }
+        released = released.map { min($0, number) }
         // A hundred steps are fine enough for a pause of minutes.
         if waiting.count > 1, let last = waiting.last, now - last.first < hold / 100 {
             waiting[waiting.count - 1] = (number, last.first, now)

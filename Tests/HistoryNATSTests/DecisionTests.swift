@@ -68,6 +68,9 @@ struct DecisionTests {
         release.acknowledged(through: 950, at: start + .seconds(1000))
         #expect(release.through(at: start + .seconds(1150)) == 950)
         #expect(release.next == nil)
+        // A server that was set back has lost what was released, too.
+        release.acknowledged(through: 900, at: start + .seconds(1151))
+        #expect(release.through(at: start + .seconds(1151)) == 900)
     }
 
     @Test("Subjects hold nothing that a subject cannot, and no two authors share one")

@@ -13,8 +13,8 @@ package struct HistoryClock: Sendable {
         self.elapsed = elapsed
     }
 
-    /// The machine's clocks.
-    package static let system = HistoryClock(wall: { .now }, elapsed: { ContinuousClock.now - start })
+    /// The machine's clocks. While it is suspended, nothing can be served, and no time elapses.
+    package static let system = HistoryClock(wall: { .now }, elapsed: { SuspendingClock.now - start })
 
-    private static let start = ContinuousClock.now
+    private static let start = SuspendingClock.now
 }
