@@ -92,6 +92,28 @@ struct SteeringTests {
         }
     }
 
+    @Test("A large transaction is followed as one line, in which nothing is missing")
+    func followLarge() async throws {
+        try await withWorkbench(.wal) { bench in
+            try bench.configure(StoreSetup(authors: StoreSetup.mirrored("MainApp")))
+            let daemon = try await bench.startDaemon()
+            let first = try await bench.commit("INSERT INTO person (id) VALUES (0)", as: "Widget")
+            let last = try await bench.commit(
+                """
+                WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 25000)
+                INSERT INTO person (id) SELECT i FROM n
+                """, as: "Widget")
+            let follower = try bench.startCtl(["follow", "--after", first])
+            let line = try await eventually(
+                "the line", state: { "\(follower.output.wholeLines.count) lines. \(follower.errors)" }
+            ) { follower.output.wholeLines.first }
+            let transaction = try Tree(line)
+            #expect(transaction["token"].text == last)
+            #expect(transaction["changes"].list.count == 25_000)
+            try await daemon.stop()
+        }
+    }
+
     @Test("Who waits for its token reads what it has written", arguments: Journal.allCases)
     func wait(_ journal: Journal) async throws {
         try await withWorkbench(journal) { bench in

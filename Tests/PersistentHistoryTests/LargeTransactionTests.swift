@@ -183,6 +183,31 @@ import Testing
         #expect(try store.rows(of: replica.context.path, ["t"]) == store.rows(of: nil, ["t"]))
     }
 
+    @Test(arguments: [1, 2, 3, 4, 20]) func theLineOfATransactionInPartsIsThatOfTheWhole(partSize: Int) throws {
+        let store = try Self.store()
+        let rows = (1...20).map { "(\($0), 0)" }.joined(separator: ", ")
+        try store.write("A", "INSERT INTO t VALUES \(rows)")
+        let reader = try HistoryReader(path: store.path, partSize: partSize)
+        let batch = try reader.outlinedBatch(after: 0)
+        let transaction = try #require(batch.transactions.first)
+        var bytes: [UInt8] = []
+        func write(_ history: FollowedHistory) {
+            var json = JSONBytes()
+            history.write(to: &json)
+            bytes += json.bytes.array
+        }
+        let parts = UnreadChanges.parts(of: transaction)
+        if parts.isEmpty { write(.transactions([transaction])) }
+        for (index, part) in parts.enumerated() {
+            let changes = try reader.changes(part).changes
+            write(.part(changes, of: transaction, isFirst: index == 0, isLast: index == parts.count - 1))
+        }
+        var whole = JSONBytes()
+        HistoryJSON.write(try reader.whole(transaction), to: &whole)
+        whole.endLine()
+        #expect(bytes == whole.bytes.array)
+    }
+
     @Test func aTransactionThatIsNoLongerThereIsNotTakenForAnother() throws {
         let store = try Self.store()
         try store.write("A", "INSERT INTO t VALUES (1, 0), (2, 0), (3, 0), (4, 0)")

@@ -180,12 +180,9 @@ extension ControlHandler {
         try await store.control.follow(
             after: after, wanted: rule ?? { _ in true },
             begun: { try await response.beginLines() },
-            deliver: { transactions in
+            deliver: { history in
                 var json = JSONBytes()
-                for transaction in transactions {
-                    HistoryJSON.write(transaction, to: &json)
-                    json.endLine()
-                }
+                history.write(to: &json)
                 try await response.write(json.bytes.array)
             })
     }

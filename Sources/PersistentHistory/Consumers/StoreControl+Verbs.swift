@@ -89,12 +89,12 @@ extension StoreControl {
     ///   - after: Where to begin; nil begins with what comes.
     ///   - wanted: Which authors' transactions are wanted.
     ///   - begun: Called when no commit from now on can be missed.
-    ///   - deliver: Is waited for: a slow reader is not read ahead for.
+    ///   - deliver: Is waited for: a slow reader is not read ahead for. A large transaction comes in parts.
     /// - Throws: `HistoryError` if the token has expired or is none of this store, perhaps because that
     ///   was replaced, or if it is not open to begin with; and what `begun` and `deliver` throw.
     package func follow(
         after: HistoryToken?, wanted: (String?) -> Bool, begun: () async throws -> Void,
-        deliver: ([HistoryTransaction]) async throws -> Void
+        deliver: (FollowedHistory) async throws -> Void
     ) async throws {
         try await following { wakeUp in
             var token = try await retryingWhileBusy {
@@ -107,9 +107,15 @@ extension StoreControl {
             try await begun()
             wakeUp.notify()
             for await _ in wakeUp {
-                while !Task.isCancelled, let batch = try await retryingWhileBusy({ try next(after: token) }) {
+                while !Task.isCancelled,
+                    let batch = try await retryingWhileBusy({ try await next(after: token) })
+                {
                     let transactions = batch.transactions.filter { wanted($0.author) }
-                    if !transactions.isEmpty { try await deliver(transactions) }
+                    if let large = transactions.first, large.outline != nil {
+                        try await deliverParts(of: large, deliver)
+                    } else if !transactions.isEmpty {
+                        try await deliver(.transactions(transactions))
+                    }
                     token = HistoryToken(store: token.store, number: max(batch.end, token.number))
                     if batch.isLast { break }
                 }
@@ -121,19 +127,66 @@ extension StoreControl {
 
     static var isOver: HistoryError { HistoryError(.storeNotOpen, "The store is no longer served.") }
 
+    private func deliverParts(
+        of transaction: HistoryTransaction, _ deliver: (FollowedHistory) async throws -> Void
+    ) async throws {
+        let parts = UnreadChanges.parts(of: transaction)
+        for (index, part) in parts.enumerated() {
+            let changes = try await retryingWhileBusy { try await reading { try $0.changes(part).changes } }
+            try await deliver(
+                .part(changes, of: transaction, isFirst: index == 0, isLast: index == parts.count - 1))
+        }
+    }
+
     /// Nil while the store is not open; the signal is notified when it opens.
-    private func next(after token: HistoryToken) throws -> HistoryBatch? {
+    private func next(after token: HistoryToken) async throws -> HistoryBatch? {
         do {
-            return try withSession { session in
-                guard token.store == session.source.storeID else {
+            return try await reading { source in
+                guard token.store == source.storeID else {
                     // Another file: this says so.
-                    try session.source.check(after: token)
+                    try source.check(after: token)
                     return nil
                 }
-                return try session.source.batch(afterPosition: token.number)
+                return try source.outlinedBatch(after: token.number)
             }
         } catch let error as HistoryError where error.code == .storeNotOpen {
             return nil
+        }
+    }
+
+    /// Reads by a connection of its own, on the pool: neither the loop nor the consumers wait for it, however large a
+    /// transaction is.
+    private func reading<T: Sendable>(_ body: @Sendable (any HistorySource) throws -> T) async throws -> T {
+        try await withSession { session in
+            let source = session.source
+            return try await onPool { () async throws -> T in
+                let own = try source.another(timeout: .seconds(1))
+                let result = Result { try body(own) }
+                try own.close()
+                return try result.get()
+            }
+        }
+    }
+}
+
+/// What somebody gets that follows a history.
+package enum FollowedHistory: Sendable {
+    case transactions([HistoryTransaction])
+    /// Some changes of a transaction that is too large to be held in memory.
+    case part([HistoryChange], of: HistoryTransaction, isFirst: Bool, isLast: Bool)
+
+    /// As lines of JSON, one for each transaction. That of a large one begins with its first part and ends with its
+    /// last.
+    package func write(to json: inout JSONBytes) {
+        switch self {
+        case .transactions(let transactions):
+            for transaction in transactions {
+                HistoryJSON.write(transaction, to: &json)
+                json.endLine()
+            }
+        case .part(let changes, let transaction, let isFirst, let isLast):
+            HistoryJSON.write(changes, of: transaction, isFirst: isFirst, isLast: isLast, to: &json)
+            if isLast { json.endLine() }
         }
     }
 }

@@ -45,6 +45,10 @@ extension HistoryReader {
         }
     }
 
+    func another(timeout: Duration) throws -> any HistorySource {
+        try HistoryReader(path: path, timeout: timeout, partSize: partSize)
+    }
+
     /// Reads a large transaction part by part, each change with its number.
     ///
     /// It is read by a connection of its own, which waits for a writer's lock, and for which no other reader waits.

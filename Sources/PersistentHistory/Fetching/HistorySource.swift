@@ -38,6 +38,14 @@ protocol HistorySource: Sendable {
         after number: Int64, isPosition: Bool, through last: Int64, changes limit: Int, filter: HistoryFilter
     ) throws -> HistoryBatch
 
+    // MARK: Connections
+
+    /// Another connection to the same store, for reading that takes long: no other reader waits for it.
+    ///
+    /// - Parameter timeout: How long to wait for a lock that another process holds.
+    func another(timeout: Duration) throws -> any HistorySource
+    func close() throws
+
     // MARK: Large transactions
 
     /// A transaction with more changes is read in parts.

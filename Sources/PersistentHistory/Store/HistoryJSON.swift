@@ -90,6 +90,25 @@ package enum HistoryJSON {
         write(transaction, &noValues, to: &json)
     }
 
+    /// Some changes of a transaction: all parts, one after the other, are what the whole transaction is.
+    package static func write(
+        _ changes: [HistoryChange], of transaction: HistoryTransaction, isFirst: Bool, isLast: Bool,
+        to json: inout JSONBytes
+    ) {
+        if isFirst {
+            json.beginning("{")
+            writeHeaderMembers(of: transaction, to: &json)
+            json.name("changes")
+            json.beginning("[")
+        } else {
+            // What comes next is not the first of its array.
+            json.end("")
+        }
+        let store = transaction.token.store
+        for change in changes { write(change, of: store, to: &json) }
+        if isLast { json.end("]}") }
+    }
+
     /// The same, with the rows of its objects.
     static func write(
         _ transaction: HistoryTransaction, _ values: inout ValueWriter?, to json: inout JSONBytes
