@@ -89,7 +89,7 @@ toolchain:
 
 dependencies: toolchain ## Install the Debian packages that are missing.
 	@if ! command -v dpkg-query >/dev/null; then \
-		echo "This is no Debian: what these packages hold must be there: $(PACKAGES)" >&2; exit 0; fi; \
+		echo "This system is not Debian. Install what these packages contain: $(PACKAGES)" >&2; exit 0; fi; \
 	missing=; for package in $(PACKAGES); do \
 		case $$(dpkg-query -W -f '$${db:Status-Status}' $$package 2>/dev/null) in \
 			installed) ;; *) missing="$$missing $$package" ;; esac; done; \

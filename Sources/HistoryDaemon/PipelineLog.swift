@@ -68,7 +68,7 @@ struct PipelineLog: PipelineReporter {
                     metadata: fields())
             }
             logger.report(
-                .trackingUpdated, "Tracking of store \"\(store)\" was brought up to date: \(outcome.sentence).",
+                .trackingUpdated, "Changed the tracking of store \"\(store)\": \(outcome.sentence).",
                 metadata: fields())
         case .trackingFailed(let error):
             logger.report(
