@@ -90,7 +90,7 @@ struct SchemaChangeTests {
                 }
                 if !step.log.isEmpty {
                     log.append(
-                        #"notice: Tracking of store "contacts" was brought up to date: \#(step.log). event=trackingUpdated store=contacts"#
+                        #"notice: Changed the tracking of store "contacts": \#(step.log). event=trackingUpdated store=contacts"#
                     )
                     try await daemon.logged("event=trackingUpdated", times: log.count)
                 }
