@@ -71,7 +71,7 @@ run-tests = $(if $(TESTFLAGS),$(test-command) $(1) $(TESTFLAGS),@failed=; log=$$
 	[ -z "$$failed" ] || { echo "Failed, in:$$failed"; cat "$$all"; exit 1; })
 
 .DEFAULT_GOAL := help
-.PHONY: help toolchain dependencies build debug test test-docs docs test-openapi test-differential torture torture-nats fuzz run run-nats bench install deb uninstall \
+.PHONY: help toolchain dependencies build programs debug test test-docs docs test-openapi test-differential torture torture-nats fuzz run run-nats bench install deb uninstall \
 	tsan asan lint format security clean link-order
 
 help: ## List the targets.
@@ -107,6 +107,12 @@ build: dependencies ## Build for use: historyd, historyd-nats, historyctl and li
 	$(call build-extension,.build/release)
 	@python3 config/man/make-man .build/release '$(VERSION)' .build/release/man >/dev/null
 	$(call make-completions,.build/release)
+
+# What `make test` builds, too. The optimizer takes twice as long, and is for `make build`.
+programs: dependencies
+	@$(SWIFT) build --product historyd
+	@$(SWIFT) build --product historyctl
+	@$(call build-extension,.build/debug)
 
 debug: dependencies ## Build for development, tests included, in .build/debug.
 	$(SWIFT) build --build-tests
@@ -167,10 +173,10 @@ torture-nats: debug ## Kill publisher, follower and server, and set the server b
 
 run: toolchain ## Run the daemon on a small sample store in .run, to try it.
 	@config/sample/run --check $(CURDIR)/.run
-	@echo "Building historyd, historyctl and libhistory.so in $(CURDIR)/.build/release: ten minutes at most the first"
-	@echo "time, seconds after that. Then historyd runs on a small store in $(CURDIR)/.run until Ctrl-C."
-	@$(MAKE) --no-print-directory build
-	@config/sample/run $(CURDIR)/.build/release $(CURDIR)/.run
+	@echo "Building historyd, historyctl and libhistory.so in $(CURDIR)/.build/debug: some minutes the first time, seconds"
+	@echo "after that. Then historyd runs on a small store in $(CURDIR)/.run until Ctrl-C."
+	@$(MAKE) --no-print-directory programs
+	@config/sample/run $(CURDIR)/.build/debug $(CURDIR)/.run
 
 run-nats: toolchain ## Run a server, a publisher, a follower and two daemons on small stores in .run-nats.
 	@$(MAKE) --no-print-directory build
