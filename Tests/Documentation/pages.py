@@ -91,7 +91,6 @@ class Home:
         self.daemon: subprocess.Popen[bytes] | None = None
         for each in (self.work, self.bin, folder / "run"):
             each.mkdir()
-        shutil.copy(ROOT / "Tests/Documentation/sample-store", self.bin)
         # What Swift packages were fetched before need not be fetched again.
         (folder / ".cache").mkdir()
         (folder / ".cache/org.swift.swiftpm").symlink_to(pathlib.Path.home() / ".cache/org.swift.swiftpm")
