@@ -58,7 +58,7 @@ CATALOG = Sources/PersistentHistory/PersistentHistory.docc
 DOCUMENTED = PersistentHistory HistoryFeed
 # One process for each group: tests of one process share its few threads, and those that compute
 # would keep those waiting that listen to a daemon.
-TESTGROUPS = PersistentHistoryTests DifferentialTests \
+TESTGROUPS = PersistentHistoryTests DifferentialTests|FaultTests \
 	HistoryConfigurationTests|HistoryControlTests|HistoryPluginsTests|HistoryDaemonTests|HistoryNATSTests|BenchTests \
 	BlackBoxTests|SystemdTests
 test-command = $(SWIFT) test --skip-build --disable-xctest

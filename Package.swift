@@ -129,8 +129,10 @@ let package = Package(
             dependencies: ["PersistentHistory", "CLinux", "CSQLiteHistory", arguments, sqlite],
             swiftSettings: strict),
 
+        // SQLite's default VFS in the tests: files on disks that fail when they are told to.
+        .target(name: "CFaultVFS", dependencies: [sqlite], path: "Tests/CFaultVFS"),
         .target(
-            name: "TestSupport", dependencies: ["PersistentHistory", grdb, subprocess],
+            name: "TestSupport", dependencies: ["CFaultVFS", "PersistentHistory", grdb, subprocess],
             path: "Tests/TestSupport", swiftSettings: strict),
         .testTarget(
             name: "PersistentHistoryTests",
@@ -141,6 +143,11 @@ let package = Package(
         .testTarget(
             name: "DifferentialTests",
             dependencies: ["PersistentHistory", "CSQLiteHistory", "TestSupport", sqlite],
+            swiftSettings: strict),
+        // Every fault of a disk, at every moment.
+        .testTarget(
+            name: "FaultTests",
+            dependencies: ["HistoryNATS", "PersistentHistory", "TestSupport", grdb, sqlite],
             swiftSettings: strict),
         .testTarget(
             name: "HistoryConfigurationTests",

@@ -1,0 +1,170 @@
+import CFaultVFS
+import Foundation
+import PersistentHistory
+
+/// A folder whose SQLite files are on a disk that fails when it is told to.
+///
+/// Every connection of this process to a file in it goes through the disk, whoever opens it. Nothing in it is really
+/// synced: what was written since the last sync is remembered, and `image` copies the folder as a power failure would
+/// leave it.
+public final class FaultDisk: Sendable {
+    /// Calls of SQLite to its VFS (https://www.sqlite.org/c3ref/io_methods.html).
+    public struct Calls: OptionSet, Sendable, CustomStringConvertible {
+        public let rawValue: UInt32
+
+        public init(rawValue: UInt32) { self.rawValue = rawValue }
+        init(_ call: fault_call) { rawValue = call.rawValue }
+
+        public static let open = Self(FAULT_OPEN)
+        public static let read = Self(FAULT_READ)
+        public static let write = Self(FAULT_WRITE)
+        public static let sync = Self(FAULT_SYNC)
+        public static let truncate = Self(FAULT_TRUNCATE)
+        public static let delete = Self(FAULT_DELETE)
+        public static let access = Self(FAULT_ACCESS)
+        public static let lock = Self(FAULT_LOCK)
+        public static let map = Self(FAULT_MAP)
+        public static let mappedLock = Self(FAULT_MAPPED_LOCK)
+        public static let size = Self(FAULT_SIZE)
+
+        /// What changes the disk.
+        public static let changes: Self = [.write, .truncate, .delete, .sync]
+        public static let locks: Self = [.lock, .mappedLock]
+        public static let all: Self = [
+            .open, .read, .write, .sync, .truncate, .delete, .access, .lock, .map, .mappedLock, .size,
+        ]
+
+        public var description: String {
+            let names: [(Self, String)] = [
+                (.open, "open"), (.read, "read"), (.write, "write"), (.sync, "sync"),
+                (.truncate, "truncate"), (.delete, "delete"), (.access, "access"), (.lock, "lock"),
+                (.map, "map"), (.mappedLock, "mapped lock"), (.size, "size"),
+            ]
+            return names.filter { contains($0.0) }.map(\.1).joined(separator: ", ")
+        }
+    }
+
+    /// What a call meets.
+    public enum Fault: Sendable, Hashable {
+        case none
+        /// It fails, with the error that fits it best.
+        case inputOutput
+        case full
+        /// A write is done by half and fails; any other call fails.
+        case short
+        case busy
+        /// Whatever SQLite's result.
+        case result(Int32)
+    }
+
+    /// What becomes of everything since the last sync.
+    public enum Loss: Sendable, Hashable, CustomStringConvertible {
+        case kept, lost
+        /// Whole writes, all writes before some moment, or each sector for itself, which may also be garbage.
+        case seeded(UInt64)
+
+        public var description: String {
+            switch self {
+            case .kept: "kept"
+            case .lost: "lost"
+            case .seeded(let seed): "seed \(seed)"
+            }
+        }
+    }
+
+    /// A call to be decided on.
+    public struct Call: Sendable {
+        public let kind: Calls
+        public let path: String
+
+        public var file: String { (path as NSString).lastPathComponent }
+    }
+
+    public let folder: TemporaryFolder
+    /// The folder's real path.
+    public var path: String { folder.path }
+    private let decision = Decision()
+    /// The address of the disk of the VFS.
+    private let address: UInt
+
+    public init() throws {
+        folder = try TemporaryFolder(inMemory: true)
+        let disk = fault_disk_add(
+            folder.path,
+            { context, kind, path in
+                guard let context, let path else { return 0 }
+                return Unmanaged<Decision>.fromOpaque(context).takeUnretainedValue().result(kind, path)
+            }, Unmanaged.passUnretained(decision).toOpaque())
+        address = UInt(bitPattern: disk)
+    }
+
+    private var disk: OpaquePointer? { OpaquePointer(bitPattern: address) }
+
+    deinit { fault_disk_remove(disk) }
+
+    /// Decides on each call from now on, on the thread that makes it.
+    public func decide(_ body: @escaping @Sendable (Call) -> Fault) { decision.body.withLock { $0 = body } }
+
+    /// From now on nothing fails.
+    public func mend() { decide { _ in .none } }
+
+    /// Copies the disk as it is after a power failure now.
+    public func image(to path: String, _ loss: Loss) throws {
+        let (way, seed) =
+            switch loss {
+            case .kept: (FAULT_KEPT, UInt64(0))
+            case .lost: (FAULT_LOST, 0)
+            case .seeded(let seed): (FAULT_SEEDED, seed)
+            }
+        let result = fault_disk_image(disk, path, Int32(way.rawValue), seed)
+        guard result == 0 else {
+            throw POSIXError(POSIXErrorCode(rawValue: result) ?? .EIO)
+        }
+    }
+
+    /// How many bytes a power failure may take.
+    public var unsynced: Int64 { fault_disk_unsynced(disk) }
+}
+
+/// What the disk asks, on any thread.
+private final class Decision: Sendable {
+    let body = Locked<@Sendable (FaultDisk.Call) -> FaultDisk.Fault>({ _ in .none })
+
+    func result(_ kind: Int32, _ path: UnsafePointer<CChar>) -> Int32 {
+        let call = FaultDisk.Call(kind: FaultDisk.Calls(rawValue: UInt32(kind)), path: String(cString: path))
+        return body.withLock { $0 }(call).result(of: call.kind)
+    }
+}
+
+extension FaultDisk.Fault {
+    /// What SQLite's own VFS returns then (https://www.sqlite.org/rescode.html).
+    fileprivate func result(of call: FaultDisk.Calls) -> Int32 {
+        switch self {
+        case .none: 0
+        case .inputOutput: Self.inputOutput(call)
+        case .full: call == .write ? 13 : Self.inputOutput(call)
+        case .short: call == .write ? Self.inputOutput(call) | FAULT_SHORT : Self.inputOutput(call)
+        case .busy: 5
+        case .result(let result): result
+        }
+    }
+
+    private static func inputOutput(_ call: FaultDisk.Calls) -> Int32 {
+        let code: Int32? =
+            switch call {
+            case .read: 1
+            case .write: 3
+            case .sync: 4
+            case .truncate: 6
+            case .size: 7
+            case .delete: 10
+            case .access: 13
+            case .lock: 15
+            case .mappedLock: 20
+            case .map: 21
+            default: nil
+            }
+        // A file that cannot be opened is SQLITE_CANTOPEN.
+        return code.map { 10 | $0 << 8 } ?? 14
+    }
+}
