@@ -71,7 +71,7 @@ run-tests = $(if $(TESTFLAGS),$(test-command) $(1) $(TESTFLAGS),@failed=; log=$$
 	[ -z "$$failed" ] || { echo "Failed, in:$$failed"; cat "$$all"; exit 1; })
 
 .DEFAULT_GOAL := help
-.PHONY: help toolchain dependencies build programs debug test test-docs docs test-openapi test-differential torture torture-nats fuzz run run-nats bench install deb uninstall \
+.PHONY: help toolchain dependencies build programs debug test test-docs docs test-openapi test-differential test-faults model torture torture-nats fuzz run run-nats bench install deb uninstall \
 	tsan asan lint format security clean link-order
 
 help: ## List the targets.
@@ -135,6 +135,9 @@ test-differential: debug ## Compare histories with the tables, for CASES= random
 		.build/debug/historydPackageTests.xctest --testing-library swift-testing \
 		--filter DifferentialTests.DifferentialTests
 
+test-faults: debug ## Let every call of every operation to the disk fail, and cut the power at each, from SEED= on.
+	HISTORYD_FAULTS=all HISTORYD_FAULTS_SEED=$(SEED) $(test-command) --filter FaultTests
+
 test-openapi: debug ## Make requests that are derived from config/openapi.json to a live daemon, CASES= for each operation.
 	@[ -x .build/openapi/bin/schemathesis ] || { python3 -m venv .build/openapi && \
 		.build/openapi/bin/pip install --quiet 'schemathesis>=4,<5'; }
@@ -155,6 +158,11 @@ test-docs: debug ## Run every sample of the README and the pages, also those tha
 docs: toolchain ## Build the documentation as a web site in .build/docs/site; warnings are errors.
 	$(SWIFT) build --target HistoryFeed
 	Tests/Documentation/build-docs $(SWIFT) $(CATALOG) .build/docs $(DOCUMENTED)
+
+# spin is a small package that nothing else here needs.
+model: ## Check the model of cursors, feeds, cleaning, restores and power failures (Tests/Model).
+	@command -v spin >/dev/null || DEBIAN_FRONTEND=noninteractive apt-get install -qq -y spin
+	Tests/Model/check
 
 # Within how many seconds a store beside must be served, and how long each parser is fuzzed.
 LIMIT ?= 1

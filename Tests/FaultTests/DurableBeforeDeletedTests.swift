@@ -35,8 +35,7 @@ import Testing
             try await store.serve([refusing.hook(then: .skip)])
             let kept = try store.withState { try $0.deadLetters.all().map(\.letter.call) }
             #expect(kept.count == 1)
-            // Refused, or done with what it relies on durable: both are right.
-            _ = try? await store.clean()
+            try await store.clean()
             // The application's next commit makes the cleanup durable.
             try store.write("INSERT INTO t VALUES (10, 0)")
             let image = try TemporaryFolder(inMemory: true)
@@ -46,12 +45,31 @@ import Testing
             let (cursor, letters) = try after.withState {
                 (try $0.cursors.checkpoint(of: "Main")?.position ?? 0, try $0.deadLetters.all().count)
             }
-            withKnownIssue(
-                "A passive checkpoint that did nothing is taken for one that brought all to the disk"
-            ) {
-                #expect(floor <= cursor)
-                #expect(floor < 7 || letters == 1)
-            }
+            #expect(floor == 9)
+            #expect(cursor == 9)
+            #expect(letters == 1)
+        }
+    }
+
+    @Test(
+        "A cleanup leaves no consumer and no feed behind the floor, whatever else is lost",
+        arguments: [1, 2, 3])
+    func feeds(seed: UInt64) async throws {
+        let disk = try FaultDisk()
+        let store = FaultStore(folder: disk.path, hasReplica: false)
+        try store.make()
+        try await store.serve([DeliveryLog().hook()])
+        for number in 1...4 { try store.write("INSERT INTO t VALUES (\(number), 0)") }
+        try await store.serve([DeliveryLog().hook()])
+        try await store.readFeed()
+        try await store.clean()
+        try store.write("INSERT INTO t VALUES (5, 0)")
+        let image = try TemporaryFolder(inMemory: true)
+        for (number, loss) in [FaultDisk.Loss.lost, .kept, .seeded(seed)].enumerated() {
+            try disk.image(to: image.file("\(number)"), loss)
+            let after = FaultStore(folder: image.file("\(number)"), hasReplica: false)
+            #expect(try after.floor() == 4, "\(loss)")
+            try after.expectNothingNeededIsGone()
         }
     }
 }

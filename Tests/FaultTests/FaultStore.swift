@@ -23,13 +23,17 @@ struct FaultStore: Sendable {
 
     /// Makes the store, with the tables t and u.
     func make(journal: String = "WAL") throws {
+        try makeUntracked(journal: journal)
+        try Tracking.track(path, ["t": nil, "u": nil])
+    }
+
+    func makeUntracked(journal: String = "WAL") throws {
         try FileManager.default.createDirectory(atPath: stateFolder, withIntermediateDirectories: true)
         try write(
             """
             PRAGMA journal_mode = \(journal); CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER);
             CREATE TABLE u (id INTEGER PRIMARY KEY, n INTEGER)
             """, as: nil)
-        try Tracking.track(path, ["t": nil, "u": nil])
     }
 
     /// Runs SQL on a connection of an application, which syncs each commit.
@@ -71,10 +75,36 @@ struct FaultStore: Sendable {
     }
 
     /// Works off everything there is.
-    func serve(_ hooks: [Hook], _ events: EventList = EventList()) async throws {
+    func serve(_ hooks: [Hook], _ events: EventList = EventList(), stop: OneShotEvent = OneShotEvent())
+        async throws
+    {
         try await StoreRunner(
-            served, hooks: HookRegistry(hooks), stateFolder: stateFolder, reporter: events, stop: OneShotEvent()
+            served, hooks: HookRegistry(hooks), stateFolder: stateFolder, reporter: events, stop: stop
         ).runOnce()
+    }
+
+    /// A program at the feed takes what there is for it, and acknowledges it.
+    ///
+    /// - Returns: The lines that it was sent.
+    @discardableResult
+    func readFeed() async throws -> [String] {
+        let reader = try HistoryReader(path: path)
+        defer { try? reader.close() }
+        let state = try StateDatabase(folder: stateFolder, store: reader.storeID)
+        defer { try? state.close() }
+        let keeper = FeedKeeper(store: served, source: reader, state: state, reporter: SilentReporter())
+        let fetcher = try SharedFetcher(reader)
+        var stream = FeedStream(Self.feed)
+        var lines: [String] = []
+        while true {
+            switch try await stream.step(keeper, fetcher) {
+            case .again: continue
+            case .rest: return lines
+            case .lines(let bytes):
+                lines += String(decoding: bytes, as: UTF8.self).split(separator: "\n").map(String.init)
+                if let sent = stream.sent { _ = try keeper.acknowledge(sent, of: Self.feed) }
+            }
+        }
     }
 
     @discardableResult
@@ -95,6 +125,24 @@ struct FaultStore: Sendable {
         let reader = try HistoryReader(path: path)
         defer { try? reader.close() }
         return reader.storeID
+    }
+
+    /// What is recorded, as `insert t 5`.
+    func history() throws -> [String] {
+        let reader = try HistoryReader(path: path)
+        defer { try? reader.close() }
+        var lines: [String] = []
+        var batch = try reader.batch(after: reader.oldestToken().number)
+        while true {
+            for change in batch.transactions.flatMap(\.changes) {
+                let key = change.objectID.values.map {
+                    if case .integer(let id) = $0 { String(id) } else { "?" }
+                }
+                lines.append("\(change.operation.rawValue) \(change.entity.name) \(key.joined(separator: ","))")
+            }
+            if batch.isLast { return lines }
+            batch = try reader.batch(after: batch.end)
+        }
     }
 
     /// The oldest position that still works.
