@@ -60,6 +60,7 @@ DOCUMENTED = PersistentHistory HistoryFeed
 # would keep those waiting that listen to a daemon.
 TESTGROUPS = PersistentHistoryTests DifferentialTests|FaultTests \
 	HistoryConfigurationTests|HistoryControlTests|HistoryPluginsTests|HistoryDaemonTests|HistoryNATSTests|BenchTests \
+	SimulationTests \
 	BlackBoxTests|SystemdTests
 test-command = $(SWIFT) test --skip-build --disable-xctest
 # What failed is said once more at the end: much is printed after it.
@@ -71,7 +72,7 @@ run-tests = $(if $(TESTFLAGS),$(test-command) $(1) $(TESTFLAGS),@failed=; log=$$
 	[ -z "$$failed" ] || { echo "Failed, in:$$failed"; cat "$$all"; exit 1; })
 
 .DEFAULT_GOAL := help
-.PHONY: help toolchain dependencies build programs debug test test-docs docs test-openapi test-differential test-faults model torture torture-nats fuzz run run-nats bench install deb uninstall \
+.PHONY: help toolchain dependencies build programs debug test test-docs docs test-openapi test-differential test-faults model torture torture-nats fuzz simulate run run-nats bench install deb uninstall \
 	tsan asan lint format security clean link-order
 
 help: ## List the targets.
@@ -171,6 +172,14 @@ fuzz: debug ## Attack a daemon with CASES= mutated files and messages from SEED=
 	/usr/bin/python3 Tests/Fuzz/fuzz.py .build/debug/historyd .build/debug/historyctl \
 		--cases $(CASES) --seed $(SEED) --limit $(LIMIT)
 	Tests/Fuzz/parsers .build/debug $(PARSERSECONDS) $(SEED)
+
+SEEDS ?= 1000
+FROM  ?= 1
+KIND  ?= faults
+simulate: toolchain ## Simulate daemons from SEEDS= seeds, FROM= on, of a KIND= (faults, isolation, power); WITHOUT= leaves out steps.
+	$(SWIFT) build --product historyd-simulation
+	.build/debug/historyd-simulation --seeds $(SEEDS) --from $(FROM) --kind $(KIND) --jobs $$(nproc) \
+		$(if $(WITHOUT),--without $(WITHOUT)) $(SIMULATEFLAGS)
 
 MINUTES ?= 10
 torture: debug ## Stress the daemon for MINUTES (10), and print the result. As root, also with a full disk.

@@ -180,6 +180,14 @@ let package = Package(
             name: "SystemdTests", dependencies: ["TestSupport", "HistoryDaemon", "ServiceProbe", subprocess],
             exclude: ["boot-container", "operator-path", "monitoring-path", "nats-path", "package-path"],
             swiftSettings: strict),
+        // Without the simulation's program itself, which would stand in for libc in all tests.
+        .testTarget(name: "SimulationTests", dependencies: ["TestSupport"], swiftSettings: strict),
+        // What a simulated process takes for libc and the kernel.
+        .target(name: "CSimulation", path: "Tests/CSimulation"),
+        .executableTarget(
+            name: "historyd-simulation",
+            dependencies: ["CSimulation", "PersistentHistory", "TestSupport", grdb, arguments],
+            path: "Tests/Simulation", swiftSettings: strict),
         // Stands in for the daemon where it is systemd that is tested.
         .executableTarget(
             name: "ServiceProbe", dependencies: ["HistoryDaemon", "HistoryConfiguration", logging, lifecycle],

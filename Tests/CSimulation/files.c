@@ -1,0 +1,222 @@
+// Operations of files, which are slow, hang or fail by rules, and are where a process can be killed.
+#include "internal.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+bool read_timer(int descriptor, void *buffer, ssize_t *result);
+
+enum { most = 16 };
+
+static struct rule {
+    bool is_in_force;
+    char prefix[PATH_MAX];
+    int operations;
+    int64_t delay;
+    int error;
+    int chance;
+} rules[most];
+static int rules_in_force;
+
+void csimulation_rule(int number, const char *prefix, int operations, int64_t delay, int error, int chance) {
+    csimulation_no_rule(number);
+    struct rule *rule = &rules[number % most];
+    *rule = (struct rule){
+        .is_in_force = true, .operations = operations, .delay = delay, .error = error, .chance = chance};
+    snprintf(rule->prefix, sizeof rule->prefix, "%s", prefix);
+    rules_in_force++;
+}
+
+void csimulation_no_rule(int number) {
+    struct rule *rule = &rules[number % most];
+    if (rule->is_in_force) rules_in_force--;
+    rule->is_in_force = false;
+    wake(rule, INT32_MAX);
+}
+
+int trouble_at(const char *path, int operation) {
+    point();
+    if (!rules_in_force || !is_simulated()) return 0;
+    for (int i = 0; i < most; i++) {
+        struct rule *rule = &rules[i];
+        if (!rule->is_in_force || !(rule->operations & operation)) continue;
+        if (strncmp(path, rule->prefix, strlen(rule->prefix)) != 0) continue;
+        if ((int)(random_number() & 255) >= rule->chance) continue;
+        int error = rule->error;
+        if (rule->delay < 0) while (rule->is_in_force) wait_for(rule, NEVER, NULL, 0);
+        else if (rule->delay) wait_for(NULL, shared->now + rule->delay, NULL, 0);
+        if (error) return error;
+    }
+    return 0;
+}
+
+static bool find_path(int descriptor, char *path, size_t size) {
+    char link[64];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
+    long length = KERNEL(SYS_readlinkat, AT_FDCWD, link, path, size - 1);
+    if (length <= 0) return false;
+    path[length] = 0;
+    return true;
+}
+
+int trouble_with(int descriptor, int operation) {
+    char path[PATH_MAX];
+    if (!takes_turns) return 0;
+    if (!rules_in_force || !is_simulated() || !find_path(descriptor, path, sizeof path)) {
+        point();
+        return 0;
+    }
+    return trouble_at(path, operation);
+}
+
+// What a power failure leaves
+
+static char kept_folder[PATH_MAX], copies_folder[PATH_MAX];
+
+void csimulation_keep_synced(const char *folder, const char *copies) {
+    snprintf(kept_folder, sizeof kept_folder, "%s/", folder);
+    snprintf(copies_folder, sizeof copies_folder, "%s/", copies);
+}
+
+// False for a file that is elsewhere. Folders below are not followed.
+static bool find_copy(const char *path, char *copy, size_t size) {
+    size_t length = strlen(kept_folder);
+    if (!length || strncmp(path, kept_folder, length) != 0) return false;
+    snprintf(copy, size, "%s%s", copies_folder, path + length);
+    return true;
+}
+
+void was_synced(int descriptor) {
+    char path[PATH_MAX], copy[2 * PATH_MAX];
+    if (!find_path(descriptor, path, sizeof path) || !find_copy(path, copy, sizeof copy)) return;
+    int from = (int)KERNEL(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+    int to = (int)KERNEL(SYS_openat, AT_FDCWD, copy, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    while (from >= 0 && to >= 0 && KERNEL(SYS_sendfile, to, from, 0, 1 << 24) > 0) {}
+    if (from >= 0) KERNEL(SYS_close, from, 0, 0, 0);
+    if (to >= 0) KERNEL(SYS_close, to, 0, 0, 0);
+}
+
+void was_renamed(const char *from, const char *to) {
+    char before[2 * PATH_MAX], after[2 * PATH_MAX];
+    if (find_copy(from, before, sizeof before) && find_copy(to, after, sizeof after))
+        KERNEL(SYS_renameat, AT_FDCWD, before, AT_FDCWD, after);
+}
+
+// In place of libc's
+
+static long result_of(long result) {
+    if (result >= 0) return result;
+    errno = (int)-result;
+    return -1;
+}
+
+static int writes_left;
+
+void csimulation_kill_at_write(int number) { writes_left = number; }
+
+static void count_write(void) {
+    if (writes_left && --writes_left == 0) csimulation_kill();
+}
+
+#define IN_TROUBLE(descriptor, operation) \
+    do { \
+        int error = trouble_with(descriptor, operation); \
+        if (error) return (int)result_of(-error); \
+    } while (false)
+
+static int sync_file(int descriptor, long call) {
+    count_write();
+    IN_TROUBLE(descriptor, csimulation_at_sync);
+    int result = (int)result_of(KERNEL(call, descriptor, 0, 0, 0));
+    if (result == 0 && takes_turns) was_synced(descriptor);
+    return result;
+}
+
+int fsync(int descriptor) { return sync_file(descriptor, SYS_fsync); }
+int fdatasync(int descriptor) { return sync_file(descriptor, SYS_fdatasync); }
+
+ssize_t pwrite(int descriptor, const void *bytes, size_t count, off_t offset) {
+    count_write();
+    IN_TROUBLE(descriptor, csimulation_at_write);
+    return result_of(KERNEL(SYS_pwrite64, descriptor, bytes, count, offset));
+}
+
+ssize_t pread(int descriptor, void *buffer, size_t count, off_t offset) {
+    IN_TROUBLE(descriptor, csimulation_at_read);
+    return result_of(KERNEL(SYS_pread64, descriptor, buffer, count, offset));
+}
+
+int ftruncate(int descriptor, off_t length) {
+    count_write();
+    IN_TROUBLE(descriptor, csimulation_at_write);
+    return (int)result_of(KERNEL(SYS_ftruncate, descriptor, length, 0, 0));
+}
+
+ssize_t write(int descriptor, const void *bytes, size_t count) {
+    IN_TROUBLE(descriptor, csimulation_at_write);
+    return result_of(KERNEL(SYS_write, descriptor, bytes, count, 0));
+}
+
+// Descriptors of the kernel's random numbers.
+static bool is_random[1024];
+
+static bool has_random(int descriptor) { return shared && descriptor >= 0 && descriptor < 1024 && is_random[descriptor]; }
+
+ssize_t read(int descriptor, void *buffer, size_t count) {
+    ssize_t result;
+    if (has_random(descriptor)) return getrandom(buffer, count, 0);
+    if (takes_turns && read_timer(descriptor, buffer, &result)) return result;
+    IN_TROUBLE(descriptor, csimulation_at_read);
+    return result_of(KERNEL(SYS_read, descriptor, buffer, count, 0));
+}
+
+int fcntl(int descriptor, int command, ...) {
+    va_list list;
+    va_start(list, command);
+    long argument = va_arg(list, long);
+    va_end(list);
+    bool is_lock = command == F_SETLK || command == F_OFD_SETLK;
+    if (is_lock && ((struct flock *)argument)->l_type != F_UNLCK) IN_TROUBLE(descriptor, csimulation_at_lock);
+    return (int)result_of(KERNEL(SYS_fcntl, descriptor, command, argument, 0));
+}
+
+int open(const char *path, int flags, ...) {
+    va_list list;
+    va_start(list, flags);
+    int mode = va_arg(list, int);
+    va_end(list);
+    int error = takes_turns ? trouble_at(path, csimulation_at_open) : 0;
+    int descriptor = (int)result_of(error ? -error : KERNEL(SYS_openat, AT_FDCWD, path, flags, mode));
+    if (descriptor >= 0 && descriptor < 1024) is_random[descriptor] = strcmp(path, "/dev/urandom") == 0;
+    return descriptor;
+}
+
+int close(int descriptor) {
+    if (descriptor >= 0 && descriptor < 1024) is_random[descriptor] = false;
+    return (int)result_of(KERNEL(SYS_close, descriptor, 0, 0, 0));
+}
+
+int unlink(const char *path) {
+    int error = takes_turns ? trouble_at(path, csimulation_at_write) : 0;
+    return (int)result_of(error ? -error : KERNEL(SYS_unlinkat, AT_FDCWD, path, 0, 0));
+}
+
+int rename(const char *from, const char *to) {
+    int error = takes_turns ? trouble_at(to, csimulation_at_write) : 0;
+    int result = (int)result_of(error ? -error : KERNEL(SYS_renameat, AT_FDCWD, from, AT_FDCWD, to));
+    if (result == 0 && takes_turns) was_renamed(from, to);
+    return result;
+}
+
+int fcntl64(int descriptor, int command, ...) __attribute__((alias("fcntl")));
+int open64(const char *path, int flags, ...) __attribute__((alias("open")));
+ssize_t pread64(int descriptor, void *buffer, size_t count, off64_t offset) __attribute__((alias("pread")));
+ssize_t pwrite64(int descriptor, const void *bytes, size_t count, off64_t offset) __attribute__((alias("pwrite")));
+int ftruncate64(int descriptor, off64_t length) __attribute__((alias("ftruncate")));

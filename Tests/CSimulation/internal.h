@@ -1,0 +1,53 @@
+#ifndef CSIMULATION_INTERNAL_H
+#define CSIMULATION_INTERNAL_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "CSimulation.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <poll.h>
+#include <stddef.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NEVER INT64_MAX
+
+// A system call, past everything that is defined here.
+long kernel(long number, long a, long b, long c, long d, long e, long f);
+#define KERNEL(number, a, b, c, d) kernel(number, (long)(a), (long)(b), (long)(c), (long)(d), 0, 0)
+
+// The function that is defined after this one.
+#define NEXT(name) ((__typeof__(&name))next_function(#name))
+void *next_function(const char *name);
+
+extern struct csimulation_shared *shared;
+// Whether this process's threads take turns.
+extern bool takes_turns;
+// Whether the calling thread is one that waits and fails like the program's.
+bool is_simulated(void);
+bool is_world(void);
+
+uint64_t random_number(void);
+
+// Another thread may run here, the process may be killed, and a little time passes.
+void point(void);
+// Gives others a turn, if there is one that can run.
+void yield_turn(void);
+// Waits until somebody wakes what waits for this, until then, or for events. False if it was the time that came.
+bool wait_for(const void *channel, int64_t deadline, struct pollfd *files, int count);
+bool have_events(struct pollfd *files, int count);
+int wake(const void *channel, int count);
+// Deadlines of those that wait for events of a descriptor are as late as this at most.
+void hasten(int epoll, int64_t deadline);
+
+// Waits where a rule says so. Returns an error number, or 0.
+int trouble_with(int descriptor, int operation);
+int trouble_at(const char *path, int operation);
+void was_synced(int descriptor);
+void was_renamed(const char *from, const char *to);
+
+#endif

@@ -1,0 +1,70 @@
+// Processes: each life of what is simulated is one.
+#include "internal.h"
+
+#include <sys/mman.h>
+#include <sys/personality.h>
+#include <sys/wait.h>
+#include <stdlib.h>
+
+long kernel(long number, long a, long b, long c, long d, long e, long f) {
+    static __typeof__(&syscall) next;
+    if (!next) next = NEXT(syscall);
+    int saved = errno;
+    long result = next(number, a, b, c, d, e, f);
+    if (result == -1) result = -errno;
+    errno = saved;
+    return result;
+}
+
+void csimulation_be_repeatable(char *const arguments[]) {
+    int now = personality(0xffffffff);
+    if (now != -1 && (now & ADDR_NO_RANDOMIZE) && getenv("SWIFT_DETERMINISTIC_HASHING")) return;
+    if (getenv("SIMULATION_REPEATABLE")) return;  // Where the system does not let it: not twice.
+    personality((unsigned long)now | ADDR_NO_RANDOMIZE);
+    setenv("SWIFT_DETERMINISTIC_HASHING", "1", 1);
+    setenv("SIMULATION_REPEATABLE", "1", 1);
+    // It takes long, and a crash is found anyway.
+    setenv("SWIFT_BACKTRACE", "enable=no", 0);
+    execv("/proc/self/exe", arguments);
+}
+
+struct csimulation_shared *csimulation_share(void) {
+    void *page = mmap(
+        NULL, sizeof(struct csimulation_shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return page == MAP_FAILED ? NULL : page;
+}
+
+void csimulation_unshare(struct csimulation_shared *page) { munmap(page, sizeof *page); }
+
+pid_t csimulation_fork(void) { return fork(); }
+
+void csimulation_exit(int status) {
+    while (true) KERNEL(SYS_exit_group, status, 0, 0, 0);
+}
+
+int csimulation_wait(pid_t process, int *signal) {
+    int status = 0;
+    while (waitpid(process, &status, 0) < 0 && errno == EINTR) {}
+    *signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+void csimulation_limit(unsigned seconds) { alarm(seconds); }
+
+ssize_t csimulation_read(int descriptor, void *buffer, size_t count) {
+    long result;
+    do { result = KERNEL(SYS_read, descriptor, buffer, count, 0); } while (result == -EINTR);
+    return result;
+}
+
+bool csimulation_write_all(int descriptor, const void *bytes, size_t count) {
+    const char *rest = bytes;
+    while (count) {
+        long written = KERNEL(SYS_write, descriptor, rest, count, 0);
+        if (written == -EINTR) continue;
+        if (written <= 0) return false;
+        rest += written;
+        count -= (size_t)written;
+    }
+    return true;
+}

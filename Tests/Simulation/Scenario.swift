@@ -1,0 +1,245 @@
+import TestSupport
+
+/// What happens in a simulation, all of it from a seed: stores, who is served from them, and a script.
+struct Scenario: Sendable {
+    var seed: UInt64
+    var kind: Kind
+    var stores: [StoreSetup]
+    var steps: [Step]
+    /// How many steps come before the daemon starts for the first time, where they can.
+    var stepsBefore: Int
+    /// How often threads take turns: at so many of 256 points.
+    var switches: Int32
+}
+
+/// A store and its consumers.
+struct StoreSetup: Sendable {
+    var name: String
+    var usesWAL: Bool
+    var consumers: [ConsumerSetup]
+    /// After how many notifications history is cleaned; nil for never.
+    var cleansAfter: Int?
+}
+
+struct ConsumerSetup: Sendable {
+    var author: String
+    var hooks: [HookSetup]
+    var hasReplica: Bool
+    var hasFeed: Bool
+}
+
+struct HookSetup: Sendable {
+    var name: String
+    var entity: String?
+}
+
+/// What a plugin does with its calls from now on.
+enum Manners: String, CaseIterable, Sendable {
+    case well, slow, refuses, fails, silent
+}
+
+/// What a writer changes in one transaction.
+enum Change: String, CaseIterable, Sendable {
+    case insertPerson, insertItem, updatePerson, deletePerson, both, large
+}
+
+enum Trouble: String, CaseIterable, Sendable {
+    case slow, full, broken, hangs
+}
+
+/// Which files of a store.
+enum Part: String, CaseIterable, Sendable {
+    case store, state, replica
+}
+
+/// A step of the script, after some time.
+struct Step: Sendable, CustomStringConvertible {
+    enum Action: Sendable {
+        case commit(store: Int, author: String, Change, times: Int)
+        /// A writer that is killed at a write.
+        case torn(store: Int, write: Int)
+        /// Another connection takes a lock, and keeps it.
+        case hold(store: Int, isExclusive: Bool)
+        case release(store: Int)
+        case plugin(store: Int, Manners)
+        case disk(store: Int, Part, Trouble)
+        case repair(store: Int, Part)
+        case alter(store: Int)
+        /// A program reads the state, or the replica, and does not end.
+        case read(store: Int, Part)
+        case endRead(store: Int, Part)
+        /// The daemon is killed at a point soon.
+        case kill(points: Int)
+        /// The same, and what was not synced is lost.
+        case cutPower(points: Int)
+        /// The daemon is stopped, and started again.
+        case restart
+        /// The daemon starts only after the next steps.
+        case stayDown(steps: Int)
+    }
+
+    var number: Int
+    /// In nanoseconds.
+    var pause: Int64
+    var action: Action
+
+    var description: String { "\(action)".replacing("historyd_simulation.", with: "") }
+
+    /// Whether it is something that can be while there is no daemon.
+    var isOfOthers: Bool {
+        switch action {
+        case .kill, .cutPower, .restart, .stayDown, .plugin, .disk: false
+        default: true
+        }
+    }
+}
+
+/// What may happen in a scenario.
+enum Kind: String, CaseIterable, Sendable {
+    /// Anything: nothing may be lost, repeated or misreported.
+    case faults
+    /// One store suffers: the others must not notice.
+    case isolation
+    /// The power fails: what was cleaned must not be needed.
+    case power
+}
+
+/// What the first store suffers from.
+private enum Theme {
+    case lock, plugin, reader
+    case disk(Part)
+
+    static let all: [Theme] = [.lock, .lock, .plugin, .reader, .disk(.store), .disk(.state), .disk(.replica)]
+}
+
+extension Scenario {
+    init(seed: UInt64, kind: Kind) {
+        var dice = Dice(seed: seed)
+        self.seed = seed
+        self.kind = kind
+        switches = dice.element([0, 1, 4, 16, 48])
+        let count = kind == .isolation ? dice.number(2...3) : kind == .power ? 1 : dice.number(1...3)
+        stores = (0..<count).map { StoreSetup(number: $0, kind, &dice) }
+        steps = []
+        let theme = dice.element(Theme.all)
+        stepsBefore = dice.isTrue(1, of: 3) ? dice.number(1...3) : 0
+        let length = dice.number(4...24)
+        if kind == .isolation, case .lock = theme, dice.isTrue(1, of: 2) {
+            stepsBefore = max(1, stepsBefore)
+            steps = [Step(number: 0, pause: 0, action: .hold(store: 0, isExclusive: true))]
+        }
+        while steps.count < length {
+            steps.append(
+                Step(number: steps.count, pause: dice.pause(), action: dice.action(kind, theme, stores)))
+        }
+    }
+
+    /// For a person who looks for what went wrong.
+    var text: String {
+        (stores.map { "\($0)" } + steps.map { "\($0.number) after \($0.pause / 1000) µs: \($0)" })
+            .joined(separator: "\n")
+    }
+
+    /// Without some of the steps.
+    func leavingOut(_ numbers: Set<Int>) -> Scenario {
+        var scenario = self
+        scenario.steps.removeAll { numbers.contains($0.number) }
+        return scenario
+    }
+}
+
+extension StoreSetup {
+    fileprivate init(number: Int, _ kind: Kind, _ dice: inout Dice) {
+        name = "s\(number)"
+        usesWAL = dice.isTrue(3, of: 4)
+        cleansAfter = kind == .power || dice.isTrue(1, of: 2) ? dice.number(1...3) : nil
+        consumers = (0..<dice.number(1...2)).map { number in
+            // What a consumer writes itself is not merged into its replica, so one that has a replica does not write.
+            let hasReplica = dice.isTrue(1, of: 3)
+            return ConsumerSetup(
+                author: (hasReplica ? "Copy" : "App") + "\(number)",
+                hooks: (0..<dice.number(number == 0 ? 1...2 : 0...2)).map { number in
+                    HookSetup(name: "plugin/h\(number)", entity: dice.element([nil, "person", "item"]))
+                }, hasReplica: hasReplica, hasFeed: dice.isTrue(1, of: 3))
+        }
+    }
+}
+
+/// Choices from a seed.
+struct Dice {
+    private var random: SplitMix
+
+    init(seed: UInt64) { random = SplitMix(state: seed) }
+
+    mutating func number(_ range: ClosedRange<Int>) -> Int { Int.random(in: range, using: &random) }
+    mutating func isTrue(_ times: Int, of all: Int) -> Bool { number(1...all) <= times }
+    mutating func element<T>(_ list: [T]) -> T { list[number(0...list.count - 1)] }
+
+    /// From microseconds to seconds, all magnitudes alike.
+    fileprivate mutating func pause() -> Int64 {
+        let magnitude: Int64 = element([
+            1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, 500_000_000,
+        ])
+        return magnitude * Int64(number(1...9))
+    }
+
+    private mutating func commit(_ store: Int) -> Step.Action {
+        let change =
+            isTrue(1, of: 20)
+            ? Change.large : element([.insertPerson, .insertItem, .updatePerson, .deletePerson, .both])
+        return .commit(
+            store: store, author: element(["Writer", "Writer", "App0", "App1"]), change,
+            times: isTrue(1, of: 6) ? number(2...12) : 1)
+    }
+
+    fileprivate mutating func action(_ kind: Kind, _ theme: Theme, _ stores: [StoreSetup]) -> Step.Action {
+        let store = number(0...stores.count - 1)
+        switch kind {
+        case .faults: return isTrue(1, of: 2) ? commit(store) : fault(in: store, stores)
+        case .isolation: return isTrue(2, of: 3) ? commit(store) : suffering(theme)
+        case .power: return isTrue(2, of: 3) ? commit(store) : powerFault()
+        }
+    }
+
+    private mutating func fault(in store: Int, _ stores: [StoreSetup]) -> Step.Action {
+        switch number(0...15) {
+        case 0...2: .kill(points: number(1...3000))
+        case 3: .restart
+        case 4: .stayDown(steps: number(1...3))
+        case 5: .torn(store: store, write: number(1...12))
+        case 6: .hold(store: store, isExclusive: isTrue(1, of: 2))
+        case 7: .release(store: store)
+        case 8...10: .plugin(store: store, element(Manners.allCases))
+        case 11: .alter(store: store)
+        case 12: .disk(store: store, element(Part.allCases), element([.slow, .full, .broken]))
+        case 13: .repair(store: store, element(Part.allCases))
+        case 14: .read(store: store, element([.state, .replica]))
+        default: .endRead(store: store, element([.state, .replica]))
+        }
+    }
+
+    /// Only the first store suffers, and from one thing, so that what is found has one cause.
+    private mutating func suffering(_ theme: Theme) -> Step.Action {
+        if isTrue(1, of: 5) { return isTrue(1, of: 2) ? .restart : .stayDown(steps: number(1...3)) }
+        let isOver = isTrue(1, of: 3)
+        switch theme {
+        case .lock: return isOver ? .release(store: 0) : .hold(store: 0, isExclusive: isTrue(2, of: 3))
+        case .plugin: return .plugin(store: 0, element(Manners.allCases))
+        case .reader:
+            let part = element([Part.state, .replica])
+            return isOver ? .endRead(store: 0, part) : .read(store: 0, part)
+        case .disk(let part):
+            return isOver ? .repair(store: 0, part) : .disk(store: 0, part, element([.slow, .hangs]))
+        }
+    }
+
+    private mutating func powerFault() -> Step.Action {
+        switch number(0...5) {
+        case 0, 1: .cutPower(points: number(1...4000))
+        case 2: .read(store: 0, .state)
+        case 3: .endRead(store: 0, .state)
+        case 4: .plugin(store: 0, element(Manners.allCases))
+        default: .disk(store: 0, .state, .slow)
+        }
+    }
+}

@@ -1,0 +1,88 @@
+import ArgumentParser
+import CSimulation
+import FoundationEssentials
+import Glibc
+import PersistentHistory
+
+/// Runs seeds, and says which of them show something that must not happen.
+@main struct Simulate: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "historyd-simulation", abstract: "Simulate daemons, each from a seed.")
+
+    @Option(help: "How many seeds to run.") var seeds = 100
+    @Option(help: "The first seed.") var from: UInt64 = 1
+    @Option(help: "What may happen: faults, isolation or power.") var kind = Kind.faults
+    @Option(help: "Numbers of steps to leave out, separated by commas.") var without = ""
+    @Option(help: "Write the record of the last run to this file.") var record: String?
+    @Option(help: "How many processes run seeds side by side.") var jobs = 1
+    @Flag(help: "Do not shorten what fails.") var asIs = false
+    @Flag(help: "Print each step of a scenario.") var steps = false
+
+    static func main() {
+        csimulation_be_repeatable(CommandLine.unsafeArgv)
+        main(nil)
+    }
+
+    mutating func run() throws {
+        let folder = "/dev/shm/historyd-simulation-\(getpid())"
+        defer { try? FileManager.default.removeItem(atPath: folder) }
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+        try makeTemplates(folder)
+        var processes: [pid_t] = []
+        for job in 0..<max(1, jobs) {
+            let process = csimulation_fork()
+            if process == 0 { work(job, folder) }
+            processes.append(process)
+        }
+        var (failed, signal): (Int32, Int32) = (0, 0)
+        for process in processes {
+            let status = csimulation_wait(process, &signal)
+            failed += status < 0 ? 1 : status
+        }
+        print("\(seeds) seeds of \(kind.rawValue) from \(from): \(failed) failed")
+        if failed > 0 { throw ExitCode.failure }
+    }
+
+    /// Every n-th seed. A status tells how many failed.
+    private func work(_ job: Int, _ templates: String) -> Never {
+        let leftOut = Set(without.split(separator: ",").compactMap { Int($0) })
+        var failed: Int32 = 0
+        do {
+            for offset in stride(from: job, to: seeds, by: max(1, jobs)) {
+                let scenario = Scenario(seed: from + UInt64(offset), kind: kind).leavingOut(leftOut)
+                let runs = Runs(folder: "\(templates)/run-\(job)", templates: templates)
+                let outcome = try runs.perform(scenario)
+                if steps { say(scenario.text) }
+                if let record { try outcome.record.write(toFile: record, atomically: false, encoding: .utf8) }
+                guard let violation = outcome.violations.first else { continue }
+                failed += 1
+                let shortened = asIs ? nil : try runs.shortened(scenario, showing: violation.kind)
+                say("seed \(scenario.seed): \(violation)\(shortened.map { "\n" + $0.advice } ?? "")")
+            }
+        } catch {
+            say("The simulation itself failed: \(error)")
+            failed += 1
+        }
+        csimulation_exit(min(failed, 100))
+    }
+
+    /// At once, for the process ends without ceremony.
+    private func say(_ text: String) {
+        var bytes = Array((text + "\n").utf8)
+        _ = csimulation_write_all(1, &bytes, bytes.count)
+    }
+
+    /// With the same chance each time. What Swift finds out about types on the way, all processes have that are forked
+    /// from this one.
+    private func makeTemplates(_ folder: String) throws {
+        guard let shared = csimulation_share() else { throw SystemError(call: "mmap", number: errno) }
+        csimulation_take_clock(shared)
+        defer {
+            csimulation_take_clock(nil)
+            csimulation_unshare(shared)
+        }
+        try Run.prepareTemplates(in: folder)
+    }
+}
+
+extension Kind: ExpressibleByArgument {}
