@@ -72,7 +72,7 @@ run-tests = $(if $(TESTFLAGS),$(test-command) $(1) $(TESTFLAGS),@failed=; log=$$
 	[ -z "$$failed" ] || { echo "Failed, in:$$failed"; cat "$$all"; exit 1; })
 
 .DEFAULT_GOAL := help
-.PHONY: help toolchain dependencies build programs debug test test-docs docs test-openapi test-differential test-faults model torture torture-nats fuzz simulate run run-nats bench install deb uninstall \
+.PHONY: help toolchain dependencies build programs debug test test-docs docs test-openapi test-differential test-faults model mutants torture torture-nats fuzz simulate run run-nats bench install deb uninstall \
 	tsan asan lint format security clean link-order
 
 help: ## List the targets.
@@ -159,6 +159,10 @@ test-docs: debug ## Run every sample of the README and the pages, also those tha
 docs: toolchain ## Build the documentation as a web site in .build/docs/site; warnings are errors.
 	$(SWIFT) build --target HistoryFeed
 	Tests/Documentation/build-docs $(SWIFT) $(CATALOG) .build/docs $(DOCUMENTED)
+
+# The copy is built from scratch the first time.
+mutants: debug ## Break the code in some thirty places, one at a time, and say which test noticed. NAMES="..." tries some.
+	/usr/bin/python3 Tests/Mutants/mutants.py --swift $(SWIFT) $(NAMES)
 
 # spin is a small package that nothing else here needs.
 model: ## Check the model of cursors, feeds, cleaning, restores and power failures (Tests/Model).

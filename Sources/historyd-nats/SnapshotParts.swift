@@ -40,7 +40,7 @@ final class SnapshotParts {
     /// - Throws: `Failure` if they are not, `Interrupted`, `NATSError`.
     func body() throws -> [UInt8]? {
         if let head, count >= head.parts {
-            guard bytes == head.bytes, digest.hexadecimal() == head.digest else {
+            guard digest.matches(head) else {
                 throw Failure(description: "\(name) is damaged: its digest is another one")
             }
             return nil

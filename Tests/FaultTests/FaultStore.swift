@@ -85,9 +85,8 @@ struct FaultStore: Sendable {
 
     /// A program at the feed takes what there is for it, and acknowledges it.
     ///
-    /// - Returns: The lines that it was sent.
-    @discardableResult
-    func readFeed() async throws -> [String] {
+    /// - Parameter sent: Is given the lines before they are acknowledged.
+    func readFeed(sent: ([String]) -> Void = { _ in }) async throws {
         let reader = try HistoryReader(path: path)
         defer { try? reader.close() }
         let state = try StateDatabase(folder: stateFolder, store: reader.storeID)
@@ -95,14 +94,13 @@ struct FaultStore: Sendable {
         let keeper = FeedKeeper(store: served, source: reader, state: state, reporter: SilentReporter())
         let fetcher = try SharedFetcher(reader)
         var stream = FeedStream(Self.feed)
-        var lines: [String] = []
         while true {
             switch try await stream.step(keeper, fetcher) {
             case .again: continue
-            case .rest: return lines
+            case .rest: return
             case .lines(let bytes):
-                lines += String(decoding: bytes, as: UTF8.self).split(separator: "\n").map(String.init)
-                if let sent = stream.sent { _ = try keeper.acknowledge(sent, of: Self.feed) }
+                sent(String(decoding: bytes, as: UTF8.self).split(separator: "\n").map(String.init))
+                if let token = stream.sent { _ = try keeper.acknowledge(token, of: Self.feed) }
             }
         }
     }
@@ -156,6 +154,21 @@ struct FaultStore: Sendable {
         try access(path) { db in
             try String.fetchAll(db, sql: "PRAGMA integrity_check").filter { $0 != "ok" }
         }
+    }
+
+    /// Whether it has its tables and is tracked.
+    func isReady() throws -> Bool {
+        try Self.access(path) { db in try db.tableExists("historyd_change") && db.tableExists("t") }
+    }
+
+    /// The path of its state, if it has one.
+    func existingState() throws -> String? {
+        let path = StateDatabase.path(folder: stateFolder, store: try storeID())
+        return FileManager.default.fileExists(atPath: path) ? path : nil
+    }
+
+    static func ids(_ path: String) throws -> [Int] {
+        try access(path) { try Int.fetchAll($0, sql: "SELECT id FROM t ORDER BY id") }
     }
 
     /// The rows of both tables of a store or a replica, as text.

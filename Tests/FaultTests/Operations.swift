@@ -40,6 +40,57 @@ extension FaultStore {
     }
 }
 
+extension FaultStore {
+    /// A migration makes the table t anew, with one more column.
+    func migrate() throws {
+        let migration = try Migration(path)
+        do {
+            try application {
+                try Self.access(path) { db in
+                    try db.execute(
+                        sql: """
+                            BEGIN; CREATE TABLE made (id INTEGER PRIMARY KEY, n INTEGER, m); INSERT INTO made
+                            SELECT id, n, 1 FROM t; DROP TABLE t; ALTER TABLE made RENAME TO t; COMMIT
+                            """)
+                }
+            }
+        } catch {
+            migration.abandon()
+            throw error
+        }
+        _ = try migration.end()
+    }
+
+    var mirrorPath: String { folder + "/mirror.sqlite" }
+
+    /// Brings a mirror to where the store is.
+    func followWithMirror() throws {
+        let source = try MirrorSource(path, spoolingIn: folder)
+        let mirror = try Mirror(mirrorPath, of: "test")
+        func position(_ group: MirrorSource.Group) -> MirrorPosition {
+            MirrorPosition(store: group.store, epoch: 1, position: group.through, sequence: 1, messageID: "s/1")
+        }
+        let result = Result {
+            if let before = mirror.position {
+                switch try source.next(after: before.position, of: before.store, knowing: nil) {
+                case .group(let group):
+                    do {
+                        return try mirror.apply(group.body.chunks(), isSnapshot: false, to: position(group))
+                    } catch MirrorError.needsSnapshot {
+                        // A new one follows.
+                    }
+                case .nothing: return
+                default: break
+                }
+            }
+            let group = try source.snapshot()
+            try mirror.apply(group.body.chunks(), isSnapshot: true, to: position(group))
+        }
+        try? mirror.close()
+        try result.get()
+    }
+}
+
 /// The first tracking of a store.
 struct TrackOperation: FaultyOperation {
     func prepare(_ store: FaultStore) async throws {
@@ -178,7 +229,7 @@ struct FeedOperation: FaultyOperation {
         try await store.serve([DeliveryLog().hook()])
     }
 
-    func run(_ store: FaultStore, stop: OneShotEvent) async throws { _ = try await store.readFeed() }
+    func run(_ store: FaultStore, stop: OneShotEvent) async throws { try await store.readFeed() }
 
     func checkAtEnd(_ store: FaultStore) async throws {
         #expect(try store.withState { try $0.feeds.state(of: FaultStore.feed)?.position } == 4)
@@ -218,22 +269,7 @@ struct MigrateOperation: FaultyOperation {
     }
 
     func run(_ store: FaultStore, stop: OneShotEvent) async throws {
-        let migration = try Migration(store.path)
-        do {
-            try application {
-                try FaultStore.access(store.path) { db in
-                    try db.execute(
-                        sql: """
-                            BEGIN; CREATE TABLE made (id INTEGER PRIMARY KEY, n INTEGER, m); INSERT INTO made
-                            SELECT id, n, 1 FROM t; DROP TABLE t; ALTER TABLE made RENAME TO t; COMMIT
-                            """)
-                }
-            }
-        } catch {
-            migration.abandon()
-            throw error
-        }
-        _ = try migration.end()
+        try store.migrate()
     }
 
     func checkAtEnd(_ store: FaultStore) async throws {
@@ -244,6 +280,42 @@ struct MigrateOperation: FaultyOperation {
     }
 }
 
+/// Opening a state that a program wrote before states had versions.
+struct StateMigrationOperation: FaultyOperation {
+    private func path(_ store: FaultStore) -> String {
+        StateDatabase.path(folder: store.stateFolder, store: .sample())
+    }
+
+    func prepare(_ store: FaultStore) async throws {
+        try store.make()
+        try FaultStore.access(path(store)) { db in
+            try db.execute(
+                sql: """
+                    PRAGMA journal_mode = WAL;
+                    CREATE TABLE cursor (
+                        consumer TEXT PRIMARY KEY, number INTEGER NOT NULL, moved_at INTEGER NOT NULL,
+                        served INTEGER NOT NULL, mark TEXT) WITHOUT ROWID;
+                    INSERT INTO cursor VALUES ('Main', 8, 1, 19452, 'fingerprint')
+                    """)
+        }
+    }
+
+    func run(_ store: FaultStore, stop: OneShotEvent) async throws {
+        let state = try StateDatabase(folder: store.stateFolder, store: .sample())
+        let result = Result { try state.cursors.checkpoint(of: "Main") }
+        try state.close()
+        let checkpoint = try result.get()
+        #expect(checkpoint?.position == 8)
+        #expect(checkpoint?.fingerprint == "fingerprint")
+    }
+
+    func checkAfterFault(_ store: FaultStore) throws {
+        #expect(try FaultStore.check(path(store)) == [])
+    }
+
+    func checkAtEnd(_ store: FaultStore) async throws { try checkAfterFault(store) }
+}
+
 /// A snapshot and a group, applied to a mirror.
 struct MirrorOperation: FaultyOperation {
     func prepare(_ store: FaultStore) async throws {
@@ -251,39 +323,20 @@ struct MirrorOperation: FaultyOperation {
         for number in 1...4 { try store.write("INSERT INTO t VALUES (\(number), 0)") }
     }
 
-    private func mirrorPath(_ store: FaultStore) -> String { store.folder + "/mirror.sqlite" }
-
-    private func position(_ group: MirrorSource.Group) -> MirrorPosition {
-        MirrorPosition(store: group.store, epoch: 1, position: group.through, sequence: 1, messageID: "s/1")
-    }
-
     func run(_ store: FaultStore, stop: OneShotEvent) async throws {
-        let source = try MirrorSource(store.path, spoolingIn: store.folder)
-        let mirror = try Mirror(mirrorPath(store), of: "test")
-        let result = Result {
-            if mirror.position == nil {
-                let group = try source.snapshot()
-                try mirror.apply(group.body.chunks(), isSnapshot: true, to: position(group))
-            }
-            guard let before = mirror.position else { return }
-            try application {
-                try store.write("INSERT INTO t SELECT max(id) + 1, 0 FROM t; DELETE FROM t WHERE id = 2")
-            }
-            guard
-                case .group(let group) = try source.next(after: before.position, of: before.store, knowing: nil)
-            else { return }
-            try mirror.apply(group.body.chunks(), isSnapshot: false, to: position(group))
+        try store.followWithMirror()
+        try application {
+            try store.write("INSERT INTO t SELECT max(id) + 1, 0 FROM t; DELETE FROM t WHERE id = 2")
         }
-        try? mirror.close()
-        try result.get()
+        try store.followWithMirror()
     }
 
     func checkAfterFault(_ store: FaultStore) throws {
-        guard FileManager.default.fileExists(atPath: mirrorPath(store)) else { return }
-        #expect(try FaultStore.check(mirrorPath(store)) == [])
+        guard FileManager.default.fileExists(atPath: store.mirrorPath) else { return }
+        #expect(try FaultStore.check(store.mirrorPath) == [])
     }
 
     func checkAtEnd(_ store: FaultStore) async throws {
-        #expect(try FaultStore.rows(mirrorPath(store)) == FaultStore.rows(store.path))
+        #expect(try FaultStore.rows(store.mirrorPath) == FaultStore.rows(store.path))
     }
 }

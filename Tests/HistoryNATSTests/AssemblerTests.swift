@@ -56,6 +56,17 @@ struct AssemblerTests {
         #expect(assembler.take(group(4, 9, part: 1), session: "b") == .apply)
     }
 
+    @Test("A group of which a part is missing, or comes twice, is not applied")
+    func parts() {
+        for second in [0, 2, 1, 3] {
+            var assembler = GroupAssembler(position: mirror(4))
+            #expect(assembler.take(group(4, 8, isLast: false), session: "a") == .keep(isFirst: true))
+            #expect(assembler.take(group(4, 8, part: 1, isLast: false), session: "a") == .keep(isFirst: false))
+            let step = assembler.take(group(4, 8, part: second), session: "a")
+            #expect((step == .apply) == (second == 0 || second == 2), "part \(second)")
+        }
+    }
+
     @Test("A gap, another epoch, another store and another transaction lead to a snapshot")
     func snapshots() {
         let others = [

@@ -65,12 +65,34 @@ struct DecisionTests {
             #expect(through ?? .min <= Int64(second - 100))
             if second > 110 { #expect(try #require(through) >= Int64(second - 103)) }
         }
+        // What a server has lost is not released.
+        var setBack = FeedRelease(hold: .seconds(100))
+        setBack.acknowledged(through: 10, at: start)
+        setBack.acknowledged(through: 5, at: start + .seconds(50))
+        #expect(setBack.through(at: start + .seconds(100)) == nil)
+        #expect(setBack.through(at: start + .seconds(150)) == 5)
         release.acknowledged(through: 950, at: start + .seconds(1000))
         #expect(release.through(at: start + .seconds(1150)) == 950)
         #expect(release.next == nil)
         // A server that was set back has lost what was released, too.
         release.acknowledged(through: 900, at: start + .seconds(1151))
         #expect(release.through(at: start + .seconds(1151)) == 900)
+    }
+
+    @Test("A snapshot is taken if and only if its bytes and its digest are those that its head says")
+    func snapshotDigest() {
+        func matches(_ parts: [String], bytes: Int, digest: String) -> Bool {
+            let sum = SnapshotDigest()
+            for part in parts { Array(part.utf8).withUnsafeBytes { sum.update($0) } }
+            return sum.matches(
+                .init(firstSequence: 1, parts: parts.count, bytes: bytes, digest: digest, time: 0, kept: []))
+        }
+        // Of "abc" (https://csrc.nist.gov/projects/cryptographic-standards-and-guidelines/example-values).
+        let digest = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+        #expect(matches(["a", "bc"], bytes: 3, digest: digest))
+        #expect(!matches(["a", "bd"], bytes: 3, digest: digest))
+        #expect(!matches(["a", "bc"], bytes: 4, digest: digest))
+        #expect(!matches([], bytes: 0, digest: digest))
     }
 
     @Test("Subjects hold nothing that a subject cannot, and no two authors share one")

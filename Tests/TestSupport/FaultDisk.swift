@@ -103,7 +103,9 @@ public final class FaultDisk: Sendable {
     deinit { fault_disk_remove(disk) }
 
     /// Decides on each call from now on, on the thread that makes it.
-    public func decide(_ body: @escaping @Sendable (Call) -> Fault) { decision.body.withLock { $0 = body } }
+    public func decide(_ body: @escaping @Sendable (Call) -> Fault) {
+        decision.rule.withLock { $0 = Decision.Rule(decide: body) }
+    }
 
     /// From now on nothing fails.
     public func mend() { decide { _ in .none } }
@@ -128,11 +130,16 @@ public final class FaultDisk: Sendable {
 
 /// What the disk asks, on any thread.
 private final class Decision: Sendable {
-    let body = Locked<@Sendable (FaultDisk.Call) -> FaultDisk.Fault>({ _ in .none })
+    /// Not the function itself: each access to one behind a lock would wrap it once more.
+    struct Rule: Sendable {
+        let decide: @Sendable (FaultDisk.Call) -> FaultDisk.Fault
+    }
+
+    let rule = Locked(Rule { _ in .none })
 
     func result(_ kind: Int32, _ path: UnsafePointer<CChar>) -> Int32 {
         let call = FaultDisk.Call(kind: FaultDisk.Calls(rawValue: UInt32(kind)), path: String(cString: path))
-        return body.withLock { $0 }(call).result(of: call.kind)
+        return rule.withLock { $0 }.decide(call).result(of: call.kind)
     }
 }
 
