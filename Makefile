@@ -176,7 +176,8 @@ MINUTES ?= 10
 torture: debug ## Stress the daemon for MINUTES (10), and print the result. As root, also with a full disk.
 	/usr/bin/python3 Tests/Torture/torture.py .build/debug/historyd .build/debug/libhistory.so $$(( $(MINUTES) * 60 ))
 
-torture-nats: debug ## Kill publisher, follower and server, and set the server back, for MINUTES (10).
+torture-nats: debug ## Kill publisher, follower and server, set the server back, publish foreign messages, for MINUTES (10).
+	/usr/bin/python3 Tests/NATS/nats.py .build/debug foreign-all
 	/usr/bin/python3 Tests/NATS/nats.py .build/debug faults $$(( $(MINUTES) * 60 ))
 
 run: toolchain ## Run the daemon on a small sample store in .run, to try it.

@@ -145,7 +145,7 @@ final class NATSConnection: Sendable {
     }
 
     /// A server does not answer what a user may not ask; it says so beside it.
-    private var refusal: String {
+    var refusal: String {
         var text: UnsafePointer<CChar>?
         guard natsConnection_GetLastError(pointer, &text) != NATS_OK, let text, text.pointee != 0 else {
             return ""
