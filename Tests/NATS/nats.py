@@ -1099,7 +1099,7 @@ def abandoned(bench):
     db = begin_with_streams(bench)
     bench.start_nats("follow")
     section = {"changes": ["id", "origin", "kind", "object", "detail"]}
-    lines = [section] + [[number, "1767225600000", 4, number, None] for number in range(1, 1000)]
+    lines = [section] + [[number, "1767225600000", 3, None, None] for number in range(1, 1000)]
     body = b"".join(json.dumps(line, separators=(",", ":")).encode() + b"\n" for line in lines)
     position = {"Historyd-Store": str(uuid.uuid4()), "Historyd-Epoch": 1, "Historyd-After": "0 - -",
                 "Historyd-Through": "999 - 0123456789abcdef"}
