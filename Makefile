@@ -189,7 +189,8 @@ MINUTES ?= 10
 torture: debug ## Stress the daemon for MINUTES (10), and print the result. As root, also with a full disk.
 	/usr/bin/python3 Tests/Torture/torture.py .build/debug/historyd .build/debug/libhistory.so $$(( $(MINUTES) * 60 ))
 
-torture-nats: debug ## Kill publisher, follower and server, and set the server back, for MINUTES (10).
+torture-nats: debug ## Kill publisher, follower and server, set the server back, publish foreign messages, for MINUTES (10).
+	/usr/bin/python3 Tests/NATS/nats.py .build/debug foreign-all
 	/usr/bin/python3 Tests/NATS/nats.py .build/debug faults $$(( $(MINUTES) * 60 ))
 
 run: toolchain ## Run the daemon on a small sample store in .run, to try it.
@@ -271,6 +272,7 @@ install: ## Install the build. DESTDIR=, PREFIX=, UNITDIR=, BINDIR= (where the b
 	if [ -e $(BINDIR)/historyd-nats ]; then \
 		install -D -m 755 -s --strip-program=$(STRIP) -t $(DESTDIR)$(PREFIX)/bin $(BINDIR)/historyd-nats; \
 		$(call install-text,systemd/historyd-nats.service,$(DESTDIR)$(UNITDIR)/historyd-nats.service); \
+		install -D -m 644 -t $(DESTDIR)$(UNITDIR) systemd/historyd-nats-metrics.socket; \
 		$(call install-text,config/nats.json,$(DESTDIR)$(PREFIX)/share/historyd/examples/nats.json); fi
 	@# An administrator's configuration is kept, and samples that were removed do not come back.
 	[ -e $(DESTDIR)$(SYSCONFDIR)/historyd/historyd.json ] || { \
@@ -293,14 +295,14 @@ deb: build ## Build Debian packages in .build/deb: historyd, historyd-nats, libh
 uninstall: ## Stop it, remove what `install` put there, but for configuration and state, and name stores with triggers.
 	@[ -n "$(DESTDIR)" ] || [ ! -d /run/systemd/system ] || \
 		{ systemctl disable --now historyd.socket historyd-metrics.socket historyd.service; \
-		systemctl disable --now historyd-nats.service; systemctl stop 'historyd@*.service'; } 2>/dev/null || true
+		systemctl disable --now historyd-nats-metrics.socket historyd-nats.service; systemctl stop 'historyd@*.service'; } 2>/dev/null || true
 	@[ -n "$(DESTDIR)" ] || [ ! -x $(PREFIX)/lib/historyd/tracked-stores ] || \
 		$(PREFIX)/lib/historyd/tracked-stores $(PREFIX)/bin/historyctl /var/lib/historyd /var/lib/historyd-*
 	rm -f $(foreach program,historyd historyctl historyd-nats,$(DESTDIR)$(PREFIX)/bin/$(program))
 	rm -rf $(DESTDIR)$(PREFIX)/lib/historyd $(DESTDIR)$(PREFIX)/share/historyd
 	rm -f $(foreach page,historyd.8 historyctl.1 historyd.json.5 historyd-plugins.7 historyd-feed.7 historyd-nats.8,\
 		$(DESTDIR)$(PREFIX)/share/man/man$(subst .,,$(suffix $(page)))/$(page))
-	rm -f $(foreach file,historyd.service historyd@.service historyd.socket historyd-metrics.socket historyd-nats.service,\
+	rm -f $(foreach file,historyd.service historyd@.service historyd.socket historyd-metrics.socket historyd-nats.service historyd-nats-metrics.socket,\
 		$(DESTDIR)$(UNITDIR)/$(file)) $(DESTDIR)$(USERUNITDIR)/historyd.service
 	rm -f $(foreach program,historyd historyctl historyd-nats,$(foreach shell,bash zsh fish,\
 		$(DESTDIR)$(PREFIX)/share/$(call completion,$(program),$(shell))))

@@ -47,18 +47,21 @@ package struct GroupAssembler: Sendable {
     }
 
     private mutating func take(_ header: GroupHeader, _ mine: StreamPosition) -> Step {
-        if header.part == 0 {
-            group = (header.through, 0)
-        } else if group?.through != header.through || group?.nextPart != header.part {
-            group = nil
-            return .ignore
-        }
-        group?.nextPart += 1
-        if header.through.number <= mine.number { return .ignore }
+        // Also of a part whose group's beginning is not in the stream any more.
         if header.after.number > mine.number {
             return .needSnapshot(
                 "the stream goes on at \(header.after.number), and the mirror is at \(mine.number)")
         }
+        if header.part == 0 {
+            group = (header.through, 0)
+        } else if group?.through != header.through || group?.nextPart != header.part {
+            group = nil
+            // The server has all parts of a group of which it has the last: they were chained to each other.
+            guard header.isLast, header.through.number > mine.number else { return .ignore }
+            return .needSnapshot("the stream has only the end of the group that the mirror needs")
+        }
+        group?.nextPart += 1
+        if header.through.number <= mine.number { return .ignore }
         if header.isLast {
             group = nil
             return .apply

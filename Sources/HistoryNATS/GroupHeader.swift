@@ -91,32 +91,101 @@ package struct GroupHeader: Hashable, Sendable {
         return fields.map { (name: $0.0, value: $0.1) }
     }
 
-    /// Nil if it is not a message of historyd-nats.
-    package init?(_ value: (String) -> String?) {
-        guard value("Historyd-Format") == Self.format, let kind = value("Historyd-Kind").flatMap(Kind.init),
-            let store = value("Historyd-Store"), StoreID(store) != nil,
-            let epoch = value("Historyd-Epoch").flatMap({ Int64($0) }), epoch > 0,
-            let after = value("Historyd-After").flatMap({ StreamPosition($0) }),
+    /// Reads what stands in a stream, which anyone with the right to publish may have written.
+    ///
+    /// - Parameter now: In milliseconds since 1970.
+    /// - Throws: `ForeignMessage` if it is not a message of historyd-nats.
+    package init(
+        at now: Int64 = HistoryTimestamp.now.milliseconds, _ value: (String) -> String?
+    ) throws(ForeignMessage) {
+        guard let format = value("Historyd-Format") else { throw ForeignMessage("it has no Historyd-Format") }
+        guard format == Self.format else {
+            throw ForeignMessage("its format is \(format.prefix(20)), and this program knows \(Self.format)")
+        }
+        func number<Number: FixedWidthInteger>(
+            _ name: String, in range: ClosedRange<Number>
+        ) throws(ForeignMessage)
+            -> Number
+        {
+            guard let number = value(name).flatMap({ Number($0) }), range.contains(number) else {
+                throw ForeignMessage("its \(name) is none")
+            }
+            return number
+        }
+        guard let kind = value("Historyd-Kind").flatMap(Kind.init) else {
+            throw ForeignMessage("its Historyd-Kind is none")
+        }
+        guard let store = value("Historyd-Store"), StoreID(store) != nil else {
+            throw ForeignMessage("its Historyd-Store is none")
+        }
+        let epoch = try number("Historyd-Epoch", in: Epoch.range(at: now))
+        guard let after = value("Historyd-After").flatMap({ StreamPosition($0) }),
             let through = value("Historyd-Through").flatMap({ StreamPosition($0) }),
-            let part = value("Historyd-Part").flatMap({ Int($0) }), part >= 0, after.number <= through.number
-        else { return nil }
+            after.number <= through.number
+        else { throw ForeignMessage("its Historyd-After and Historyd-Through are no ends of a group") }
         self.init(
-            kind, store: store, epoch: epoch, after: after, through: through, part: part,
-            isLast: value("Historyd-Last") == "1")
+            kind, store: store, epoch: epoch, after: after, through: through,
+            part: try number("Historyd-Part", in: 0...Limits.parts), isLast: value("Historyd-Last") == "1")
         guard kind == .head else { return }
-        guard let first = value("Historyd-First").flatMap({ UInt64($0) }), first > 0,
-            let parts = value("Historyd-Parts").flatMap({ Int($0) }), parts > 0,
-            let bytes = value("Historyd-Bytes").flatMap({ Int($0) }), bytes > 0,
-            let digest = value("Historyd-SHA-256"), digest.utf8.count == 64,
-            let time = value("Historyd-Time").flatMap({ Int64($0) })
-        else { return nil }
-        let kept = (value("Historyd-Kept") ?? "").split(separator: " ").compactMap { UInt64($0) }
+        guard let digest = value("Historyd-SHA-256"), digest.utf8.count == 64 else {
+            throw ForeignMessage("its Historyd-SHA-256 is none")
+        }
+        let kept = (value("Historyd-Kept") ?? "").prefix(Limits.kept * 20).split(separator: " ")
         head = SnapshotHead(
-            firstSequence: first, parts: parts, bytes: bytes, digest: digest, time: time, kept: kept)
+            firstSequence: try number("Historyd-First", in: 1...(1 << 62)),
+            parts: try number("Historyd-Parts", in: 1...Limits.parts),
+            bytes: try number("Historyd-Bytes", in: 1...Limits.bytes), digest: digest,
+            time: try number("Historyd-Time", in: 0...HistoryTimestamp.range.upperBound),
+            kept: kept.prefix(Limits.kept).compactMap { UInt64($0) })
+    }
+
+    package static func read(_ value: (String) -> String?) -> Result<GroupHeader, ForeignMessage> {
+        do {
+            return .success(try GroupHeader(value))
+        } catch {
+            return .failure(error)
+        }
+    }
+
+    /// More than anyone needs.
+    private enum Limits {
+        static let parts = 1 << 30
+        static let bytes = 1 << 46
+        static let kept = 100
+    }
+
+    /// Whether a message may stand in the stream behind another one: a session begins with its first message, and each
+    /// further one is chained to the one before.
+    ///
+    /// - Parameters:
+    ///   - id: Of this message.
+    ///   - before: The id of the message before it; nil if it is not in the stream any more.
+    package func fits(_ id: String, behind before: String?) -> Bool {
+        guard let number = Self.number(of: id) else { return false }
+        if kind == .begin { return number == 0 }
+        guard let before else { return number > 0 }
+        return Self.number(of: before) == number - 1 && Self.session(of: before) == Self.session(of: id)
+    }
+
+    private static func number(of messageID: String) -> Int? {
+        messageID.utf8.lastIndex(of: UInt8(ascii: "/")).flatMap {
+            Int(messageID[messageID.index(after: $0)...])
+        }
+        .flatMap { (0...Limits.parts).contains($0) ? $0 : nil }
     }
 
     /// The session in a message's id: `<session>/<number>`.
     package static func session(of messageID: String) -> String {
         messageID.utf8.lastIndex(of: UInt8(ascii: "/")).map { String(messageID[..<$0]) } ?? messageID
     }
+}
+
+/// Why a message of the stream is not one of historyd-nats.
+package struct ForeignMessage: Error, Hashable, CustomStringConvertible {
+    package let description: String
+
+    init(_ description: String) { self.description = description }
+
+    package static let unchained = ForeignMessage("it does not continue the message before it")
+    package static let withoutParts = ForeignMessage("it does not follow the parts that it names")
 }

@@ -1,6 +1,6 @@
 package import PersistentHistory
 
-/// How a publisher continues, given the end of the stream and the store's relation to it.
+/// How a publisher continues, given what is known of the stream and the store's relation to it.
 package enum PublishDecision: Hashable, Sendable {
     /// The store continues where the stream ends.
     case goOn(epoch: Int64, after: StreamPosition)
@@ -9,36 +9,85 @@ package enum PublishDecision: Hashable, Sendable {
     /// An operator must decide.
     case refuse(reason: String)
 
+    /// What is known of the stream.
+    package struct Known: Sendable {
+        /// The stream's last message.
+        package var last: GroupHeader?
+        /// The head of the newest snapshot.
+        package var head: GroupHeader?
+        package var memory: PublisherMemory?
+
+        package init(last: GroupHeader?, head: GroupHeader?, memory: PublisherMemory?) {
+            self.last = last
+            self.head = head
+            self.memory = memory
+        }
+
+        /// The latest epoch of all.
+        var epoch: Int64? { [last?.epoch, head?.epoch, memory?.epoch].compactMap(\.self).max() }
+    }
+
     /// - Parameters:
-    ///   - last: The stream's last message; nil if it is empty.
-    ///   - head: The head of the newest snapshot.
+    ///   - now: In milliseconds since 1970.
     ///   - wantsNewEpoch: Whether an operator has decided that the store is right and the stream is not.
     ///   - loss: The store's relation to a position.
     package init(
-        last: GroupHeader?, head: GroupHeader?, wantsNewEpoch: Bool = false,
+        _ known: Known, at now: Int64, wantsNewEpoch: Bool = false,
         loss: (StreamPosition, _ store: String) throws -> SourceLoss?
     ) rethrows {
-        guard let known = last ?? head else {
-            self = .startOver(epoch: 1, reason: "the stream is new")
-            return
-        }
-        let epoch = max(known.epoch, head?.epoch ?? 0)
+        let next = Epoch.next(after: known.epoch, at: now)
         if wantsNewEpoch {
-            self = .startOver(epoch: epoch + 1, reason: "a new epoch was asked for")
+            self = .startOver(epoch: next, reason: "a new epoch was asked for")
             return
         }
-        switch try loss(known.reached, known.store) {
-        case nil where last == nil:
-            self = .startOver(epoch: epoch, reason: "the stream has no messages left")
-        case nil: self = .goOn(epoch: known.epoch, after: known.reached)
-        case .expired:
-            self = .startOver(epoch: epoch, reason: "the history behind the stream's end was deleted")
-        case .schemaUnknown: self = .startOver(epoch: epoch, reason: "the schema has changed")
-        case .restored: self = .startOver(epoch: epoch + 1, reason: "the store was restored from a backup")
-        case .diverged:
-            self = .refuse(
-                reason: "at \(known.reached.number) the store has another transaction than the stream")
-        case .otherStore: self = .refuse(reason: "the stream is of another store, \(known.store)")
+        let memory = known.memory
+        let lossOfMemory = try memory.flatMap { try loss($0.position, $0.store) }
+        guard let end = known.last ?? known.head else {
+            switch lossOfMemory {
+            case .otherStore, .diverged: self = Self.refuse(lossOfMemory, memory?.position, memory?.store)
+            case nil where memory == nil: self = .startOver(epoch: next, reason: "the stream is new")
+            default: self = .startOver(epoch: next, reason: "the stream was lost")
+            }
+            return
         }
+        let reached = end.reached
+        switch try loss(reached, end.store) {
+        case .restored: self = .startOver(epoch: next, reason: "the store was restored from a backup")
+        case .diverged: self = Self.refuse(.diverged, reached, end.store)
+        case .otherStore: self = Self.refuse(.otherStore, reached, end.store)
+        case let loss:
+            // A server that was set back, or a publisher that ended before its new epoch began.
+            guard let epoch = known.epoch, epoch == end.epoch else {
+                self = .startOver(epoch: next, reason: "the stream ends in an epoch that is over, \(end.epoch)")
+                return
+            }
+            // The stream was set back behind what it had, and the store as well.
+            switch memory?.epoch == epoch && memory?.store == end.store ? lossOfMemory : nil {
+            case .restored:
+                self = .startOver(epoch: next, reason: "the store was restored from a backup")
+                return
+            case .diverged:
+                self = Self.refuse(.diverged, memory?.position, end.store)
+                return
+            default: break
+            }
+            switch loss {
+            case .expired:
+                self = .startOver(epoch: epoch, reason: "the history behind the stream's end was deleted")
+            case .schemaUnknown: self = .startOver(epoch: epoch, reason: "the schema has changed")
+            default:
+                self =
+                    known.last == nil
+                    ? .startOver(epoch: epoch, reason: "the stream has no messages left")
+                    : .goOn(epoch: epoch, after: reached)
+            }
+        }
+    }
+
+    private static func refuse(_ loss: SourceLoss?, _ position: StreamPosition?, _ store: String?) -> Self {
+        loss == .otherStore
+            ? .refuse(reason: "the stream is of another store, \(store ?? "unknown")")
+            : .refuse(
+                reason: "at \(position?.number ?? 0) the store has another transaction than the stream")
     }
 }

@@ -4,9 +4,9 @@ package import PersistentHistory
 ///
 /// A sequence alone is not reliable: after a server was restored to an older state, it is assigned again.
 package enum StreamSearch {
-    /// The first sequence of a range whose message is not in the mirror; the one after the range if all are.
+    /// A sequence of a range before which the mirror has everything; the one after the range if it has all.
     ///
-    /// All messages from that one on are after the mirror's position. Before it there may also be parts of unfinished
+    /// Without foreign messages, all messages from that one on are after the mirror's position. Before it there may also be parts of unfinished
     /// groups, which are ignored, so it does not matter at which of them the search ends.
     package static func start(
         in range: ClosedRange<UInt64>, for mirror: MirrorPosition, header: (UInt64) throws -> GroupHeader?
@@ -14,8 +14,8 @@ package enum StreamSearch {
         var (low, high) = (range.lowerBound, range.upperBound + 1)
         while low < high {
             let middle = low + (high - low) / 2
-            // Messages of other programs are skipped.
-            let isNew = try header(middle).map { Self.isNew($0, mirror) } ?? false
+            // Behind a foreign message there may be new ones: what is read in vain does no harm.
+            let isNew = try header(middle).map { Self.isNew($0, mirror) } ?? true
             if isNew { high = middle } else { low = middle + 1 }
         }
         return low
@@ -23,15 +23,21 @@ package enum StreamSearch {
 
     private static func isNew(_ header: GroupHeader, _ mirror: MirrorPosition) -> Bool {
         if header.epoch != mirror.epoch { return header.epoch > mirror.epoch }
+        guard header.store == mirror.store else { return true }
         return header.through.number > mirror.position.number
     }
 
     /// The stream sequence in the reply subject of a delivered message: `$JS.ACK.<stream>.<consumer>.<deliveries>.
-    /// <sequence>.…`, with the domain and the account before the stream in newer servers.
-    package static func sequence(inReply reply: String) -> UInt64? {
+    /// <sequence>.<of the consumer>.<time>.<pending>`, with the domain and the account before the stream in newer
+    /// servers; and how many messages are behind it.
+    package static func sequence(inReply reply: String) -> (UInt64, pending: UInt64)? {
         guard reply.hasPrefix("$JS.ACK.") else { return nil }
         let tokens = reply.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
         guard tokens.count >= 9 else { return nil }
-        return UInt64(Substring(tokens[tokens.count == 9 ? 5 : 7]))
+        let first = tokens.count == 9 ? 5 : 7
+        guard tokens.count > first + 3, let sequence = UInt64(Substring(tokens[first])),
+            let pending = UInt64(Substring(tokens[first + 3]))
+        else { return nil }
+        return (sequence, pending)
     }
 }

@@ -20,6 +20,11 @@ struct Follower: Sendable {
         let description: String
     }
 
+    /// Neither the stream nor its snapshots follow the mirror.
+    private struct Stale: Error, CustomStringConvertible {
+        let description: String
+    }
+
     /// Why a snapshot is needed.
     private struct Need {
         let reason: String
@@ -29,18 +34,20 @@ struct Follower: Sendable {
     /// Follows until the program ends.
     func run() {
         var pause = Pause()
+        var repairs = RepairPause()
         while !wakeUp.isStopped {
             do {
-                try session(isOnce: false) { pause.reset() }
+                try session(isOnce: false, &repairs) { pause.reset() }
             } catch {
                 if wakeUp.isStopped { return }
                 let text: Logger.Message =
                     "Following \(names.history) into \"\(following.path)\" stopped: \(sentence(error))"
-                if status.failed(error) {
-                    logger.report(.natsInterrupted, text, metadata: metadata)
+                if status.failed(error, isRefusal: error is Stale) {
+                    logger.report(error is Stale ? .mirrorStale : .natsInterrupted, text, metadata: metadata)
                 } else {
                     logger.debug(text, metadata: metadata)
                 }
+                moveAside(error)
             }
             _ = wakeUp.wait(for: [], until: .now + pause.take())
         }
@@ -49,9 +56,25 @@ struct Follower: Sendable {
     /// Follows everything there is, once.
     ///
     /// - Throws: What kept it from doing so.
-    func runOnce() throws { try session(isOnce: true) {} }
+    func runOnce() throws {
+        var repairs = RepairPause()
+        try session(isOnce: true, &repairs) {}
+    }
 
-    private func session(isOnce: Bool, _ succeeded: () -> Void) throws {
+    /// A mirror is a copy: one that is damaged is filled again.
+    private func moveAside(_ error: any Error) {
+        guard let error = error as? HistoryError, error.code == .replicaDamaged else { return }
+        do {
+            let path = try Mirror.moveAside(following.path)
+            logger.report(
+                .mirrorMovedAside, "The damaged mirror is at \"\(path)\" now; a new one is filled.",
+                metadata: metadata)
+        } catch {
+            logger.error("\(sentence(error))")
+        }
+    }
+
+    private func session(isOnce: Bool, _ repairs: inout RepairPause, _ succeeded: () -> Void) throws {
         let connection = try NATSConnection(configuration, name: "historyd-nats", wakeUp: wakeUp)
         wakeUp.use(connection)
         defer {
@@ -61,29 +84,85 @@ struct Follower: Sendable {
         let jetStream = JetStream(connection: connection)
         let mirror = try Mirror(following.path, of: following.name)
         defer { try? mirror.close() }
-        let snapshots = SnapshotFetcher(jetStream: jetStream, names: names, logger: logger)
+        var snapshots = SnapshotFetcher(jetStream, names, folder: following.folder, logger: logger) {
+            status.waits($0)
+        }
+        var need: Need?
         while true {
-            let end = try jetStream.state(of: names.history)
-            guard let position = mirror.position else {
-                try snapshots.fetch(into: mirror, waits: !isOnce, "it is new")
-                succeeded()
-                if isOnce { continue } else { return }
+            let end = try StreamEnd(names, jetStream)
+            note(end.foreign)
+            switch decision(mirror, end) {
+            case .refuse(let reason): throw Stale(description: reason)
+            case .refill(let reason), .awaitSnapshot(let reason):
+                need = Need(reason: reason, isRepair: need?.isRepair ?? false)
+            case .goOn: break
             }
-            if status.connected(position.position, epoch: position.epoch) != nil {
+            if let missing = need {
+                need = nil
+                if mirror.position != nil {
+                    guard try pauses(before: missing.reason, &repairs, isOnce: isOnce) else { return }
+                }
+                try snapshots.fetch(into: mirror, waiting: !isOnce, isRepair: missing.isRepair, missing.reason)
+                if let position = mirror.position { status.moved(position, bytes: 0) }
+                continue
+            }
+            guard let position = mirror.position else { continue }
+            if status.connected(position.position, of: position.store, epoch: position.epoch) != nil {
                 logger.report(
                     .natsResumed, "\(names.history) is followed into \"\(following.path)\" again.",
                     metadata: metadata)
             }
-            let start = try Self.start(in: end, position, jetStream, names.history)
-            if isOnce, start > end.last { return }
-            let need = try follow(
-                try PullConsumer(jetStream, of: names.history, from: start), into: mirror,
-                until: isOnce ? end.last : nil, succeeded)
-            guard let need else { return }
-            try snapshots.fetch(into: mirror, waits: !isOnce, isRepair: need.isRepair, need.reason)
-            succeeded()
-            // Whatever the server still sends is discarded with the connection; the next session follows.
-            if !isOnce { return }
+            let start = try Self.start(in: end.state, position, jetStream, names.history)
+            status.isLevel(start > end.state.last)
+            if isOnce, start > end.state.last { return try checkLevel(mirror, end) }
+            need = try follow(
+                try PullConsumer(jetStream, of: names.history, from: start), jetStream, into: mirror,
+                until: isOnce ? end.state.last : nil
+            ) {
+                repairs.applied()
+                succeeded()
+            }
+            if need == nil { return try checkLevel(mirror, end) }
+            // Whatever the server still sends is discarded with the connection.
+        }
+    }
+
+    /// Waits before a mirror is filled once more.
+    ///
+    /// - Returns: Whether to go on.
+    private func pauses(before reason: String, _ repairs: inout RepairPause, isOnce: Bool) throws -> Bool {
+        let wait = repairs.take(at: .now)
+        guard wait > .zero else { return true }
+        if isOnce, wait > .seconds(4) { throw Stale(description: reason) }
+        status.waits("The mirror is filled again in \(wait.components.seconds + 1) s: \(reason)")
+        let reasons = wakeUp.wait(for: .disconnected, until: .now + wait)
+        if reasons.contains(.disconnected) { throw SessionOver(description: "the connection was lost") }
+        return !reasons.contains(.stop)
+    }
+
+    private func decision(_ mirror: Mirror, _ end: StreamEnd) -> FollowDecision {
+        FollowDecision(
+            mirror.position, last: end.last, head: end.head?.header, lastSequence: end.state.last,
+            name: following.name)
+    }
+
+    /// After everything was followed, the mirror has what the stream had.
+    private func checkLevel(_ mirror: Mirror, _ end: StreamEnd) throws {
+        guard let mine = mirror.position, let last = end.last else { return }
+        guard mine.epoch > last.epoch || mine.position.number >= last.reached.number else {
+            throw Stale(
+                description:
+                    "the mirror is at \(mine.position.number), and the stream ends at \(last.reached.number)"
+            )
+        }
+    }
+
+    private func note(_ foreign: [ForeignNote]) {
+        for note in foreign where status.isForeign(note) {
+            logger.report(
+                .natsMessageForeign,
+                "\(note.stream), message \(note.sequence): it is not one of historyd-nats, because \(note.reason). It is skipped.",
+                metadata: metadata)
         }
     }
 
@@ -105,45 +184,93 @@ struct Follower: Sendable {
 
     /// - Returns: Why a snapshot is needed; nil at the last message that is wanted.
     private func follow(
-        _ consumer: PullConsumer, into mirror: Mirror, until last: UInt64?, _ succeeded: () -> Void
+        _ consumer: PullConsumer, _ jetStream: JetStream, into mirror: Mirror, until last: UInt64?,
+        _ succeeded: () -> Void
     ) throws -> Need? {
         var assembler = GroupAssembler(position: mirror.position)
         let folder = following.folder
         var body = GroupBody(spoolingIn: folder)
+        var limit = 0
+        var before: (sequence: UInt64, id: String)?
         while true {
-            let message = try consumer.next()
-            if let header = message.header {
+            guard let message = try consumer.nextInTime() else {
+                if let need = try compare(mirror, jetStream) { return need }
+                continue
+            }
+            switch message.content.checked(message, behind: before) {
+            case .failure(let reason):
+                note([ForeignNote(stream: names.history, sequence: message.sequence, reason: reason)])
+            case .success(let header):
                 guard mirror.isThere else {
                     throw SessionOver(description: "the mirror was removed or replaced")
                 }
-                switch assembler.take(header, session: GroupHeader.session(of: message.messageID)) {
+                let step = assembler.take(header, session: GroupHeader.session(of: message.messageID))
+                switch step {
                 case .ignore: break
                 case .needSnapshot(let reason): return Need(reason: reason, isRepair: false)
-                case .keep(let isFirst):
-                    if isFirst { body = GroupBody(spoolingIn: folder) }
+                case .keep, .apply:
+                    if header.part == 0 {
+                        body = GroupBody(spoolingIn: folder)
+                        limit = header.isLast ? .max : min(GroupLimit.most, FreeSpace.half(of: folder))
+                    }
                     try message.withBody { try body.append($0) }
-                case .apply:
-                    if header.part == 0 { body = GroupBody(spoolingIn: folder) }
-                    try message.withBody { try body.append($0) }
+                    guard body.count <= limit else {
+                        return refuse(message, "a group is larger than \(limit) bytes")
+                    }
+                    guard step == .apply else { break }
                     let position = MirrorPosition(
                         store: header.store, epoch: header.epoch, position: header.through,
                         sequence: message.sequence, messageID: message.messageID)
                     do {
                         try mirror.apply(body.chunks(), isSnapshot: false, to: position)
                     } catch let error as MirrorError {
-                        logger.report(
-                            .mirrorGroupRefused, "\(names.history), message \(message.sequence): \(error)",
-                            metadata: metadata)
-                        return Need(reason: "a group could not be applied", isRepair: true)
+                        return refuse(message, "\(error)")
                     }
                     assembler.position = position
-                    status.moved(position.position, bytes: body.count)
+                    status.moved(position, bytes: body.count)
                     body = GroupBody(spoolingIn: folder)
                     succeeded()
                 }
             }
+            before = (message.sequence, message.messageID)
+            status.isLevel(message.pending == 0)
             if let last, message.sequence >= last { return nil }
         }
+    }
+
+    private func refuse(_ message: PullConsumer.Delivered, _ reason: String) -> Need {
+        logger.report(
+            .mirrorGroupRefused, "\(names.history), message \(message.sequence): \(reason)", metadata: metadata)
+        status.refused()
+        return Need(reason: "a group could not be applied", isRepair: true)
+    }
+
+    /// Compares a mirror with its stream while nothing comes.
+    private func compare(_ mirror: Mirror, _ jetStream: JetStream) throws -> Need? {
+        guard mirror.isThere else { throw SessionOver(description: "the mirror was removed or replaced") }
+        let end = try StreamEnd(names, jetStream)
+        switch decision(mirror, end) {
+        case .refuse(let reason): throw Stale(description: reason)
+        case .refill(let reason), .awaitSnapshot(let reason): return Need(reason: reason, isRepair: false)
+        case .goOn:
+            if let last = end.last, last.epoch == mirror.position?.epoch,
+                last.reached.number > mirror.position?.position.number ?? 0
+            {
+                throw SessionOver(description: "the stream's end, \(last.reached.number), was not delivered")
+            }
+            return nil
+        }
+    }
+}
+
+extension Result<GroupHeader, ForeignMessage> {
+    /// What stands behind a message that it does not continue is of somebody else.
+    fileprivate func checked(
+        _ message: PullConsumer.Delivered, behind before: (sequence: UInt64, id: String)?
+    ) -> Self {
+        guard case .success(let header) = self else { return self }
+        let id = before.flatMap { $0.sequence + 1 == message.sequence ? $0.id : nil }
+        return header.fits(message.messageID, behind: id) ? self : .failure(.unchained)
     }
 }
 

@@ -18,7 +18,7 @@ struct HistorydNATS: ParsableCommand {
             """,
         version: HistoryVersion.current,
         subcommands: [
-            Run.self, Publish.self, StatusCommand.self, ReloadCommand.self,
+            Run.self, Publish.self, StatusCommand.self, HealthCommand.self, ReloadCommand.self,
         ],
         defaultSubcommand: Run.self)
 }
@@ -41,7 +41,7 @@ struct ConfigurationOption: ParsableArguments {
 /// The log, configured like the daemon's.
 private func makeLogger() -> (Logger, LiveLogLevel) {
     let level = LiveLogLevel(.info)
-    LogOutput.suitable.bootstrap(level: level)
+    LogOutput.suitable.bootstrap(level: level, identifier: "historyd-nats")
     return (Logger(label: "historyd-nats"), level)
 }
 
@@ -67,6 +67,11 @@ struct Run: ParsableCommand {
         let (logger, level) = makeLogger()
         let loaded = try options.load(logger)
         if checkConfig {
+            let missing = loaded.missingFiles { FileManager.default.fileExists(atPath: $0) }
+            for problem in missing {
+                logger.report(.natsConfigurationInvalid, "\(options.config): \(problem)")
+            }
+            guard missing.isEmpty else { throw ExitCode(ExitStatus.configuration.rawValue) }
             print(
                 "\(options.config) is valid: \(loaded.publish.count) published, \(loaded.follow.count) followed."
             )

@@ -16,7 +16,15 @@ struct JetStreamError: Error, Decodable, CustomStringConvertible {
     }
 
     var isMissing: Bool { code == 404 }
-    var description: String { "\(text ?? "refused") (\(number ?? code))" }
+    var description: String {
+        let text = "\(text ?? "refused") (\(number ?? code))"
+        return switch number {
+        case 10059: "\(text): the publisher creates it, or an operator where \"create\" is false"
+        case 10039, 10076:
+            "\(text): put \"jetstream {}\" into the server's configuration, and allow it for the account"
+        default: text
+        }
+    }
 }
 
 /// JetStream's own requests, which are JSON (https://docs.nats.io/reference/reference-protocols/nats_api_reference).
@@ -122,9 +130,10 @@ struct JetStream {
     /// A requested message.
     struct Stored {
         let sequence: UInt64
-        let header: GroupHeader?
+        let content: Result<GroupHeader, ForeignMessage>
         let messageID: String
-        let body: [UInt8]
+
+        var header: GroupHeader? { try? content.get() }
     }
 
     private struct Asked: Encodable {
@@ -136,7 +145,6 @@ struct JetStream {
         struct Message: Decodable {
             let seq: UInt64
             let hdrs: Data?
-            let data: Data?
         }
         let message: Message
     }
@@ -165,8 +173,8 @@ struct JetStream {
             let got: Got = try ask("STREAM.MSG.GET.\(stream)", asked)
             let fields = Self.fields(got.message.hdrs ?? Data())
             return Stored(
-                sequence: got.message.seq, header: GroupHeader { fields[$0] },
-                messageID: fields["Nats-Msg-Id"] ?? "", body: Array(got.message.data ?? Data()))
+                sequence: got.message.seq, content: GroupHeader.read { fields[$0] },
+                messageID: fields["Nats-Msg-Id"] ?? "")
         } catch let error as JetStreamError where error.isMissing {
             return nil
         }

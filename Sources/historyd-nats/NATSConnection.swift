@@ -44,8 +44,8 @@ final class NATSConnection: Sendable {
         try Self.check("set reconnecting", natsOptions_SetAllowReconnect(options, false))
         try Self.check("set sending", natsOptions_SetSendAsap(options, true))
         try Self.check("set the time limit", natsOptions_SetTimeout(options, 5000))
-        // A server that hangs is noticed after half a minute.
-        try Self.check("set pings", natsOptions_SetPingInterval(options, 120_000))
+        // A server that is silent is noticed after 14 s, with a ping in 7 s.
+        try Self.check("set pings", natsOptions_SetPingInterval(options, 7_000))
         try Self.check("set pings", natsOptions_SetMaxPingsOut(options, 1))
         try Self.check(
             "set the callback",
@@ -56,8 +56,13 @@ final class NATSConnection: Sendable {
                     Unmanaged<WakeUp>.fromOpaque(wakeUp).takeUnretainedValue().signal(.disconnected)
                 }, Unmanaged.passUnretained(wakeUp).toOpaque()))
         try Self.secure(options, configuration)
+        try Self.check("set the limit on writing", natsOptions_SetWriteDeadline(options, 10_000))
         var connection: OpaquePointer?
-        try Self.check("connect", natsConnection_Connect(&connection, options))
+        do {
+            try Self.check("connect", natsConnection_Connect(&connection, options))
+        } catch {
+            throw error.explained(configuration)
+        }
         guard let connection else { throw NATSError(call: "connect", reason: "no connection") }
         pointer = connection
     }
@@ -126,13 +131,26 @@ final class NATSConnection: Sendable {
     func request(_ subject: String, _ body: [UInt8], timeout: Duration = .seconds(5)) throws -> [UInt8] {
         var reply: OpaquePointer?
         try body.withUnsafeBytes { body in
-            try Self.check(
-                "request \(subject)",
-                natsConnection_Request(
-                    &reply, pointer, subject, body.baseAddress, Int32(body.count), timeout.milliseconds))
+            do {
+                try Self.check(
+                    "request \(subject)",
+                    natsConnection_Request(
+                        &reply, pointer, subject, body.baseAddress, Int32(body.count), timeout.milliseconds))
+            } catch let error as NATSError where error.isTimeout {
+                throw NATSError(call: error.call, reason: error.reason + refusal, isTimeout: true)
+            }
         }
         guard let reply else { throw NATSError(call: "request \(subject)", reason: "no answer") }
         return NATSMessage(reply, used).body
+    }
+
+    /// A server does not answer what a user may not ask; it says so beside it.
+    var refusal: String {
+        var text: UnsafePointer<CChar>?
+        guard natsConnection_GetLastError(pointer, &text) != NATS_OK, let text, text.pointee != 0 else {
+            return ""
+        }
+        return " (the server says: \(String(cString: text)))"
     }
 
     /// Subscribes to a subject; messages are read with `NATSSubscription.next`.
@@ -156,14 +174,36 @@ final class NATSConnection: Sendable {
         return inbox.map { String(cString: $0) } ?? ""
     }
 
-    static func check(_ call: String, _ status: natsStatus) throws {
+    static func check(_ call: String, _ status: natsStatus) throws(NATSError) {
         guard status != NATS_OK else { return }
         var last = NATS_OK
         let detail = nats_GetLastError(&last).map { String(cString: $0) } ?? ""
         let text = String(cString: natsStatus_GetText(status))
+        if status == NATS_NO_RESPONDERS {
+            throw NATSError(
+                call: call,
+                reason:
+                    "the server has no JetStream: put \"jetstream {}\" into its configuration, and start it again"
+            )
+        }
         throw NATSError(
             call: call, reason: detail.isEmpty || last != status ? text : "\(text) (\(detail))",
             isTimeout: status == NATS_TIMEOUT)
+    }
+}
+
+extension NATSError {
+    /// With what to do, where libnats' words do not say it.
+    fileprivate func explained(_ configuration: NATSConfiguration) -> NATSError {
+        let lacksCertificate =
+            configuration.tls?.certificate == nil && reason.contains("Expected 'PONG', got ''")
+        guard lacksCertificate else { return self }
+        return NATSError(
+            call: call,
+            reason: """
+                the server closed the connection after the TLS handshake: it may want a client's certificate, which \
+                "certificate" and "key" in "tls" name
+                """)
     }
 }
 

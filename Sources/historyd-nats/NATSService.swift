@@ -1,8 +1,10 @@
 internal import CMemory
+import Foundation
 import Glibc
 import HistoryConfiguration
 import HistoryControl
 import HistoryDaemon
+import HistoryNATS
 import Logging
 import PersistentHistory
 
@@ -32,7 +34,8 @@ struct NATSService: Sendable {
         let signals = try SignalLine([SIGTERM, SIGINT, SIGHUP])
         let (commands, sender) = AsyncStream<Command>.makeStream()
         let observer = try StoreObserver()
-        let listener = try StatusListener(path: StatusListener.path()) { answer in
+        let sockets = PassedSockets(environment: ProcessInfo.processInfo.environment)
+        let listener = try StatusListener(path: StatusListener.path(), metrics: sockets.metrics) { answer in
             sender.yield(.reload(answer: answer))
         }
         try await withThrowingTaskGroup(of: Void.self) { group in
@@ -62,16 +65,22 @@ struct NATSService: Sendable {
         var ending = Ending(configuration: first)
         var isReload = false
         var reports: [WorkerStatus] = []
+        let shown = Locked<[WorkerStatus]>([])
+        let statusChanged: @Sendable () -> Void = { [notifier] in
+            notifier.notify(.status(WorkerHealth.line(shown.withLock { $0 }.map(\.plain))))
+        }
         while let configuration = ending.configuration {
             let line = Self.summary(of: configuration)
             let answer = ending.answer
             ending.configuration = nil
             level.level = configuration.logLevel
-            let program = Program(configuration: configuration, logger: logger, earlier: reports)
+            let program = Program(
+                configuration: configuration, logger: logger, earlier: reports, statusChanged: statusChanged)
             try await program.run(observer) { running in
                 reports = running
-                listener?.show(running)
-                notifier.notify(.ready, .status(line))
+                shown.withLock { $0 = running }
+                listener?.show(running, healthyLag: configuration.healthyLag)
+                notifier.notify(.ready, .status(WorkerHealth.line(running.map(\.plain))))
                 logger.report(
                     isReload ? .natsReloaded : .natsReady,
                     isReload
@@ -81,14 +90,16 @@ struct NATSService: Sendable {
                 // Most of what was read of the program until now only the start-up needed.
                 cmemory_give_back_code()
             } until: {
-                ending = await next(&commands, line)
+                ending = await next(&commands, statusChanged)
             }
             isReload = true
         }
     }
 
     /// Waits for what ends the parts; a configuration that is wrong does not.
-    private func next(_ commands: inout AsyncStream<Command>.AsyncIterator, _ line: String) async -> Ending {
+    private func next(
+        _ commands: inout AsyncStream<Command>.AsyncIterator, _ statusChanged: () -> Void
+    ) async -> Ending {
         while let command = await commands.next(isolation: #isolation) {
             guard case .reload(let answer) = command else { break }
             notifier.notify(.reloading, .status("Reading the configuration again"))
@@ -100,7 +111,8 @@ struct NATSService: Sendable {
                 logger.report(
                     .natsReloadRefused,
                     "The configuration has \(problems.count, "error"): the old one stays in force.")
-                notifier.notify(.ready, .status(line))
+                notifier.notify(.ready)
+                statusChanged()
                 answer(problems)
             }
         }

@@ -11,6 +11,8 @@ struct Program: Sendable {
     let logger: Logger
     /// What publishers and followers have reported until now: it goes on over a reload.
     var earlier: [WorkerStatus] = []
+    /// Called when one of them works, or does not work any more.
+    var statusChanged: @Sendable () -> Void = {}
 
     /// Publishes and follows until a command comes that ends it.
     ///
@@ -96,11 +98,14 @@ struct Program: Sendable {
     }
 
     private func workers() -> (publishers: [PublishingWorker], followers: [Follower]) {
-        let folder = ProcessInfo.processInfo.environment["STATE_DIRECTORY"] ?? NSTemporaryDirectory()
+        let folder = ProcessInfo.processInfo.environment["STATE_DIRECTORY"]?.split(separator: ":").first.map(
+            String.init)
         let publishers = configuration.publish.map { publication in
             let feed = publication.feed.map { FeedClient($0, hold: publication.hold, logger: logger) }
             let publisher = Publisher(
-                configuration: configuration, publication: publication, folder: folder, wakeUp: WakeUp(),
+                configuration: configuration, publication: publication,
+                folder: folder ?? NSTemporaryDirectory(),
+                memory: MemoryFile(in: folder, of: publication.name), wakeUp: WakeUp(),
                 status: status(.publish, publication.name, publication.store), logger: logger,
                 acknowledged: { number in feed?.acknowledged(through: number) })
             return PublishingWorker(publisher: publisher, feed: feed)
@@ -118,7 +123,7 @@ struct Program: Sendable {
             let report = status.current
             return report.role == role && report.name == name && report.path == path
         }
-        return known ?? WorkerStatus(role, name: name, path: path)
+        return known ?? WorkerStatus(role, name: name, path: path, changed: statusChanged)
     }
 
     /// Wakes a publisher with each signal of its store: it looks for commits by itself.

@@ -13,6 +13,7 @@ struct Publisher: Sendable {
     let publication: NATSConfiguration.Publication
     /// The folder for groups that do not fit into memory.
     let folder: String
+    let memory: MemoryFile?
     let wakeUp: WakeUp
     let status: WorkerStatus
     let logger: Logger
@@ -28,7 +29,7 @@ struct Publisher: Sendable {
     }
 
     /// The session ends, and the next one determines how to continue.
-    private struct SessionOver: Error, CustomStringConvertible {
+    struct SessionOver: Error, CustomStringConvertible {
         let description: String
     }
 
@@ -40,7 +41,7 @@ struct Publisher: Sendable {
                 try session(isOnce: false, wantsNewEpoch: false) { pause.reset() }
             } catch {
                 if wakeUp.isStopped { return }
-                let isNew = status.failed(error)
+                let isNew = status.failed(error, isRefusal: error is Refusal)
                 let text: Logger.Message =
                     "Publishing \"\(publication.store)\" to \(names.history) stopped: \(sentence(error))"
                 if isNew {
@@ -74,10 +75,9 @@ struct Publisher: Sendable {
         defer { try? source.close() }
         var session = PublishSession(
             connection: connection, jetStream: jetStream, source: source, publication: publication,
-            names: names,
-            logger: logger)
-        try session.begin(wantsNewEpoch: wantsNewEpoch)
-        if status.connected(session.position, epoch: session.epoch) != nil {
+            names: names, memory: memory, logger: logger)
+        note(try session.begin(wantsNewEpoch: wantsNewEpoch))
+        if status.connected(session.position, of: session.store, epoch: session.epoch) != nil {
             logger.report(
                 .natsResumed, "\"\(publication.store)\" is published to \(names.history) again.",
                 metadata: metadata)
@@ -85,6 +85,7 @@ struct Publisher: Sendable {
         acknowledged(session.position.number)
         // A look comes before each wait: for commits from before the store was watched.
         var rule = VisibilityRule()
+        var nextCheck = ContinuousClock.now + Self.checkInterval
         var step = rule.woke()
         while true {
             switch step {
@@ -101,9 +102,28 @@ struct Publisher: Sendable {
             case .rest:
                 guard source.isThere else { throw SessionOver(description: "the store was replaced") }
                 if isOnce { return }
-                if try isStopped(waitingFor: .commit, until: session.nextSnapshot) { return }
+                if try isStopped(waitingFor: .commit, until: min(nextCheck, session.nextSnapshot ?? nextCheck))
+                {
+                    return
+                }
+                if .now >= nextCheck {
+                    note(try session.check())
+                    nextCheck = .now + Self.checkInterval
+                }
                 step = rule.woke()
             }
+        }
+    }
+
+    /// How often the stream is looked at while nothing is published.
+    private static let checkInterval: Duration = .seconds(240)
+
+    private func note(_ foreign: [ForeignNote]) {
+        for note in foreign where status.isForeign(note) {
+            logger.report(
+                .natsMessageForeign,
+                "\(note.stream), message \(note.sequence): it is not one of historyd-nats, because \(note.reason). It is skipped.",
+                metadata: metadata)
         }
     }
 
@@ -113,11 +133,18 @@ struct Publisher: Sendable {
     private func look(_ source: MirrorSource, _ session: inout PublishSession) throws -> Bool {
         switch try source.next(after: session.position, of: session.store, knowing: session.schema) {
         case .nothing: return false
-        case .lost(.schemaUnknown): try session.jump("the schema has changed", epoch: session.epoch)
+        case .lost(.schemaUnknown):
+            try session.jump("the schema has changed", epoch: session.epoch)
+            status.moved(session.position, of: session.store, epoch: session.epoch, bytes: 0)
         case .lost(let loss): throw SessionOver(description: "the store is \(loss)")
         case .group(let group):
-            try session.publish(group)
-            status.moved(session.position, bytes: group.body.count)
+            if group.body.count > GroupLimit.published {
+                try session.jump("what is new is too large for a group", epoch: session.epoch)
+            } else {
+                try session.publish(group)
+            }
+            status.moved(
+                session.position, of: session.store, epoch: session.epoch, bytes: group.body.count)
             acknowledged(session.position.number)
         }
         return true
@@ -142,6 +169,7 @@ struct PublishSession {
     let source: MirrorSource
     let publication: NATSConfiguration.Publication
     let names: StreamName
+    let memory: MemoryFile?
     let logger: Logger
 
     private(set) var store = ""
@@ -158,29 +186,29 @@ struct PublishSession {
 
     init(
         connection: NATSConnection, jetStream: JetStream, source: MirrorSource,
-        publication: NATSConfiguration.Publication, names: StreamName, logger: Logger
+        publication: NATSConfiguration.Publication, names: StreamName, memory: MemoryFile?, logger: Logger
     ) {
         self.connection = connection
         self.jetStream = jetStream
         self.source = source
         self.publication = publication
         self.names = names
+        self.memory = memory
         self.logger = logger
     }
 
     /// Finds the end of the stream and fences off every other publisher.
-    mutating func begin(wantsNewEpoch: Bool) throws {
-        let state = try jetStream.state(of: names.history)
-        let last = state.messages > 0 ? try jetStream.message(state.last, of: names.history) : nil
-        if let last, last.header == nil {
-            throw Publisher.Refusal(
-                description: "the last message of \(names.history) is not one of historyd-nats")
-        }
-        head = try jetStream.last(names.snapshotHead, of: names.snapshots)?.header
-        let decision = try PublishDecision(last: last?.header, head: head, wantsNewEpoch: wantsNewEpoch) {
-            try source.loss(at: $0, of: $1)
-        }
-        writer = try StreamWriter(connection, names.history, after: state.last, window: publication.window)
+    ///
+    /// - Returns: The foreign messages that were found.
+    mutating func begin(wantsNewEpoch: Bool) throws -> [ForeignNote] {
+        let found = try StreamEnd(names, jetStream)
+        head = found.head?.header
+        let decision = try PublishDecision(
+            .init(last: found.last, head: head, memory: memory?.read(logger)),
+            at: HistoryTimestamp.now.milliseconds, wantsNewEpoch: wantsNewEpoch
+        ) { try source.loss(at: $0, of: $1) }
+        writer = try StreamWriter(
+            connection, names.history, after: found.state.last, window: publication.window)
         let (store, end, schema) = try source.end()
         self.store = store
         switch decision {
@@ -193,14 +221,38 @@ struct PublishSession {
         case .goOn(let epoch, let position):
             (self.epoch, self.position) = (epoch, position)
             self.schema = end.schema == position.schema ? schema : nil
+            remember(position)
             try sendBegin()
         }
+        return found.foreign
+    }
+
+    /// Before anyone can see the epoch.
+    private func remember(_ position: StreamPosition) {
+        memory?.write(PublisherMemory(store: store, epoch: epoch, position: position), logger)
+    }
+
+    /// Whether the stream is as this session left it.
+    ///
+    /// - Returns: The foreign messages that were found.
+    mutating func check() throws -> [ForeignNote] {
+        let found = try StreamEnd(names, jetStream)
+        guard found.state.messages > 0 else {
+            throw Publisher.SessionOver(description: "\(names.history) has no messages left")
+        }
+        guard found.state.last == writer?.lastSequence else {
+            throw Publisher.SessionOver(description: "\(names.history) has messages of somebody else")
+        }
+        // Of which there may be none: then a snapshot is due.
+        head = found.head?.header
+        return found.foreign
     }
 
     /// Publishes a snapshot, after which the stream continues.
     mutating func jump(_ reason: String, epoch: Int64) throws {
         logger.notice("\(names.history) goes on from a new snapshot, in epoch \(epoch): \(reason).")
         self.epoch = epoch
+        remember(try source.end().position)
         (position, schema) = try makeSnapshot()
         try sendBegin()
     }
@@ -235,6 +287,8 @@ struct PublishSession {
     var nextSnapshot: ContinuousClock.Instant? {
         guard let time = head?.head?.time else { return nil }
         let age = Date.now.timeIntervalSince1970 - Double(time) / 1000
+        // One of the future says nothing about when the next one is due.
+        guard age > -60 else { return .now }
         return .now - .seconds(age) + publication.snapshotInterval
     }
 
@@ -249,6 +303,7 @@ struct PublishSession {
             group, earlier: self.head?.head?.kept ?? [], keeping: publication.keptSnapshots)
         self.head = head
         bytesSinceSnapshot = 0
+        remember(group.through)
         logger.info(
             "A snapshot of \"\(publication.store)\" at \(group.through.number) is in \(names.snapshots): \(group.body.count) bytes."
         )

@@ -8,11 +8,14 @@ final class PullConsumer {
     /// A message of the stream.
     struct Delivered {
         let sequence: UInt64
-        /// Nil if it is not a message of historyd-nats.
-        let header: GroupHeader?
+        let content: Result<GroupHeader, ForeignMessage>
+        /// How many messages the stream has behind it.
+        let pending: UInt64
         let messageID: String
         /// libnats frees messages on another thread, which is not woken before the group is applied.
         fileprivate let message: NATSMessage
+
+        var header: GroupHeader? { try? content.get() }
 
         /// Lends the body.
         func withBody<T>(_ read: (UnsafeRawBufferPointer) throws -> T) rethrows -> T {
@@ -21,7 +24,8 @@ final class PullConsumer {
     }
 
     private static let batch = 256
-    private static let mostBytes = 8 << 20
+    /// On a slow network, the server's answer to a ping waits behind them.
+    private static let mostBytes = 4 << 20
 
     private let connection: NATSConnection
     private let answers: NATSSubscription
@@ -44,13 +48,6 @@ final class PullConsumer {
         requests = "$JS.API.CONSUMER.MSG.NEXT.\(stream).\(consumer)"
     }
 
-    /// Blocks until there is a message.
-    ///
-    /// - Throws: `NATSError`.
-    func next() throws -> Delivered {
-        while true { if let message = try nextInTime() { return message } }
-    }
-
     /// Blocks until there is a message, or the time of a request is over. It counts from the request on, and messages
     /// that come do not prolong it.
     ///
@@ -65,11 +62,11 @@ final class PullConsumer {
             if try isTimeout(status, message.header("Description") ?? "") { return nil }
         } while true
         requested -= 1
-        guard let sequence = StreamSearch.sequence(inReply: message.reply) else {
+        guard let (sequence, pending) = StreamSearch.sequence(inReply: message.reply) else {
             throw NATSError(call: "follow", reason: "a message has no sequence")
         }
         return Delivered(
-            sequence: sequence, header: GroupHeader { message.header($0) },
+            sequence: sequence, content: GroupHeader.read { message.header($0) }, pending: pending,
             messageID: message.header("Nats-Msg-Id") ?? "", message: message)
     }
 

@@ -7,68 +7,115 @@ import PersistentHistory
 struct SnapshotFetcher {
     let jetStream: JetStream
     let names: StreamName
+    /// The mirror's.
+    let folder: String
     let logger: Logger
+    /// Called while there is no snapshot that helps.
+    let waits: (_ reason: String) -> Void
+    /// Whether a snapshot may be applied while it is published. One that came too slowly is waited for.
+    private var appliesEarly = true
+
+    init(
+        _ jetStream: JetStream, _ names: StreamName, folder: String, logger: Logger,
+        waits: @escaping (_ reason: String) -> Void
+    ) {
+        self.jetStream = jetStream
+        self.names = names
+        self.folder = folder
+        self.logger = logger
+        self.waits = waits
+    }
 
     private typealias Failure = SnapshotParts.Failure
-
-    /// - Parameters:
-    ///   - waits: Whether to wait for a snapshot if there is no suitable one.
-    ///   - isRepair: Whether an older snapshot is suitable as well, because the stream continues after it.
-    ///   - reason: Why it is needed.
-    func fetch(into mirror: Mirror, waits: Bool, isRepair: Bool = false, _ reason: String) throws {
-        logger.info("The mirror \"\(mirror.path)\" needs a snapshot: \(reason).")
-        var found = try newest()
-        var consumer: PullConsumer?
-        var next: PullConsumer.Delivered?
-        while true {
-            if let header = found?.header, let head = header.head,
-                Self.helps(header, mirror.position, isRepair: isRepair)
-            {
-                let parts = try PullConsumer(jetStream, of: names.snapshots, from: head.firstSequence)
-                return try apply(SnapshotParts(header, from: head.firstSequence, parts), to: mirror)
-            }
-            guard waits else {
-                throw Failure(description: "\(names.snapshots) has no snapshot that is newer than the mirror")
-            }
-            // The publisher makes one, which is applied as it comes.
-            let coming =
-                try consumer
-                ?? PullConsumer(
-                    jetStream, of: names.snapshots, from: (found?.sequence ?? 0) + 1, timeout: Self.pause)
-            consumer = coming
-            guard let message = try next ?? coming.nextInTime() else {
-                found = try newest()
-                continue
-            }
-            next = nil
-            guard let header = message.header, Self.helps(header, mirror.position, isRepair: isRepair) else {
-                continue
-            }
-            if header.kind == .head { found = (message.sequence, header) }
-            guard header.kind == .begin else { continue }
-            let parts = SnapshotParts(header, from: message.sequence + 1, coming)
-            do {
-                return try apply(parts, to: mirror)
-            } catch is SnapshotParts.Interrupted {
-                logger.info("The snapshot at \(header.through.number) was not completed.")
-                next = parts.next
-            }
-        }
-    }
 
     /// How long a snapshot is waited for before it is looked for again: a request for its head may be lost.
     private static let pause: Duration = .seconds(10)
 
-    /// The head of the newest snapshot.
-    private func newest() throws -> (sequence: UInt64, header: GroupHeader?)? {
-        try jetStream.last(names.snapshotHead, of: names.snapshots).map { ($0.sequence, $0.header) }
+    /// - Parameters:
+    ///   - waiting: Whether to wait for a snapshot if there is no suitable one.
+    ///   - isRepair: Whether an older snapshot is suitable as well, because the stream continues after it.
+    ///   - reason: Why it is needed.
+    mutating func fetch(into mirror: Mirror, waiting: Bool, isRepair: Bool = false, _ reason: String) throws {
+        logger.info("The mirror \"\(mirror.path)\" needs a snapshot: \(reason).")
+        var consumer: PullConsumer?
+        var next: PullConsumer.Delivered?
+        var isAtHead = true
+        while true {
+            var last: UInt64 = 0
+            if isAtHead, try applyStored(into: mirror, isRepair, last: &last) { return }
+            guard waiting else {
+                throw Failure(description: "\(reason), and \(names.snapshots) has no snapshot that helps")
+            }
+            waits("The mirror waits for a snapshot: \(reason)")
+            // The publisher makes one, which is applied as it comes.
+            let coming =
+                try consumer
+                ?? PullConsumer(jetStream, of: names.snapshots, from: last + 1, timeout: Self.pause)
+            consumer = coming
+            guard let message = try next ?? coming.nextInTime() else {
+                isAtHead = true
+                continue
+            }
+            next = nil
+            isAtHead = message.header?.kind == .head
+            guard let header = message.header, header.kind == .begin, appliesEarly,
+                FollowDecision.helps(header, mirror.position, isRepair: isRepair)
+            else { continue }
+            let parts = SnapshotParts(
+                header, from: message.sequence + 1, coming, atMost: FreeSpace.half(of: folder))
+            do {
+                return try apply(parts, to: mirror)
+            } catch is SnapshotParts.Interrupted {
+                logger.info("The snapshot at \(header.through.number) was not completed.")
+                appliesEarly = parts.next != nil
+            } catch let error as MirrorError {
+                logger.error("The snapshot at \(header.through.number) cannot be applied: \(error)")
+            } catch let error as Failure {
+                logger.error("\(error).")
+            }
+            next = parts.next
+        }
     }
 
-    private static func helps(_ snapshot: GroupHeader, _ mirror: MirrorPosition?, isRepair: Bool) -> Bool {
-        guard let mirror else { return true }
-        if snapshot.epoch != mirror.epoch { return snapshot.epoch > mirror.epoch }
-        return isRepair || snapshot.through.number > mirror.position.number
-            || snapshot.through.contradicts(mirror.position)
+    /// Applies the newest snapshot that helps and is whole.
+    ///
+    /// - Parameter last: Is set to the sequence of the last head.
+    /// - Returns: Whether there was one.
+    private func applyStored(into mirror: Mirror, _ isRepair: Bool, last: inout UInt64) throws -> Bool {
+        var failure: (any Error)?
+        var tried: Set<UInt64> = []
+        for isComplete in [false, true] {
+            let heads = try SnapshotHeads(names, jetStream, isComplete: isComplete)
+            last = max(last, heads.last)
+            for head in heads.heads.reversed()
+            where tried.insert(head.sequence).inserted
+                && FollowDecision.helps(head.header, mirror.position, isRepair: isRepair)
+            {
+                do {
+                    try apply(head, to: mirror)
+                    return true
+                } catch let error where error is MirrorError || error is Failure {
+                    logger.error(
+                        "The snapshot at \(head.header.through.number) cannot be used: \(sentence(error))")
+                    failure = error
+                }
+            }
+            // There is another one only where somebody else has published the last head.
+            if failure == nil { break }
+        }
+        if let failure { throw failure }
+        return false
+    }
+
+    private func apply(_ head: SnapshotHeads.Head, to mirror: Mirror) throws {
+        let bytes = head.content.bytes
+        guard bytes <= FreeSpace.half(of: folder) else {
+            throw Failure(
+                description: "the snapshot has \(bytes) bytes, more than half of what is free in \"\(folder)\"")
+        }
+        let first = head.content.firstSequence
+        let consumer = try PullConsumer(jetStream, of: names.snapshots, from: first, timeout: Self.pause)
+        try apply(SnapshotParts(head.header, from: first, consumer, atMost: bytes), to: mirror)
     }
 
     /// Applies parts as they come; the transaction ends only if all of them are right.

@@ -22,10 +22,15 @@ final class SnapshotParts {
     private var bytes = 0
     /// How many parts had come when the last request was over.
     private var countInTime = 0
+    /// For the next part.
+    private var waited: Duration = .zero
+    private let limit: Int
 
     /// - Parameters:
     ///   - first: The sequence of the first part, which the consumer gives next.
-    init(_ header: GroupHeader, from first: UInt64, _ consumer: PullConsumer) {
+    ///   - limit: How many bytes there may be.
+    init(_ header: GroupHeader, from first: UInt64, _ consumer: PullConsumer, atMost limit: Int) {
+        self.limit = limit
         self.header = header
         self.first = first
         self.consumer = consumer
@@ -45,14 +50,22 @@ final class SnapshotParts {
             }
             return nil
         }
-        guard let message = try consumer.nextInTime() else {
+        let start = ContinuousClock.now
+        let came = try consumer.nextInTime()
+        waited += .now - start
+        guard SnapshotPace.isEnough(bytes, in: waited) else {
+            guard head != nil else { throw Interrupted() }
+            throw Failure(
+                description: "\(name) comes too slowly: \(bytes) bytes in \(waited.components.seconds) s")
+        }
+        guard let message = came else {
             guard head != nil || count > countInTime else { throw Interrupted() }
             countInTime = count
             return try body()
         }
         if let found = message.header, found.kind == .snapshot, found.part == count,
             message.sequence == first + UInt64(count),
-            case let body = message.withBody({ Array($0) }), bytes + body.count <= head?.bytes ?? .max
+            case let body = message.withBody({ Array($0) }), bytes + body.count <= head?.bytes ?? limit
         {
             body.withUnsafeBytes { digest.update($0) }
             count += 1

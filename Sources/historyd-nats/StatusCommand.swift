@@ -1,6 +1,8 @@
 import ArgumentParser
 import Foundation
 import HistoryConfiguration
+import HistoryControl
+import HistoryNATS
 import PersistentHistory
 
 struct StatusCommand: ParsableCommand {
@@ -26,10 +28,47 @@ struct StatusCommand: ParsableCommand {
         let rows = reports.map { report in
             [
                 report.role.rawValue, report.name, report.isConnected ? "connected" : "not connected",
-                "epoch \(report.epoch)", "at \(report.position)", report.path, report.problem ?? "",
+                "epoch \(report.epoch)", "at \(report.position)", Self.text(of: report.lag), report.path,
+                report.problem ?? "",
             ].joined(separator: "  ")
         }
         print(rows.joined(separator: "\n"))
+    }
+}
+
+extension StatusCommand {
+    private static func text(of lag: WorkerLag) -> String {
+        guard lag.seconds > 0 || lag.transactions ?? 0 > 0 else { return "level" }
+        let count =
+            lag.transactions.map { ", \(lag.isAtLeast ?? false ? "at least " : "")\($0, "transaction")" } ?? ""
+        return "\(Int(lag.seconds)) s behind\(count)"
+    }
+}
+
+struct HealthCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "health", abstract: "Show whether everything is published and followed.",
+        discussion: "The status is 0 where it is healthy, 1 where it is degraded, 2 where it is failing.")
+
+    @Option(help: "The socket of the program.")
+    var socket = StatusListener.path() ?? "/run/historyd-nats/status.sock"
+
+    @Flag(help: "Print JSON.")
+    var json = false
+
+    func run() throws {
+        let body = try StatusClient.ask("GET", "/v1/health", at: socket).body
+        let health = try JSONDecoder().decode(WorkerHealth.self, from: Data(body.utf8))
+        if json {
+            print(body)
+        } else {
+            print(health.verdict.rawValue)
+            for reason in health.reasons {
+                print(
+                    "  \(reason.verdict.rawValue): \(reason.role.rawValue) \(reason.stream): \(reason.message)")
+            }
+        }
+        if health.verdict != .healthy { throw ExitCode(health.verdict.rank) }
     }
 }
 

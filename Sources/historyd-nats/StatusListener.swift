@@ -1,13 +1,15 @@
 import Dispatch
 import Foundation
+import HistoryNATS
 import PersistentHistory
 
-/// Answers `GET /v1/status`, `GET /v1/metrics` and `POST /v1/reload` on a Unix socket, on a thread that blocks until a
-/// request comes.
+/// Answers `GET /v1/status`, `GET /v1/health`, `GET /v1/metrics` and `POST /v1/reload` on a Unix socket, and metrics alone
+/// on sockets that the service manager has made. Each socket has a thread that blocks until a request comes.
 final class StatusListener: Sendable {
     private let descriptor: Int32
     private let path: String
-    private let reports = Locked<[WorkerStatus]>([])
+    private let metrics: [Int32]
+    private let shown = Locked<(reports: [WorkerStatus], healthyLag: Duration)>(([], .seconds(300)))
     private let reload: @Sendable (@escaping @Sendable ([String]) -> Void) -> Void
 
     /// In `$RUNTIME_DIRECTORY`; nil without one.
@@ -18,11 +20,16 @@ final class StatusListener: Sendable {
 
     /// - Parameters:
     ///   - path: Nil for none.
+    ///   - metrics: Listening TCP sockets.
     ///   - reload: Has the configuration read again, and answers with what is wrong with it.
     /// - Throws: `SystemError`.
-    init?(path: String?, reload: @escaping @Sendable (@escaping @Sendable ([String]) -> Void) -> Void) throws {
+    init?(
+        path: String?, metrics: [Int32],
+        reload: @escaping @Sendable (@escaping @Sendable ([String]) -> Void) -> Void
+    ) throws {
         guard let path else { return nil }
         self.path = path
+        self.metrics = metrics
         self.reload = reload
         unlink(path)
         descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
@@ -54,27 +61,33 @@ final class StatusListener: Sendable {
     }
 
     /// The publishers and followers that it reports from now on.
-    func show(_ reports: [WorkerStatus]) { self.reports.withLock { $0 = reports } }
+    func show(_ reports: [WorkerStatus], healthyLag: Duration) {
+        shown.withLock { $0 = (reports, healthyLag) }
+    }
 
-    func start() { _ = startThread { self.serve() } }
+    func start() {
+        _ = startThread { self.serve(self.descriptor, isPublic: false) }
+        for socket in metrics { _ = startThread { self.serve(socket, isPublic: true) } }
+    }
 
     /// Ends the thread, and removes the socket.
     func stop() {
         unlink(path)
-        shutdown(descriptor, Int32(SHUT_RDWR))
+        for socket in metrics + [descriptor] { shutdown(socket, Int32(SHUT_RDWR)) }
     }
 
-    private func serve() {
+    /// - Parameter isPublic: Whether whoever reaches the socket may read the metrics, and nothing else.
+    private func serve(_ descriptor: Int32, isPublic: Bool) {
         while true {
             let client = accept(descriptor, nil, nil)
             if client < 0, errno == EINTR || errno == ECONNABORTED || errno == EMFILE { continue }
             guard client >= 0 else { return }
-            answer(client)
+            answer(client, isPublic: isPublic)
             close(client)
         }
     }
 
-    private func answer(_ client: Int32) {
+    private func answer(_ client: Int32, isPublic: Bool) {
         // A client that sends no request, or does not read, delays others no longer than this.
         var limit = timeval(tv_sec: 2, tv_usec: 0)
         let size = socklen_t(MemoryLayout<timeval>.size)
@@ -88,8 +101,8 @@ final class StatusListener: Sendable {
             request += buffer[..<count]
         }
         let line = String(decoding: request.prefix { $0 != UInt8(ascii: "\r") }, as: UTF8.self)
-        let (status, type, body) = response(
-            to: line.split(separator: " ").prefix(2).joined(separator: " "), client)
+        let asked = line.split(separator: " ").prefix(2).joined(separator: " ")
+        let (status, type, body) = isPublic ? publicResponse(to: asked) : response(to: asked, client)
         let head = "HTTP/1.1 \(status)\r\nContent-Type: \(type)"
         var answer = Array(
             "\(head)\r\nContent-Length: \(body.utf8.count)\r\nConnection: close\r\n\r\n\(body)".utf8)[...]
@@ -100,15 +113,31 @@ final class StatusListener: Sendable {
         }
     }
 
-    private func response(to request: String, _ client: Int32) -> (status: String, type: String, body: String) {
-        let current = reports.withLock { $0 }.map(\.current)
+    private typealias Response = (status: String, type: String, body: String)
+
+    private var current: [WorkerReport] { shown.withLock { $0.reports }.map(\.current) }
+
+    private func health(_ reports: [WorkerReport]) -> WorkerHealth {
+        WorkerHealth(
+            reports, within: shown.withLock { $0.healthyLag } / .seconds(1), at: Date.now.timeIntervalSince1970)
+    }
+
+    private func publicResponse(to request: String) -> Response {
+        guard request == "GET /metrics" || request == "GET /v1/metrics" else {
+            return ("404 Not Found", "text/plain", "Metrics are at /metrics.\n")
+        }
+        let reports = current
+        return (
+            "200 OK", "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            WorkerReport.metrics(reports, health(reports))
+        )
+    }
+
+    private func response(to request: String, _ client: Int32) -> Response {
         switch request {
         case "GET /v1/status": return ("200 OK", "application/json", WorkerReport.json(current))
-        case "GET /v1/metrics":
-            return (
-                "200 OK", "application/openmetrics-text; version=1.0.0; charset=utf-8",
-                WorkerReport.metrics(current)
-            )
+        case "GET /v1/health": return ("200 OK", "application/json", WorkerReport.json(health(current)))
+        case "GET /v1/metrics": return publicResponse(to: request)
         case "POST /v1/reload":
             guard Self.mayChange(client) else {
                 return ("403 Forbidden", "text/plain", "Only root and the program's user may reload.\n")

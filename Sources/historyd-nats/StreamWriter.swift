@@ -85,7 +85,14 @@ struct StreamWriter {
     mutating func drain() throws { while outstanding > 0 { try awaitAcknowledgement() } }
 
     private mutating func awaitAcknowledgement() throws {
-        let message = try answers.next(timeout: Self.timeout)
+        let message: NATSMessage
+        do {
+            message = try answers.next(timeout: Self.timeout)
+        } catch let error as NATSError where error.isTimeout {
+            throw NATSError(
+                call: "publish to \(chain.stream)",
+                reason: "the server does not acknowledge\(connection.refusal)", isTimeout: true)
+        }
         let expected = chain.lastSequence - UInt64(outstanding) + 1
         defer { outstanding -= 1 }
         // In these words; anything else is decoded.

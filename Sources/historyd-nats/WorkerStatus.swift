@@ -2,67 +2,137 @@ import Foundation
 import HistoryNATS
 import PersistentHistory
 
-/// The state of a publisher or a follower, as `historyd-nats status` shows it.
-struct WorkerReport: Codable, Sendable {
-    enum Role: String, Codable, Sendable { case publish, follow }
-
-    let role: Role
-    /// The stream's name.
-    let name: String
-    /// The store's or the mirror's file.
-    let path: String
-    var isConnected = false
-    var epoch: Int64 = 0
-    /// The number of the last change that is in the stream, or in the mirror.
-    var position: Int64 = 0
-    var groups = 0
-    var bytes = 0
-    /// The number of sessions that began, and that failed.
-    var connections = 0
-    var failures = 0
-    /// Why the last session failed; nil if the current one works.
-    var problem: String?
-    /// When the position last changed, in seconds since 1970.
-    var changed: Double?
-}
-
+/// What a publisher or a follower reports.
 final class WorkerStatus: Sendable {
-    private let report: Locked<WorkerReport>
+    private struct State {
+        var report: WorkerReport
+        /// Since when it has, or may have, less than there is; nil while it has everything.
+        var behindSince: Double?
+        var lastForeign: ForeignNote?
 
-    init(_ role: WorkerReport.Role, name: String, path: String) {
-        report = Locked(WorkerReport(role: role, name: name, path: path))
-    }
-
-    var current: WorkerReport { report.withLock { $0 } }
-
-    /// - Returns: The failure that is over by it; nil if there was none.
-    func connected(_ position: StreamPosition, epoch: Int64) -> String? {
-        report.withLock { report in
-            defer { report.problem = nil }
-            report.isConnected = true
-            report.connections += 1
-            (report.position, report.epoch) = (position.number, epoch)
-            return report.problem
+        mutating func fail() {
+            let now = Date.now.timeIntervalSince1970
+            if report.failingSince == nil { report.failingSince = now }
+            if behindSince == nil { behindSince = now }
         }
     }
 
-    func moved(_ position: StreamPosition, bytes: Int) {
+    private let state: Locked<State>
+    /// Called when what a service manager shows may be another.
+    private let changed: @Sendable () -> Void
+
+    init(_ role: WorkerReport.Role, name: String, path: String, changed: @escaping @Sendable () -> Void) {
+        state = Locked(
+            State(
+                report: WorkerReport(role, name: name, path: path),
+                behindSince: Date.now.timeIntervalSince1970))
+        self.changed = changed
+    }
+
+    /// Without reading how far it lags.
+    var plain: WorkerReport { state.withLock { $0.report } }
+
+    /// With the lag as it is now.
+    var current: WorkerReport {
+        let (report, since) = state.withLock { ($0.report, $0.behindSince) }
+        var current = report
         let now = Date.now.timeIntervalSince1970
-        report.withLock { report in
-            report.position = position.number
-            report.groups += 1
-            report.bytes += bytes
-            report.changed = now
+        current.lag.seconds = since.map { max(0, now - $0) } ?? 0
+        if since == nil { current.lag.transactions = 0 }
+        if report.role == .publish,
+            let backlog = try? HistoryReader.backlog(of: report.path, after: report.position),
+            report.position > 0
+        {
+            let oldest = backlog.entries.first.map { now - Double($0.timestamp.milliseconds) / 1000 }
+            current.lag = WorkerLag(
+                transactions: backlog.entries.count, isAtLeast: backlog.isWhole ? nil : true,
+                seconds: max(0, oldest ?? 0))
+        }
+        return current
+    }
+
+    /// - Returns: The failure that is over by it; nil if there was none.
+    func connected(_ position: StreamPosition, of store: String, epoch: Int64) -> String? {
+        let problem = state.withLock { state -> String? in
+            defer { (state.report.problem, state.report.failingSince) = (nil, nil) }
+            state.report.isConnected = true
+            state.report.needsOperator = false
+            state.report.connections += 1
+            (state.report.position, state.report.epoch, state.report.store) = (position.number, epoch, store)
+            return state.report.problem
+        }
+        changed()
+        return problem
+    }
+
+    func moved(_ position: MirrorPosition, bytes: Int) {
+        moved(position.position, of: position.store, epoch: position.epoch, bytes: bytes)
+    }
+
+    func moved(_ position: StreamPosition, of store: String, epoch: Int64, bytes: Int) {
+        let now = Date.now.timeIntervalSince1970
+        state.withLock { state in
+            (state.report.position, state.report.epoch, state.report.store) = (position.number, epoch, store)
+            state.report.groups += bytes > 0 ? 1 : 0
+            state.report.bytes += bytes
+            state.report.changed = now
+        }
+    }
+
+    /// Whether there is nothing that it has not.
+    func isLevel(_ isLevel: Bool) {
+        state.withLock { state in
+            if isLevel {
+                state.behindSince = nil
+            } else if state.behindSince == nil {
+                state.behindSince = Date.now.timeIntervalSince1970
+            }
         }
     }
 
     /// - Returns: Whether it is another failure than the last one: a failure that continues is reported once.
-    func failed(_ error: any Error) -> Bool {
-        report.withLock { report in
-            defer { report.problem = "\(error)" }
-            report.isConnected = false
-            report.failures += 1
-            return report.problem != "\(error)"
+    func failed(_ error: any Error, isRefusal: Bool) -> Bool {
+        let isNew = state.withLock { state in
+            defer { state.report.problem = "\(error)" }
+            state.report.isConnected = false
+            state.report.failures += 1
+            state.report.refusals += isRefusal ? 1 : 0
+            state.report.needsOperator = isRefusal
+            state.fail()
+            return state.report.problem != "\(error)"
+        }
+        if isNew { changed() }
+        return isNew
+    }
+
+    /// The session works, and something is missing.
+    func waits(_ reason: String) {
+        let isNew = state.withLock { state in
+            defer { state.report.problem = reason }
+            state.report.isConnected = true
+            state.fail()
+            return state.report.problem != reason
+        }
+        if isNew { changed() }
+    }
+
+    func refused() { state.withLock { $0.report.refusals += 1 } }
+
+    /// Counts a foreign message.
+    ///
+    /// - Returns: Whether to log it: the first one, and then at each tenfold.
+    func isForeign(_ note: ForeignNote) -> Bool {
+        state.withLock { state in
+            // It is seen again with each look at the stream's end.
+            guard state.lastForeign.map({ $0.stream != note.stream || $0.sequence < note.sequence }) ?? true
+            else {
+                return false
+            }
+            state.lastForeign = note
+            state.report.foreign += 1
+            var count = state.report.foreign
+            while count % 10 == 0 { count /= 10 }
+            return count == 1
         }
     }
 }

@@ -45,7 +45,10 @@ struct MessageTests {
             "natsReady", "natsConfigurationInvalid", "natsReloaded", "natsReloadRefused", "natsInterrupted",
             "natsResumed",
             "natsDiverged", "natsFeedUnusable", "mirrorFilled", "mirrorGroupRefused",
-        ].map { ($0, "SystemdTests/nats-path") }, uniquingKeysWith: { $1 })
+        ].map { ($0, "SystemdTests/nats-path") }, uniquingKeysWith: { $1 }
+    ).merging(
+        ["natsMessageForeign", "mirrorStale", "mirrorMovedAside"].map { ($0, "NATS/nats.py") },
+        uniquingKeysWith: { $1 })
 
     @Test("Every message id is sent somewhere here")
     func all() throws {

@@ -17,6 +17,22 @@ struct NATSTests {
     @Test("Restored, diverged, cleaned, passed by, removed: a snapshot makes the mirror equal")
     func losses() async throws { try await run("losses") }
 
+    @Test(
+        "Streams lost, trimmed, expired or of another store, and nothing written: the mirror is equal, or says why not"
+    )
+    func stale() async throws { try await run("stale") }
+
+    @Test("Messages of somebody else are skipped; the mirror is equal afterwards")
+    func foreign() async throws { try await run("foreign") }
+
+    @Test(
+        "A server that is silent is noticed, a damaged mirror is filled again, a server without JetStream is named"
+    )
+    func operating() async throws { try await run("operating") }
+
+    @Test("The permissions of the page NATS are enough, and a follower's user cannot publish")
+    func permissions() async throws { try await run("permissions") }
+
     @Test("Publisher, follower and server killed, the server set back, a second publisher: the mirror is equal")
     func faults() async throws { try await run("faults", "15", "\(Int.random(in: 0..<1_000_000))") }
 

@@ -12,8 +12,9 @@ private func following(_ followings: String) -> String {
 }
 
 private let in0 = "publish[0]"
+private let nkey = "UC5G6CMEQBTN5ILSWUUMAUPONG5XKOWXQRHGPGK7Y33EPWGNA2DSTUOL"
 private let keys =
-    "Allowed: $schema, version, servers, credentials, nkey, nkeySeed, tls, publish, follow, logLevel"
+    "Allowed: $schema, version, servers, credentials, nkey, nkeySeed, tls, publish, follow, logLevel, healthyLag"
 
 let natsCorpus: [CorpusCase] = [
     .good("smallest", following("{\"name\": \"a\", \"path\": \"/m\"}")),
@@ -21,7 +22,7 @@ let natsCorpus: [CorpusCase] = [
         "every key",
         top(
             """
-            "$schema": "x", "nkey": "U", "nkeySeed": "/n", "logLevel": "debug", \
+            "$schema": "x", "nkey": "\(nkey)", "nkeySeed": "/n", "logLevel": "debug", "healthyLag": "10m", \
             "tls": {"ca": "/a", "certificate": "/c", "key": "/k"}
             """)),
     .good("credentials", top("\"credentials\": \"c.creds\", \"tls\": {}")),
@@ -52,12 +53,13 @@ let natsCorpus: [CorpusCase] = [
         "no server", "{\"version\": 1, \"follow\": [],\n\"servers\": []}",
         "2:12: servers: expected at least one server, found an empty list"),
     .bad(
-        "two identities", top("\"credentials\": \"c\", \"nkey\": \"U\", \"nkeySeed\": \"n\""),
-        "2:34: nkeySeed: either credentials or an nkey's seed is given, not both"),
+        "two identities", top("\"credentials\": \"c\", \"nkey\": \"\(nkey)\", \"nkeySeed\": \"n\""),
+        "2:89: nkeySeed: either credentials or an nkey's seed is given, not both"),
     .bad(
         "seed alone", top("\"nkeySeed\": \"n\""),
         "1:1: nkey: missing, expected the nkey's public part beside its seed"),
-    .bad("nkey alone", top("\"nkey\": \"U\""), "2:1: nkey: an nkey belongs to its seed, which is missing"),
+    .bad(
+        "nkey alone", top("\"nkey\": \"\(nkey)\""), "2:1: nkey: an nkey belongs to its seed, which is missing"),
     .bad(
         "certificate alone", top("\"tls\": {\"certificate\": \"/c\"}"),
         "2:8: tls: expected \"key\" beside \"certificate\""),
@@ -81,6 +83,23 @@ let natsCorpus: [CorpusCase] = [
     .bad(
         "name of a stream", following("{\"name\": \"a.b\", \"path\": \"/m\"}"),
         "2:10: follow[0].name: expected at most 200 letters, digits, - and _, found \"a.b\""),
+    .bad(
+        "an nkey that is none", top("\"nkey\": \"abc\", \"nkeySeed\": \"n\""),
+        "2:9: nkey: expected the public part of a user's nkey, 56 letters and digits that begin with U, found \"abc\""
+    ),
+    .badBeyondSchema(
+        "an nkey with a letter changed", top("\"nkey\": \"\(nkey.dropLast())A\", \"nkeySeed\": \"n\""),
+        "2:9: nkey: expected the public part of a user's nkey, 56 letters and digits that begin with U, found \"\(nkey.dropLast())A\""
+    ),
+    .bad(
+        "a stream of snapshots", following("{\"name\": \"a_SNAPSHOT\", \"path\": \"/m\"}"),
+        "2:10: follow[0].name: expected a name that does not end with _SNAPSHOT, as a stream of snapshots does, found \"a_SNAPSHOT\""
+    ),
+    .badBeyondSchema(
+        "a store that is its own mirror",
+        "{\"version\": 1, \"servers\": [\"nats://h\"], \"publish\": [{\"store\": \"/s\", \"name\": \"s\"}],\n"
+            + "\"follow\": [{\"name\": \"t\", \"path\": \"/x/../s\"}]}",
+        "2:34: follow[0].path: expected a file of the mirror's own, found the store that is published as \"s\""),
     .badBeyondSchema(
         "one file for two mirrors",
         following("{\"name\": \"a\", \"path\": \"/m\"},\n{\"name\": \"a\", \"path\": \"/m\"}"),

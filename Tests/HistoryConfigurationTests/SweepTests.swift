@@ -73,7 +73,8 @@ import Testing
                 "name, path, entities, authors, unlistedAuthors, cleanUnlisted, includingMirroring, mirroringAuthors, clean, poll, healthyLag, autoStart, mirror",
             "stores[0].entities.person": "preserve", "stores[0].authors[0]": "name, batch, contexts",
             "stores[0].authors[0].contexts[0]":
-                "name, kind, path, entities, window, mode, group, values, maximumValueBytes, plugin",
+                "name, kind, path, entities, window, mode, group, values, maximumValueBytes, plugin, "
+                + "healthyLag",
             "stores[0].clean": "strategy, seconds, times, maximumDuration",
         ]
         for (place, allowed) in allowed {

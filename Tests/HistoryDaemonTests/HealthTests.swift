@@ -163,6 +163,16 @@ import Testing
         #expect(reason?.store == "a" && reason?.consumer == "Main")
     }
 
+    @Test func aFeedMayHaveALimitOfItsOwn() {
+        var status = RuntimeStatus()
+        Self.lag(400) { $0.feedLags["stream"] = $1 }(&status)
+        #expect(status.health(at: Self.now).reasons.map(\.cause) == [.feedLagging])
+        status.healthyFeedLags[["a", "Main", "stream"]] = .seconds(900)
+        #expect(status.health(at: Self.now).verdict == .healthy)
+        status.healthyFeedLags[["a", "Main", "stream"]] = .seconds(300)
+        #expect(status.health(at: Self.now).verdict == .degraded)
+    }
+
     /// What lags is known until it moves.
     @Test func aConsumerThatMovesLagsNoMore() {
         var status = RuntimeStatus()

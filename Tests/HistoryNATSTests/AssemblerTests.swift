@@ -51,7 +51,7 @@ struct AssemblerTests {
         // A part of the first session, late.
         #expect(assembler.take(group(4, 8, part: 2), session: "a") == .ignore)
         // One whose beginning is missing.
-        #expect(assembler.take(group(4, 9, part: 1), session: "b") == .ignore)
+        #expect(assembler.take(group(4, 9, part: 1, isLast: false), session: "b") == .ignore)
         #expect(assembler.take(group(4, 9, isLast: false), session: "b") == .keep(isFirst: true))
         #expect(assembler.take(group(4, 9, part: 1), session: "b") == .apply)
     }
@@ -92,7 +92,7 @@ struct AssemblerTests {
     }
 
     @Test("Headers are read as they are written; what is not ours is nothing")
-    func headers() {
+    func headers() throws {
         let head = GroupHeader.SnapshotHead(
             firstSequence: 7, parts: 2, bytes: 600_000, digest: String(repeating: "a", count: 64), time: 5,
             kept: [1, 7])
@@ -101,12 +101,82 @@ struct AssemblerTests {
             GroupHeader(.head, store: store, epoch: 9, after: at(0), through: at(12), head: head),
         ] {
             let fields = Dictionary(uniqueKeysWithValues: header.fields.map { ($0.name, $0.value) })
-            #expect(GroupHeader { fields[$0] } == header)
+            #expect(try GroupHeader { fields[$0] } == header)
             for name in fields.keys where name != "Historyd-Last" && name != "Historyd-Kept" {
-                #expect(GroupHeader { $0 == name ? "?" : fields[$0] } == nil, "\(name)")
+                #expect(throws: ForeignMessage.self, "\(name)") {
+                    try GroupHeader { $0 == name ? "?" : fields[$0] }
+                }
             }
         }
-        #expect(GroupHeader { _ in nil } == nil)
+        #expect(throws: ForeignMessage.self) { try GroupHeader { _ in nil } }
+    }
+
+    @Test("Whatever stands in headers is a message or none, in bounds; nothing traps")
+    func foreignHeaders() throws {
+        let head = GroupHeader.SnapshotHead(
+            firstSequence: 7, parts: 2, bytes: 600_000, digest: String(repeating: "a", count: 64), time: 5,
+            kept: [1, 7])
+        let good = GroupHeader(.head, store: store, epoch: 9, after: at(0), through: at(12), head: head)
+        let values = [
+            "", "-1", "0", "1", "9223372036854775807", "-9223372036854775808", "18446744073709551615",
+            "99999999999999999999",
+            "1e9", "\u{0}", "é", "0 - -", "9223372036854775807 f s", "4611686018427387904 f s", "5", "begin",
+            "group",
+            "snapshot", "head", "1 2 3 4", String(repeating: "9", count: 500),
+            String(repeating: "1 ", count: 500),
+        ]
+        var random = SystemRandomNumberGenerator()
+        let now: Int64 = 1_000_000
+        for _ in 0..<2000 {
+            var fields = Dictionary(uniqueKeysWithValues: good.fields.map { ($0.name, $0.value) })
+            for _ in 0..<Int.random(in: 1...3, using: &random) {
+                guard let name = fields.keys.sorted().randomElement(using: &random) else { break }
+                fields[name] = Bool.random(using: &random) ? values.randomElement(using: &random) : nil
+            }
+            guard let header = try? GroupHeader(at: now, { fields[$0] }) else { continue }
+            #expect(Epoch.next(after: header.epoch, at: now) > header.epoch)
+            #expect(header.head?.kept.count ?? 0 <= 100)
+            var assembler = GroupAssembler(position: mirror(4))
+            _ = assembler.take(header, session: "a")
+            for known in [nil, header] {
+                _ = FollowDecision(mirror(4), last: header, head: known, lastSequence: 3, name: "n")
+                _ = PublishDecision(.init(last: header, head: known, memory: nil), at: now) { _, _ in .restored
+                }
+            }
+        }
+    }
+
+    @Test("A message that is not chained to the one before it is somebody else's")
+    func chained() {
+        #expect(begin(4).fits("a/0", behind: nil) && begin(4).fits("a/0", behind: "b/7"))
+        #expect(group(4, 8).fits("a/2", behind: "a/1") && group(4, 8).fits("a/2", behind: nil))
+        for (header, id, before) in [
+            (begin(4), "a/1", nil), (begin(4), "", nil), (begin(4), "a/b", "a/0"), (group(4, 8), "a/2", "a/0"),
+            (group(4, 8), "a/2", "b/1"), (group(4, 8), "a/0", nil), (group(4, 8), "a/1", ""),
+            (group(4, 8), "a/-1", "a/-2"), (group(4, 8), "a/9223372036854775807", "a/9223372036854775806"),
+        ] as [(GroupHeader, String, String?)] {
+            #expect(!header.fits(id, behind: before), "\(id) behind \(before ?? "nothing")")
+        }
+    }
+
+    @Test("Of a group whose beginning the stream has lost, the rest is no reason to wait")
+    func trimmed() {
+        // Behind the mirror's position.
+        var assembler = GroupAssembler(position: mirror(4))
+        guard case .needSnapshot = assembler.take(group(6, 8, part: 3, isLast: false), session: "a") else {
+            Issue.record("The gap is not noticed")
+            return
+        }
+        // At it: what is there may be void, until the last part proves that it is not.
+        assembler = GroupAssembler(position: mirror(4))
+        #expect(assembler.take(group(4, 8, part: 3, isLast: false), session: "a") == .ignore)
+        guard case .needSnapshot = assembler.take(group(4, 8, part: 4), session: "a") else {
+            Issue.record("The group's lost beginning is not noticed")
+            return
+        }
+        // The mirror has it.
+        assembler = GroupAssembler(position: mirror(8))
+        #expect(assembler.take(group(4, 8, part: 4), session: "a") == .ignore)
     }
 
     @Test("The place in a stream is found by content, also among groups that were never finished")
@@ -132,6 +202,20 @@ struct AssemblerTests {
                 }
             }
             guard !stream.isEmpty else { continue }
+            // Among messages of somebody else.
+            var mixed: [GroupHeader?] = []
+            for header in stream {
+                if Bool.random(using: &random) {
+                    mixed += Array(repeating: nil, count: .random(in: 1...9, using: &random))
+                }
+                mixed.append(header)
+            }
+            for start in starts {
+                let found = StreamSearch.start(in: 1...UInt64(mixed.count), for: mirror(start.after)) {
+                    mixed[Int($0) - 1]
+                }
+                #expect(mixed[..<Int(found - 1)].compactMap(\.self).count <= start.place)
+            }
             for start in starts {
                 let found = StreamSearch.start(in: 1...UInt64(stream.count), for: mirror(start.after)) {
                     stream[Int($0) - 1]
@@ -146,9 +230,11 @@ struct AssemblerTests {
     }
 
     @Test("The sequence is read from the reply subjects of older and newer servers")
-    func sequences() {
-        #expect(StreamSearch.sequence(inReply: "$JS.ACK.S.c.1.42.3.1700000000.0") == 42)
-        #expect(StreamSearch.sequence(inReply: "$JS.ACK._.hash.S.c.1.42.3.1700000000.0.random") == 42)
+    func sequences() throws {
+        for reply in ["$JS.ACK.S.c.1.42.3.1700000000.5", "$JS.ACK._.hash.S.c.1.42.3.1700000000.5.random"] {
+            let (sequence, pending) = try #require(StreamSearch.sequence(inReply: reply))
+            #expect(sequence == 42 && pending == 5)
+        }
         #expect(StreamSearch.sequence(inReply: "inbox.1") == nil)
     }
 }

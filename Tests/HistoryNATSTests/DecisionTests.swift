@@ -12,10 +12,35 @@ struct DecisionTests {
             through: StreamPosition(number: 5, fingerprint: "b", schema: "s"), isLast: isLast)
     }
 
+    private static func memory(epoch: Int64, number: Int64 = 5) -> PublisherMemory {
+        PublisherMemory(
+            store: store, epoch: epoch, position: StreamPosition(number: number, fingerprint: "m", schema: "s"))
+    }
+
+    private static func decide(
+        last: GroupHeader? = header(.group), head: GroupHeader? = nil, memory: PublisherMemory? = nil,
+        at now: Int64 = 0, wantsNewEpoch: Bool = false,
+        loss: (StreamPosition, String) -> SourceLoss? = { _, _ in nil }
+    ) -> PublishDecision {
+        PublishDecision(
+            .init(last: last, head: head, memory: memory), at: now, wantsNewEpoch: wantsNewEpoch, loss: loss)
+    }
+
+    private static func epoch(_ decision: PublishDecision) -> Int64? {
+        switch decision {
+        case .startOver(let epoch, _), .goOn(let epoch, _): epoch
+        case .refuse: nil
+        }
+    }
+
+    private static func isRefusal(_ decision: PublishDecision) -> Bool {
+        if case .refuse = decision { true } else { false }
+    }
+
     @Test("It goes on behind the last group that is whole")
     func goesOn() {
         for (header, number) in [(Self.header(.group), Int64(5)), (Self.header(.group, isLast: false), 3)] {
-            let decision = PublishDecision(last: header, head: nil) { position, _ in
+            let decision = Self.decide(last: header) { position, _ in
                 #expect(position.number == number)
                 return nil
             }
@@ -25,33 +50,64 @@ struct DecisionTests {
 
     @Test("What was restored gets a new epoch; what diverged, or is another store, waits for an operator")
     func losses() {
-        func decide(_ loss: SourceLoss?, wantsNewEpoch: Bool = false, head: GroupHeader? = nil)
-            -> PublishDecision
-        {
-            PublishDecision(last: Self.header(.group), head: head, wantsNewEpoch: wantsNewEpoch) { _, _ in loss
-            }
-        }
-        func epoch(_ decision: PublishDecision) -> Int64? {
-            if case .startOver(let epoch, _) = decision { epoch } else { nil }
-        }
-        #expect(epoch(decide(.restored)) == 3)
-        #expect(epoch(decide(.expired)) == 2)
+        #expect(Self.epoch(Self.decide { _, _ in .restored }) == 3)
+        #expect(Self.epoch(Self.decide(at: 1000) { _, _ in .restored }) == 1000)
+        #expect(Self.epoch(Self.decide { _, _ in .expired }) == 2)
         for loss in [SourceLoss.diverged, .otherStore] {
-            guard case .refuse = decide(loss) else {
-                Issue.record("\(loss) is not refused")
-                continue
-            }
-            #expect(epoch(decide(loss, wantsNewEpoch: true)) == 3)
+            #expect(Self.isRefusal(Self.decide { _, _ in loss }))
+            #expect(Self.epoch(Self.decide(wantsNewEpoch: true) { _, _ in loss }) == 3)
+            // Also where the streams are gone, and the publisher remembers them.
+            #expect(Self.isRefusal(Self.decide(last: nil, memory: Self.memory(epoch: 7)) { _, _ in loss }))
         }
-        #expect(epoch(decide(nil, wantsNewEpoch: true, head: Self.header(.head, epoch: 7))) == 8)
+        #expect(Self.epoch(Self.decide(head: Self.header(.head, epoch: 7), wantsNewEpoch: true)) == 8)
     }
 
     @Test("A stream whose messages have all expired goes on from a snapshot, in its epoch")
     func empty() {
-        let new = PublishDecision(last: nil, head: nil) { _, _ in nil }
-        #expect(new == .startOver(epoch: 1, reason: "the stream is new"))
-        let known = PublishDecision(last: nil, head: Self.header(.head)) { _, _ in nil }
+        let new = Self.decide(last: nil, at: 77)
+        #expect(new == .startOver(epoch: 77, reason: "the stream is new"))
+        let known = Self.decide(last: nil, head: Self.header(.head))
         #expect(known == .startOver(epoch: 2, reason: "the stream has no messages left"))
+    }
+
+    @Test("A server that was set back behind the store's own restoring does not hide it")
+    func setBack() {
+        // The stream ends where the store goes on, and it had more, that the store has not.
+        let decision = Self.decide(memory: Self.memory(epoch: 2, number: 9)) { position, _ in
+            position.number > 8 ? .restored : nil
+        }
+        #expect(Self.epoch(decision) == 3)
+        #expect(
+            Self.isRefusal(
+                Self.decide(memory: Self.memory(epoch: 2)) { position, _ in
+                    position.fingerprint == "m" ? .diverged : nil
+                }))
+    }
+
+    @Test("No decision begins or continues an epoch below one that is known, and --new-epoch is always obeyed")
+    func neverBelow() {
+        var random = SystemRandomNumberGenerator()
+        let losses: [SourceLoss?] = [nil, .otherStore, .restored, .diverged, .expired, .schemaUnknown]
+        for _ in 0..<2000 {
+            let now = Int64.random(in: 0...10, using: &random)
+            func some() -> Int64? { Bool.random(using: &random) ? .random(in: 1...8, using: &random) : nil }
+            let (last, head, memory) = (some(), some(), some())
+            let wantsNewEpoch = Bool.random(using: &random)
+            let answers = (
+                losses.randomElement(using: &random) ?? nil, losses.randomElement(using: &random) ?? nil
+            )
+            let decision = Self.decide(
+                last: last.map { Self.header(.group, epoch: $0) },
+                head: head.map { Self.header(.head, epoch: $0) },
+                memory: memory.map { Self.memory(epoch: $0) }, at: now, wantsNewEpoch: wantsNewEpoch
+            ) { position, _ in position.fingerprint == "m" ? answers.1 : answers.0 }
+            let known = [last, head, memory].compactMap(\.self).max() ?? 0
+            if let epoch = Self.epoch(decision) {
+                #expect(epoch >= known, "\(decision)")
+            }
+            if wantsNewEpoch { #expect(Self.epoch(decision) == max(known + 1, now)) }
+            if case .goOn(let epoch, _) = decision { #expect(epoch == last) }
+        }
     }
 
     @Test("Nothing is released before it was held for as long as was asked for, and all of it afterwards")

@@ -199,6 +199,76 @@ struct MirrorTests {
         }
     }
 
+    private static func change(_ line: String) -> String {
+        "{\"changes\":[\"id\",\"origin\",\"kind\",\"object\",\"detail\"]}\n\(line)\n"
+    }
+
+    /// What nothing behind the mirror could read, or SQLite refuses.
+    private static let nonsense = [
+        // Of a shape that there is not, with a key that is none, with a note that is none.
+        change("[9,\"1\",400,1,null]"), change("[9,1,4,\"nonsense\",null]"), change("[9,1,4,\"1\",null]"),
+        change("[9,1,3,\"recreated\",\"nonsense\"]"),
+        // A text for an INTEGER PRIMARY KEY.
+        "{\"rows\":\"person\",\"columns\":[\"id\"],\"whole\":true}\n[\"text\"]\n",
+        "{\"rows\":\"person\",\"columns\":[\"id\"],\"whole\":true}\n["
+            + String(repeating: "1,", count: 100_000) + "1]\n",
+    ]
+
+    @Test("What cannot be applied is no fault of the disk, and what could not be read is not taken in")
+    func foreignRows() throws {
+        let pair = try Pair(Self.schema)
+        try pair.snapshot()
+        var position = try #require(pair.mirror.position)
+        let before = position
+        position.position.number = 9
+        for lines in Self.nonsense {
+            let body = GroupBody(spoolingIn: pair.folder.path)
+            try body.append(Array(lines.utf8))
+            #expect(throws: MirrorError.self, "\(lines.prefix(200))") {
+                try pair.mirror.apply(body.chunks(), isSnapshot: false, to: position)
+            }
+        }
+        // A snapshot's body of another store than its header says.
+        let group = try pair.source.snapshot()
+        var other = pair.position(group)
+        other.store = "1e6c3f0e-6f43-4c1e-9d52-6f2c6a3f6a10"
+        #expect(throws: MirrorError.self) {
+            try pair.mirror.apply(group.body.chunks(), isSnapshot: true, to: other)
+        }
+        #expect(pair.mirror.position == before)
+        try pair.expectEqual()
+    }
+
+    @Test("A line without an end is given up")
+    func endlessLine() {
+        let chunk = [UInt8](repeating: UInt8(ascii: "1"), count: 1000)
+        var count = 0
+        #expect(throws: MirrorError.self) {
+            try Lines.forEach(
+                of: {
+                    count += 1
+                    return count < 100 ? chunk : nil
+                }, longest: 5000
+            ) { _ in }
+        }
+        #expect(count < 10)
+    }
+
+    @Test("A damaged mirror is moved aside, and filled again")
+    func damaged() throws {
+        let pair = try Pair(Self.schema)
+        try pair.snapshot()
+        try pair.mirror.close()
+        let path = pair.folder.file("mirror.sqlite")
+        try Data("no database at all, and long enough to be one".utf8).write(to: URL(filePath: path))
+        #expect { try Mirror(path, of: "test") } throws: { ($0 as? HistoryError)?.code == .replicaDamaged }
+        _ = try Mirror.moveAside(path)
+        let mirror = try Mirror(path, of: "test")
+        let group = try pair.source.snapshot()
+        try mirror.apply(group.body.chunks(), isSnapshot: true, to: pair.position(group))
+        try pair.expectEqual()
+    }
+
     @Test("A group that fails leaves the mirror as it was")
     func failure() throws {
         let pair = try Pair(Self.schema)

@@ -3,6 +3,10 @@
 
     nats.py FOLDER-OF-PROGRAMS basic
     nats.py FOLDER-OF-PROGRAMS losses
+    nats.py FOLDER-OF-PROGRAMS stale
+    nats.py FOLDER-OF-PROGRAMS foreign|foreign-all 0 [SEED]
+    nats.py FOLDER-OF-PROGRAMS operating
+    nats.py FOLDER-OF-PROGRAMS permissions
     nats.py FOLDER-OF-PROGRAMS requests
     nats.py FOLDER-OF-PROGRAMS abandoned
     nats.py FOLDER-OF-PROGRAMS slow
@@ -14,7 +18,9 @@
 
 `basic`: a writer, a daemon, a publisher, a server, a follower, a daemon on the mirror: the mirror is equal row by row,
 and a hook behind it has every transaction in order. `losses`: the source restored and diverged, history cleaned past the
-publisher, the stream's limits past the follower, the mirror removed: each time a snapshot makes it equal. `requests`: a follower's
+publisher, the stream's limits past the follower, the mirror removed: each time a snapshot makes it equal. `stale`: streams lost,
+trimmed, expired, or of another store, with nothing written afterwards. `foreign`: messages of somebody else.
+`requests`: a follower's
 request for the first snapshot is lost on its way to the server. `abandoned`: the publisher of a snapshot ends while the
 follower applies it. `slow`: a network that takes longer for a snapshot than the store to be read. `disks`: a full disk
 under the source's spool folder, the server and the mirror (as root). `payload`: a server whose messages are smaller than a
@@ -23,6 +29,7 @@ PostgreSQL, which is killed at random instants. `faults`: the same while publish
 the server is set back to an older copy of its folder, a second publisher takes over, and the schema changes.
 """
 
+import base64
 import contextlib
 import json
 import os
@@ -41,6 +48,8 @@ import threading
 import time
 import uuid
 
+import credentials
+
 SCHEMA = """
 CREATE TABLE person (id INTEGER PRIMARY KEY, name TEXT, email TEXT UNIQUE, data BLOB);
 CREATE TABLE item (code TEXT, number INTEGER, price REAL, PRIMARY KEY (code, number)) WITHOUT ROWID;
@@ -48,6 +57,8 @@ CREATE TABLE loose (a, b, c);
 CREATE TABLE word (w TEXT PRIMARY KEY COLLATE NOCASE, n NUMERIC, length INT AS (length(w)) VIRTUAL);
 CREATE TABLE real_key (k REAL PRIMARY KEY, v);
 CREATE TABLE blob_key (k BLOB PRIMARY KEY NOT NULL, v ANY) STRICT;
+CREATE TABLE parent (id INTEGER PRIMARY KEY, name TEXT);
+CREATE TABLE child (id INTEGER PRIMARY KEY, parent INTEGER REFERENCES parent ON DELETE CASCADE ON UPDATE CASCADE, name);
 CREATE INDEX person_name ON person (name);
 """
 
@@ -84,7 +95,8 @@ class Bench:
         self.source = self.path("source.sqlite")
         self.mirror = self.path("mirror.sqlite")
         self.spool = self.folder
-        self.tables = ["person", "item", "loose", "word", "real_key", "blob_key"]
+        self.tables = ["person", "item", "loose", "word", "real_key", "blob_key", "parent", "child"]
+        self.encoding = "UTF-8"
         self.count = {}
 
     def path(self, *names):
@@ -176,7 +188,7 @@ class Bench:
 
     def make_store(self):
         connection = sqlite3.connect(self.source, isolation_level=None)
-        connection.executescript("PRAGMA journal_mode = WAL;" + SCHEMA)
+        connection.executescript(f"PRAGMA encoding = '{self.encoding}'; PRAGMA journal_mode = WAL;" + SCHEMA)
         connection.close()
         self.ctl("track", self.source, *self.tables)
 
@@ -198,6 +210,7 @@ class Bench:
 
     def open(self, author=None):
         connection = sqlite3.connect(self.source, isolation_level=None, timeout=30)
+        connection.execute("PRAGMA foreign_keys = ON")
         if author:
             connection.enable_load_extension(True)
             connection.load_extension(self.program("libhistory.so"))
@@ -214,9 +227,16 @@ class Bench:
 
     def statement(self, db):
         r = self.random
-        kind = r.randint(0, 15)
+        kind = r.randint(0, 18)
         n = r.randint(1, 40)
-        if kind <= 3:
+        if kind == 16:
+            db.execute("INSERT OR IGNORE INTO parent (id, name) VALUES (?, ?)", [n % 9, self.value()])
+            db.execute("INSERT OR REPLACE INTO child (id, parent, name) VALUES (?, ?, ?)", [n, n % 9, self.value()])
+        elif kind == 17:
+            db.execute("DELETE FROM parent WHERE id = ?", [n % 9])
+        elif kind == 18:
+            db.execute("UPDATE OR IGNORE parent SET id = id + 1 WHERE id = ?", [n % 9])
+        elif kind <= 3:
             db.execute("INSERT OR REPLACE INTO person (id, name, email, data) VALUES (?,?,?,?)", [n, self.value(), r.randint(0, 30), self.value()])
         elif kind == 4:
             db.execute("UPDATE OR IGNORE person SET id = id + ?, name = CAST(x'ff80' AS TEXT) WHERE id = ?", [r.randint(1, 9), n])
@@ -454,11 +474,16 @@ def losses(bench):
         connection.close()
         return value
 
+    epochs = []
+
     def expect(what, wanted):
+        """The mirror is equal, in the epoch of this number, of those that there were."""
         bench.wait_level()
         bench.compare()
-        if epoch() != wanted:
-            raise Failure(f"{what}: the epoch is {epoch()}, not {wanted}")
+        if epoch() not in epochs:
+            epochs.append(epoch())
+        if len(epochs) != wanted or epoch() != max(epochs):
+            raise Failure(f"{what}: the epochs were {epochs}, and {wanted} are right; now it is {epoch()}")
         print(f"{what}: the mirror is equal, in epoch {wanted}")
 
     def copy(name):
@@ -529,6 +554,469 @@ def losses(bench):
     bench.start_nats("follow")
     write(5)
     expect("the mirror removed", 3)
+
+
+def api(bench, subject, body=None):
+    """The server's answer to a request of JetStream."""
+    return exchange(bench, [("$JS.API." + subject, None, json.dumps(body or {}).encode())])[0]
+
+
+def exchange(bench, messages):
+    """Publishes messages, of a subject, headers and a body, and returns the answers; nothing checks what they are."""
+    with socket.create_connection(("127.0.0.1", bench.port), 10) as connection:
+        file = connection.makefile("rwb")
+        file.write(b'CONNECT {"verbose":false,"headers":true,"no_responders":true}\r\nSUB answer 1\r\n')
+        answers = []
+        for subject, fields, content in messages:
+            head = b""
+            if fields is not None:
+                head = "NATS/1.0\r\n" + "".join(f"{name}: {value}\r\n" for name, value in fields.items()) + "\r\n"
+                head = head.encode()
+            word = b"HPUB" if head else b"PUB"
+            sizes = f"{len(head)} {len(head) + len(content)}" if head else f"{len(content)}"
+            file.write(b"%s %s answer %s\r\n%s%s\r\n" % (word, subject.encode(), sizes.encode(), head, content))
+            file.flush()
+            while not (line := file.readline()).startswith((b"MSG", b"HMSG")):
+                if not line or line.startswith(b"-ERR"):
+                    raise Failure(f"the server says {line} to {subject}")
+                if line.startswith(b"PING"):
+                    file.write(b"PONG\r\n")
+            answer = file.read(int(line.split()[-1]) + 2)[:-2]
+            answers.append(json.loads(answer[answer.find(b"{"):]) if b"{" in answer else {})
+    return answers
+
+
+def last_headers(bench, stream, **which):
+    """The headers of a message: of `seq`, or the last one."""
+    if not which:
+        which = {"seq": api(bench, f"STREAM.INFO.{stream}")["state"]["last_seq"]}
+    message = api(bench, f"STREAM.MSG.GET.{stream}", which)["message"]
+    text = base64.b64decode(message.get("hdrs", "")).decode()
+    return dict(line.split(": ", 1) for line in text.split("\r\n")[1:] if ": " in line)
+
+
+def delete_streams(bench):
+    for stream in ["HISTORY_contacts", "HISTORY_contacts_SNAPSHOT"]:
+        api(bench, "STREAM.DELETE." + stream)
+
+
+def once(bench, name):
+    """The status of `--once`, and what it says."""
+    result = subprocess.run(
+        [bench.program("historyd-nats"), "--once", "--config", bench.path(name + ".json")], capture_output=True,
+        text=True, timeout=120, env={"PATH": os.environ["PATH"], "STATE_DIRECTORY": bench.spool})
+    return result.returncode, result.stderr
+
+
+def new_epoch(bench):
+    return subprocess.run(
+        [bench.program("historyd-nats"), "publish", "--new-epoch", "contacts", "--config", bench.path("publish.json")],
+        capture_output=True, text=True, timeout=60, env={"PATH": os.environ["PATH"], "STATE_DIRECTORY": bench.spool})
+
+
+def stale(bench):
+    """What a mirror that is silently stale was: nothing is written that would heal it."""
+    bench.make_store()
+    bench.configure(more_publish={"stream": {"maxBytes": "1MiB"}})
+    db = bench.open("App")
+    bench.start_server()
+
+    def write(count):
+        for number in range(count):
+            db.execute("INSERT INTO person (name) VALUES (?)", [str(number)])
+
+    write(20)
+    bench.publish_and_follow()
+    bench.wait_level()
+
+    bench.kill("publish")
+    if (result := new_epoch(bench)).returncode:
+        raise Failure(f"new epoch: {result.stderr}")
+    bench.start_nats("publish")
+    write(5)
+    bench.wait_level()
+    bench.kill("publish")
+    write(5)
+    delete_streams(bench)
+    bench.start_nats("publish")
+    bench.wait_level()
+    bench.compare()
+    print("the streams lost after a change of the epoch: the mirror is equal")
+
+    bench.kill("publish")
+    write(5)
+    delete_streams(bench)
+    for file in glob.glob(os.path.join(bench.spool, "*.epoch.json")):
+        os.remove(file)
+    bench.start_nats("publish")
+    bench.wait_level()
+    bench.compare()
+    print("and the publisher's memory as well: the mirror is equal")
+
+    bench.kill("follow")
+    db.execute("INSERT INTO person (id, data) VALUES (4711, randomblob(3000000))")
+    wait_published(bench)
+    bench.start_nats("follow")
+    bench.wait_level()
+    bench.compare()
+    print("a stream that was trimmed inside a group: the mirror is equal")
+
+    for name in ["publish", "follow"]:
+        bench.kill(name)
+    write(3)
+    status, said = once(bench, "follow")
+    if status != 0:
+        raise Failure(f"--once of a follower that has everything: {status}, {said}")
+    delete_streams(bench)
+    status, said = once(bench, "follow")
+    if status != 75:
+        raise Failure(f"--once without a stream: {status}, {said}")
+    for name in ["publish", "follow"]:
+        status, said = once(bench, name)
+        if status != 0:
+            raise Failure(f"--once of {name}: {status}, {said}")
+    bench.compare()
+    print("--once says whether it is level")
+
+    # Another store under the name.
+    db.close()
+    other = bench.path("other.sqlite")
+    first, bench.source = bench.source, other
+    bench.make_store()
+    db = bench.open("App")
+    write(7)
+    bench.configure()
+    delete_streams(bench)
+    status, said = once(bench, "publish")
+    if status != 75 or "another store" not in said:
+        raise Failure(f"another store under the name: {status}, {said}")
+    for file in glob.glob(os.path.join(bench.spool, "*.epoch.json")):
+        os.remove(file)
+    bench.publish_and_follow()
+    bench.wait_level()
+    bench.compare()
+    print("another store is refused where the publisher remembers, else the mirror becomes equal to it")
+
+    # The follower is away for longer than the stream keeps messages, and nothing is written when it comes back.
+    for name in ["publish", "follow"]:
+        bench.kill(name)
+    delete_streams(bench)
+    bench.configure(more_publish={"stream": {"maxAge": "2s"}, "snapshot": {"every": "1s"}})
+    bench.publish_and_follow()
+    bench.wait_level()
+    bench.kill("follow")
+    write(5)
+    wait_published(bench)
+    newest = bench.newest(bench.source)
+    deadline = time.monotonic() + 60
+    while True:
+        state = api(bench, "STREAM.INFO.HISTORY_contacts")["state"]
+        head = last_headers(bench, "HISTORY_contacts_SNAPSHOT", last_by_subj="history_snapshot.contacts.head")
+        if state["messages"] == 0 and int(head["Historyd-Through"].split()[0]) == newest:
+            break
+        if time.monotonic() > deadline:
+            raise Failure(f"the stream's messages do not expire: {state}, {head}")
+        time.sleep(0.1)
+    bench.kill("publish")
+    bench.start_nats("follow")
+    bench.wait_level()
+    bench.compare()
+    print("away for longer than the stream keeps messages: the mirror is filled from the snapshot")
+
+
+def forged(bench, kind, **changes):
+    """The headers of a message as the publisher would send it, with changes."""
+    known = last_headers(bench, "HISTORY_contacts_SNAPSHOT", last_by_subj="history_snapshot.contacts.head")
+    fields = {name: value for name, value in known.items() if name.startswith("Historyd-")}
+    fields.update({"Historyd-Kind": kind, "Historyd-Part": "0", "Nats-Msg-Id": "stranger/" + uuid.uuid4().hex})
+    fields.update({"Historyd-" + name.replace("_", "-"): str(value) for name, value in changes.items()})
+    return fields
+
+
+# What a header may say that is no number, or one that nobody can count on from.
+NONSENSE = ["", "-1", "0", str(2**63 - 1), str(-2**63), str(2**64), "1e9", "9" * 400, "é", "0 - -", f"{2**63 - 1} f s",
+            f"{2**62} f s", "5 " * 200, "begin", "head"]
+
+
+def foreign(bench, isShort=True):
+    """Messages of somebody else, of which one at most is well formed: nothing ends, and the mirror is equal afterwards."""
+    bench.make_store()
+    bench.configure()
+    db, r = bench.open("App"), bench.random
+    for _ in range(10):
+        bench.transaction(db, 6)
+    bench.start_server()
+    bench.publish_and_follow()
+    bench.wait_level()
+    subjects = ["history.contacts.x", "history.contacts._begin", "history.contacts.App", "history_snapshot.contacts.head",
+                "history_snapshot.contacts.begin", "history_snapshot.contacts.part"]
+
+    def head_and(*messages):
+        return [(subject, fields() if callable(fields) else fields, content) for subject, fields, content in messages]
+
+    far = 2**63 - 1
+    listed = {
+        "a word": [("history.contacts.x", None, b"hello")],
+        "a word for a head": [("history_snapshot.contacts.head", None, b"hello")],
+        "a word for a beginning": [("history.contacts._begin", {"X": "y"}, b"hello")],
+        "the last epoch": [("history.contacts._begin", lambda: forged(bench, "begin", Epoch=far), b"")],
+        "a head of the last epoch": [("history_snapshot.contacts.head", lambda: forged(bench, "head", Epoch=far), b"")],
+        "a format of the future": [("history.contacts.App", lambda: forged(bench, "group", Format=2, Last=1), b"?")],
+        "a head of parts that there are not": [
+            ("history_snapshot.contacts.head", lambda: forged(bench, "head", First=far >> 2, Parts=1 << 29), b"")],
+        "a head of the future": [("history_snapshot.contacts.head", lambda: forged(bench, "head", Time=8 * 10**15), b"")],
+        "a group that cannot be applied": [
+            ("history.contacts.App", lambda: following(1),
+             b'{"rows":"person","columns":["id"],"whole":false}\n["text"]\n')],
+        "a change of no table": [
+            ("history.contacts.App", lambda: following(1),
+             b'{"changes":["id","origin","kind","object","detail"]}\n[%d,1,4000,1,null]\n' % (bench.newest(bench.source) + 1))],
+        "parts without an end": [
+            ("history.contacts.App", lambda part=part: following(9, Part=part, Last=0), b"[1," * 1000) for part in range(40)],
+        "a snapshot that is abandoned": [
+            ("history_snapshot.contacts.begin", lambda: forged(bench, "begin"), b""),
+            ("history_snapshot.contacts.part", lambda: forged(bench, "snapshot"), b"[1,")],
+    }
+
+    def following(count, **more):
+        """A group behind the stream's end, which the source has not."""
+        newest = bench.newest(bench.source)
+        last = last_headers(bench, "HISTORY_contacts")["Historyd-Through"].split()
+        return forged(bench, "group", After=" ".join(last), Through=f"{newest + count} 0123456789abcdef {last[2]}",
+                      **{"Last": 1, **more})
+
+    def check(what):
+        for _ in range(2):
+            db.execute("INSERT INTO person (name) VALUES (?)", [what])
+            bench.transaction(db, 4)
+        bench.wait_level(90)
+        bench.compare()
+        for name in ["publish", "follow"]:
+            if bench.running[name].poll() is not None or bench.count[name] > starts[name]:
+                raise Failure(f"{what}: {name} ended by itself:\n{bench.log(name)}")
+
+    for what, messages in r.sample(sorted(listed.items(), key=lambda each: each[0]), 3 if isShort else len(listed)):
+        starts = dict(bench.count)
+        exchange(bench, head_and(*messages))
+        check(what)
+        # With it as the last message at each of their beginnings, and for one that is new.
+        exchange(bench, head_and(*messages))
+        for name in ["publish", "follow"]:
+            bench.kill(name)
+        for suffix in ["", "-wal", "-shm"]:
+            if os.path.exists(bench.mirror + suffix):
+                os.remove(bench.mirror + suffix)
+        bench.publish_and_follow()
+        starts = dict(bench.count)
+        check(what)
+        bench.kill("publish")
+        exchange(bench, head_and(*messages))
+        if (result := new_epoch(bench)).returncode:
+            raise Failure(f"{what}: --new-epoch: {result.stderr}")
+        bench.start_nats("publish")
+        starts = dict(bench.count)
+        check(what)
+        print(f"{what}: passed by")
+    exchange(bench, head_and(*listed["a word"]))
+    starts = dict(bench.count)
+    check("a word")
+    status = json.loads(subprocess.run(
+        [bench.program("historyd-nats"), "status", "--json", "--socket", bench.path("follow.run", "status.sock")],
+        capture_output=True, text=True).stdout)
+    if status[0]["foreign"] < 1 or "natsMessageForeign" not in bench.log("follow"):
+        raise Failure(f"foreign messages are not counted: {status}\n{bench.log('follow')}")
+
+    count = 4 if isShort else 40
+    for _ in range(count):
+        starts = dict(bench.count)
+        kind = r.choice(["begin", "group", "snapshot", "head"])
+        fields = forged(bench, kind)
+        for name in r.sample(sorted(name for name in fields if name != "Nats-Msg-Id"), r.randint(1, 3)):
+            fields[name] = r.choice(NONSENSE).encode("ascii", "replace").decode()
+        subject = r.choice(subjects)
+        body = r.choice([b"", b"[", b"{}\n", b"[1]\n", r.randbytes(50), b'{"schema":{}}\n'])
+        exchange(bench, [(subject, fields, body)])
+        if r.random() < 0.5:
+            name = r.choice(["publish", "follow"])
+            bench.kill(name)
+            bench.start_nats(name)
+            starts = dict(bench.count)
+        try:
+            check("at random")
+        except Failure as failure:
+            raise Failure(f"{subject} {fields} {body}: {failure}")
+    print(f"{count} messages at random: passed by")
+
+
+def health(bench, name):
+    result = subprocess.run(
+        [bench.program("historyd-nats"), "health", "--socket", bench.path(name + ".run", "status.sock")],
+        capture_output=True, text=True)
+    return result.returncode, result.stdout
+
+
+def await_log(bench, name, text, limit=60):
+    deadline = time.monotonic() + limit
+    while text not in bench.log(name):
+        if time.monotonic() > deadline:
+            raise Failure(f"{name} does not say \"{text}\":\n{bench.log(name)}\n{bench.status(name)}")
+        time.sleep(0.1)
+
+
+def operating(bench):
+    bench.make_store()
+    bench.configure()
+    db = bench.open("App")
+    bench.write("plain.conf", "")
+    bench.start("server", SERVER, "-c", bench.path("plain.conf"), "-a", "127.0.0.1", "-p", str(bench.port))
+    bench.publish_and_follow()
+    await_log(bench, "publish", "the server has no JetStream: put")
+    status, said = health(bench, "publish")
+    if status == 0 or "JetStream" not in said:
+        raise Failure(f"health without JetStream: {status}, {said}")
+    bench.kill("server")
+    bench.start_server()
+    for _ in range(5):
+        bench.transaction(db, 6)
+    bench.wait_level()
+    deadline = time.monotonic() + 20
+    while any(health(bench, name)[0] for name in ["publish", "follow"]):
+        if time.monotonic() > deadline:
+            raise Failure(f"not healthy: {health(bench, 'publish')}, {health(bench, 'follow')}")
+        time.sleep(0.1)
+    metrics = subprocess.run(
+        [bench.program("historyd-nats"), "status", "--metrics", "--socket", bench.path("follow.run", "status.sock")],
+        capture_output=True, text=True).stdout
+    for name in ["lag_seconds", "health", "foreign_messages_total", "refusals_total"]:
+        if f"historyd_nats_{name}" + '{role="follow",stream="contacts"} 0' not in metrics:
+            raise Failure(f"no {name}: {metrics}")
+    print("a server without JetStream is named; then both are healthy, with no lag")
+
+    # Both behind a server that does not answer any more.
+    bench.kill("follow")
+    bench.kill("publish")
+    proxy = SwallowingProxy(bench.port)
+    for name in ["publish", "follow"]:
+        configuration = json.load(open(bench.path(name + ".json")))
+        bench.write(name + ".json", json.dumps({**configuration, "servers": [f"nats://127.0.0.1:{proxy.port}"]}))
+    bench.publish_and_follow()
+    for _ in range(3):
+        bench.transaction(db, 6)
+    bench.wait_level()
+    for name in ["publish", "follow"]:
+        bench.await_problem(name, " connected")
+    proxy.silent.set()
+    start = time.monotonic()
+    for name in ["publish", "follow"]:
+        bench.await_problem(name, "not connected")
+    print(f"a silent server is noticed after {time.monotonic() - start:.0f} s")
+    proxy.silent.clear()
+    db.execute("INSERT INTO person (name) VALUES ('later')")
+    bench.wait_level()
+
+    bench.kill("follow")
+    with open(bench.mirror, "r+b") as file:
+        file.write(b"no database at all")
+    bench.start_nats("follow")
+    await_log(bench, "follow", "event=mirrorMovedAside")
+    bench.wait_level()
+    bench.compare()
+    print("a damaged mirror is moved aside and filled again")
+
+    # A stream that is behind its mirror, and whose publisher is away.
+    bench.kill("publish")
+    bench.kill("server")
+    shutil.copytree(bench.path("jetstream"), bench.path("older"))
+    bench.start_server()
+    bench.start_nats("publish")
+    for _ in range(3):
+        db.execute("INSERT INTO person (name) VALUES ('newer')")
+    bench.wait_level()
+    bench.kill("publish")
+    bench.kill("server")
+    shutil.rmtree(bench.path("jetstream"))
+    shutil.move(bench.path("older"), bench.path("jetstream"))
+    bench.start_server()
+    await_log(bench, "follow", "event=mirrorStale")
+    status, said = health(bench, "follow")
+    if status != 2 or "the stream ends at" not in said:
+        raise Failure(f"health of a mirror that is ahead: {status}, {said}")
+    status, said = once(bench, "follow")
+    if status != 75:
+        raise Failure(f"--once of a mirror that is ahead: {status}, {said}")
+    bench.start_nats("publish")
+    bench.await_problem("follow", " connected")
+    bench.compare()
+    print("a mirror that is ahead of a server that was set back says so, and goes on when the publisher is back")
+
+    bench.write("missing.json", json.dumps({
+        "version": 1, "servers": ["nats://h"], "credentials": "none.creds", "tls": {"ca": "none.pem"},
+        "follow": [{"name": "a", "path": "m"}]}))
+    result = subprocess.run([bench.program("historyd-nats"), "--check-config", "--config", bench.path("missing.json")],
+                            capture_output=True, text=True)
+    if result.returncode != 78 or "credentials: expected a file" not in result.stderr or "tls.ca" not in result.stderr:
+        raise Failure(f"--check-config of missing files: {result}")
+    print("--check-config names files that there are not")
+
+
+def page_block(language, number=0):
+    page = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../Sources/PersistentHistory/"
+                        "PersistentHistory.docc/Nats.md")
+    with open(page) as file:
+        return re.findall("```" + language + "\n(.*?)```", file.read(), re.S)[number]
+
+
+def permissions(bench):
+    """The server's configuration of the page, with keys, certificates and folders of this test."""
+    publisher, follower = credentials.Key("user"), credentials.Key("user")
+
+    def openssl(*arguments):
+        subprocess.run(["openssl", *arguments], check=True, capture_output=True, cwd=bench.folder)
+
+    openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=test", "-keyout", "ca.key",
+            "-out", "ca.pem")
+    openssl("req", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost", "-keyout", "server.key", "-out", "server.csr")
+    bench.write("names", "subjectAltName=DNS:localhost")
+    openssl("x509", "-req", "-in", "server.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2",
+            "-extfile", "names", "-out", "server.pem")
+    text = page_block("conf")
+    for old, new in [("UPUBLISHER", publisher.public), ("UFOLLOWER", follower.public), ("/etc/nats", bench.folder),
+                     ("/var/lib/nats", bench.path("jetstream")), ("port: 4222", f'listen: "127.0.0.1:{bench.port}"')]:
+        if old not in text:
+            raise Failure(f"the page's configuration of the server has no {old}")
+        text = text.replace(old, new)
+    bench.write("server.conf", text)
+    bench.make_store()
+    bench.configure()
+    for name, key in [("publish", publisher), ("follow", follower)]:
+        configuration = json.load(open(bench.path(name + ".json")))
+        bench.write(name + ".seed", key.seed)
+        bench.write(name + ".json", json.dumps({
+            **configuration, "servers": [f"tls://localhost:{bench.port}"], "nkey": key.public,
+            "nkeySeed": name + ".seed", "tls": {"ca": "ca.pem"}}))
+    db = bench.open("App")
+    for _ in range(10):
+        bench.transaction(db, 6)
+    bench.start("server", SERVER, "-c", bench.path("server.conf"))
+    bench.publish_and_follow()
+    bench.wait_level()
+    for _ in range(10):
+        bench.transaction(db, 6)
+    bench.wait_level()
+    bench.compare()
+    print("the permissions of the page are enough to publish and to follow")
+    if (result := new_epoch(bench)).returncode:
+        raise Failure(f"--new-epoch: {result.stderr}")
+    db.execute("INSERT INTO person (name) VALUES ('later')")
+    bench.wait_level()
+    bench.kill("publish")
+    configuration = json.load(open(bench.path("publish.json")))
+    bench.write("publish.json", json.dumps({**configuration, "nkey": follower.public, "nkeySeed": "follow.seed"}))
+    db.execute("INSERT INTO person (name) VALUES ('never')")
+    status, said = once(bench, "publish")
+    if status != 75 or "Permissions Violation" not in said:
+        raise Failure(f"a follower's user publishes: {status}, {said}")
+    print("a follower's user cannot publish, and the server's reason is told")
 
 
 class LosingProxy:
@@ -611,7 +1099,7 @@ def abandoned(bench):
     db = begin_with_streams(bench)
     bench.start_nats("follow")
     section = {"changes": ["id", "origin", "kind", "object", "detail"]}
-    lines = [section] + [[number, "1767225600000", 4, number, None] for number in range(1, 1000)]
+    lines = [section] + [[number, "1767225600000", 3, None, None] for number in range(1, 1000)]
     body = b"".join(json.dumps(line, separators=(",", ":")).encode() + b"\n" for line in lines)
     position = {"Historyd-Store": str(uuid.uuid4()), "Historyd-Epoch": 1, "Historyd-After": "0 - -",
                 "Historyd-Through": "999 - 0123456789abcdef"}
@@ -644,6 +1132,25 @@ def abandoned(bench):
     if "The snapshot at 999 was not completed" not in bench.log("follow"):
         raise Failure("the follower did not begin with the snapshot that was abandoned:\n" + bench.log("follow"))
     print("a snapshot abandoned in the middle: the mirror is equal")
+
+
+class SwallowingProxy(LosingProxy):
+    """Between historyd-nats and the server; it carries nothing while it is silent, and closes nothing."""
+
+    def __init__(self, server):
+        self.silent = threading.Event()
+        super().__init__(server)
+
+    def carry(self, source, target, _):
+        try:
+            while data := source.recv(1 << 16):
+                if not self.silent.is_set():
+                    target.sendall(data)
+        except OSError:
+            pass
+        finally:
+            for end in [source, target]:
+                end.close()
 
 
 class SlowProxy(LosingProxy):
@@ -1041,7 +1548,7 @@ def samples(bench, python):
         write(2)
         expect("restored from a backup")
         moved = [tuple(map(int, row.split("|"))) for row in postgres.sql("SELECT epoch, number FROM moved ORDER BY place")]
-        if moved != sorted(set(moved)) or moved[-1][0] != 2:
+        if moved != sorted(set(moved)) or len({epoch for epoch, _ in moved}) != 2:
             raise Failure(f"a group was applied twice: {moved}")
         print(f"{len(moved)} groups and snapshots were applied once each")
     finally:
@@ -1064,6 +1571,7 @@ def wait_published(bench):
 
 
 def faults(bench, seconds):
+    bench.encoding = bench.random.choice(["UTF-8", "UTF-16le", "UTF-16be"])
     bench.make_store()
     bench.configure(more_publish={"window": 4})
     bench.start_server()
@@ -1079,7 +1587,8 @@ def faults(bench, seconds):
     while time.monotonic() < deadline:
         for _ in range(r.randint(1, 60)):
             bench.transaction(r.choice([db, db, other]), r.randint(1, 12))
-        event = r.choice(["publish", "follow", "server", "set back", "second", "pause", "copy", "schema", "none", "large"])
+        event = r.choice(["publish", "follow", "server", "set back", "second", "pause", "copy", "schema", "none", "large",
+                          "lost", "epoch", "foreign"])
         events[event] = events.get(event, 0) + 1
         time.sleep(r.random() * 0.3)
         if event in ("publish", "follow"):
@@ -1116,14 +1625,27 @@ def faults(bench, seconds):
             columns += 1
             db.execute(f"ALTER TABLE {r.choice(['person', 'loose', 'item'])} ADD COLUMN c{columns} DEFAULT {columns}")
             bench.ctl("track", bench.source)
+        elif event == "lost":
+            delete_streams(bench)
+            shutil.rmtree(bench.path("older"), ignore_errors=True)
+        elif event == "epoch":
+            result = new_epoch(bench)
+            # The running publisher may get in between.
+            if result.returncode not in (0, 75):
+                raise Failure(f"--new-epoch: {result.stderr}")
+        elif event == "foreign":
+            fields = {"Historyd-" + name: r.choice(NONSENSE[:6]) for name in ["Format", "Kind", "Epoch"]}
+            exchange(bench, [(r.choice(["history.contacts.x", "history.contacts._begin", "history_snapshot.contacts.head"]),
+                              r.choice([None, fields]), b"hello")])
         elif event == "large":
             db.execute("INSERT OR REPLACE INTO person (id, data) VALUES (?, randomblob(?))", [1000 + r.randint(0, 5), r.randint(1, 4_000_000)])
         for name in ["publish", "follow"]:
             if bench.running[name].poll() is not None:
                 raise Failure(f"{name} ended by itself:\n{bench.log(name)}")
     bench.kill("publish2")
-    # A change of the schema travels with the next change of the history.
-    db.execute("INSERT OR REPLACE INTO person (id, data) VALUES (1000, x'00')")
+    # A change of the schema travels with the next change of the history. Else nothing is written that would heal a mirror.
+    if columns:
+        db.execute("INSERT OR REPLACE INTO person (id, data) VALUES (1000, x'00')")
     bench.wait_level(120)
     bench.compare()
     # What nobody declared is one transaction or several, as it is read.
@@ -1133,7 +1655,11 @@ def faults(bench, seconds):
     calls = [call for call in bench.calls() if call in known or call.startswith("expired")]
     if calls != wanted:
         raise Failure(f"the hook behind the mirror had {len(calls)} calls, not {len(wanted)}: {set(calls) ^ known}")
-    print(f"events: {events}; changes: {bench.newest(bench.source)}; starts: {bench.count}")
+    print(f"{bench.encoding}; events: {events}; changes: {bench.newest(bench.source)}; starts: {bench.count}")
+
+
+SCENARIOS = {"requests": requests, "abandoned": abandoned, "slow": slow, "disks": disks, "payload": payload, "ddl": ddl,
+             "stale": stale, "foreign": foreign, "operating": operating, "permissions": permissions}
 
 
 def main():
@@ -1149,8 +1675,10 @@ def main():
             basic(bench)
         elif what == "losses":
             losses(bench)
-        elif what in ("requests", "abandoned", "slow", "disks", "payload", "ddl"):
-            {"requests": requests, "abandoned": abandoned, "slow": slow, "disks": disks, "payload": payload, "ddl": ddl}[what](bench)
+        elif what == "foreign-all":
+            foreign(bench, isShort=False)
+        elif what in SCENARIOS:
+            SCENARIOS[what](bench)
         elif what == "samples":
             samples(bench, sys.argv[3])
         else:

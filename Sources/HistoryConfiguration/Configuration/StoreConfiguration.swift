@@ -114,11 +114,14 @@ package struct ContextConfiguration: Sendable, Hashable {
     package var kind: Kind
     /// Nil is every tracked entity.
     package var entities: [String]?
+    /// Of a feed, if its program acknowledges later than others; nil is the store's.
+    package var healthyLag: Duration?
 
-    package init(name: String, kind: Kind, entities: [String]? = nil) {
+    package init(name: String, kind: Kind, entities: [String]? = nil, healthyLag: Duration? = nil) {
         self.name = name
         self.kind = kind
         self.entities = entities
+        self.healthyLag = healthyLag
     }
 }
 

@@ -113,6 +113,7 @@ struct StoreDecoder {
 
     private static let contextKeys = [
         "name", "kind", "path", "entities", "window", "mode", "group", "values", "maximumValueBytes", "plugin",
+        "healthyLag",
     ]
 
     private enum ContextKind: String, CaseIterable { case replica, feed, plugin }
@@ -160,9 +161,12 @@ struct StoreDecoder {
             decodedKind = plugin.map { .plugin(name: $0.0) }
         case nil: decodedKind = nil
         }
+        if kind != .feed { fields.refuse("healthyLag", "only a feed has a healthyLag of its own") }
         let entities = fields["entities"]?.names("a list of entities", of: "entity", known: tracked)
+        let healthyLag = fields["healthyLag"]?.duration()
         guard let name, let decodedKind else { return nil }
-        return ContextConfiguration(name: name, kind: decodedKind, entities: entities)
+        return ContextConfiguration(
+            name: name, kind: decodedKind, entities: entities, healthyLag: healthyLag)
     }
 
     private static func access(_ fields: Fields) -> ReplicaAccess? {

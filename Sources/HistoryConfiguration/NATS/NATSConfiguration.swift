@@ -11,6 +11,8 @@ package struct NATSConfiguration: Sendable, Hashable {
     package var publish: [Publication] = []
     package var follow: [Following] = []
     package var logLevel = LogLevel.info
+    /// How far behind a stream or a mirror may be, and how long a failure may last, before the program is failing.
+    package var healthyLag: Duration = .seconds(300)
 
     package struct TLS: Sendable, Hashable {
         package var authority: String?

@@ -2,7 +2,7 @@
 enum NATSDecoder {
     private static let keys = [
         "$schema", "version", "servers", "credentials", "nkey", "nkeySeed", "tls", "publish", "follow",
-        "logLevel",
+        "logLevel", "healthyLag",
     ]
 
     static func decode(_ root: DocumentNode) -> NATSConfiguration? {
@@ -14,7 +14,7 @@ enum NATSDecoder {
             configuration.servers = servers(node)
         }
         configuration.credentials = fields["credentials"]?.filePath()
-        configuration.nkey = fields["nkey"]?.name(expected: "an nkey's public part, which begins with U")
+        configuration.nkey = fields["nkey"].flatMap(nkey)
         configuration.nkeySeed = fields["nkeySeed"]?.filePath()
         if configuration.credentials != nil {
             fields.refuse("nkeySeed", "either credentials or an nkey's seed is given, not both")
@@ -26,16 +26,30 @@ enum NATSDecoder {
         }
         configuration.tls = fields["tls"].flatMap(tls)
         if let level = fields["logLevel"]?.choice(LogLevel.allCases) { configuration.logLevel = level }
+        if let lag = fields["healthyLag"]?.duration() { configuration.healthyLag = lag }
         var names = Claims()
         configuration.publish = (fields["publish"]?.list(expected: "a list of stores") ?? [])
             .compactMap { publication($0, names: &names) }
         var (followed, paths) = (Claims(), Claims())
         configuration.follow = (fields["follow"]?.list(expected: "a list of mirrors") ?? [])
-            .compactMap { following($0, names: &followed, paths: &paths) }
+            .compactMap { node in
+                let stores = configuration.publish.map { (file: FileIdentity.of($0.store), name: $0.name) }
+                return following(node, names: &followed, paths: &paths, stores: stores)
+            }
         if fields["publish"] == nil, fields["follow"] == nil {
             root.report("expected \"publish\" or \"follow\", found neither: there is nothing to do")
         }
         return configuration
+    }
+
+    private static func nkey(_ node: DocumentNode) -> String? {
+        let expected = "the public part of a user's nkey, 56 letters and digits that begin with U"
+        guard let text = node.name(expected: expected) else { return nil }
+        guard NKey.isUser(text) else {
+            node.report("expected \(expected), found \(text.excerpt)")
+            return nil
+        }
+        return text
     }
 
     private static func servers(_ node: DocumentNode) -> [String] {
@@ -86,13 +100,20 @@ enum NATSDecoder {
     }
 
     private static func following(
-        _ node: DocumentNode, names: inout Claims, paths: inout Claims
+        _ node: DocumentNode, names: inout Claims, paths: inout Claims, stores: [(file: String, name: String)]
     ) -> NATSConfiguration.Following? {
         guard let fields = node.fields(["name", "path"]) else { return nil }
         let name = streamName(fields, names: &names)
-        let path = fields.required("path", "the mirror's path").flatMap { node in
-            node.filePath().flatMap { path in
-                paths.claim(FileIdentity.of(path), at: node, as: "the mirror's file") ? path : nil
+        let path = fields.required("path", "the mirror's path").flatMap { node -> String? in
+            node.filePath().flatMap { path -> String? in
+                let file = FileIdentity.of(path)
+                if let published = stores.first(where: { $0.file == file }) {
+                    node.report(
+                        "expected a file of the mirror's own, found the store that is published as \"\(published.name)\""
+                    )
+                    return nil
+                }
+                return paths.claim(FileIdentity.of(path), at: node, as: "the mirror's file") ? path : nil
             }
         }
         guard let name, let path else { return nil }
@@ -114,6 +135,12 @@ enum NATSDecoder {
         }
         guard isPlain, text.utf8.count <= 200 else {
             node.report("expected at most 200 letters, digits, - and _, found \(text.excerpt)")
+            return nil
+        }
+        guard !text.hasSuffix("_SNAPSHOT") else {
+            node.report(
+                "expected a name that does not end with _SNAPSHOT, as a stream of snapshots does, found \(text.excerpt)"
+            )
             return nil
         }
         return names.claim(text, at: node, as: "stream") ? text : nil

@@ -122,4 +122,10 @@ package enum Event: String, CaseIterable, Sendable {
     case mirrorFilled = "91a55cbae39949a386d8f2a87c631933"
     /// A message of a stream cannot be applied to a mirror, which needs a snapshot.
     case mirrorGroupRefused = "6482f01bb8674c0ab5a870d0f4180442"
+    /// A stream has a message that is not one of historyd-nats; it is skipped.
+    case natsMessageForeign = "35802b142370415285e9d1f7d698e2c7"
+    /// Neither a stream nor its snapshots follow a mirror, which stays as it is.
+    case mirrorStale = "e799f0ffeca544f7b89c561aeaba6ba0"
+    /// A damaged mirror was put out of the way, and another one is filled.
+    case mirrorMovedAside = "c098bdf53a0a4f7c9808867d1b714a48"
 }

@@ -14,14 +14,14 @@ extension Event {
         case .storeReplaced, .tokenExpired, .hookFailed, .hookTimedOut, .pluginDied,
             .consumerBlocksCleanup, .consumerPassedBy, .cleanFailed, .stateLost, .linesDropped,
             .controlRefused, .replicaTableLeftOut, .recordingDoubtful, .changesUnrecorded, .historyBeganAgain,
-            .natsInterrupted:
+            .natsInterrupted, .natsMessageForeign, .mirrorMovedAside:
             .warning
         case .configurationInvalid, .reloadRefused, .storeLost, .storeUnusable, .wouldLockOut, .trackingFailed,
             .watchFailed, .contextFailed, .hookHeld, .deadLetterKept, .pluginFailing,
             .pluginUnstartable,
             .stateCorrupt, .stateUnavailable, .stateInUse, .pipelineStuck, .controlUnavailable,
             .natsConfigurationInvalid, .natsReloadRefused, .natsDiverged, .natsFeedUnusable,
-            .mirrorGroupRefused:
+            .mirrorGroupRefused, .mirrorStale:
             .error
         }
     }

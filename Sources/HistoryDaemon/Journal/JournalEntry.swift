@@ -23,7 +23,10 @@ struct JournalEntry: Sendable {
     /// Where each field ends in `bytes`.
     private(set) var ends: [Int] = []
 
-    init(level: Logger.Level, message: String, metadata: Logger.Metadata = [:]) {
+    /// - Parameter identifier: The program's, for `journalctl -t`.
+    init(
+        level: Logger.Level, message: String, metadata: Logger.Metadata = [:], identifier: String = "historyd"
+    ) {
         // By key, so that one entry always looks the same.
         let metadata = metadata.sorted { $0.key < $1.key }
         let isField = { (key: String, value: Logger.MetadataValue) in
@@ -36,7 +39,7 @@ struct JournalEntry: Sendable {
         }
         append("MESSAGE", text)
         append("PRIORITY", String(level.syslogPriority))
-        append("SYSLOG_IDENTIFIER", "historyd")
+        append("SYSLOG_IDENTIFIER", identifier)
         for (key, value) in metadata where isField(key, value) {
             if let name = Self.fieldNames[key] { append(name, "\(value)") }
         }

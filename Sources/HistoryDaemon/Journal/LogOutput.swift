@@ -29,12 +29,16 @@ package enum LogOutput: Sendable, Hashable {
 
     /// Makes this the output of every `Logger` of the process. To be called once, first of all.
     ///
-    /// - Parameter level: stays connected: a change of it is felt at once.
-    package func bootstrap(level: LiveLogLevel, metadataProvider: Logger.MetadataProvider? = nil) {
+    /// - Parameters:
+    ///   - level: stays connected: a change of it is felt at once.
+    ///   - identifier: The program's, for `journalctl -t`.
+    package func bootstrap(
+        level: LiveLogLevel, metadataProvider: Logger.MetadataProvider? = nil, identifier: String = "historyd"
+    ) {
         switch self {
         case .journal:
             LoggingSystem.bootstrap(
-                { _, provider in DaemonLogHandler.journal(level, provider) },
+                { _, provider in DaemonLogHandler.journal(level, provider, identifier: identifier) },
                 metadataProvider: metadataProvider)
             // The last lines, mostly the reason for an exit, still wait then.
             atexit { JournalWriter.shared.flush() }

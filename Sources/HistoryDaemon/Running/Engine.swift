@@ -168,6 +168,15 @@ actor Engine {
         dependencies.status.update { status in
             status.healthyLags = Dictionary(
                 uniqueKeysWithValues: stores.map { ($0.name, $0.configuration.healthyLag) })
+            status.healthyFeedLags = Dictionary(
+                stores.flatMap { store in
+                    store.configuration.authors.flatMap { author in
+                        author.contexts.compactMap { context in
+                            context.healthyLag.map { ([store.name, author.name, context.name], $0) }
+                        }
+                    }
+                }
+            ) { first, _ in first }
         }
         dependencies.deliveries.keepOnly(Set(catalog.hooks.map(\.fullName)))
         for passes in held { passes.release(by: .reload) }

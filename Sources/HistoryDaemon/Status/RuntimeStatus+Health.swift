@@ -14,16 +14,16 @@ extension RuntimeStatus {
         }
         for (name, store) in stores.sorted(by: { $0.key < $1.key }) {
             let limit = healthyLags[name] ?? StoreConfiguration.defaultHealthyLag
-            reasons += store.reasons(name, limit, at: now)
+            reasons += store.reasons(name, limit, healthyFeedLags, at: now)
         }
         return HealthReport(reasons: reasons)
     }
 }
 
 extension RuntimeStatus.Store {
-    fileprivate func reasons(_ name: String, _ limit: Duration, at now: HistoryTimestamp)
-        -> [HealthReport.Reason]
-    {
+    fileprivate func reasons(
+        _ name: String, _ limit: Duration, _ feedLimits: [[String]: Duration], at now: HistoryTimestamp
+    ) -> [HealthReport.Reason] {
         var reasons: [HealthReport.Reason] = []
         func add(_ cause: HealthReport.Cause, _ message: String, _ consumer: String? = nil) {
             reasons.append(.init(cause, message, store: name, consumer: consumer))
@@ -47,7 +47,7 @@ extension RuntimeStatus.Store {
             add(.deadLetters, "\(count, "dead letter") of \"\(consumer)\" waiting.", consumer)
         }
         for (consumer, known) in consumers.sorted(by: { $0.key < $1.key }) {
-            reasons += known.reasons(name, consumer, limit, isPaused: isPaused, at: now)
+            reasons += known.reasons(name, consumer, limit, feedLimits, isPaused: isPaused, at: now)
         }
         return reasons
     }
@@ -55,7 +55,8 @@ extension RuntimeStatus.Store {
 
 extension RuntimeStatus.Consumer {
     fileprivate func reasons(
-        _ store: String, _ name: String, _ limit: Duration, isPaused: Bool, at now: HistoryTimestamp
+        _ store: String, _ name: String, _ limit: Duration, _ feedLimits: [[String]: Duration], isPaused: Bool,
+        at now: HistoryTimestamp
     ) -> [HealthReport.Reason] {
         var reasons: [HealthReport.Reason] = []
         func add(
@@ -85,7 +86,10 @@ extension RuntimeStatus.Consumer {
         }
         // A paused store lags on purpose.
         if isPaused { return reasons }
-        func check(_ lag: Lag, _ cause: HealthReport.Cause, _ subject: String, context: String? = nil) {
+        func check(
+            _ lag: Lag, _ cause: HealthReport.Cause, _ subject: String, context: String? = nil,
+            within limit: Duration = limit
+        ) {
             let age = lag.age(at: now)
             guard age > limit else { return }
             let count = "\(lag.isAtLeast ? "at least " : "")\(lag.transactions, "transaction")"
@@ -96,7 +100,9 @@ extension RuntimeStatus.Consumer {
             check(failure.lag, .lagging, "\(failure.kind) \"\(context)\" of \"\(name)\"", context: context)
         }
         for (feed, lag) in feedLags.sorted(by: { $0.key < $1.key }) {
-            check(lag, .feedLagging, "Feed \"\(feed)\" of \"\(name)\"", context: feed)
+            check(
+                lag, .feedLagging, "Feed \"\(feed)\" of \"\(name)\"", context: feed,
+                within: feedLimits[[store, name, feed]] ?? limit)
         }
         return reasons
     }

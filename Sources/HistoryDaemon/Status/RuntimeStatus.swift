@@ -106,6 +106,8 @@ struct RuntimeStatus: Sendable {
     var counters = AlertCounters()
     /// The lag from which on a consumer, a replica or a feed of a store is not healthy.
     var healthyLags: [String: Duration] = [:]
+    /// The same for feeds that have one of their own, by store, consumer and feed.
+    var healthyFeedLags: [[String]: Duration] = [:]
     /// What was wrong with the configuration that was read last, while an older one is in force.
     var refusal: String?
     private var count: (stores: Int, hooks: Int)

@@ -20,6 +20,13 @@ package struct Backlog: Sendable {
 }
 
 extension HistoryReader {
+    /// Looks at what lies after a position of a store, in bounded time.
+    ///
+    /// - Throws: `HistoryError`.
+    package static func backlog(of path: String, after position: Int64) throws -> Backlog {
+        try HistoryReader(path: path, timeout: .milliseconds(500)).backlog(after: position)
+    }
+
     /// Looks at what lies after a position, in bounded time.
     ///
     /// - Throws: `HistoryError`.

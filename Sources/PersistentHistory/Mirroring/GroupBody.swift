@@ -97,18 +97,27 @@ package final class GroupBody {
 }
 
 /// The lines of what comes in chunks.
-enum Lines {
+package enum Lines {
+    /// The longest line, in bytes: a row with a blob of 190 MB. A line is read as a whole.
+    package static let longest = 256 << 20
+    /// The longest line that begins a section.
+    static let longestBeginning = 16 << 20
+
     /// Calls a body with each line, without its end.
     ///
     /// - Parameter areOver: Is called when the memory of the lines until now goes.
     /// - Throws: `MirrorError.malformed` where the last line has no end; what the closures throw.
     static func forEach(
-        of next: () throws -> [UInt8]?, _ body: (UnsafeBufferPointer<UInt8>) throws -> Void,
+        of next: () throws -> [UInt8]?, longest: Int = longest,
+        _ body: (UnsafeBufferPointer<UInt8>) throws -> Void,
         areOver: () throws -> Void = {}
     ) throws {
         var rest: [UInt8] = []
         while let chunk = try next() {
             rest += chunk
+            guard rest.count - chunk.count <= longest else {
+                throw MirrorError.malformed("a line is longer than \(longest) bytes")
+            }
             let used = try rest.withUnsafeBufferPointer { buffer in
                 var start = 0
                 // The rest contains no end of a line.

@@ -41,8 +41,14 @@ struct GroupWriter: ~Copyable {
 
     private mutating func endLine() throws {
         json.endLine()
+        guard json.count <= Lines.longest else { throw Self.tooLong }
         if json.count > 1 << 16 { try finish() }
     }
+
+    private static let tooLong = HistoryError(
+        .storeUnreadable,
+        "A row is too large for a mirror: as text it is longer than \(Lines.longest >> 20) MiB.",
+        hint: "Keep such values in files, or do not publish the store.")
 
     // MARK: Sections
 

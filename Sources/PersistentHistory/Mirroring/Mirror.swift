@@ -74,12 +74,44 @@ package final class Mirror {
 
     private static func translating<T>(_ path: String, _ body: () throws -> T) throws -> T {
         do {
-            return try ReplicaFile.translating(path, body)
-        } catch let error as HistoryError where error.isOfSchema {
-            throw MirrorError.needsSnapshot(error.message)
+            return try body()
         } catch let error as ReplicaSchemaCheck.Refusal {
             throw MirrorError.malformed("a definition is refused: \(error.reason)")
+        } catch let error as UnexpectedValue {
+            throw damaged(path, error.message, error)
+        } catch let error as RowDecodingError {
+            throw damaged(path, "a value has a wrong type", error)
+        } catch let error as DatabaseError {
+            let said = error.message ?? "SQLite result \(error.resultCode.rawValue)"
+            switch error.resultCode {
+            case .SQLITE_CORRUPT, .SQLITE_NOTADB: throw damaged(path, said, error)
+            case .SQLITE_BUSY, .SQLITE_LOCKED:
+                throw HistoryError(
+                    .replicaUnwritable, "The mirror \"\(path)\" is locked by another process.",
+                    hint: "Programs should only read a mirror.", cause: error)
+            case .SQLITE_FULL, .SQLITE_IOERR, .SQLITE_READONLY, .SQLITE_CANTOPEN, .SQLITE_PERM, .SQLITE_NOMEM,
+                .SQLITE_PROTOCOL, .SQLITE_INTERRUPT, .SQLITE_NOLFS:
+                throw HistoryError(
+                    .replicaUnwritable, "The mirror \"\(path)\" cannot be written: \(said).",
+                    hint: "Check the permissions and space of its folder.", cause: error)
+            // The disk is not the reason: what came does not fit what is there.
+            default: throw MirrorError.needsSnapshot(said)
+            }
         }
+    }
+
+    private static func damaged(_ path: String, _ what: String, _ cause: any Error) -> HistoryError {
+        HistoryError(
+            .replicaDamaged, "The mirror \"\(path)\" is damaged: \(what).",
+            hint: "It is moved aside, and filled again.", cause: cause)
+    }
+
+    /// Puts a damaged file out of the way.
+    ///
+    /// - Returns: Where it is now.
+    /// - Throws: `HistoryError`.
+    package static func moveAside(_ path: String) throws -> String {
+        try ReplicaFile.moveAside(path)
     }
 
     // MARK: Applying
@@ -105,7 +137,8 @@ package final class Mirror {
         sections = nil
         sections = try Self.translating(path) {
             try queue.writeInTransaction { db in
-                var writer = try MirrorWriter(db, try current(db, known), isSnapshot: isSnapshot)
+                var writer = try MirrorWriter(
+                    db, try current(db, known), isSnapshot: isSnapshot, of: new.store)
                 try Lines.forEach(of: { try beginning.take() ?? chunks() }) {
                     try writer.take($0)
                 } areOver: {
@@ -154,13 +187,5 @@ extension Optional {
     fileprivate mutating func take() -> Wrapped? {
         defer { self = nil }
         return self
-    }
-}
-
-extension HistoryError {
-    /// Whether a statement did not fit the tables, because another program changed them.
-    fileprivate var isOfSchema: Bool {
-        guard let error = cause as? DatabaseError else { return false }
-        return [.SQLITE_ERROR, .SQLITE_CONSTRAINT, .SQLITE_SCHEMA].contains(error.resultCode)
     }
 }

@@ -23,6 +23,8 @@ struct MirrorSections {
     }
 
     let shape: ReplicaShape
+    /// What history rows may be of.
+    private(set) var changes = ChangeCheck([:], .utf8)
     /// Nil where a group has changed the schema.
     private let version: Int64?
     private var sections: [[UInt8]: Section] = [:]
@@ -34,6 +36,13 @@ struct MirrorSections {
     /// - Throws: `DatabaseError`, `UnexpectedValue`.
     init(_ db: Database) throws {
         self.init(try ReplicaShape(replica: db), version: try Self.version(db))
+        try readShapes(db)
+    }
+
+    /// Reads what history rows may be of.
+    mutating func readShapes(_ db: Database) throws {
+        let encoding = try String.fetchOne(db, sql: "PRAGMA encoding").flatMap { StoreEncoding(rawValue: $0) }
+        changes = ChangeCheck(try EntityCatalog(db).shapes, encoding ?? .utf8)
     }
 
     init(_ shape: ReplicaShape, version: Int64? = nil) {

@@ -5,6 +5,8 @@ import GRDBSQLite
 struct MirrorWriter {
     private let db: Database
     private let isSnapshot: Bool
+    /// The store that the group is of.
+    private let store: String
     private let old: ReplicaShape
     /// What the mirror has now.
     private(set) var sections: MirrorSections
@@ -20,10 +22,14 @@ struct MirrorWriter {
     private var values: [LineValue] = []
     /// The number of the last change.
     private var last: Int64?
+    private var floor: Int64 = 0
+    private var changes: ChangeCheck
 
     /// - Parameter found: What the mirror has.
-    init(_ db: Database, _ found: MirrorSections, isSnapshot: Bool) throws {
+    init(_ db: Database, _ found: MirrorSections, isSnapshot: Bool, of store: String) throws {
         self.db = db
+        self.store = store
+        changes = found.changes
         self.isSnapshot = isSnapshot
         // A snapshot is made from nothing: somebody may have changed a table.
         if isSnapshot { try ReplicaShape().makeTables(db, insteadOf: found.shape) }
@@ -35,6 +41,9 @@ struct MirrorWriter {
     mutating func take(_ line: UnsafeBufferPointer<UInt8>) throws {
         guard line.first == UInt8(ascii: "{") else { return try takeValues(line) }
         if let section = sections.known(line) { return try begin(section) }
+        guard line.count <= Lines.longestBeginning else {
+            throw MirrorError.malformed("a section's beginning is longer than \(Lines.longestBeginning) bytes")
+        }
         let content = try MirrorLine(line)
         if let schema = content.schema {
             try take(schema, store: content.store, floor: content.floor)
@@ -70,6 +79,8 @@ struct MirrorWriter {
         else {
             throw MirrorError.malformed("a schema comes without its store")
         }
+        guard store.text == self.store else { throw MirrorError.malformed("the schema is of another store") }
+        self.floor = floor
         guard schema.format <= RecordingFormat.version else {
             throw HistoryError(
                 .formatTooNew,
@@ -98,6 +109,14 @@ struct MirrorWriter {
         try db.execute(
             sql: "INSERT OR REPLACE INTO historyd_store VALUES ('format', ?), ('id', ?)",
             arguments: [schema.format, store.text])
+        do {
+            try sections.readShapes(db)
+        } catch let error as UnexpectedValue {
+            throw MirrorError.malformed(error.message)
+        } catch let error as HistoryError {
+            throw MirrorError.malformed(error.message)
+        }
+        changes = sections.changes
         guard isSnapshot else { return }
         try db.execute(
             sql: "INSERT OR REPLACE INTO historyd_store VALUES ('floor', ?); DELETE FROM historyd_change",
@@ -122,7 +141,7 @@ struct MirrorWriter {
     private mutating func takeValues(_ line: UnsafeBufferPointer<UInt8>) throws {
         guard let section else { throw MirrorError.malformed("values come before their section") }
         let start = values.count
-        try ValueLine.append(line, to: &values)
+        try ValueLine.append(line, to: &values, atMost: section.width)
         guard values.count - start == section.width else {
             throw MirrorError.malformed(
                 "a row has \(values.count - start) values, and its section \(section.width) columns")
@@ -156,8 +175,10 @@ struct MirrorWriter {
 
     private mutating func checkChange(_ values: ArraySlice<LineValue>) throws {
         guard case .value(.integer(let id)) = values[values.startIndex], HistoryPosition.range.contains(id),
-            id > last ?? 0, case .value(.integer) = values[values.startIndex + 2]
+            id > last ?? 0, case .value(.integer(let kind)) = values[values.startIndex + 2]
         else { throw MirrorError.malformed("a change has no number that follows the one before") }
+        try changes.check(
+            kind: kind, object: values[values.startIndex + 3], detail: values[values.startIndex + 4])
         last = id
     }
 
@@ -169,6 +190,9 @@ struct MirrorWriter {
         let shape = sections.shape
         guard position.number >= last ?? 0, isSnapshot || position.number == last else {
             throw MirrorError.malformed("the history does not end at \(position.number)")
+        }
+        guard floor <= position.number else {
+            throw MirrorError.malformed("the history begins behind its end, \(position.number)")
         }
         if isSnapshot, schema == nil { throw MirrorError.malformed("a snapshot has no schema") }
         guard schema.map({ $0.digest == position.schema }) ?? true else {

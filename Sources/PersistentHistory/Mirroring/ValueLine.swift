@@ -21,12 +21,17 @@ struct ValueLine {
     private let bytes: UnsafeBufferPointer<UInt8>
     private var place = 0
 
+    /// - Parameter most: How many values there may be.
     /// - Throws: `MirrorError.malformed`.
-    static func append(_ bytes: UnsafeBufferPointer<UInt8>, to values: inout [LineValue]) throws(MirrorError) {
+    static func append(
+        _ bytes: UnsafeBufferPointer<UInt8>, to values: inout [LineValue], atMost most: Int = .max
+    ) throws(MirrorError) {
         var line = ValueLine(bytes: bytes)
         try line.expect("[")
         if line.take("]") { return try line.end() }
+        let start = values.count
         repeat {
+            guard values.count - start < most else { throw .malformed("a line has more than \(most) values") }
             if let text = line.plainText() {
                 values.append(.plain(text))
             } else {

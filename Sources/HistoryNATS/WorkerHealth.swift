@@ -1,0 +1,71 @@
+/// Whether publishers and followers do what they are for.
+package struct WorkerHealth: Codable, Sendable, Hashable {
+    package enum Verdict: String, Codable, Sendable, CaseIterable, Comparable {
+        case healthy
+        /// Something does not work, and may pass by itself.
+        case degraded
+        /// Something is not published or followed.
+        case failing
+
+        /// The exit status of `historyd-nats health`.
+        package var rank: Int32 { Int32(Self.allCases.firstIndex(of: self) ?? 0) }
+
+        package static func < (a: Self, b: Self) -> Bool { a.rank < b.rank }
+    }
+
+    package struct Reason: Codable, Sendable, Hashable {
+        package let verdict: Verdict
+        package let role: WorkerReport.Role
+        package let stream: String
+        /// For people.
+        package let message: String
+    }
+
+    package let verdict: Verdict
+    /// The worst first; empty where it is healthy.
+    package let reasons: [Reason]
+
+    /// - Parameters:
+    ///   - limit: How far behind a stream or a mirror may be, in seconds, and how long a failure may last.
+    ///   - now: In seconds since 1970.
+    package init(_ reports: [WorkerReport], within limit: Double, at now: Double) {
+        let found = reports.compactMap { report in
+            Self.problem(of: report, limit, now).map { verdict, message in
+                Reason(verdict: verdict, role: report.role, stream: report.name, message: message)
+            }
+        }
+        reasons = found.filter { $0.verdict == .failing } + found.filter { $0.verdict != .failing }
+        verdict = reasons.first?.verdict ?? .healthy
+    }
+
+    private static func problem(
+        of report: WorkerReport, _ limit: Double, _ now: Double
+    ) -> (Verdict, message: String)? {
+        let isLate = report.lag.seconds > limit
+        if let problem = report.problem {
+            let age = report.failingSince.map { now - $0 } ?? 0
+            return (report.needsOperator || isLate || age > limit ? .failing : .degraded, problem)
+        }
+        if isLate {
+            let count = report.lag.transactions.map {
+                ", \(report.lag.isAtLeast ?? false ? "at least " : "")\($0) transactions"
+            }
+            return (.failing, "It is \(Int(report.lag.seconds)) s behind\(count ?? "").")
+        }
+        return report.isConnected ? nil : (.degraded, "It is not connected yet.")
+    }
+
+    /// What a service manager shows.
+    package static func line(_ reports: [WorkerReport]) -> String {
+        func works(_ report: WorkerReport) -> Bool { report.isConnected && report.problem == nil }
+        func count(_ role: WorkerReport.Role, _ noun: String) -> String {
+            let all = reports.filter { $0.role == role }
+            let working = all.filter(works).count
+            return (working == all.count ? "" : "\(working) of ")
+                + "\(all.count) \(noun)\(all.count == 1 ? "" : "s")"
+        }
+        let line = "publishes \(count(.publish, "store")), follows \(count(.follow, "stream"))"
+        guard let first = reports.first(where: { !works($0) }) else { return line }
+        return "\(line); \(first.name): \(first.problem ?? "not connected yet")"
+    }
+}

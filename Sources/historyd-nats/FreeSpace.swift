@@ -1,0 +1,13 @@
+import Glibc
+
+/// The space in a folder, which nothing from a stream may fill.
+enum FreeSpace {
+    /// Half of what is free, in bytes.
+    static func half(of folder: String) -> Int {
+        var status = statvfs()
+        guard statvfs(folder, &status) == 0 else { return .max }
+        let (bytes, isOver) = Int(clamping: status.f_bavail).multipliedReportingOverflow(
+            by: Int(clamping: status.f_frsize))
+        return isOver ? .max : bytes / 2
+    }
+}
