@@ -16,6 +16,9 @@ struct PropertySlots: Sendable {
     /// To-many relationships: the order within each group is that of a hash table.
     let oneToMany: [String]
     let manyToMany: [String]
+    /// Whether a group of one tells the name of its member. In which group a relationship without an inverse is, the
+    /// model does not say.
+    private let namesSingleMembers: Bool
 
     var count: Int { named.count + oneToMany.count + manyToMany.count }
 
@@ -29,15 +32,17 @@ struct PropertySlots: Sendable {
         var attributes: [String] = []
         var oneToMany: [String] = []
         var manyToMany: [String] = []
+        var hasOneWay = false
         for property in properties {
             switch property.kind {
             case .attribute(let attribute):
                 if !attribute.isTransient { attributes.append(property.name) }
             case .relationship(let relationship) where relationship.isToMany:
-                if relationship.inverse?.isToMany == true {
-                    manyToMany.append(property.name)
-                } else {
+                hasOneWay = hasOneWay || relationship.inverse == nil
+                if relationship.inverse?.isToMany == false {
                     oneToMany.append(property.name)
+                } else {
+                    manyToMany.append(property.name)
                 }
             case .relationship(let relationship):
                 toOne.append(property.name)
@@ -53,6 +58,7 @@ struct PropertySlots: Sendable {
         named = toOne + entityColumns + orderColumns + attributes
         self.oneToMany = oneToMany
         self.manyToMany = manyToMany
+        namesSingleMembers = !hasOneWay || oneToMany.count + manyToMany.count == 1
     }
 
     /// The properties of a bitmap, its most significant bits first.
@@ -67,9 +73,9 @@ struct PropertySlots: Sendable {
                 switch slot - named.count {
                 case ..<0: names.insert(named[slot])
                 case let place where place < oneToMany.count:
-                    Self.add(place, of: oneToMany, "toMany", &names, &unnamed)
+                    add(place, of: oneToMany, "toMany", &names, &unnamed)
                 case let place:
-                    Self.add(place - oneToMany.count, of: manyToMany, "manyToMany", &names, &unnamed)
+                    add(place - oneToMany.count, of: manyToMany, "manyToMany", &names, &unnamed)
                 }
             }
         }
@@ -78,9 +84,13 @@ struct PropertySlots: Sendable {
             unnamed: unnamed.isEmpty ? nil : unnamed)
     }
 
-    private static func add(
+    private func add(
         _ place: Int, of group: [String], _ kind: String, _ names: inout Set<String>, _ unnamed: inout [String]
     ) {
-        if group.count == 1 { names.insert(group[0]) } else { unnamed.append("\(kind)#\(place)") }
+        if group.count == 1, namesSingleMembers {
+            names.insert(group[0])
+        } else {
+            unnamed.append("\(kind)#\(place)")
+        }
     }
 }
