@@ -6,6 +6,8 @@ public struct PropertyLayout: Sendable {
     /// The to-many relationships, in an order that the model does not tell.
     let oneToMany: [String]
     let manyToMany: [String]
+    /// Whether there is a to-many relationship without an inverse beside another: then none has a certain name.
+    private let isUncertain: Bool
 
     public init(of entity: String, in model: StoreModel, _ random: inout some RandomNumberGenerator) {
         var relationships: [StoreModel.Relationship] = []
@@ -19,9 +21,10 @@ public struct PropertyLayout: Sendable {
         }
         let toOne = relationships.filter { !$0.isToMany }
         let toMany = relationships.filter(\.isToMany)
-        let many = toMany.filter { model.inverse(of: $0)?.isToMany == true }.map(\.name)
+        let many = toMany.filter { model.inverse(of: $0)?.isToMany != false }.map(\.name)
         oneToMany = toMany.map(\.name).filter { !many.contains($0) }.shuffled(using: &random)
         manyToMany = many.shuffled(using: &random)
+        isUncertain = toMany.count > 1 && toMany.contains { $0.inverse == nil }
         slots =
             toOne.map(\.name)
             + toOne.filter { model.hasChildren($0.destination) }.map(\.name)
@@ -49,9 +52,9 @@ public struct PropertyLayout: Sendable {
         var names: [String] = []
         var unnamed: [(Int, String)] = []
         for property in properties {
-            if let place = oneToMany.firstIndex(of: property), oneToMany.count > 1 {
+            if let place = oneToMany.firstIndex(of: property), oneToMany.count > 1 || isUncertain {
                 unnamed.append((place, "toMany#\(place)"))
-            } else if let place = manyToMany.firstIndex(of: property), manyToMany.count > 1 {
+            } else if let place = manyToMany.firstIndex(of: property), manyToMany.count > 1 || isUncertain {
                 unnamed.append((1000 + place, "manyToMany#\(place)"))
             } else {
                 names.append(property)
