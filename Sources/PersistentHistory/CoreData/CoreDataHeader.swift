@@ -17,10 +17,11 @@ struct CoreDataHeader: Sendable, Equatable {
         let given = try Self.number(
             db, "SELECT Z_MAX FROM Z_PRIMARYKEY WHERE Z_NAME = 'TRANSACTION' ORDER BY Z_ENT DESC LIMIT 1")
         end = max(last ?? 0, given ?? 0)
-        floor = first.map { $0 - 1 } ?? end
-        guard floor >= 0, HistoryPosition.range.contains(end) else {
+        // Checked before anything is counted on from them.
+        guard first ?? 1 >= 1, HistoryPosition.range.contains(end) else {
             throw UnexpectedValue("a transaction has a number that is none")
         }
+        floor = first.map { $0 - 1 } ?? end
     }
 
     static func storeID(_ db: Database) throws -> StoreID {
