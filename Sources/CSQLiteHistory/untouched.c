@@ -59,6 +59,8 @@ static int make(sqlite3_vfs *vfs, const char *base, const char *name) {
 
 static void makeBoth(void) {
     if (!sqlite3_compileoption_used("USE_URI")) return;
+    /* Its files have their guards where those of "historyd-shared" will have them. */
+    history_plain_vfs();
     if (!make(&shared, "unix", "historyd-shared") || !make(&still, "unix-none", "historyd-still")) return;
     shared.szOsFile = history_guarded_size(shared.szOsFile);
     areThere =
