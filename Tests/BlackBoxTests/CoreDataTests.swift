@@ -55,7 +55,7 @@ struct CoreDataTests {
             #expect(
                 try bench.calls().map(\.summary) == [
                     "audit/all MainApp 1 Widget Note insert p1", "audit/all MainApp 2 Widget Note update p1",
-                    "audit/all MainApp 2 Widget Tag insert p1", "audit/all MainApp 6 nobody Tag delete p3",
+                    "audit/all MainApp 2 Widget Tag insert p1", "audit/all MainApp 6 - Tag delete p3",
                 ])
             let call = try bench.calls()[1].text
             #expect(call.contains(#""processID":"app","bundleID":"org.example.app""#))
@@ -97,7 +97,7 @@ struct CoreDataTests {
                 "INSERT INTO ATRANSACTION (Z_PK, ZTIMESTAMP) VALUES (2, 7e8); INSERT INTO ACHANGE (ZCHANGETYPE, ZENTITY, ZENTITYPK, ZTRANSACTIONID) SELECT 0, ZENTITY, 9, 2 FROM ACHANGE LIMIT 1"
             )
             try await reached(2, bench, daemon)
-            #expect(try bench.calls().last?.summary == "audit/all MainApp 2 nobody Note insert p9")
+            #expect(try bench.calls().last?.summary == "audit/all MainApp 2 - Note insert p9")
             try await daemon.stop()
         }
     }

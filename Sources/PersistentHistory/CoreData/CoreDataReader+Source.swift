@@ -51,7 +51,17 @@ extension CoreDataReader: HistorySource {
 
     // MARK: Fetching
 
-    /// Rows are not read: nobody is given values of such a store.
+    /// Rows are not read: whoever wants values is given those of no row.
+    private func noValues(_ wanted: WantedValues?, at number: Int64) -> RowValues? {
+        wanted.map { RowValues(at: HistoryToken(store: storeID, number: number), $0, [:]) }
+    }
+
+    private func adding(_ wanted: WantedValues?, to batch: HistoryBatch) -> HistoryBatch {
+        var batch = batch
+        batch.values = noValues(wanted, at: batch.end)
+        return batch
+    }
+
     func look(after number: Int64, fingerprint: String?, values: WantedValues?) throws -> HistoryLook {
         try read { db, catalog in
             let header = try currentHeader(db)
@@ -64,7 +74,7 @@ extension CoreDataReader: HistorySource {
             let end = max(header.end, batch.end)
             let isSeen = batch.isLast && batch.end == end && batch.fingerprint != nil
             return HistoryLook(
-                batch: batch, end: end,
+                batch: adding(values, to: batch), end: end,
                 fingerprint: isSeen ? batch.fingerprint : try CoreDataHeader.fingerprint(db, at: end),
                 schemaVersion: catalog.version.schema)
         }
@@ -73,21 +83,27 @@ extension CoreDataReader: HistorySource {
     func outlinedBatch(
         after number: Int64, isPosition: Bool, through last: Int64, changes limit: Int, values: WantedValues?
     ) throws -> HistoryBatch {
-        try batch(
+        let batch = try self.batch(
             after: number, isPosition: isPosition, through: last, limit, HistoryFilter(), partSize: partSize)
+        return adding(values, to: batch)
     }
 
     // MARK: Large transactions
 
     func changes(_ unread: UnreadChanges) throws -> (changes: [HistoryChange], values: RowValues?) {
-        (try numberedChanges(unread).map(\.change), nil)
+        (
+            try numberedChanges(unread).map(\.change),
+            noValues(unread.values, at: unread.transaction.number)
+        )
     }
 
     func changes(at numbers: [Int64], of transaction: HistoryTransaction, values: WantedValues?) throws
         -> (changes: [HistoryChange], values: RowValues?)
     {
         let changes = try reading(transaction) { rows in try rows.changes(at: numbers, of: transaction) }
-        return (try check(changes, numbers.count, of: transaction), nil)
+        return (
+            try check(changes, numbers.count, of: transaction), noValues(values, at: transaction.number)
+        )
     }
 
     func another(timeout: Duration) throws -> any HistorySource {
