@@ -180,8 +180,8 @@ let configurationCorpus: [CorpusCase] = [
         store(
             "\"source\": \"coreData\", \"authors\": [{\"name\": \"A\", \"contexts\": [{\"name\": \"a\", \"kind\": \"replica\", \"path\": \"/r\"}, {\"name\": \"b\", \"kind\": \"feed\", \"values\": true}]}]"
         ),
-        "2:88: \(in0).authors[0].contexts[0].kind: a replica copies recorded rows; of a store that Core Data writes a feed tells the changes",
-        "2:153: \(in0).authors[0].contexts[1].values: rows are read only of a store in which historyd records"
+        "2:76: \(in0).authors[0].contexts[0].kind: a replica copies recorded rows; of a store that Core Data writes a feed tells the changes",
+        "2:140: \(in0).authors[0].contexts[1].values: rows are read only of a store in which historyd records"
     ),
     .bad(
         "store without anything", "{\"version\": 1, \"stores\": [\n{}]}",
