@@ -39,6 +39,7 @@ build-extension = $(CC) -std=gnu11 -O2 -Wall -Wextra -Werror -fPIC -shared \
 compile = $(CC) -std=gnu11 -O2 -Wall -Wextra -Werror -o $(1) Sources/BenchPrograms/$(2)
 bench-programs = $(call compile,$(1)/bench-consumer,consumer.c -lsqlite3) && \
 	$(call compile,$(1)/bench-plugin,plugin.c) && \
+	$(call compile,$(1)/bench-coredata,coredata.c -lsqlite3) && \
 	$(call compile,$(1)/bench-stream,stream.c -lnats -lsqlite3) && \
 	$(call compile,$(1)/bench-pidfd.so,pidfd.c -fPIC -shared) && \
 	cp Sources/BenchPrograms/consumer.sh $(1)/bench-consumer.sh
@@ -72,7 +73,8 @@ run-tests = $(if $(TESTFLAGS),$(test-command) $(1) $(TESTFLAGS),@failed=; log=$$
 	[ -z "$$failed" ] || { echo "Failed, in:$$failed"; cat "$$all"; exit 1; })
 
 .DEFAULT_GOAL := help
-.PHONY: help toolchain dependencies build programs debug test test-docs docs test-openapi test-differential test-faults model mutants torture torture-nats fuzz simulate run run-nats bench install deb uninstall \
+.PHONY: help toolchain dependencies build programs debug test test-docs docs test-openapi test-differential test-faults model mutants \
+	torture torture-nats fuzz fuzz-coredata simulate run run-nats bench install deb uninstall \
 	tsan asan lint format security clean link-order
 
 help: ## List the targets.
@@ -185,6 +187,9 @@ simulate: toolchain ## Simulate daemons from SEEDS= seeds, FROM= on, of a KIND= 
 	.build/debug/historyd-simulation --seeds $(SEEDS) --from $(FROM) --kind $(KIND) --jobs $$(nproc) \
 		$(if $(WITHOUT),--without $(WITHOUT)) $(SIMULATEFLAGS)
 
+fuzz-coredata: debug ## Read CASES= damaged Core Data stores, five times as many damaged models, and some of Apple's own.
+	HISTORYD_MUTATIONS=$(CASES) $(test-command) --filter 'CoreDataHostileTests'
+
 MINUTES ?= 10
 torture: debug ## Stress the daemon for MINUTES (10), and print the result. As root, also with a full disk.
 	/usr/bin/python3 Tests/Torture/torture.py .build/debug/historyd .build/debug/libhistory.so $$(( $(MINUTES) * 60 ))
@@ -204,7 +209,7 @@ run-nats: toolchain ## Run a server, a publisher, a follower and two daemons on 
 	@$(MAKE) --no-print-directory build
 	@config/sample/run-nats $(CURDIR)/.build/release $(CURDIR)/.run-nats
 
-BENCHPARTS = latency backlog replica scale idle writer recording cleaning migration instructions stream
+BENCHPARTS = latency backlog replica scale idle writer recording cleaning migration coreData instructions stream
 
 .PHONY: bench-build bench-plots bench-compare bench-aims bench-NAME $(BENCHPARTS:%=bench-%)
 bench: bench-build ## Measure everything. BENCHFLAGS="--rounds 3 --name before"; BENCHFLAGS=--help lists all flags.
@@ -235,6 +240,7 @@ bench-build: dependencies
 	$(call build-product,historyd)
 	$(call build-product,historyd-nats)
 	$(call build-product,historyd-bench)
+	$(call build-product,historyctl)
 	$(call bench-programs,.build/release)
 
 link-order: bench-build ## Find out which functions a commit needs, for the linker to put together (needs valgrind).

@@ -126,7 +126,9 @@ let package = Package(
             swiftSettings: strict),
         .executableTarget(
             name: "historyd-bench",
-            dependencies: ["PersistentHistory", "CLinux", "CSQLiteHistory", arguments, sqlite],
+            dependencies: [
+                "CoreDataStores", "PersistentHistory", "CLinux", "CSQLiteHistory", arguments, sqlite,
+            ],
             swiftSettings: strict),
 
         // SQLite's default VFS in the tests: files on disks that fail when they are told to.
@@ -134,10 +136,14 @@ let package = Package(
         .target(
             name: "TestSupport", dependencies: ["CFaultVFS", "PersistentHistory", grdb, subprocess],
             path: "Tests/TestSupport", swiftSettings: strict),
+        // Writes stores as Core Data does, and knows what is in them.
+        .target(
+            name: "CoreDataStores", dependencies: [sqlite], path: "Tests/CoreDataStores", swiftSettings: strict),
         .testTarget(
             name: "PersistentHistoryTests",
             dependencies: [
-                "HistoryFeed", "PersistentHistory", "TestSupport", grdb, logging, sqlite, subprocess,
+                "CoreDataStores", "HistoryFeed", "PersistentHistory", "TestSupport", grdb, logging, sqlite,
+                subprocess,
             ],
             swiftSettings: strict),
         .testTarget(
@@ -173,7 +179,8 @@ let package = Package(
         .testTarget(
             name: "BenchTests", dependencies: ["historyd-bench", "TestSupport"], swiftSettings: strict),
         .testTarget(
-            name: "BlackBoxTests", dependencies: ["TestSupport", "PersistentHistory", "HistoryFeed"],
+            name: "BlackBoxTests",
+            dependencies: ["CoreDataStores", "TestSupport", "PersistentHistory", "HistoryFeed"],
             exclude: ["Clients", "Migrations"],
             swiftSettings: strict),
         .testTarget(

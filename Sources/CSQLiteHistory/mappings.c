@@ -214,7 +214,9 @@ void history_forget_pages(sqlite3 *db) {
 /* MARK: Opening */
 
 int history_guarded_size(int size) {
-    guardOffset = ((size_t)size + 15) & ~(size_t)15;
+    /* The same for every VFS, whatever is below it: an open file's guard stays where it is. */
+    size_t needed = ((size_t)size + 15) & ~(size_t)15;
+    if (needed > guardOffset) guardOffset = needed;
     return (int)(guardOffset + sizeof(struct guard));
 }
 

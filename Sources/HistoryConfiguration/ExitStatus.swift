@@ -28,7 +28,8 @@ package enum ExitStatus: Int32, Error, Sendable {
         switch error.code {
         case .authorInvalid: self = .usage
         case .storeMissing: self = .noInput
-        case .storeCorrupt, .storeCopied, .formatTooNew, .notAnEntity, .isMirror, .tokenInvalid, .tokenForeign,
+        case .storeCorrupt, .storeCopied, .formatTooNew, .notAnEntity, .isMirror, .onlyRead, .tokenInvalid,
+            .tokenForeign,
             .tokenAhead, .tokenNotSent, .statementFailed:
             self = .badData
         case .storeUnreadable, .wouldLockOut, .stateNotPermitted: self = .noPermission

@@ -56,6 +56,7 @@ extension ServedStore {
             maximumDuration: store.clean.maximumDuration)
         tracksEveryTable = store.tracksEveryTable
         isMirror = store.isMirror
+        recording = store.source
     }
 }
 

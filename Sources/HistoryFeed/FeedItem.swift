@@ -28,6 +28,8 @@ public struct FeedTransaction: Sendable, Hashable {
     public let context: String?
     /// The writer's process; nil if it declared no author.
     public let processID: Int32?
+    /// The writer's process and app by their names, in a store that Core Data or SwiftData writes.
+    public let application: Application?
     /// ISO 8601 UTC with milliseconds.
     public let timestamp: String
     /// Rows that are new.
@@ -66,7 +68,7 @@ public struct FeedTransaction: Sendable, Hashable {
     /// A transaction, for tests and previews.
     public init(
         token: HistoryToken, author: String?, context: String? = nil, processID: Int32? = nil,
-        timestamp: String,
+        application: Application? = nil, timestamp: String,
         insertedObjectIDs: [FeedObjectID] = [], updatedObjectIDs: [FeedObjectID] = [],
         deletedObjectIDs: [FeedObjectID] = [], values: [FeedObjectID: FeedRow] = [:],
         valuesAt: HistoryToken? = nil, part: Part? = nil
@@ -75,6 +77,7 @@ public struct FeedTransaction: Sendable, Hashable {
         self.author = author
         self.context = context
         self.processID = processID
+        self.application = application
         self.timestamp = timestamp
         self.insertedObjectIDs = insertedObjectIDs
         self.updatedObjectIDs = updatedObjectIDs

@@ -27,7 +27,8 @@ enum FeedLine {
             self = .transaction(
                 FeedTransaction(
                     token: token.token, author: message.author, context: message.context,
-                    processID: message.processID, timestamp: timestamp,
+                    processID: message.processID?.number, application: message.application,
+                    timestamp: timestamp,
                     insertedObjectIDs: message.insertedObjectIDs?.map(\.object) ?? [],
                     updatedObjectIDs: message.updatedObjectIDs?.map(\.object) ?? [],
                     deletedObjectIDs: message.deletedObjectIDs?.map(\.object) ?? [],
@@ -40,6 +41,29 @@ enum FeedLine {
 }
 
 private struct Message: Decodable {
+    /// A number, or a name, which a store that Core Data writes has.
+    enum Process: Decodable {
+        case number(Int32)
+        case name(String)
+
+        init(from decoder: any Decoder) throws {
+            let value = try decoder.singleValueContainer()
+            if let number = try? value.decode(Int32.self) {
+                self = .number(number)
+            } else {
+                self = .name(try value.decode(String.self))
+            }
+        }
+
+        var number: Int32? { if case .number(let number) = self { number } else { nil } }
+        var name: String? { if case .name(let name) = self { name } else { nil } }
+    }
+
+    var application: Application? {
+        if processID?.name == nil, bundleID == nil { return nil }
+        return Application(process: processID?.name, bundleID: bundleID)
+    }
+
     struct Begins: Decodable { let after: Token }
 
     struct Expired: Decodable {
@@ -54,7 +78,8 @@ private struct Message: Decodable {
     let token: Token?
     let author: String?
     let context: String?
-    let processID: Int32?
+    let processID: Process?
+    let bundleID: String?
     let timestamp: String?
     let valuesAt: Token?
     let insertedObjectIDs: [Object]?

@@ -2,7 +2,8 @@ import ArgumentParser
 
 /// The parts of a run.
 enum Part: String, CaseIterable, ExpressibleByArgument {
-    case latency, backlog, replica, scale, idle, writer, recording, cleaning, migration, instructions, stream
+    case latency, backlog, replica, scale, idle, writer, recording, cleaning, migration, coreData, instructions,
+        stream
 
     var summary: String {
         switch self {
@@ -15,6 +16,7 @@ enum Part: String, CaseIterable, ExpressibleByArgument {
         case .idle: "memory, threads and wake-ups of a daemon that has nothing to do"
         case .cleaning: "what a writer feels of a cleanup"
         case .migration: "for how long changes go unrecorded after a table was rebuilt"
+        case .coreData: "changes of a Core Data history that are read in a second"
         case .stream: "from a commit to its mirror over NATS, a backlog, and a new mirror"
         case .instructions: "how many the daemon runs, as valgrind counts them"
         }
@@ -33,6 +35,7 @@ enum Part: String, CaseIterable, ExpressibleByArgument {
         case .idle: Findings(figures: try IdleBenchmark(workplace, sizes).run())
         case .cleaning: Findings(figures: try CleaningBenchmark(workplace, sizes).run())
         case .migration: Findings(figures: try MigrationBenchmark(workplace, sizes).run())
+        case .coreData: Findings(figures: try CoreDataBenchmark(workplace, sizes).run())
         case .stream: try StreamBenchmark(workplace, sizes).run()
         case .instructions: try InstructionsBenchmark(workplace, sizes).run()
         }

@@ -50,7 +50,7 @@ private func top(_ keys: String) -> String {
 
 private let duration = "a duration: seconds, or text such as \"500ms\", \"5s\", \"3m\", \"2h\" or \"7d\""
 private let storeKeys =
-    "Allowed: name, path, entities, authors, unlistedAuthors, cleanUnlisted, includingMirroring, mirroringAuthors, clean, poll, healthyLag, autoStart, mirror"
+    "Allowed: name, path, entities, authors, unlistedAuthors, cleanUnlisted, includingMirroring, mirroringAuthors, clean, poll, healthyLag, autoStart, mirror, source"
 private let in0 = "stores[0]"
 private let context0 = "stores[0].authors[0].contexts[0]"
 private let long = String(repeating: "é", count: 128)
@@ -71,6 +71,12 @@ let configurationCorpus: [CorpusCase] = [
             "mirroringAuthors": ["M"], "clean": {"strategy": "byNotification", "times": 1}, "poll": 0.5, "authors": []
             """)),
     .good("mirror", store("\"mirror\": true, \"clean\": {\"strategy\": \"byDuration\", \"seconds\": 5}")),
+    .good(
+        "a store of Core Data's",
+        store(
+            "\"source\": \"coreData\", \"authors\": [{\"name\": \"A\", \"contexts\": [{\"name\": \"a\", \"kind\": \"feed\", \"entities\": [\"Asset\"]}]}]"
+        )),
+    .good("a recorded store", store("\"source\": \"recorded\", \"entities\": {\"item\": {}}")),
     .good("no mirror", store("\"mirror\": false, \"entities\": {\"item\": {}}")),
     .good(
         "replica and feed",
@@ -161,6 +167,22 @@ let configurationCorpus: [CorpusCase] = [
     .bad(
         "entities of a mirror", store("\"mirror\": true, \"entities\": {\"item\": {}}"),
         "2:17: \(in0).entities: a mirror has the entities of its source"),
+    .bad(
+        "source of another kind", store("\"source\": \"swiftData\""),
+        "2:11: \(in0).source: expected \"recorded\" or \"coreData\", found \"swiftData\""),
+    .bad(
+        "changes of a store of Core Data's",
+        store("\"source\": \"coreData\", \"entities\": {\"item\": {}}, \"clean\": {}"),
+        "2:23: \(in0).entities: Core Data records what its model says; a store with \"source\": \"coreData\" is only read",
+        "2:49: \(in0).clean: the app that owns the store decides what is deleted of its history"),
+    .bad(
+        "contexts of a store of Core Data's",
+        store(
+            "\"source\": \"coreData\", \"authors\": [{\"name\": \"A\", \"contexts\": [{\"name\": \"a\", \"kind\": \"replica\", \"path\": \"/r\"}, {\"name\": \"b\", \"kind\": \"feed\", \"values\": true}]}]"
+        ),
+        "2:76: \(in0).authors[0].contexts[0].kind: a replica copies recorded rows; of a store that Core Data writes a feed tells the changes",
+        "2:140: \(in0).authors[0].contexts[1].values: rows are read only of a store in which historyd records"
+    ),
     .bad(
         "store without anything", "{\"version\": 1, \"stores\": [\n{}]}",
         "2:1: stores[0].name: missing, expected a name", "2:1: stores[0].path: missing, expected a path"),

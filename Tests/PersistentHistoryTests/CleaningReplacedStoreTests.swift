@@ -16,7 +16,7 @@ import Testing
         try store.write("A", "INSERT INTO t VALUES (3, 0)")
         try await store.serve(store.served(["Main"]), [Listener().observer()])
         let (state, reader) = (try store.state(), try HistoryReader(path: store.path))
-        let plan = try CleaningPlan(store.served(["Main"]), reader: reader, state: state)
+        let plan = try CleaningPlan(store.served(["Main"]), source: reader, state: state)
         try state.close()
         try reader.close()
         #expect(plan.number == 3)

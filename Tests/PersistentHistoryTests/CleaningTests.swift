@@ -186,7 +186,7 @@ import Testing
             if case .cleaned = event { try? state.countNotification() }
         }
         let turns = CleaningTurns(
-            served, reader: reader, state: state, reporter: events, stop: OneShotEvent())
+            served, source: reader, state: state, reporter: events, stop: OneShotEvent())
         #expect(await turns.cleanIfDue() == .taken)
         #expect(try store.history().isEmpty)
         #expect(try state.cleaning().notifications == 1)
@@ -202,7 +202,7 @@ import Testing
         let reader = try HistoryReader(path: store.path)
         let state = try store.state()
         let turns = CleaningTurns(
-            served, reader: reader, state: state, reporter: SilentReporter(), stop: OneShotEvent())
+            served, source: reader, state: state, reporter: SilentReporter(), stop: OneShotEvent())
         // Nobody has a place yet.
         #expect(await turns.cleanIfDue() == .vain)
         #expect(try state.cleaning().at == nil)
@@ -215,7 +215,7 @@ import Testing
         let stop = OneShotEvent()
         stop.signal()
         let ending = CleaningTurns(
-            served, reader: reader, state: state, reporter: SilentReporter(), stop: stop)
+            served, source: reader, state: state, reporter: SilentReporter(), stop: stop)
         #expect(await ending.cleanIfDue() == .failed)
         #expect(try state.cleaning().at == nil)
         try state.close()

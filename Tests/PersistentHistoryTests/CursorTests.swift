@@ -39,7 +39,7 @@ import Testing
             _ = resting.pass(batch, to: Self.place(number), hooks: hooks)
         }
         // A cleanup may go as far as this.
-        let plan = try CleaningPlan(store.served(["Main"]), reader: reader, state: state)
+        let plan = try CleaningPlan(store.served(["Main"]), source: reader, state: state)
         #expect(plan.number == 1)
         #expect(try saved(store) == 1)
         try state.close()
@@ -69,7 +69,7 @@ import Testing
         try store.write("A", "INSERT INTO t VALUES (1, 1)", "INSERT INTO t VALUES (2, 2)")
         let (state, reader) = (try store.state(), try HistoryReader(path: store.path))
         try state.cursors.save(Self.place(2), of: "Main")
-        #expect(try CleaningPlan(store.served(["Main"]), reader: reader, state: state).number == 2)
+        #expect(try CleaningPlan(store.served(["Main"]), source: reader, state: state).number == 2)
         let left = try leftBehind(state, in: store)
         #expect(
             try GatekeeperStore.read(left) {
@@ -153,7 +153,7 @@ import Testing
             }
         }
         for _ in 1...100 {
-            let limit = try CleaningPlan(served, reader: reader, state: state).number
+            let limit = try CleaningPlan(served, source: reader, state: state).number
             #expect(try saved(store) == limit)
         }
         isOver.withLock { $0 = true }

@@ -21,6 +21,10 @@ int history_harden(sqlite3 *db, int runs_schema_code);
 /* The name of a VFS that follows no link in a file's own name, for URIs; NULL if SQLite knows no URIs. */
 const char *history_plain_vfs(void);
 
+/* The name of a VFS that changes nothing of a database, its log or its folder, for URIs: see untouched.c. With is_still,
+ * for a database that no process uses. NULL if SQLite knows no URIs. */
+const char *history_untouching_vfs(int is_still);
+
 /* What SQLite reports of a database that was opened through that VFS, once a part of its mapped wal-index (the file
  * whose name ends in -shm) is gone: see mappings.c. It is SQLITE_IOERR | 250 << 8. */
 #define HISTORY_IOERR_MAPPING_LOST 64010

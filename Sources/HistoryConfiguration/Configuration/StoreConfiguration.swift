@@ -24,6 +24,8 @@ package struct StoreConfiguration: Sendable, Hashable {
     package var healthyLag: Duration
     /// Whether historyd-nats alone writes to it: it is recorded at its source.
     package var isMirror = false
+    /// Who records its history.
+    package var source = Entity.Source.recorded
     /// Whether delivery begins with the daemon, or with `historyctl resume`.
     package var autoStart: Bool
 

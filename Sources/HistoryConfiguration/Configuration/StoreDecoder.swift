@@ -7,10 +7,13 @@ struct StoreDecoder {
     /// The plugins that contexts name, which are known once the manifests are read.
     var plugins: [(name: String, node: DocumentNode)] = []
 
+    /// Who records the history of the store that is decoded.
+    private var source = Entity.Source.recorded
+
     private static let keys = [
         "name", "path", "entities", "authors", "unlistedAuthors", "cleanUnlisted", "includingMirroring",
         "mirroringAuthors", "clean", "poll", "healthyLag", "autoStart",
-        "mirror",
+        "mirror", "source",
     ]
 
     /// Nil if the store or one of its authors has no valid name.
@@ -25,6 +28,7 @@ struct StoreDecoder {
                 paths.claim(FileIdentity.of(path), at: node, as: "the store's file") ? path : nil
             }
         }
+        source = fields["source"]?.choice(Entity.Source.allCases) ?? .recorded
         let entities = fields["entities"].flatMap(Self.entities)
         let isAll = entities?.contains { $0.name == Self.everyTable } ?? false
         let named = entities?.filter { $0.name != Self.everyTable }
@@ -51,7 +55,38 @@ struct StoreDecoder {
         store.tracksEveryTable = isAll
         store.isMirror = fields["mirror"]?.bool() ?? false
         if store.isMirror { fields.refuse("entities", "a mirror has the entities of its source") }
+        store.source = source
+        if source == .coreData { Self.refuseChanges(fields) }
         return name == nil || path == nil || authors == nil ? nil : store
+    }
+
+    /// A store that Core Data writes is only read.
+    private static func refuseChanges(_ fields: Fields) {
+        fields.refuse(
+            "entities",
+            "Core Data records what its model says; a store with \"source\": \"coreData\" is only read")
+        fields.refuse("clean", "the app that owns the store decides what is deleted of its history")
+        fields.refuse("cleanUnlisted", "the app that owns the store decides what is deleted of its history")
+        fields.refuse("mirror", "a mirror has the history that historyd recorded")
+    }
+
+    /// What makes something of a store's rows is for a store in which historyd records.
+    private static func refuseRows(_ fields: Fields, _ kind: ContextKind?) {
+        switch kind {
+        case .replica:
+            fields.refuse(
+                "kind",
+                "a replica copies recorded rows; of a store that Core Data writes a feed tells the changes")
+        case .plugin:
+            fields.refuse(
+                "kind",
+                "a plugin's context is filled with recorded rows; of a store that Core Data writes a feed tells the changes"
+            )
+        case .feed, nil:
+            for key in ["values", "maximumValueBytes"] {
+                fields.refuse(key, "rows are read only of a store in which historyd records")
+            }
+        }
     }
 
     /// Stands for every table.
@@ -127,6 +162,7 @@ struct StoreDecoder {
         }
         let kind = fields.required("kind", ContextKind.allCases.map(\.rawValue).alternatives)?
             .choice(ContextKind.allCases)
+        if source == .coreData { Self.refuseRows(fields, kind) }
         let decodedKind: ContextConfiguration.Kind?
         switch kind {
         case .replica:

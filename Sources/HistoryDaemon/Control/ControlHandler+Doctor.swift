@@ -11,7 +11,10 @@ extension ControlHandler {
         var folders: Set<String> = [dependencies.stateFolder]
         for store in try await stores(name) {
             let path = store.configuration.path
-            let problems = StoreAccess.problems(of: path, isPolled: store.configuration.poll != nil)
+            let problems =
+                store.configuration.source == .coreData
+                ? Self.readingProblems(path)
+                : StoreAccess.problems(of: path, isPolled: store.configuration.poll != nil)
             findings += Self.findings(.store, path, Self.there(path) ?? problems)
             folders.insert(Self.folder(of: path))
             for replica in store.served.consumers.flatMap(\.contexts) {
@@ -36,6 +39,13 @@ extension ControlHandler {
         -> [DoctorReport.Finding]
     {
         problems.isEmpty ? [.init(check, subject)] : problems.map { .init(check, subject, problem: $0) }
+    }
+
+    /// Of a store that is only read, with its log.
+    private static func readingProblems(_ path: String) -> [String] {
+        ["", "-wal", "-shm"].map { path + $0 }.filter { access($0, F_OK) == 0 && access($0, R_OK) != 0 }.map {
+            "The file \"\($0)\" cannot be read by this user."
+        }
     }
 
     private static func there(_ path: String) -> [String]? {

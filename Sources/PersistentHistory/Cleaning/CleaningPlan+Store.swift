@@ -4,10 +4,10 @@ extension CleaningPlan {
     /// the checkpoints that the plan relies on are brought to the disk.
     ///
     /// - Throws: `HistoryError`.
-    init(_ store: ServedStore, reader: HistoryReader, state: StateDatabase, force: Bool = false) throws {
-        try FeedKeeper(store: store, source: reader, state: state, reporter: SilentReporter())
+    init(_ store: ServedStore, source: any HistorySource, state: StateDatabase, force: Bool = false) throws {
+        try FeedKeeper(store: store, source: source, state: state, reporter: SilentReporter())
             .skipWhatIsNotSent()
-        let newest = try reader.newestToken().number
+        let newest = try source.newestToken().number
         try state.saveServed(newest: newest)
         let cursors = try state.cursors.saved()
         var checkpoints = store.mustHaveHad.compactMap { cursors[$0] }
@@ -16,14 +16,14 @@ extension CleaningPlan {
                 return Holder(consumer: consumer, context: context, number: nil, standing: .zero)
             }
             let standing = StalledTime.duration(
-                of: checkpoint, newest: newest, firstMissing: try reader.time(after: checkpoint.position),
+                of: checkpoint, newest: newest, firstMissing: try source.time(after: checkpoint.position),
                 now: store.clock.wall(), served: state.served)
             return Holder(consumer: consumer, context: context, number: checkpoint.position, standing: standing)
         }
         var holders = try store.mustHaveHad.map { try holder($0, at: cursors[$0]) }
         if store.consumers.contains(where: { !$0.feeds.isEmpty }) {
             let feeds = try state.feeds.all()
-            let oldest = try reader.oldestToken().number
+            let oldest = try source.oldestToken().number
             for consumer in store.consumers {
                 for feed in consumer.feeds {
                     let id = FeedID(consumer: consumer.author, context: feed.name)
@@ -39,7 +39,7 @@ extension CleaningPlan {
         try state.syncToDisk()
         self.init(holders, newest: newest, maximumDuration: store.maximumDuration, force: force)
         let relied = checkpoints.filter { $0.position >= number ?? 0 }.min { $0.position < $1.position }
-        history = PlannedHistory(store: reader.storeID, checkpoint: force ? nil : relied)
+        history = PlannedHistory(store: source.storeID, checkpoint: force ? nil : relied)
     }
 
     /// Deletes what the plan allows, in small steps.

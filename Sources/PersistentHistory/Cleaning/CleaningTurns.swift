@@ -1,7 +1,7 @@
 /// Takes a store's turns of cleaning, by its strategy.
 struct CleaningTurns: Sendable {
     private let store: ServedStore
-    private let reader: HistoryReader
+    private let source: any HistorySource
     private let state: StateDatabase
     private let reporter: any PipelineReporter
     private let stop: OneShotEvent
@@ -14,11 +14,11 @@ struct CleaningTurns: Sendable {
     let wakeUp = WakeUp()
 
     init(
-        _ store: ServedStore, reader: HistoryReader, state: StateDatabase, reporter: any PipelineReporter,
+        _ store: ServedStore, source: any HistorySource, state: StateDatabase, reporter: any PipelineReporter,
         stop: OneShotEvent
     ) {
         self.store = store
-        self.reader = reader
+        self.source = source
         self.state = state
         self.reporter = reporter
         self.stop = stop
@@ -85,7 +85,7 @@ struct CleaningTurns: Sendable {
             guard schedule.isDue(now: store.clock.wall()) else {
                 return .notDue(schedule.delay(now: store.clock.wall()))
             }
-            let plan = try CleaningPlan(store, reader: reader, state: state)
+            let plan = try CleaningPlan(store, source: source, state: state)
             try tell(plan)
             if plan.number == nil { return .vain }
             let outcome = try await plan.carryOut(on: store, reporter: reporter) { [stop] in stop.isSignaled }
@@ -104,7 +104,7 @@ struct CleaningTurns: Sendable {
     private func tell(_ plan: CleaningPlan) throws {
         let now = store.clock.wall()
         let blockers = try plan.blockers.map { holder in
-            (holder.name, since: try reader.time(after: holder.number ?? 0) ?? now)
+            (holder.name, since: try source.time(after: holder.number ?? 0) ?? now)
         }
         let (news, all) = stalled.withLock { ($0.standing(blockers, now: now), $0.all) }
         if !news.isEmpty { reporter.report(.cleaningBlocked(by: news)) }
@@ -115,7 +115,7 @@ struct CleaningTurns: Sendable {
             guard isNews else { continue }
             reporter.report(
                 .consumerPassedBy(
-                    consumer: holder.name, at: HistoryToken(store: reader.storeID, number: number),
+                    consumer: holder.name, at: HistoryToken(store: source.storeID, number: number),
                     standing: holder.standing))
         }
     }

@@ -51,7 +51,7 @@ package struct ManualCleaning: Sendable {
                 force: force)
         }
         let state = try StateDatabase(folder: stateFolder, store: reader.storeID, clock: store.clock)
-        let plan = try CleaningPlan(store, reader: reader, state: state, force: force)
+        let plan = try CleaningPlan(store, source: reader, state: state, force: force)
         try state.close()
         return plan
     }

@@ -84,7 +84,7 @@
         self.owner = owner
         startOfPass = beginning.cursor
         contexts = ContextKeeper(
-            consumer, storeID: store.storeID, reader: store.reader, state: store.state,
+            consumer, storeID: store.storeID, source: store.source, state: store.state,
             reporter: store.reporter,
             isRestored: beginning.expiry?.reason == .restored)
         machine = ConsumerMachine(

@@ -7,7 +7,7 @@
 actor ContextKeeper {
     let consumer: Consumer
     private let storeID: StoreID
-    private let reader: HistoryReader
+    private let source: any HistorySource
     private let snapshots: StoreSnapshots
     private let replicas: [Replica]
     private let state: StateDatabase
@@ -28,18 +28,18 @@ actor ContextKeeper {
     static let muchLog: Int64 = 256 << 20
 
     init(
-        _ consumer: Consumer, storeID: StoreID, reader: HistoryReader, state: StateDatabase,
+        _ consumer: Consumer, storeID: StoreID, source: any HistorySource, state: StateDatabase,
         reporter: any PipelineReporter, isRestored: Bool = false
     ) {
         self.consumer = consumer
         self.storeID = storeID
-        self.reader = reader
-        snapshots = StoreSnapshots(reader.path)
-        replicas = consumer.contexts.map { Replica($0, storePath: reader.path) }
+        self.source = source
+        snapshots = StoreSnapshots(source.path)
+        replicas = consumer.contexts.map { Replica($0, storePath: source.path) }
         self.state = state
         self.reporter = reporter
         others = ProgramContexts(
-            consumer, reader: reader, state: state, reporter: reporter, isRestored: isRestored)
+            consumer, source: source, state: state, reporter: reporter, isRestored: isRestored)
     }
 
     /// How long until a context that failed is to be tried again; nil where none is in trouble.
@@ -125,7 +125,7 @@ actor ContextKeeper {
             : try state.replicas.known(context.name, of: consumer.author, at: context.path)
         // It may be ahead of its consumer, whose checkpoint then does not show that the store was restored.
         let isReplaced =
-            try known.filling.map { try reader.isReplaced($0.fingerprint, at: $0.position) } ?? false
+            try known.filling.map { try source.isReplaced($0.fingerprint, at: $0.position) } ?? false
         if known.needsFilling || isReplaced { try replica.resync() }
         let preparation = try replica.prepare(isKnown: known.isHere, snapshots)
         tell(context, preparation)
@@ -155,7 +155,7 @@ actor ContextKeeper {
         if preparation.isFilled {
             let position = preparation.number
             filling = Checkpoint(
-                position: position, fingerprint: try reader.fingerprint(at: position, in: nil),
+                position: position, fingerprint: try source.fingerprint(at: position, in: nil),
                 movedAt: state.clock.wall())
         }
         try state.replicas.save(context.name, of: consumer.author, at: context.path, filling: filling)
@@ -165,11 +165,11 @@ actor ContextKeeper {
     private func catchUp(_ replica: Replica, from start: Int64, to cursor: Int64) throws -> Bool {
         var position = start
         while position < cursor {
-            let batch = try reader.outlinedBatch(after: position)
+            let batch = try source.outlinedBatch(after: position)
             guard batch.end > position else { break }
             let end = min(batch.end, cursor)
             let missed = relevant(batch, after: position).filter { $0.token.number <= end }
-            try replica.merge(missed, through: end, reading: reader)
+            try replica.merge(missed, through: end, reading: source.recorder)
             position = end
         }
         return position > start
@@ -208,9 +208,9 @@ actor ContextKeeper {
     /// - Throws: `HistoryError`.
     func stage(_ batch: HistoryBatch, cursor: Int64, takesOwn: Bool) async throws -> HistoryBatch {
         try await tend(cursor: cursor)
-        guard batch.isLast, !ready.isEmpty else { return batch }
+        guard batch.isLast, !ready.isEmpty, let recorder = source.recorder else { return batch }
         return try snapshots.read { store in
-            let batch = try reader.batch(store, after: cursor, beginningAs: batch)
+            let batch = try recorder.batch(store, after: cursor, beginningAs: batch)
             guard batch.isLast else { return batch }
             let own = takesOwn ? consumer.rule.own(batch.transactions, after: cursor, of: consumer.author) : []
             let wanted = PendingMerge(relevant(batch, after: cursor), own: own, after: cursor, end: batch.end)
@@ -243,7 +243,7 @@ actor ContextKeeper {
         if waits { try await tend(cursor: cursor) }
         for replica in replicas where ready.contains(replica.context.name) {
             try attempting(replica, .written) {
-                let merged = try replica.merge(merge.toMerge, through: merge.end, reading: reader)
+                let merged = try replica.merge(merge.toMerge, through: merge.end, reading: source.recorder)
                 if !merged.isShown { unsettled.insert(replica.context.name) }
                 tell(replica.context, merged.leftOut)
                 watchLog(of: replica)

@@ -5,8 +5,6 @@ struct OpenStore: Sendable {
     let loop: HistoryLoop
     let storeID: StoreID
     let source: any HistorySource
-    /// The same, as a store in which historyd records.
-    let reader: HistoryReader
     let probe: WriterProbe
     let fetcher: SharedFetcher
     let state: StateDatabase
@@ -45,16 +43,17 @@ struct OpenStore: Sendable {
         self.store = store
         self.reporter = reporter
         loop = try HistoryLoop.shared()
-        let isMigrating = WriterProbe.isMigrating(store.path, isUsedInProcess: store.isUsedInProcess)
+        let isMigrating =
+            store.recording == .recorded
+            && WriterProbe.isMigrating(store.path, isUsedInProcess: store.isUsedInProcess)
         let (problem, version) = try Self.bringTrackingUpToDate(
             store, reporter, timeout: Self.timeout, isMigrating: isMigrating)
         file = FileID(of: store.path)
         do {
-            reader = try HistoryReader(path: store.path, timeout: Self.timeout, partSize: store.partSize)
+            source = try Self.source(of: store)
         } catch let error as HistoryError where error.code == .notTracked {
             throw problem ?? error
         }
-        source = reader
         storeID = source.storeID
         reporter.report(problem.map { .trackingFailed($0) } ?? .trackingComplete)
         // Whatever a migration makes of the schema, the tracking is yet to follow it.
@@ -68,7 +67,7 @@ struct OpenStore: Sendable {
             at: Checkpoint(position: end.number, fingerprint: end.fingerprint, movedAt: store.clock.wall()))
         state = try StateDatabase(
             folder: stateFolder, store: source.storeID, clock: store.clock, resting: resting)
-        cleaning = CleaningTurns(store, reader: reader, state: state, reporter: reporter, stop: ending)
+        cleaning = CleaningTurns(store, source: source, state: state, reporter: reporter, stop: ending)
         feeds = FeedKeeper(store: store, source: source, state: state, reporter: reporter)
         reporter.report(.storeOpened(newest: try source.newestToken()))
 
@@ -95,11 +94,18 @@ struct OpenStore: Sendable {
         // opened, it leaves its memory to that.
         try state.close()
         // From now on it is read on the loop, where a lock must not be waited for.
-        try reader.setPatience(0)
+        try source.setPatience(0)
         // Last, because it must be closed by hand: nothing that may fail comes after it.
         probe =
             store.isUsedInProcess
             ? try WriterProbes.shared.take(store.path) : try WriterProbe(storePath: store.path)
+    }
+
+    private static func source(of store: ServedStore) throws -> any HistorySource {
+        switch store.recording {
+        case .recorded: try HistoryReader(path: store.path, timeout: timeout, partSize: store.partSize)
+        case .coreData: try CoreDataReader(path: store.path, timeout: timeout, partSize: store.partSize)
+        }
     }
 
     /// Tracks as configured, or where that is left to others, what is tracked. What is configured and not there is
@@ -114,6 +120,8 @@ struct OpenStore: Sendable {
         _ store: ServedStore, _ reporter: any PipelineReporter, timeout: Duration, isMigrating: Bool = false,
         expectsChange: Bool = false
     ) throws -> (problem: HistoryError?, schemaVersion: Int64?) {
+        // Not a byte of it changes.
+        if store.recording == .coreData { return (nil, nil) }
         if store.isMirror { return (nil, try Tracking.checkMirror(store.path, timeout: timeout)) }
         if isMigrating {
             reporter.report(.migrationUnderWay)
@@ -171,7 +179,7 @@ struct OpenStore: Sendable {
                 if store.maximumDuration == nil { return try state.cursors.flush() }
                 try state.saveServed(newest: try? source.newestToken().number)
             },
-            Result { try reader.close() },
+            Result { try source.close() },
             Result {
                 if store.isUsedInProcess { WriterProbes.shared.keep(probe) } else { try probe.close() }
             },

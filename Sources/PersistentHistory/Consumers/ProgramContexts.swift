@@ -5,7 +5,7 @@
 actor ProgramContexts {
     private let consumer: Consumer
     private let contexts: [any HistoryContext]
-    private let reader: HistoryReader
+    private let source: any HistorySource
     private let reporter: any PipelineReporter
     private var troubles = ContextTroubles()
     /// How far those are that are ready.
@@ -17,14 +17,16 @@ actor ProgramContexts {
 
     /// - Parameter isRestored: Whether the consumer has yet to be notified that the store was restored.
     init(
-        _ consumer: Consumer, reader: HistoryReader, state: StateDatabase, reporter: any PipelineReporter,
+        _ consumer: Consumer, source: any HistorySource, state: StateDatabase, reporter: any PipelineReporter,
         isRestored: Bool
     ) {
         self.consumer = consumer
         contexts =
             consumer.programContexts
-            + consumer.pluginContexts.map { PluginMerger($0, of: consumer, reader: reader, state: state) }
-        self.reader = reader
+            + consumer.pluginContexts.compactMap { context in
+                source.recorder.map { PluginMerger(context, of: consumer, reader: $0, state: state) }
+            }
+        self.source = source
         self.reporter = reporter
         misled = isRestored ? Set(contexts.map(\.name)) : []
     }
@@ -59,7 +61,7 @@ actor ProgramContexts {
         tryNow()
         try await tendAll(cursor: cursor)
         if let error = troubles.error(of: name) { throw error }
-        return positions[name].map { HistoryToken(store: reader.storeID, number: $0) }
+        return positions[name].map { HistoryToken(store: source.storeID, number: $0) }
     }
 
     /// Brings those up to the cursor that are behind it, when their time has come.
@@ -88,7 +90,7 @@ actor ProgramContexts {
         defer { calls.unlock() }
         if waits { try await tendAll(cursor: cursor) }
         let transactions = merge.toMerge
-        let whole = consumer.programContexts.isEmpty ? [] : try transactions.map(reader.whole)
+        let whole = consumer.programContexts.isEmpty ? [] : try transactions.map(source.whole)
         for context in contexts {
             guard let position = positions[context.name], position < merge.end else { continue }
             try await attempting(context) {
@@ -119,14 +121,14 @@ actor ProgramContexts {
             let batch: HistoryBatch
             var missed: [HistoryTransaction]
             do {
-                batch = try reader.outlinedBatch(after: position)
+                batch = try source.outlinedBatch(after: position)
                 missed = consumer.rule.relevant(batch.transactions, after: position, to: consumer.author)
-                if !(context is PluginMerger) { missed = try missed.map(reader.whole) }
+                if !(context is PluginMerger) { missed = try missed.map(source.whole) }
             } catch let error as HistoryError where error.code == .tokenExpired {
                 // A cleanup came in between.
-                let lost = HistoryToken(store: reader.storeID, number: position)
+                let lost = HistoryToken(store: source.storeID, number: position)
                 position = try await refill(
-                    context, Expiry(reason: .expired, lost: lost, after: reader.newestToken()))
+                    context, Expiry(reason: .expired, lost: lost, after: source.newestToken()))
                 continue
             }
             guard batch.end > position else { break }
@@ -143,22 +145,22 @@ actor ProgramContexts {
     }
 
     private func loss(of token: HistoryToken, _ context: any HistoryContext) throws -> Expiry.Reason? {
-        if token.store != reader.storeID || misled.contains(context.name) { return .restored }
-        if token.number > max(try reader.newestToken().number, try reader.oldestToken().number) {
+        if token.store != source.storeID || misled.contains(context.name) { return .restored }
+        if token.number > max(try source.newestToken().number, try source.oldestToken().number) {
             return .restored
         }
-        return try token.number < reader.oldestToken().number ? .expired : nil
+        return try token.number < source.oldestToken().number ? .expired : nil
     }
 
     /// What a context is told before it is filled; nil where it is new, or filled by an operator's order.
     private func expiry(of known: HistoryToken?, _ context: any HistoryContext) throws -> Expiry? {
         guard let known, let reason = try loss(of: known, context) else { return nil }
-        return Expiry(reason: reason, lost: known, after: try reader.newestToken())
+        return Expiry(reason: reason, lost: known, after: try source.newestToken())
     }
 
     private func refill(_ context: any HistoryContext, _ expiry: Expiry?) async throws -> Int64 {
         if let expiry { try await asking { try await context.expired(expiry) } }
-        let path = reader.path
+        let path = source.path
         let filled = try await asking { () -> HistoryToken? in
             if let plugin = context as? PluginMerger { return try await plugin.fill() }
             try await context.refill(from: StoreSnapshot(path: path))
@@ -175,7 +177,7 @@ actor ProgramContexts {
     private func take(
         _ transactions: [HistoryTransaction], through end: Int64, _ context: any HistoryContext
     ) async throws {
-        let token = HistoryToken(store: reader.storeID, number: end)
+        let token = HistoryToken(store: source.storeID, number: end)
         try await asking { try await context.merge(transactions, through: token) }
         positions[context.name] = end
         guard let last = transactions.last?.token else { return }

@@ -61,7 +61,10 @@ extension StoreControl {
     package func unlistedChanges() async throws -> Int? {
         try await withSession { session in
             let (store, unlisted) = (session.store, session.opened.unlisted)
-            guard !store.rule.deliversUnlisted, !store.rule.cleansUnlisted else { return nil }
+            guard !store.rule.deliversUnlisted, !store.rule.cleansUnlisted, session.source.recorder != nil
+            else {
+                return nil
+            }
             return try await onPool { try unlisted.count(in: store.path, store.rule) }
         }
     }

@@ -19,6 +19,8 @@ package struct ServedStore: Sendable {
     package var isUsedInProcess = false
     /// Whether it is a mirror: it is recorded at its source, and nothing of that is changed here.
     package var isMirror = false
+    /// Who records its history.
+    package var recording = Entity.Source.recorded
     package let clock: HistoryClock
     /// Transactions with more changes are read and delivered in parts.
     var partSize = TransactionOutline.partSize

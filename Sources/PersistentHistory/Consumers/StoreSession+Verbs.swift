@@ -37,7 +37,8 @@ extension StoreSession {
     }
 
     private nonisolated func cleanNow(dryRun: Bool, force: Bool) async throws -> StoreControl.Cleaning {
-        let plan = try CleaningPlan(store, reader: opened.reader, state: state, force: force)
+        guard source.recorder != nil else { throw HistoryError.onlyRead(store.path) }
+        let plan = try CleaningPlan(store, source: source, state: state, force: force)
         // It reads the whole history: by its own connection, so that the session does not wait for it.
         let ownReader = try HistoryReader(path: store.path)
         let result = Result { try ownReader.read { db in try CleaningReport(plan, rule: store.rule, db) } }

@@ -91,7 +91,7 @@
         control.opened(self)
         self.inbox = inbox
         inbox.receiver = { [weak self] in self?.receive() }
-        opened.reader.spare(opened.loop)
+        opened.source.spare(opened.loop)
         await whileServing {
             wakeAll()
             receive()
@@ -209,7 +209,7 @@
         onCaughtUp?(runner)
         if mayForgetPages, unfinished == 0 {
             mayForgetPages = false
-            opened.loop.soon { self.opened.reader.forgetPages() }
+            opened.loop.soon { self.opened.source.forgetPages() }
         }
     }
 

@@ -64,7 +64,7 @@ extension StoreControl {
     {
         try await withSession { session in
             try await onPool {
-                let reader = try HistoryReader(path: session.store.path, timeout: .milliseconds(200))
+                let reader = try session.source.another(timeout: .milliseconds(200))
                 let keeper = FeedKeeper(
                     store: session.feeds.store, source: reader, state: session.feeds.state,
                     reporter: session.feeds.reporter)

@@ -69,6 +69,7 @@ extension StoreControl {
         let positions = try self.positions()
         return try await withSession { session in
             let (path, size) = (session.store.path, session.opened.size)
+            guard session.source.recorder != nil else { throw HistoryError.onlyRead(path) }
             return try await onPool {
                 try size.bytes(in: path, floor: positions.oldest.number, newest: positions.newest.number)
             }

@@ -1,25 +1,16 @@
 /// A store's history, whoever records it: the fetcher, the consumers and the feeds know it by this alone.
 ///
-/// What can be done only with a store in which historyd records (rows are read, contexts are filled, history is
-/// cleaned) asks for a `HistoryReader`.
-protocol HistorySource: Sendable {
+/// What can be done only with a store in which historyd records asks for its `recorder`.
+protocol HistorySource: HistoryReading {
     // MARK: Identity
 
-    /// The store's file, whose changes are the wake-ups.
-    var path: String { get }
-    var storeID: StoreID { get }
     /// Another one after each change of the schema.
     func schemaVersion() throws -> Int64
 
     // MARK: Positions
 
-    func newestToken() throws -> HistoryToken
-    /// The oldest token after which the history can be read.
-    func oldestToken() throws -> HistoryToken
     /// The newest position, and its fingerprint.
     func end() throws -> (number: Int64, fingerprint: String?)
-    /// Checks that everything after a token is still there.
-    func check(after token: HistoryToken) throws
     /// What tells a position from one of its number in a store that was restored; see `HistoryBatch.fingerprint`.
     func fingerprint(at number: Int64, in batch: HistoryBatch?) throws -> String?
     /// Whether another change stands at a position than the one whose fingerprint is given.
@@ -33,18 +24,31 @@ protocol HistorySource: Sendable {
     func outlinedBatch(
         after number: Int64, isPosition: Bool, through last: Int64, changes limit: Int, values: WantedValues?
     ) throws -> HistoryBatch
-    /// The next transactions, a large one with all its changes.
-    func batch(
-        after number: Int64, isPosition: Bool, through last: Int64, changes limit: Int, filter: HistoryFilter
-    ) throws -> HistoryBatch
+    /// When the first transaction after a position was made; nil if there is none.
+    func time(after number: Int64) throws -> HistoryTimestamp?
+
+    /// What lies after a position, in bounded time.
+    func backlog(after position: Int64) throws -> Backlog
+
+    // MARK: Capabilities
+
+    /// The same, as a store in which historyd records: its rows are read, contexts are filled, history is cleaned. Nil
+    /// where another program records, and the store is only read.
+    var recorder: HistoryReader? { get }
 
     // MARK: Connections
 
+    /// From now on, nothing that takes long is done on the loop's thread: reads fail there with `.storeBusy` until
+    /// another thread has read something.
+    func spare(_ loop: HistoryLoop)
+    /// For how many seconds it waits from now on for a lock that another process holds.
+    func setPatience(_ seconds: Double) throws
+    /// Gives back the pages that it has in memory.
+    func forgetPages()
     /// Another connection to the same store, for reading that takes long: no other reader waits for it.
     ///
     /// - Parameter timeout: How long to wait for a lock that another process holds.
     func another(timeout: Duration) throws -> any HistorySource
-    func close() throws
 
     // MARK: Large transactions
 
@@ -58,7 +62,9 @@ protocol HistorySource: Sendable {
     ) throws
 }
 
-extension HistoryReader: HistorySource {}
+extension HistoryReader: HistorySource {
+    var recorder: HistoryReader? { self }
+}
 
 extension HistorySource {
     func outlinedBatch(

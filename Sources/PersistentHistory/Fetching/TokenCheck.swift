@@ -7,7 +7,7 @@ extension HistoryReader {
     /// of that number has expired as soon as anything was deleted.
     ///
     /// - Throws: `HistoryError` with `.tokenForeign`, `.tokenExpired` or `.tokenAhead`.
-    package func check(after token: HistoryToken) throws {
+    public func check(after token: HistoryToken) throws {
         let header = try header(for: token)
         guard token.number >= header.floor else { throw Self.expired(token.number, header) }
         try Self.check(token.number, header)
@@ -17,7 +17,7 @@ extension HistoryReader {
     ///
     /// - Returns: A number for `reversedBatch(before:)`: that of the transaction's first change.
     /// - Throws: `HistoryError` with `.tokenForeign` or `.tokenAhead`.
-    package func start(of token: HistoryToken) throws -> Int64 {
+    public func start(of token: HistoryToken) throws -> Int64 {
         let header = try header(for: token)
         guard token.number >= header.floor else { return token.number }
         try Self.check(token.number, header)
@@ -35,7 +35,7 @@ extension HistoryReader {
     /// Each shape that an entity has or had, the entities no longer tracked included.
     ///
     /// - Throws: `HistoryError`.
-    package func entities() throws -> [Entity] {
+    public func entities() throws -> [Entity] {
         try read { db in try EntityCatalog(db).shapes.values.sorted { $0.shape < $1.shape } }
     }
 

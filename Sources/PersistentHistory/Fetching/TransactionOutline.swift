@@ -42,6 +42,8 @@ struct TransactionOutline: Sendable, Hashable {
     private(set) var whole = Extent()
     /// In the order in which they first occur.
     private(set) var groups: [Group] = []
+    /// The number of the last change.
+    private(set) var last: Int64 = 0
     /// Of the transaction's last row: see `HistoryBatch.fingerprint`.
     var fingerprint: String?
     private var lastGroup = 0
@@ -54,6 +56,7 @@ struct TransactionOutline: Sendable, Hashable {
     /// Adds the change that comes next.
     mutating func add(_ number: Int64, _ entity: Entity, _ operation: ChangeOperation) {
         whole.add(number, pieceSize: pieceSize)
+        last = number
         if !groups.indices.contains(lastGroup) || !groups[lastGroup].has(entity, operation) {
             lastGroup = groups.firstIndex { $0.has(entity, operation) } ?? groups.endIndex
             if lastGroup == groups.endIndex { groups.append(Group(entity: entity, operation: operation)) }
@@ -91,7 +94,7 @@ struct UnreadChanges: Sendable {
         }
         let last = starts.count - 1
         return starts.enumerated().map { index, start in
-            let end = index == last ? transaction.number : starts[index + 1] - 1
+            let end = index == last ? outline.last : starts[index + 1] - 1
             return UnreadChanges(
                 transaction: transaction, group: group, range: start...max(start, end),
                 count: min(size, extent.count - index * size),
@@ -103,7 +106,7 @@ struct UnreadChanges: Sendable {
     static func whole(_ transaction: HistoryTransaction, values: WantedValues? = nil) -> UnreadChanges? {
         guard let outline = transaction.outline, let start = outline.whole.starts.first else { return nil }
         return UnreadChanges(
-            transaction: transaction, group: nil, range: start...max(start, transaction.number),
+            transaction: transaction, group: nil, range: start...max(start, outline.last),
             count: outline.whole.count, part: nil, values: values)
     }
 }

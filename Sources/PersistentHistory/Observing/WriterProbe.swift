@@ -71,6 +71,16 @@ package final class WriterProbe: Sendable {
         }
     }
 
+    /// Whether a connection, of this process or another, uses the `-shm`: each holds a lock on one of its bytes.
+    ///
+    /// - Throws: As `isWriterActive`.
+    func isIndexUsed() throws(ObserverError) -> Bool {
+        try descriptors.withLock { descriptors throws(ObserverError) in
+            guard let shm = try currentShm(&descriptors) else { return false }
+            return try conflict(shm, with: F_WRLCK, SQLiteLocks.wholeFile) != nil
+        }
+    }
+
     /// Ends the probe. All connections of this process to the store must be closed before.
     ///
     /// - Throws: `ObserverError` with `locksHeld` if this process is seen to hold a lock on the store; nothing is

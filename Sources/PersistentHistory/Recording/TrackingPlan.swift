@@ -51,6 +51,12 @@ struct Plan {
         }
         switch condition {
         case .none:
+            if try CoreDataTables.areThere(db) {
+                throw HistoryError(
+                    .onlyRead,
+                    "The store has a history of its own, by Core Data or SwiftData, and is only read.",
+                    hint: "`historyctl history` reads it; the daemon does with \"source\": \"coreData\".")
+            }
             if entities.isEmpty, !all { throw HistoryError.notTracked }
             if wanted.isEmpty, let error = unfit.min(by: { $0.key < $1.key })?.value { throw error }
             try plan(wanted)

@@ -43,7 +43,7 @@ enum StateOwner {
     /// Nil if there is no tracked store that could be served.
     private static func id(of path: String) throws -> StoreID? {
         do {
-            let reader = try HistoryReader(path: path, timeout: .zero)
+            let reader = try StoreHistory.open(path, timeout: .zero)
             defer { try? reader.close() }  // Nothing was written.
             return reader.storeID
         } catch let error as HistoryError where error.code != .storeBusy {

@@ -1,11 +1,27 @@
 internal import Glibc
 
+/// The program that made a transaction, in a Core Data store.
+public struct Application: Hashable, Codable, Sendable {
+    /// The name of the process.
+    public let process: String?
+    /// The bundle identifier.
+    public let bundleID: String?
+
+    package init(process: String?, bundleID: String?) {
+        self.process = process
+        self.bundleID = bundleID
+    }
+}
+
 /// Who made a transaction: what the writer declared, and how that is written.
 ///
 /// A writer's transactions mostly follow each other, and share it.
 final class Authorship: Sendable, Equatable {
     let author: String?
     let context: String?
+    let application: Application?
+    /// `"processID":"photolibraryd","bundleID":null`, where there is an application.
+    let applicationJSON: [UInt8]
     /// `"author":"Importer","context":null`
     let json: [UInt8]
     /// `"author":"Importer"`
@@ -16,9 +32,18 @@ final class Authorship: Sendable, Equatable {
     /// Of a writer that declared no author.
     static let undeclared = Authorship(nil, nil)
 
-    init(_ author: String?, _ context: String?, text: [UInt8] = []) {
+    init(_ author: String?, _ context: String?, text: [UInt8] = [], application: Application? = nil) {
         self.author = author
         self.context = context
+        self.application = application
+        var applicationJSON = JSONBytes()
+        if let application {
+            applicationJSON.name("processID")
+            applicationJSON.string(application.process)
+            applicationJSON.name("bundleID")
+            applicationJSON.string(application.bundleID)
+        }
+        self.applicationJSON = applicationJSON.bytes.array
         self.text = text
         var json = JSONBytes()
         json.name("author")
@@ -35,6 +60,6 @@ final class Authorship: Sendable, Equatable {
     }
 
     static func == (a: Authorship, b: Authorship) -> Bool {
-        a === b || a.author == b.author && a.context == b.context
+        a === b || a.author == b.author && a.context == b.context && a.application == b.application
     }
 }

@@ -27,6 +27,14 @@ public final class Entity: Sendable, Hashable {
         case columns([String])
     }
 
+    /// Who records an entity's changes.
+    public enum Source: String, Hashable, Codable, Sendable, CaseIterable {
+        /// historyd, by triggers.
+        case recorded
+        /// Core Data or SwiftData: an entity of the model, whose objects have a `Z_PK`.
+        case coreData
+    }
+
     /// The number of the shape in the store.
     package let shape: Int64
     /// The table's name.
@@ -37,6 +45,8 @@ public final class Entity: Sendable, Hashable {
     public let key: Key
     /// The columns whose values are kept in the tombstone of a deleted row, in table order.
     public let preserved: [Column]
+    /// Who records its changes.
+    public let source: Source
     /// What all changes of the entity have in common when they are written.
     let json: EntityJSON
     /// Whether the one preserved column's value is stored as it is, and not as a list.
@@ -44,20 +54,21 @@ public final class Entity: Sendable, Hashable {
 
     package init(
         shape: Int64, name: String, columns: [Column], key: Key, preserved: [Column],
-        hasPlainTombstone: Bool = false
+        hasPlainTombstone: Bool = false, source: Source = .recorded
     ) {
         self.shape = shape
         self.name = name
         self.columns = columns
         self.key = key
         self.preserved = preserved
-        json = EntityJSON(name: name, key: key)
+        self.source = source
+        json = EntityJSON(name: name, key: key, source: source)
         self.hasPlainTombstone = hasPlainTombstone
     }
 
     public static func == (a: Entity, b: Entity) -> Bool {
         a.shape == b.shape && a.name == b.name && a.columns == b.columns && a.key == b.key
-            && a.preserved == b.preserved && a.hasPlainTombstone == b.hasPlainTombstone
+            && a.preserved == b.preserved && a.source == b.source && a.hasPlainTombstone == b.hasPlainTombstone
     }
 
     public func hash(into hasher: inout Hasher) {

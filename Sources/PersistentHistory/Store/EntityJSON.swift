@@ -8,8 +8,15 @@ struct EntityJSON: Sendable {
     let keyBeginning: [UInt8]
     /// `/item/`, as it is in an object id's URL.
     let urlName: [UInt8]
+    /// `x-history://`
+    let urlScheme: StaticString
 
-    init(name: String, key: Entity.Key) {
+    init(name: String, key: Entity.Key, source: Entity.Source) {
+        urlScheme =
+            switch source {
+            case .recorded: "x-history://"
+            case .coreData: "x-coredata://"
+            }
         keyColumns =
             switch key {
             case .rowid: ObjectID.rowidColumns

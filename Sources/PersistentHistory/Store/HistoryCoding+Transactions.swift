@@ -1,7 +1,9 @@
 extension ChangeOperation: Codable {}
 
 extension Entity: Codable {
-    private enum Member: String, CodingKey { case shape, name, columns, key, preserved, hasPlainTombstone }
+    private enum Member: String, CodingKey {
+        case shape, name, columns, key, preserved, hasPlainTombstone, source
+    }
 
     /// Reads a table as it was at one time.
     public convenience init(from decoder: any Decoder) throws {
@@ -12,7 +14,8 @@ extension Entity: Codable {
             columns: try members.decode([Column].self, forKey: .columns),
             key: try members.decode(Key.self, forKey: .key),
             preserved: try members.decode([Column].self, forKey: .preserved),
-            hasPlainTombstone: try members.decode(Bool.self, forKey: .hasPlainTombstone))
+            hasPlainTombstone: try members.decode(Bool.self, forKey: .hasPlainTombstone),
+            source: try members.decodeIfPresent(Source.self, forKey: .source) ?? .recorded)
     }
 
     /// Writes a table as it was at one time.
@@ -24,6 +27,7 @@ extension Entity: Codable {
         try members.encode(key, forKey: .key)
         try members.encode(preserved, forKey: .preserved)
         try members.encode(hasPlainTombstone, forKey: .hasPlainTombstone)
+        if source != .recorded { try members.encode(source, forKey: .source) }
     }
 }
 
@@ -76,7 +80,7 @@ extension Tombstone: Codable {
 
 extension HistoryTransaction: Codable {
     private enum Member: String, CodingKey {
-        case token, author, context, processID, timestamp, changes, recreated
+        case token, author, context, processID, application, timestamp, changes, recreated
     }
 
     /// Reads a transaction with its changes.
@@ -89,7 +93,8 @@ extension HistoryTransaction: Codable {
             processID: try members.decodeIfPresent(Int32.self, forKey: .processID),
             timestamp: try members.decode(HistoryTimestamp.self, forKey: .timestamp),
             changes: try members.decode([HistoryChange].self, forKey: .changes),
-            recreated: try members.decodeIfPresent([String].self, forKey: .recreated) ?? [])
+            recreated: try members.decodeIfPresent([String].self, forKey: .recreated) ?? [],
+            application: try members.decodeIfPresent(Application.self, forKey: .application))
     }
 
     /// Writes a transaction with its changes.
@@ -99,6 +104,7 @@ extension HistoryTransaction: Codable {
         try members.encodeIfPresent(author, forKey: .author)
         try members.encodeIfPresent(context, forKey: .context)
         try members.encodeIfPresent(processID, forKey: .processID)
+        try members.encodeIfPresent(application, forKey: .application)
         try members.encode(timestamp, forKey: .timestamp)
         try members.encode(changes, forKey: .changes)
         if !recreated.isEmpty { try members.encode(recreated, forKey: .recreated) }

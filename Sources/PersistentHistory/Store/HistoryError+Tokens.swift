@@ -7,6 +7,13 @@ extension HistoryError {
             hint: "Check which store the token was read from, and whether the store was replaced.")
     }
 
+    /// What changes a store is refused where another program records.
+    static func onlyRead(_ path: String) -> HistoryError {
+        HistoryError(
+            .onlyRead, "The store \"\(path)\" is only read: Core Data or SwiftData records its history.",
+            hint: "The app that owns the store decides what of its history is deleted.")
+    }
+
     static func ahead(_ token: HistoryToken, newest: HistoryToken) -> HistoryError {
         HistoryError(
             .tokenAhead, "The token \(token) is newer than the store's newest transaction, \(newest).",

@@ -34,6 +34,8 @@ public struct HistoryError: Error, Sendable, CustomStringConvertible {
         public static let notAnEntity = Code("notAnEntity")
         /// The store is a mirror of another machine's: only what follows that writes to it.
         public static let isMirror = Code("isMirror")
+        /// Another program records the store's history, and the store is only read.
+        public static let onlyRead = Code("onlyRead")
         /// The store is a copy of a store that still exists; the cursors belong to the original.
         public static let storeCopied = Code("storeCopied")
         /// The text is not a token.

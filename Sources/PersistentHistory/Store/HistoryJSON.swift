@@ -36,7 +36,7 @@ package enum HistoryJSON {
         }
     }
 
-    /// `x-history://<store id>/<entity>/p42`, an address of the row that is unique among stores.
+    /// `x-history://<store id>/<entity>/p42`, or `x-coredata://…`, an address of the row that is unique among stores.
     package static func objectIDURL(of objectID: ObjectID, in entity: Entity, store: StoreID) -> String {
         var url = ByteBuffer()
         ObjectURL.appendPrefix(store: store, entity: entity, to: &url)
@@ -46,7 +46,8 @@ package enum HistoryJSON {
 
     // MARK: Tombstones
 
-    package static func write(_ tombstone: Tombstone, to json: inout JSONBytes) {
+    /// - Parameter isTyped: Whether the model says what is Boolean.
+    package static func write(_ tombstone: Tombstone, isTyped: Bool = false, to json: inout JSONBytes) {
         json.object { json in
             json.name("attributes")
             json.object { json in
@@ -62,7 +63,11 @@ package enum HistoryJSON {
             json.object { json in
                 for (column, value) in tombstone.values {
                     json.name(column.name)
-                    write(value, to: &json)
+                    if isTyped, column.declaredType == "Boolean", case .integer(let integer) = value {
+                        json.bool(integer != 0)
+                    } else {
+                        write(value, to: &json)
+                    }
                 }
             }
             json.name("deletedDate")
@@ -152,8 +157,12 @@ package enum HistoryJSON {
         json.name("token")
         write(transaction.token, to: &json)
         json.raw(transaction.authorship.json)
-        json.name("processID")
-        if let processID = transaction.processID { json.integer(Int(processID)) } else { json.null() }
+        if transaction.application != nil {
+            json.raw(transaction.authorship.applicationJSON)
+        } else {
+            json.name("processID")
+            if let processID = transaction.processID { json.integer(Int(processID)) } else { json.null() }
+        }
         json.name("timestamp")
         write(transaction.timestamp, to: &json)
     }
@@ -200,14 +209,24 @@ package enum HistoryJSON {
             json.array { json in
                 for property in change.pointee.changedProperties { json.string(property) }
             }
+            if let unnamed = change.pointee.unnamedProperties { writeUnnamed(unnamed, to: &json) }
         }
         if operation == .delete {
             guard let tombstone = change.pointee.tombstone else { return }
             json.name("tombstone")
-            write(tombstone, to: &json)
+            write(tombstone, isTyped: entity.source == .coreData, to: &json)
         } else {
             values?.write(change.pointee.objectID, of: entity, to: &json)
         }
+    }
+
+    /// There is more that changed than has a name.
+    private static func writeUnnamed(_ properties: [String], to json: inout JSONBytes) {
+        json.name("changedPropertiesUnknown")
+        json.bool(true)
+        if properties.isEmpty { return }
+        json.name("unnamedProperties")
+        json.array { json in for property in properties { json.string(property) } }
     }
 
     // MARK: Places and times

@@ -82,19 +82,24 @@ public struct HistoryChange: Hashable, Codable, Sendable {
     public let operation: ChangeOperation
     /// The row's primary key.
     public let objectID: ObjectID
-    /// For an update: the columns whose value changed, in table order. Otherwise empty.
+    /// For an update: the columns whose value changed, in table order. Otherwise empty. In a Core Data store the names
+    /// of the model's properties, in byte order, as far as they are known.
     public let changedProperties: [String]
+    /// Nil where `changedProperties` is all that changed. Otherwise what else changed, in a Core Data store, as
+    /// far as it is known: `toMany#0` is a to-many relationship that has no certain name. Empty where nothing is known.
+    public let unnamedProperties: [String]?
     /// For a delete of an entity that preserves columns. Otherwise nil.
     public let tombstone: Tombstone?
 
     package init(
         entity: Entity, operation: ChangeOperation, objectID: ObjectID,
-        changedProperties: [String] = [], tombstone: Tombstone? = nil
+        changedProperties: [String] = [], unnamedProperties: [String]? = nil, tombstone: Tombstone? = nil
     ) {
         self.entity = entity
         self.operation = operation
         self.objectID = objectID
         self.changedProperties = changedProperties
+        self.unnamedProperties = unnamedProperties
         self.tombstone = tombstone
     }
 }
@@ -136,12 +141,14 @@ public struct HistoryTransaction: Hashable, Sendable {
 
     /// The token of the transaction, which is its position in the history.
     public var token: HistoryToken { content.token }
-    /// Nil if the writer declared no author.
+    /// Nil if the writer declared no author; in a Core Data store, if its context had no `transactionAuthor`.
     public var author: String? { content.authorship.author }
     /// The part of the writer that made the change, as the writer declared it.
     public var context: String? { content.authorship.context }
-    /// The writer's process; nil if it declared no author.
+    /// The writer's process; nil if it declared no author, and in a Core Data store.
     public var processID: Int32? { content.processID }
+    /// The writer's process and app, by their names, which a Core Data store has.
+    public var application: Application? { content.authorship.application }
     /// When the transaction was recorded.
     public var timestamp: HistoryTimestamp { content.timestamp }
     /// The changes, in order.
@@ -160,10 +167,11 @@ public struct HistoryTransaction: Hashable, Sendable {
 
     package init(
         token: HistoryToken, author: String?, context: String?, processID: Int32?,
-        timestamp: HistoryTimestamp, changes: [HistoryChange], recreated: [String] = []
+        timestamp: HistoryTimestamp, changes: [HistoryChange], recreated: [String] = [],
+        application: Application? = nil
     ) {
         self.init(
-            token, Authorship(author, context), processID, timestamp,
+            token, Authorship(author, context, application: application), processID, timestamp,
             recreated.isEmpty ? .changes(changes) : .recreated(recreated))
     }
 
@@ -188,7 +196,7 @@ public struct HistoryTransaction: Hashable, Sendable {
 
     public static func == (a: Self, b: Self) -> Bool {
         a.content === b.content
-            || (a.token == b.token && a.author == b.author && a.context == b.context
+            || (a.token == b.token && a.authorship == b.authorship
                 && a.processID == b.processID && a.timestamp == b.timestamp && a.content.body == b.content.body)
     }
 

@@ -11,10 +11,14 @@ public struct ObjectIDURL: Hashable, Sendable, CustomStringConvertible {
         case rowid(Int64)
     }
 
-    /// Parses `x-history://<store id>/<entity>/<key>`; nil if the text has another form.
+    private let prefix: String
+
+    /// Parses `x-history://<store id>/<entity>/<key>`, or the same with `x-coredata`; nil if the text has another form.
     public init?(_ text: String) {
-        let prefix = "x-history://"
-        guard text.hasPrefix(prefix) else { return nil }
+        guard let prefix = ["x-history://", "x-coredata://"].first(where: { text.hasPrefix($0) }) else {
+            return nil
+        }
+        self.prefix = prefix
         let parts = text.dropFirst(prefix.count).utf8.split(
             separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
         guard parts.count == 3, let store = Self.percentDecoded(parts[0]).flatMap({ StoreID($0) }),
@@ -46,7 +50,7 @@ public struct ObjectIDURL: Hashable, Sendable, CustomStringConvertible {
     /// `x-history://<store id>/<entity>/<key>`.
     public var description: String {
         var text = ByteBuffer()
-        text.append("x-history://\(store.text)/" as String)
+        text.append("\(prefix)\(store.text)/" as String)
         text.append(ObjectURL.percentEncoded(entityName))
         text.append(UInt8(ascii: "/"))
         switch key {

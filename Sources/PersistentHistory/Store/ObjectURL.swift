@@ -1,4 +1,5 @@
-/// How a row's identity is written as a URL: `x-history://<store id>/<entity>/<key>`.
+/// How a row's identity is written as a URL: `x-history://<store id>/<entity>/<key>`. An object of Core Data has the URL
+/// that Core Data gives it: `x-coredata://<store id>/<entity>/p42`.
 ///
 /// The key's parts are joined by commas, each with its type in front: `p` an integer, `t` text,
 /// `x` a blob in hexadecimal, `r` a real. A row known by its rowid is `p5` in a table without a
@@ -6,7 +7,7 @@
 enum ObjectURL {
     /// The part that all rows of an entity share.
     @inline(__always) static func appendPrefix(store: StoreID, entity: Entity, to url: inout ByteBuffer) {
-        url.append("x-history://")
+        url.append(entity.json.urlScheme)
         url.append(store)
         url.append(entity.json.urlName)
     }

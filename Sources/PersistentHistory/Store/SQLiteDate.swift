@@ -27,17 +27,22 @@ struct SQLiteDate {
 
     /// The fraction is that of the shortest text of the number, which is exact where a binary
     /// fraction is not: 1.1 is a tenth after the second, not 100 ms and 89 billionths.
-    init?(secondsSince1970 real: Double) {
+    init?(secondsSince1970 real: Double) { self.init(real, after: 0) }
+
+    /// A date as Core Data stores it (`timeIntervalSinceReferenceDate`).
+    init?(secondsSince2001 real: Double) { self.init(real, after: 978_307_200) }
+
+    private init?(_ real: Double, after start: Int64) {
         let whole = real.rounded(.down)
         guard abs(whole) < 1e12 else { return nil }
         let text = abs(real).description
         // A number below 0.001 is written with an exponent, and is no fraction to speak of.
         guard !text.contains("e"), let point = text.firstIndex(of: ".") else {
-            self.init(seconds: Int64(real.rounded()), fraction: "")
+            self.init(seconds: start + Int64(real.rounded()), fraction: "")
             return
         }
         let digits = text[text.index(after: point)...]
-        self.init(seconds: Int64(whole), fraction: real < 0 ? Self.complement(of: digits) : digits)
+        self.init(seconds: start + Int64(whole), fraction: real < 0 ? Self.complement(of: digits) : digits)
     }
 
     init?(_ text: String) {

@@ -63,6 +63,11 @@ enum PlainFile {
     /// - Parameter mayMake: Whether it is made where it is missing.
     static func uri(_ path: String, mayMake: Bool, isReadOnly: Bool = false) -> String {
         guard let vfs = history_plain_vfs(), path.hasPrefix("/") else { return path }
+        return uri(path, vfs: String(cString: vfs), mode: isReadOnly ? "ro" : mayMake ? "rwc" : "rw")
+    }
+
+    /// The same by another VFS.
+    static func uri(_ path: String, vfs: String, mode: String = "ro") -> String {
         var escaped: [UInt8] = []
         for byte in path.utf8 {
             switch byte {
@@ -72,8 +77,7 @@ enum PlainFile {
             default: escaped.append(byte)
             }
         }
-        let mode = isReadOnly ? "ro" : mayMake ? "rwc" : "rw"
-        return "file:\(String(decoding: escaped, as: UTF8.self))?vfs=\(String(cString: vfs))&mode=\(mode)"
+        return "file:\(String(decoding: escaped, as: UTF8.self))?vfs=\(vfs)&mode=\(mode)"
     }
 
     /// Checks what is at the path of a file of the daemon: nothing, or a file that it may replace.

@@ -5,7 +5,7 @@ struct KnownEntities {
     private let shapes: [Entity]
     private let store: StoreID
 
-    init(_ reader: HistoryReader) throws {
+    init(_ reader: any HistoryReading) throws {
         shapes = try reader.entities()
         store = reader.storeID
     }

@@ -4,3 +4,8 @@ import ArgumentParser
 enum OutputFormat: String, ExpressibleByArgument, CaseIterable {
     case table, json
 }
+
+/// The same, or for spreadsheets.
+enum HistoryFormat: String, ExpressibleByArgument, CaseIterable {
+    case table, json, csv
+}

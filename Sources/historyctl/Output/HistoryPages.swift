@@ -3,7 +3,7 @@ import PersistentHistory
 /// The transactions asked for, some at a time, so that a history of any length takes the memory of
 /// one page.
 struct HistoryPages {
-    private let reader: HistoryReader
+    private let reader: any HistoryReading
     private let filter: HistoryFilter
     private let isReversed: Bool
     /// How far to go: transactions at this number or beyond it are not wanted.
@@ -14,7 +14,7 @@ struct HistoryPages {
     private var isAtEnd = false
 
     init(
-        _ reader: HistoryReader, after: HistoryToken?, before: HistoryToken?, filter: HistoryFilter,
+        _ reader: any HistoryReading, after: HistoryToken?, before: HistoryToken?, filter: HistoryFilter,
         limit: Int?,
         isReversed: Bool
     ) throws {

@@ -3,7 +3,7 @@ import PersistentHistory
 
 struct Describe: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Show what is tracked in a store.",
+        abstract: "Show what is tracked in a store, or the model of a store that Core Data writes.",
         discussion: "The first token is the oldest one after which the history can be read.")
 
     @Argument(help: "The SQLite file.", completion: .file())
@@ -13,8 +13,13 @@ struct Describe: ParsableCommand {
     var format = OutputFormat.table
 
     func run() throws {
-        let description = try StoreDescription(path: store)
         var output = StandardOutput()
+        if let reader = try StoreHistory.open(store) as? CoreDataReader {
+            let report = CoreDataReport(description: try CoreDataDescription(reader))
+            if format == .json { try output.write(report.json) } else { try report.write(to: &output) }
+            return try output.flush()
+        }
+        let description = try StoreDescription(path: store)
         switch format {
         case .json: try output.write(json(description))
         case .table:

@@ -5,8 +5,9 @@ struct History: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Show the history of a store.",
         discussion: """
-            JSON has one line for each transaction, the table one line for each change. If an option is \
-            given several times, any of its values matches. Different options must all match.
+            JSON has one line for each transaction, CSV and the table one line for each change. If an option is \
+            given several times, any of its values matches. Different options must all match. The store may be one \
+            that Core Data or SwiftData writes: not a byte of it changes.
             """)
 
     @Argument(help: "The SQLite file.", completion: .file())
@@ -61,25 +62,26 @@ struct History: ParsableCommand {
     @Flag(help: "The newest transaction first.")
     var reverse = false
 
-    @Option(help: "A table to read, or JSON for programs.")
-    var format = OutputFormat.table
+    @Option(help: "A table to read, JSON for programs, or CSV for spreadsheets.")
+    var format = HistoryFormat.table
 
     func validate() throws {
         if let limit, limit < 0 { throw ValidationError("--limit is a number of transactions.") }
     }
 
     func run() throws {
-        let reader = try HistoryReader(path: store)
+        let reader = try StoreHistory.open(store)
         var pages = try HistoryPages(
             reader, after: after, before: before, filter: filter(for: reader), limit: limit, isReversed: reverse
         )
         var output = StandardOutput()
-        var writer = TransactionWriter(format)
+        var writer = TransactionWriter(format, isOfCoreData: reader is CoreDataReader)
+        try writer.begin(&output)
         while let transactions = try pages.next() { try writer.write(transactions, to: &output) }
         try output.flush()
     }
 
-    private func filter(for reader: HistoryReader) throws -> HistoryFilter {
+    private func filter(for reader: any HistoryReading) throws -> HistoryFilter {
         var filter = HistoryFilter()
         if noAuthor || !author.isEmpty { filter.authors = Set(author) }
         filter.includesUndeclared = noAuthor

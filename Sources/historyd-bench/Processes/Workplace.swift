@@ -13,10 +13,12 @@ final class Workplace: Sendable {
     let bench: String
     let historyd: String
     let historydNATS: String
+    let historyctl: String
     /// The programs in C.
     let consumer: String
     let plugin: String
     let stream: String
+    let coreData: String
     /// The program in shell.
     let script: String
     /// A library that is preloaded when valgrind runs the daemon.
@@ -30,6 +32,8 @@ final class Workplace: Sendable {
             separator: "/")
         historyd = given ?? "\(folder)/historyd"
         historydNATS = "\(folder)/historyd-nats"
+        historyctl = "\(folder)/historyctl"
+        coreData = "\(folder)/bench-coredata"
         consumer = "\(folder)/bench-consumer"
         plugin = "\(folder)/bench-plugin"
         stream = "\(folder)/bench-stream"

@@ -1,0 +1,140 @@
+import GRDB
+import GRDBSQLite
+
+/// What `historyctl describe` shows of a store that Core Data or SwiftData writes.
+public struct CoreDataDescription: Sendable {
+    /// An entity of the store.
+    public struct Entity: Sendable {
+        /// The entity's name.
+        public let name: String
+        /// Its number in the store (`Z_ENT`), which a migration changes.
+        public let number: Int64
+        /// The entity that it inherits from.
+        public let parent: String?
+        /// As the model has it, with the properties, the inherited ones included; nil where there is no model.
+        public let model: ObjectModel.Entity?
+        /// In the order of the columns in which tombstones keep them.
+        public let preserved: [String]
+        /// Whether the properties that an update wrote are known by name.
+        public let namesAreKnown: Bool
+        /// The number of the entity's changes in the history.
+        public let changes: Int64
+
+        /// In the order of the model: inherited ones first, and by name.
+        public let properties: [ObjectModel.Property]
+    }
+
+    /// `Z_UUID`.
+    public let storeID: StoreID
+    /// Of the framework that wrote the store last (`NSPersistenceFrameworkVersion`).
+    public let frameworkVersion: Int64?
+    /// The identifiers of the model's version, where it has any.
+    public let modelVersions: [String]
+    /// Why the model cannot be read; nil where it can.
+    public let modelProblem: String?
+    /// The oldest token after which the history can be read; nil if nothing was ever recorded.
+    public let firstToken: HistoryToken?
+    /// The token of the newest transaction.
+    public let lastToken: HistoryToken?
+    /// The times of the oldest and the newest transaction that are there.
+    public let firstTime: HistoryTimestamp?
+    public let lastTime: HistoryTimestamp?
+    /// How many transactions and changes the history has.
+    public let transactions: Int64
+    public let changes: Int64
+    /// By number.
+    public let entities: [Entity]
+
+    /// - Throws: `HistoryError`; with `.notTracked` where the store has no Core Data history.
+    public init(path: String) throws {
+        let reader = try CoreDataReader(path: path)
+        let result = Result { try CoreDataDescription(reader) }
+        try reader.close()
+        self = try result.get()
+    }
+
+    /// - Throws: `HistoryError`.
+    public init(_ reader: CoreDataReader) throws {
+        self = try reader.read { db, catalog in try CoreDataDescription(db, catalog) }
+    }
+
+    private init(_ db: Database, _ catalog: CoreDataCatalog) throws {
+        let header = try CoreDataHeader(db)
+        storeID = header.storeID
+        let metadata = try Self.metadata(db)
+        (frameworkVersion, modelVersions) = (metadata.framework, metadata.versions)
+        modelProblem = catalog.modelProblem?.message ?? (catalog.model == nil ? "the store has none" : nil)
+        let token = { HistoryToken(store: header.storeID, number: $0) }
+        (firstToken, lastToken) = header.end > 0 ? (token(header.floor), token(header.end)) : (nil, nil)
+        func time(_ order: String) throws -> HistoryTimestamp? {
+            try db.rows("SELECT ZTIMESTAMP FROM ATRANSACTION ORDER BY Z_PK \(order) LIMIT 1") { row in
+                try row.step(db) ? HistoryTimestamp(secondsSince2001: sqlite3_column_double(row, 0)) : nil
+            }
+        }
+        (firstTime, lastTime) = (try time("ASC"), try time("DESC"))
+        transactions = try db.firstRow("SELECT count(*) FROM ATRANSACTION") { sqlite3_column_int64($0, 0) }
+        let counts = try Self.counts(db)
+        changes = counts.values.reduce(0, +)
+        entities = Self.entities(catalog, counts)
+    }
+
+    private static func entities(_ catalog: CoreDataCatalog, _ counts: [Int64: Int64]) -> [Entity] {
+        let names = Dictionary(catalog.entities.map { ($0, $1.entity.name) }) { first, _ in first }
+        let parents = Dictionary(catalog.version.numbers.map { ($0.number, $0.parent) }) { first, _ in first }
+        var all = catalog.entities.filter { !catalog.isOfHistory($0.key) }
+        for number in counts.keys where all[number] == nil && !catalog.isOfHistory(number) {
+            all[number] = CoreDataCatalog.unnamed(number, nil)
+        }
+        return all.sorted { $0.key < $1.key }
+            .map { number, known -> Entity in
+                Entity(
+                    name: known.entity.name, number: number, parent: parents[number].flatMap { names[$0] },
+                    model: catalog.model?.entities[known.entity.name],
+                    preserved: known.preserved.columns.map(\.name), namesAreKnown: known.slots != nil,
+                    changes: counts[number] ?? 0,
+                    properties: catalog.model?.orderedProperties(of: known.entity.name) ?? [])
+            }
+    }
+
+    private static func counts(_ db: Database) throws -> [Int64: Int64] {
+        try db.rows("SELECT ZENTITY, count(*) FROM ACHANGE GROUP BY ZENTITY LIMIT 10000") { row in
+            var counts: [Int64: Int64] = [:]
+            while try row.step(db) {
+                counts[sqlite3_column_int64(row, 0), default: 0] += sqlite3_column_int64(row, 1)
+            }
+            return counts
+        }
+    }
+
+    /// Of the property list in `Z_METADATA`, which need not be there.
+    private static func metadata(_ db: Database) throws -> (framework: Int64?, versions: [String]) {
+        let content = try db.rows("SELECT Z_PLIST FROM Z_METADATA ORDER BY Z_VERSION DESC LIMIT 1") { row in
+            try row.step(db) ? HistoryValue(row, 0) : .null
+        }
+        guard case .blob(let bytes) = content, let list = try? BinaryPropertyList(bytes),
+            case .dictionary(let keys, let values)? = try? list.node(list.top)
+        else { return (nil, []) }
+        var (framework, versions) = (Int64?.none, [String]())
+        for index in 0..<min(keys.count, 1000) {
+            guard let key = try? list.node(list.number(keys, index)),
+                let value = try? list.node(list.number(values, index))
+            else { continue }
+            if list.isText(key, "NSPersistenceFrameworkVersion"), case .integer(let number) = value {
+                framework = number
+            } else if list.isText(key, "NSStoreModelVersionIdentifiers"), case .array(let elements) = value {
+                versions = (0..<min(elements.count, 100)).compactMap { index in
+                    (try? list.node(list.number(elements, index))).flatMap { list.text($0) }
+                }
+            }
+        }
+        return (framework, versions.filter { !$0.isEmpty })
+    }
+}
+
+extension CoreDataCatalog {
+    /// Whether an entity is one of the history itself, which the model does not have.
+    func isOfHistory(_ number: Int64) -> Bool {
+        guard let name = entities[number]?.entity.name, number > 16_000 else { return false }
+        return ["CHANGE", "TRANSACTION", "TRANSACTIONSTRING"].contains(name) && model?.entities[name] == nil
+    }
+}

@@ -1,0 +1,153 @@
+import GRDB
+import GRDBSQLite
+
+/// What the pipeline reads of a store that Core Data writes.
+extension CoreDataReader: HistorySource {
+    /// The version of the schema, whose model is read where it has changed.
+    func schemaVersion() throws -> Int64 { try read { _, catalog in catalog.version.schema } }
+
+    func end() throws -> (number: Int64, fingerprint: String?) {
+        try read { db, _ in
+            let end = try currentHeader(db).end
+            return (end, try CoreDataHeader.fingerprint(db, at: end))
+        }
+    }
+
+    func fingerprint(at number: Int64, in batch: HistoryBatch?) throws -> String? {
+        if let batch, batch.end == number, let fingerprint = batch.fingerprint { return fingerprint }
+        return try read { db, _ in
+            if let batch, try isReplaced(db, batch.fingerprint, at: batch.end) { throw ahead(batch.end) }
+            return try CoreDataHeader.fingerprint(db, at: number)
+        }
+    }
+
+    func isReplaced(_ fingerprint: String?, at number: Int64) throws -> Bool {
+        try read { db, _ in try isReplaced(db, fingerprint, at: number) }
+    }
+
+    private func isReplaced(_ db: Database, _ known: String?, at number: Int64) throws -> Bool {
+        guard let known, let fingerprint = try CoreDataHeader.fingerprint(db, at: number) else { return false }
+        return fingerprint != known
+    }
+
+    func time(after number: Int64) throws -> HistoryTimestamp? {
+        try read { db, _ in
+            try db.rows("SELECT ZTIMESTAMP FROM ATRANSACTION WHERE Z_PK > ? ORDER BY Z_PK LIMIT 1", number) {
+                row in
+                try row.step(db) ? HistoryTimestamp(secondsSince2001: sqlite3_column_double(row, 0)) : nil
+            }
+        }
+    }
+
+    func backlog(after position: Int64) throws -> Backlog {
+        try read { db, catalog in
+            var rows = work(db, catalog)
+            return try rows.backlog(after: position)
+        }
+    }
+
+    /// It is only read.
+    var recorder: HistoryReader? { nil }
+
+    // MARK: Fetching
+
+    /// Rows are not read: whoever wants values is given those of no row.
+    private func noValues(_ wanted: WantedValues?, at number: Int64) -> RowValues? {
+        wanted.map { RowValues(at: HistoryToken(store: storeID, number: number), $0, [:]) }
+    }
+
+    private func adding(_ wanted: WantedValues?, to batch: HistoryBatch) -> HistoryBatch {
+        var batch = batch
+        batch.values = noValues(wanted, at: batch.end)
+        return batch
+    }
+
+    func look(after number: Int64, fingerprint: String?, values: WantedValues?) throws -> HistoryLook {
+        try read { db, catalog in
+            let header = try currentHeader(db)
+            if try isReplaced(db, fingerprint, at: number) { throw ahead(number) }
+            // A purge passed it by: a consumer that has not had it finds out when it reads on.
+            let batch =
+                number < header.floor
+                ? HistoryBatch(transactions: [], end: header.end, isLast: false, fingerprint: nil)
+                : try batch(db, catalog, header, after: number, isPosition: true, partSize: partSize)
+            let end = max(header.end, batch.end)
+            let isSeen = batch.isLast && batch.end == end && batch.fingerprint != nil
+            return HistoryLook(
+                batch: adding(values, to: batch), end: end,
+                fingerprint: isSeen ? batch.fingerprint : try CoreDataHeader.fingerprint(db, at: end),
+                schemaVersion: catalog.version.schema)
+        }
+    }
+
+    func outlinedBatch(
+        after number: Int64, isPosition: Bool, through last: Int64, changes limit: Int, values: WantedValues?
+    ) throws -> HistoryBatch {
+        let batch = try self.batch(
+            after: number, isPosition: isPosition, through: last, limit, HistoryFilter(), partSize: partSize)
+        return adding(values, to: batch)
+    }
+
+    // MARK: Large transactions
+
+    func changes(_ unread: UnreadChanges) throws -> (changes: [HistoryChange], values: RowValues?) {
+        (
+            try numberedChanges(unread).map(\.change),
+            noValues(unread.values, at: unread.transaction.number)
+        )
+    }
+
+    func changes(at numbers: [Int64], of transaction: HistoryTransaction, values: WantedValues?) throws
+        -> (changes: [HistoryChange], values: RowValues?)
+    {
+        let changes = try reading(transaction) { rows in try rows.changes(at: numbers, of: transaction) }
+        return (
+            try check(changes, numbers.count, of: transaction), noValues(values, at: transaction.number)
+        )
+    }
+
+    func another(timeout: Duration) throws -> any HistorySource {
+        try CoreDataReader(path: path, timeout: timeout, partSize: partSize)
+    }
+
+    func forEachPart(
+        of transaction: HistoryTransaction, _ body: ([(number: Int64, change: HistoryChange)]) throws -> Void
+    ) throws {
+        let reader = try CoreDataReader(path: path, timeout: .seconds(1), partSize: partSize)
+        let result = Result {
+            for part in UnreadChanges.parts(of: transaction) {
+                try Task.checkCancellation()
+                try body(try reader.numberedChanges(part))
+            }
+        }
+        try reader.close()
+        try result.get()
+    }
+
+    private func numberedChanges(_ unread: UnreadChanges) throws -> [(number: Int64, change: HistoryChange)] {
+        let changes = try reading(unread.transaction) { rows in try rows.changes(unread) }
+        return try check(changes, unread.count, of: unread.transaction)
+    }
+
+    /// Reads in one SQL transaction, where a large transaction is still what it was.
+    private func reading<T>(
+        _ transaction: HistoryTransaction, _ body: (inout CoreDataRows) throws -> T
+    ) throws -> T {
+        try read { db, catalog in
+            try currentHeader(db).check(transaction.number - 1, isPosition: true)
+            if try isReplaced(db, transaction.outline?.fingerprint, at: transaction.number) {
+                throw ahead(transaction.number)
+            }
+            var rows = work(db, catalog)
+            return try body(&rows)
+        }
+    }
+
+    private func check<T>(_ changes: [T], _ count: Int, of transaction: HistoryTransaction) throws -> [T] {
+        if changes.count == count { return changes }
+        throw HistoryError(
+            .storeCorrupt,
+            "The transaction \(transaction.token) has other changes than it had before.",
+            hint: "Start over from a copy of the data.")
+    }
+}

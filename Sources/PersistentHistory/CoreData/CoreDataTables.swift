@@ -1,0 +1,91 @@
+import GRDB
+import GRDBSQLite
+
+/// The tables in which Core Data keeps a store's history, as far as they are needed to read it.
+struct CoreDataTables: Sendable, Hashable {
+    /// Whether strings are kept in a table of their own (`…TS` columns).
+    let stringColumns: Set<String>
+    let transactionColumns: Set<String>
+    /// `ZTOMBSTONE0` and so on, as far as there is none missing.
+    let tombstones: Int
+    let hasColumns: Bool
+    /// Whether the changes of a transaction are found by an index.
+    let isIndexed: Bool
+
+    static let names = ["ATRANSACTION", "ACHANGE", "Z_PRIMARYKEY", "Z_METADATA"]
+
+    /// Whether a database has Core Data's history.
+    static func areThere(_ db: Database) throws -> Bool {
+        try names.allSatisfy { try isTable(db, $0) }
+    }
+
+    /// Whether a name is that of a table: a view or a virtual table could do anything.
+    static func isTable(_ db: Database, _ name: String) throws -> Bool {
+        try Row.fetchOne(
+            db,
+            sql: """
+                SELECT 1 FROM sqlite_master
+                WHERE type = 'table' AND name = ? AND rootpage > 0 AND sql NOT LIKE 'CREATE VIRTUAL%'
+                """, arguments: [name]) != nil
+    }
+
+    init(_ db: Database) throws {
+        for name in Self.names where !(try Self.isTable(db, name)) {
+            throw UnexpectedValue("the table \(name) is missing")
+        }
+        let transactionColumns = try Self.columns(of: "ATRANSACTION", db)
+        let changeColumns = try Self.columns(of: "ACHANGE", db)
+        let missing =
+            ["Z_PK", "ZTIMESTAMP"].filter { !transactionColumns.contains($0) }
+            + ["Z_PK", "ZCHANGETYPE", "ZENTITY", "ZENTITYPK", "ZTRANSACTIONID"].filter {
+                !changeColumns.contains($0)
+            }
+        if let name = missing.first { throw UnexpectedValue("the history's column \(name) is missing") }
+        let hasStrings = try Self.isTable(db, "ATRANSACTIONSTRING")
+        self.transactionColumns = transactionColumns
+        stringColumns = hasStrings ? transactionColumns.filter { $0.hasSuffix("TS") } : []
+        var tombstones = 0
+        while changeColumns.contains("ZTOMBSTONE\(tombstones)") { tombstones += 1 }
+        self.tombstones = tombstones
+        hasColumns = changeColumns.contains("ZCOLUMNS")
+        isIndexed = try Self.hasIndex(db)
+    }
+
+    private static func columns(of table: String, _ db: Database) throws -> Set<String> {
+        Set(
+            try Row.fetchAll(db, sql: "SELECT name, hidden FROM pragma_table_xinfo(?)", arguments: [table])
+                // A generated column may hold any expression.
+                .filter { try $0.integer("hidden") == 0 }.map { try $0.text("name") })
+    }
+
+    private static func hasIndex(_ db: Database) throws -> Bool {
+        try Row.fetchOne(
+            db,
+            sql: """
+                SELECT 1 FROM pragma_index_list('ACHANGE') AS l JOIN pragma_index_info(l.name) AS i
+                WHERE l.partial = 0 AND i.seqno = 0 AND i.name = 'ZTRANSACTIONID'
+                """) != nil
+    }
+
+    // MARK: Statements
+
+    /// Of a transaction's texts: the columns of `transactionQuery` behind the first two, twice.
+    static let texts = ["ZAUTHOR", "ZCONTEXTNAME", "ZPROCESSID", "ZBUNDLEID"]
+
+    /// Number and time of transactions; numbers of their texts, then the texts themselves.
+    func transactionQuery(_ condition: String) -> String {
+        let numbers = Self.texts.map { stringColumns.contains($0 + "TS") ? $0 + "TS" : "NULL" }
+        let texts = Self.texts.map { transactionColumns.contains($0) ? $0 : "NULL" }
+        return
+            "SELECT Z_PK, ZTIMESTAMP, \((numbers + texts).joined(separator: ", ")) FROM ATRANSACTION WHERE Z_PK \(condition)"
+    }
+
+    /// Number, transaction, operation, entity and object of changes, their bitmaps and tombstones.
+    func changeQuery(_ condition: String) -> String {
+        let tombstones = (0..<tombstones).map { ", ZTOMBSTONE\($0)" }.joined()
+        return """
+            SELECT Z_PK, ZTRANSACTIONID, ZCHANGETYPE, ZENTITY, ZENTITYPK, \(hasColumns ? "ZCOLUMNS" : "NULL")\(tombstones) \
+            FROM ACHANGE WHERE \(condition)
+            """
+    }
+}

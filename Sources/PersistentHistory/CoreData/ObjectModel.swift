@@ -1,0 +1,151 @@
+/// A managed object model, as a store keeps it: the entities with their properties.
+public struct ObjectModel: Sendable, Hashable {
+    /// The type of an attribute (`NSAttributeType`).
+    public enum AttributeType: Sendable, Hashable {
+        case integer16, integer32, integer64, decimal, double, float, string, boolean, date, binary, uuid, uri
+        case transformable
+        /// One that is not known here, by its number.
+        case other(Int64)
+
+        init(_ number: Int64) {
+            self =
+                switch number {
+                case 100: .integer16
+                case 200: .integer32
+                case 300: .integer64
+                case 400: .decimal
+                case 500: .double
+                case 600: .float
+                case 700: .string
+                case 800: .boolean
+                case 900: .date
+                case 1000: .binary
+                case 1100: .uuid
+                case 1200: .uri
+                case 1800: .transformable
+                default: .other(number)
+                }
+        }
+
+        /// As Xcode's model editor calls it.
+        public var name: String {
+            switch self {
+            case .integer16: "Integer 16"
+            case .integer32: "Integer 32"
+            case .integer64: "Integer 64"
+            case .decimal: "Decimal"
+            case .double: "Double"
+            case .float: "Float"
+            case .string: "String"
+            case .boolean: "Boolean"
+            case .date: "Date"
+            case .binary: "Binary Data"
+            case .uuid: "UUID"
+            case .uri: "URI"
+            case .transformable: "Transformable"
+            case .other(let number): "type \(number)"
+            }
+        }
+    }
+
+    public struct Attribute: Sendable, Hashable {
+        public let type: AttributeType
+        /// Not in the store.
+        public let isTransient: Bool
+        /// Computed by the store from other properties.
+        public let isDerived: Bool
+        /// Kept in the tombstone of a deleted object.
+        public let isPreserved: Bool
+    }
+
+    public struct Relationship: Sendable, Hashable {
+        /// The entity that it leads to; nil where the model does not say.
+        public let destination: String?
+        public let isToMany: Bool
+        public let isOrdered: Bool
+        /// The relationship back; nil where there is none.
+        public let inverse: Inverse?
+    }
+
+    public struct Inverse: Sendable, Hashable {
+        public let name: String
+        public let isToMany: Bool
+        public let isOrdered: Bool
+    }
+
+    public struct Property: Sendable, Hashable {
+        public enum Kind: Sendable, Hashable {
+            case attribute(Attribute)
+            case relationship(Relationship)
+            /// A fetch by the app, which the store does not know.
+            case fetchedProperty
+            /// One that is not known here, by its class.
+            case other(String)
+        }
+
+        public let name: String
+        public let kind: Kind
+    }
+
+    public struct Entity: Sendable, Hashable {
+        public let name: String
+        /// The entity that it inherits from.
+        public let parent: String?
+        public let isAbstract: Bool
+        /// The inherited ones included.
+        public let properties: [String: Property]
+    }
+
+    public let entities: [String: Entity]
+    /// The entities from which another inherits.
+    let parents: Set<String>
+
+    init(entities: [String: Entity]) {
+        self.entities = entities
+        parents = Set(entities.values.compactMap(\.parent))
+    }
+
+    /// How many properties are looked at to put those of all entities in order; nil where it is more than a limit.
+    func work(atMost limit: Int) -> Int? {
+        var work = 0
+        for name in entities.keys {
+            for level in ancestry(of: name) ?? [] {
+                work += 1 + level.properties.count
+                if work > limit { return nil }
+            }
+        }
+        return work
+    }
+
+    private static let mostLevels = 100
+
+    /// From an entity to its root; nil where that leads in a circle, or to an entity that is not there.
+    func ancestry(of name: String) -> [Entity]? {
+        var chain: [Entity] = []
+        var next: String? = name
+        while let name = next {
+            guard let entity = entities[name], chain.count < Self.mostLevels else { return nil }
+            chain.append(entity)
+            next = entity.parent
+        }
+        return chain
+    }
+
+    /// An entity's properties in the order of their slots: inherited ones first, level by level from the root, and by
+    /// name in byte order within a level.
+    func orderedProperties(of name: String) -> [Property]? {
+        guard let chain = ancestry(of: name), let entity = chain.first else { return nil }
+        var known: Set<String> = []
+        var ordered: [Property] = []
+        for level in chain.reversed() {
+            let new = level.properties.keys.filter { known.insert($0).inserted }
+                .sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) }
+            for name in new {
+                // What a sub-entity has made of an inherited property counts.
+                guard let property = entity.properties[name] else { return nil }
+                ordered.append(property)
+            }
+        }
+        return ordered
+    }
+}

@@ -1,0 +1,91 @@
+internal import Glibc
+
+/// How a store is read of which not a byte may change.
+enum UntouchedAccess: Sendable, Equatable {
+    /// With SQLite's locks, and the `-shm` that is there: a process may be writing.
+    case shared
+    /// No process uses the store: without locks, with a wal-index in memory.
+    case still
+    /// As `still`, and there is no `-wal` either.
+    case immutable
+}
+
+/// The files of a store, as they are at one moment: the store, its `-wal` and its `-shm`.
+///
+/// Nothing announces a process that begins to use a store that is read without locks. So its files are compared before
+/// and after each read.
+struct StoreFiles: Sendable, Equatable {
+    private struct File: Sendable, Equatable {
+        let id: FileID
+        let size: Int64
+        let modified: [Int]
+    }
+
+    private let store: File?
+    private let wal: File?
+    private let shm: File?
+
+    /// - Parameter path: The store's file itself, no link to it.
+    init(of path: String) {
+        store = Self.file(path)
+        wal = Self.file(path + "-wal")
+        shm = Self.file(path + "-shm")
+    }
+
+    /// Whether a connection for one kind of access has to be opened again for the other.
+    func isOutdated(by now: StoreFiles, _ access: UntouchedAccess) -> Bool {
+        switch access {
+        // SQLite itself follows what happens to the content.
+        case .shared: store?.id != now.store?.id || shm?.id != now.shm?.id
+        case .still, .immutable: self != now
+        }
+    }
+
+    /// Asks by descriptors that stay open: closing any would drop the locks that this process has.
+    ///
+    /// - Throws: `HistoryError`.
+    func access(to path: String) throws -> UntouchedAccess {
+        // SQLite would remove the log of an empty store.
+        guard let store, store.size >= 512 else {
+            throw HistoryError(.storeCorrupt, "\"\(path)\" is not an SQLite database.", hint: "Check the path.")
+        }
+        let probe = try Self.probe(path)
+        defer { WriterProbes.shared.keep(probe) }
+        guard let isLogged = probe.withStore({ Self.isInLogMode($0) }) else {
+            throw HistoryError(.storeCorrupt, "\"\(path)\" is not an SQLite database.", hint: "Check the path.")
+        }
+        if try shm != nil && probe.isIndexUsed() { return .shared }
+        if let wal, wal.size > 0 { return .still }
+        return isLogged ? .immutable : .shared
+    }
+
+    private static func probe(_ path: String) throws -> WriterProbe {
+        do {
+            return try WriterProbes.shared.take(path)
+        } catch {
+            throw HistoryError(
+                error.code == .missing ? .storeMissing : .storeUnreadable,
+                "The store \"\(path)\" cannot be opened: \(error)",
+                hint: AccessAdvice(path)?.text() ?? "Check the permissions of the file and its folder.",
+                cause: error)
+        }
+    }
+
+    private static func file(_ path: String) -> File? {
+        var status = stat()
+        guard stat(path, &status) == 0 else { return nil }
+        return File(
+            id: FileID(status), size: Int64(status.st_size),
+            modified: [status.st_mtim.tv_sec, status.st_mtim.tv_nsec])
+    }
+
+    /// Whether the store's header says that it has a write-ahead log; nil if it has no header of SQLite's.
+    private static func isInLogMode(_ descriptor: Int32) -> Bool? {
+        var header = [UInt8](repeating: 0, count: 20)
+        guard pread(descriptor, &header, header.count, 0) == header.count,
+            header.starts(with: "SQLite format 3\0".utf8)
+        else { return nil }
+        // The versions to write and to read (https://www.sqlite.org/fileformat.html, section 1.3.3).
+        return header[18] == 2 || header[19] == 2
+    }
+}

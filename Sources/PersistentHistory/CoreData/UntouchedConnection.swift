@@ -1,0 +1,191 @@
+internal import CSQLiteHistory
+import GRDB
+internal import Glibc
+
+/// A connection to a store of which not a byte may change, nor its `-wal`, nor its folder.
+///
+/// What is at rest is read without locks; when a process begins to use it, or when it is another file, the connection is
+/// opened again.
+final class UntouchedConnection: Sendable {
+    private struct Opened {
+        let queue: DatabaseQueue
+        let access: UntouchedAccess
+        let files: StoreFiles
+        /// The file's own path: SQLite finds its log beside it.
+        let file: String
+    }
+
+    private struct State {
+        var opened: Opened?
+        var timeout: Duration
+        var isEnded = false
+    }
+
+    /// The store has to be opened again, or its model read: not on the loop.
+    struct MustReopen: Error {}
+
+    let path: String
+    let work = WorkLimit()
+    private let state: Locked<State>
+    /// On whose thread nothing is opened.
+    private let loop = Locked<HistoryLoop?>(nil)
+    /// How many threads are opening the store: the loop does not wait for them.
+    private let openings = Locked(0)
+    /// Of the work that a read may make where others wait for it.
+    private static let mostLooks = 1000
+    /// How often a read begins again because the files changed meanwhile.
+    private static let attempts = 5
+
+    /// - Throws: `HistoryError`.
+    init(path: String, timeout: Duration) throws {
+        self.path = path
+        state = Locked(State(timeout: timeout))
+        try HistoryError.translating(path) {
+            try state.withLock { state in _ = try opened(&state) }
+        }
+    }
+
+    /// From now on, nothing is opened on the loop's thread.
+    func spare(_ loop: HistoryLoop) { self.loop.withLock { $0 = loop } }
+
+    /// How long it waits from now on for a lock that another process holds.
+    func setTimeout(_ timeout: Duration) throws {
+        work.setMost(timeout > .zero ? .max : Self.mostLooks)
+        try state.withLock { state in
+            state.timeout = timeout
+            try state.opened?.queue.unsafeRead { try Self.setTimeout($0, timeout) }
+        }
+    }
+
+    func forgetPages() {
+        state.withLock { state in
+            state.opened?.queue.unsafeRead { db in
+                if let connection = db.sqliteConnection { history_forget_pages(connection) }
+            }
+        }
+    }
+
+    func close() throws {
+        try HistoryError.translating(path) {
+            try state.withLock { state in
+                state.isEnded = true
+                try state.opened.take()?.queue.end()
+            }
+        }
+    }
+
+    /// Reads in one transaction. A body is run again where the files changed while it read.
+    ///
+    /// - Parameter body: Is told whether it may do what takes long; if not, it throws `MustReopen`.
+    /// - Throws: `HistoryError`, what the body throws.
+    func read<T>(_ body: (Database, _ isOnLoop: Bool) throws -> T) throws -> T {
+        try HistoryError.translating(path) {
+            try work.explaining {
+                let isOnLoop = loop.withLock(\.self)?.isCurrent ?? false
+                if isOnLoop, openings.withLock({ $0 > 0 }) { throw Self.busy(path) }
+                return try state.withLock { state in
+                    for _ in 0..<Self.attempts {
+                        let opened = try opened(&state, isOnLoop: isOnLoop)
+                        work.begin()
+                        let result = Result {
+                            try opened.queue.unsafeRead { db in
+                                try db.inReadTransaction { try body(db, isOnLoop) }
+                            }
+                        }
+                        let isUnchanged = !opened.files.isOutdated(
+                            by: StoreFiles(of: opened.file), opened.access)
+                        if isUnchanged || opened.access == .shared { return try Self.value(result, path) }
+                    }
+                    throw HistoryError(
+                        .storeBusy, "The store \"\(path)\" changes while it is read.", hint: "Try again.")
+                }
+            }
+        }
+    }
+
+    private static func value<T>(_ result: Result<T, any Error>, _ path: String) throws -> T {
+        do {
+            return try result.get()
+        } catch is MustReopen {
+            throw busy(path)
+        } catch let error as DatabaseError where error.extendedResultCode == .SQLITE_READONLY_ROLLBACK {
+            throw HistoryError(
+                .storeUnreadable,
+                "The store \"\(path)\" has a rollback journal of a transaction that was broken off.",
+                hint: "Copy the store with its -journal, and open the copy with sqlite3, which rolls it back.",
+                cause: error)
+        } catch let error as DatabaseError
+            where error.extendedResultCode == .SQLITE_READONLY_RECOVERY
+            || error.extendedResultCode == .SQLITE_READONLY_CANTINIT
+        {
+            // The next writer makes the wal-index again.
+            throw HistoryError(
+                .storeBusy, "The wal-index of the store \"\(path)\" is being made.", hint: "Try again.",
+                cause: error)
+        }
+    }
+
+    static func busy(_ path: String) -> HistoryError {
+        HistoryError(
+            .storeBusy, "The store \"\(path)\" has changed, and is being read again.", hint: "Try again.",
+            cause: CheckedTables.SchemaChange())
+    }
+
+    // MARK: Opening
+
+    private func opened(_ state: inout State, isOnLoop: Bool = false) throws -> Opened {
+        if let opened = state.opened {
+            if !opened.files.isOutdated(by: StoreFiles(of: opened.file), opened.access) { return opened }
+            if isOnLoop { throw Self.busy(path) }
+            state.opened = nil
+            try opened.queue.end()
+        }
+        if state.isEnded { throw HistoryError(.storeNotOpen, "The store \"\(path)\" is closed.") }
+        if isOnLoop { throw Self.busy(path) }
+        openings.withLock { $0 += 1 }
+        defer { openings.withLock { $0 -= 1 } }
+        let file = try StorePath.resolve(path)
+        let files = StoreFiles(of: file)
+        let timeout = state.timeout
+        let access = try files.access(to: file)
+        let queue = try Self.value(Result { try Self.connect(file, access, timeout, work) }, path)
+        let opened = Opened(queue: queue, access: access, files: files, file: file)
+        state.opened = opened
+        return opened
+    }
+
+    /// Reads what the file of a store says by itself, without its `-wal` and its journal.
+    static func peek<T>(_ path: String, _ body: (Database) throws -> T) throws -> T {
+        let queue = try connect(try StorePath.resolve(path), .immutable, .zero, WorkLimit())
+        let result = Result { try queue.unsafeRead(body) }
+        try queue.end()
+        return try result.get()
+    }
+
+    private static func connect(
+        _ file: String, _ access: UntouchedAccess, _ timeout: Duration, _ work: WorkLimit
+    ) throws -> DatabaseQueue {
+        guard let vfs = history_untouching_vfs(access == .still ? 1 : 0) else {
+            throw HistoryError(.sqlite, "This SQLite cannot open a store without a trace: it knows no URIs.")
+        }
+        var configuration = Configuration()
+        configuration.readonly = true
+        configuration.foreignKeysEnabled = false
+        configuration.acceptsDoubleQuotedStringLiterals = true
+        configuration.label = "historyd"
+        configuration.prepareDatabase { [work] db in
+            // Before the first look at the store: then its wal-index is in memory.
+            if access == .still { try db.execute(sql: "PRAGMA locking_mode = EXCLUSIVE") }
+            try db.execute(sql: "PRAGMA temp_store = MEMORY; PRAGMA cache_size = -1024")
+            try setTimeout(db, timeout)
+            try ConnectionHardening.apply(db, .isLeftAlone, work)
+        }
+        let how = access == .immutable ? "&immutable=1" : access == .shared ? "&readonly_shm=1" : ""
+        let uri = PlainFile.uri(file, vfs: String(cString: vfs)) + how
+        return try DatabaseQueue(path: uri, configuration: configuration)
+    }
+
+    private static func setTimeout(_ db: Database, _ timeout: Duration) throws {
+        try db.execute(sql: "PRAGMA busy_timeout = \(Int(timeout / .milliseconds(1)))")
+    }
+}
