@@ -87,11 +87,20 @@ struct Checks {
         var contents: [String: String] = [:]
         var succeeded: Set<String> = []
         var positions: [String: Int64] = [:]
+        var stores: [String: String] = [:]
         var life = 0
-        for line in lines where line.kind == "call" {
+        for line in lines where line.kind == "call" || line.kind == "closed" {
             if line.life != life {
                 (succeeded, positions, life) = ([], [:], line.life)
             }
+            // What could not be saved is not known any more when the store is opened again.
+            if line.kind == "closed" {
+                let store = line[0]
+                succeeded = succeeded.filter { stores[$0] != store }
+                positions = positions.filter { !$0.key.hasPrefix(store + "/") }
+                continue
+            }
+            stores[line[3]] = line[0]
             let (delivery, number) = (line[3], line.number(4))
             let hook = line.fields[0...2].joined(separator: "/")
             if let earlier = contents.updateValue(line[6], forKey: delivery), earlier != line[6] {

@@ -159,6 +159,7 @@ private struct Reporter: PipelineReporter {
         case .merged(let consumer, _, _, let last): record.write("merged", store, consumer, "\(last.number)")
         case .replicaFilled(let consumer, _, let token):
             record.write("merged", store, consumer, "\(token.number)")
+        case .storeLost(let error): record.write("closed", store, "\(error)")
         case .delivered: break
         default: record.write("event", store, event.text)
         }

@@ -25,7 +25,7 @@ import Testing
         "Whatever fails, nothing is lost, repeated, out of order or misreported, and all is delivered in the end"
     )
     func faults() async throws {
-        let outcome = try await simulate("--kind", "faults", "--seeds", "30", "--jobs", "2")
+        let outcome = try await simulate("--kind", "faults", "--seeds", "60", "--jobs", "2")
         #expect(outcome.status == .exited(0), "\(outcome)")
     }
 
@@ -39,7 +39,7 @@ import Testing
     func isolation() async throws {
         let outcome = try await simulate("--kind", "isolation", "--seeds", "30", "--jobs", "2", "--as-is")
         // The loop waits for a store's lock when it opens it, and for its state's disk when it saves.
-        withKnownIssue {
+        withKnownIssue(isIntermittent: true) {
             #expect(outcome.status == .exited(0), "\(outcome)")
         }
     }
