@@ -81,7 +81,7 @@ import Testing
         meanwhile.withLock { [state] body in
             body = { state.cursors.saveLater(Checkpoint(position: 4, movedAt: clock.wall()), of: "Main") }
         }
-        let plan = try CleaningPlan(store.served(["Main"]), reader: reader, state: state)
+        let plan = try CleaningPlan(store.served(["Main"]), source: reader, state: state)
         let saved = try GatekeeperStore.read(state.path) {
             try Int64.fetchOne($0, sql: "SELECT position FROM cursor WHERE consumer = 'Main'")
         }
