@@ -94,7 +94,7 @@ struct CoreDataTests {
             #expect(names.filter { $0.hasPrefix("contacts.sqlite") } == ["contacts.sqlite"])
             // The app is started.
             try await bench.sql(
-                "INSERT INTO ATRANSACTION (Z_PK, ZTIMESTAMP) VALUES (2, 7e8); INSERT INTO ACHANGE (ZCHANGETYPE, ZENTITY, ZENTITYPK, ZTRANSACTIONID) SELECT 0, ZENTITY, 9, 2 FROM ACHANGE LIMIT 1"
+                "BEGIN; INSERT INTO ATRANSACTION (Z_PK, ZTIMESTAMP) VALUES (2, 7e8); INSERT INTO ACHANGE (ZCHANGETYPE, ZENTITY, ZENTITYPK, ZTRANSACTIONID) SELECT 0, ZENTITY, 9, 2 FROM ACHANGE LIMIT 1; COMMIT"
             )
             try await reached(2, bench, daemon)
             #expect(try bench.calls().last?.summary == "audit/all MainApp 2 - Note insert p9")
