@@ -60,7 +60,7 @@ public enum StoreHistory {
             if try connection.read({ db, _ in try source(of: db) }) == .coreData {
                 return try CoreDataReader(connection)
             }
-        } catch where (error as? HistoryError)?.code != .storeMissing {
+        } catch let error where (error as? HistoryError)?.code != .storeMissing {
             // Whatever has to be done to read it, Core Data's own it stays.
             if isCoreDataByItself(path) { throw error }
             return try HistoryReader(path: path, timeout: timeout)
