@@ -138,7 +138,7 @@ test-differential: debug ## Compare histories with the tables, for CASES= random
 		.build/debug/historydPackageTests.xctest --testing-library swift-testing \
 		--filter DifferentialTests.DifferentialTests
 
-test-faults: debug ## Let every call of every operation to the disk fail, and cut the power at each, from SEED= on.
+test-faults: debug ## Let every call of every operation to the disk fail, from SEED= on.
 	HISTORYD_FAULTS=all HISTORYD_FAULTS_SEED=$(SEED) $(test-command) --filter FaultTests
 
 test-openapi: debug ## Make requests that are derived from config/openapi.json to a live daemon, CASES= for each operation.
