@@ -74,7 +74,7 @@ run-tests = $(if $(TESTFLAGS),$(test-command) $(1) $(TESTFLAGS),@failed=; log=$$
 
 .DEFAULT_GOAL := help
 .PHONY: help toolchain dependencies build programs debug test test-docs docs test-openapi test-differential test-faults model mutants \
-	torture torture-nats fuzz fuzz-coredata simulate run run-nats bench install deb uninstall \
+	torture torture-nats count-recording dedup-property fuzz fuzz-coredata simulate run run-nats bench install deb uninstall \
 	tsan asan lint format security clean link-order
 
 help: ## List the targets.
@@ -90,6 +90,14 @@ toolchain:
 		echo "Swift $$version is too old: 6.2 or later is needed (https://www.swift.org/install/linux/)." >&2; \
 		exit 69; fi
 
+# The versions of the packages that this one is built with.
+Package.resolved: config/versions | dependencies
+	@config/pin $(CURDIR)
+
+raise-versions: toolchain ## Take the newest versions of the packages that Package.swift allows.
+	$(SWIFT) package update
+	config/pin --raise $(CURDIR)
+
 dependencies: toolchain ## Install the Debian packages that are missing.
 	@if ! command -v dpkg-query >/dev/null; then \
 		echo "This system is not Debian. Install what these packages contain: $(PACKAGES)" >&2; exit 0; fi; \
@@ -103,7 +111,7 @@ dependencies: toolchain ## Install the Debian packages that are missing.
 	export DEBIAN_FRONTEND=noninteractive; \
 	$$as apt-get install -qq -y$$missing || { $$as apt-get update -qq && $$as apt-get install -qq -y$$missing; }
 
-build: dependencies ## Build for use: historyd, historyd-nats, historyctl and libhistory.so in .build/release.
+build: dependencies Package.resolved ## Build for use: historyd, historyd-nats, historyctl and libhistory.so in .build/release.
 	$(call build-product,historyd)
 	$(call build-product,historyd-nats)
 	$(call build-product,historyctl)
@@ -112,12 +120,12 @@ build: dependencies ## Build for use: historyd, historyd-nats, historyctl and li
 	$(call make-completions,.build/release)
 
 # What `make test` builds, too. The optimizer takes twice as long, and is for `make build`.
-programs: dependencies
+programs: dependencies Package.resolved
 	@$(SWIFT) build --product historyd
 	@$(SWIFT) build --product historyctl
 	@$(call build-extension,.build/debug)
 
-debug: dependencies ## Build for development, tests included, in .build/debug.
+debug: dependencies Package.resolved ## Build for development, tests included, in .build/debug.
 	$(SWIFT) build --build-tests
 	$(call build-extension,.build/debug)
 	@python3 config/man/make-man .build/debug '$(VERSION)' .build/debug/man >/dev/null
@@ -194,8 +202,20 @@ MINUTES ?= 10
 torture: debug ## Stress the daemon for MINUTES (10), and print the result. As root, also with a full disk.
 	/usr/bin/python3 Tests/Torture/torture.py .build/debug/historyd .build/debug/libhistory.so $$(( $(MINUTES) * 60 ))
 
-torture-nats: debug ## Kill publisher, follower and server, set the server back, publish foreign messages, for MINUTES (10).
+count-recording: programs ## Count the instructions that a recorded statement takes for each row, and the same one untracked.
+	@command -v valgrind >/dev/null || DEBIAN_FRONTEND=noninteractive apt-get install -qq -y valgrind
+	/usr/bin/python3 Tests/Recording/instructions.py .build/debug/historyctl
+
+dedup-property: debug ## Let the sample plugin dedup.py merge rows of SEEDS= random stores.
+	folder=$$(mktemp -d) && /usr/bin/python3 Tests/Samples/dedup_property.py $$folder \
+		.build/debug/historyctl $(CURDIR)/.build/debug/libhistory.so config/plugins/dedup.py $$RANDOM $(SEEDS); \
+		status=$$?; rm -rf $$folder; exit $$status
+
+torture-nats: debug ## Kill publisher, follower, server and daemons, restore the store, publish foreign messages, for MINUTES (10).
 	/usr/bin/python3 Tests/NATS/nats.py .build/debug foreign-all
+	[ $$(id -u) != 0 ] || /usr/bin/python3 Tests/NATS/nats.py .build/debug limits
+	/usr/bin/python3 Tests/NATS/nats.py .build/debug idle
+	/usr/bin/python3 Tests/NATS/nats.py .build/debug overtaken
 	/usr/bin/python3 Tests/NATS/nats.py .build/debug faults $$(( $(MINUTES) * 60 ))
 
 run: toolchain ## Run the daemon on a small sample store in .run, to try it.
@@ -236,7 +256,7 @@ bench-plots: ## Draw the last run, or that of the name A=, as SVG beside the pag
 	[ -n "$$run" ] || { echo "There is no run in .build/bench: make bench makes one." >&2; exit 66; }; \
 	python3 Sources/BenchPrograms/plots.py "$$run" $(CATALOG)/Resources
 
-bench-build: dependencies
+bench-build: dependencies Package.resolved
 	$(call build-product,historyd)
 	$(call build-product,historyd-nats)
 	$(call build-product,historyd-bench)
@@ -303,7 +323,7 @@ uninstall: ## Stop it, remove what `install` put there, but for configuration an
 		{ systemctl disable --now historyd.socket historyd-metrics.socket historyd.service; \
 		systemctl disable --now historyd-nats-metrics.socket historyd-nats.service; systemctl stop 'historyd@*.service'; } 2>/dev/null || true
 	@[ -n "$(DESTDIR)" ] || [ ! -x $(PREFIX)/lib/historyd/tracked-stores ] || \
-		$(PREFIX)/lib/historyd/tracked-stores $(PREFIX)/bin/historyctl /var/lib/historyd /var/lib/historyd-*
+		$(PREFIX)/lib/historyd/tracked-stores $(PREFIX)/bin/historyctl /var/lib/historyd /var/lib/historyd-* || true
 	rm -f $(foreach program,historyd historyctl historyd-nats,$(DESTDIR)$(PREFIX)/bin/$(program))
 	rm -rf $(DESTDIR)$(PREFIX)/lib/historyd $(DESTDIR)$(PREFIX)/share/historyd
 	rm -f $(foreach page,historyd.8 historyctl.1 historyd.json.5 historyd-plugins.7 historyd-feed.7 historyd-nats.8,\
@@ -317,14 +337,14 @@ uninstall: ## Stop it, remove what `install` put there, but for configuration an
 	@[ -n "$(DESTDIR)" ] || [ ! -d /run/systemd/system ] || { systemctl daemon-reload; journalctl --update-catalog; }
 
 tsan: export TSAN_OPTIONS = suppressions=$(CURDIR)/Tests/tsan.suppressions
-tsan: dependencies ## Run the tests under the thread sanitizer.
+tsan: dependencies Package.resolved ## Run the tests under the thread sanitizer.
 	$(SWIFT) build --build-tests --sanitize=thread --scratch-path .build-tsan
 	$(call build-extension,.build-tsan/debug)
 	$(call run-tests,--sanitize=thread --scratch-path .build-tsan --skip SystemdTests)
 
 # What is never freed is not looked for: the Swift runtime keeps things to a process's end.
 asan: export ASAN_OPTIONS = detect_leaks=0
-asan: dependencies ## Run the tests under the address sanitizer.
+asan: dependencies Package.resolved ## Run the tests under the address sanitizer.
 	$(SWIFT) build --build-tests --sanitize=address --scratch-path .build-asan
 	$(call build-extension,.build-asan/debug)
 	$(call run-tests,--sanitize=address --scratch-path .build-asan --skip SystemdTests)

@@ -53,6 +53,7 @@ let package = Package(
         .target(name: "CSQLiteHistory", dependencies: [sqlite], cSettings: [.define("SQLITE_CORE")]),
         // posix_spawn and pidfd, which Swift does not see.
         .target(name: "CSpawn"),
+        .target(name: "CTerminal"),
         .systemLibrary(name: "CSystemd", pkgConfig: "libsystemd", providers: [.apt(["libsystemd-dev"])]),
         // For historyd-nats alone: it has threads of its own.
         .systemLibrary(name: "CNats", pkgConfig: "libnats", providers: [.apt(["libnats-dev"])]),
@@ -91,7 +92,7 @@ let package = Package(
             swiftSettings: strict),
         // For programs that are connected to a feed.
         .target(
-            name: "HistoryFeed", dependencies: ["HistoryControl", "PersistentHistory"],
+            name: "HistoryFeed", dependencies: ["HistoryControl", "PersistentHistory", logging],
             swiftSettings: strict),
         .target(
             name: "HistoryDaemon",
@@ -113,15 +114,16 @@ let package = Package(
         .executableTarget(
             name: "historyd-nats",
             dependencies: [
-                "CMemory", "CNats", "CNoLocaleData", "HistoryNATS", "HistoryDaemon", "HistoryConfiguration",
+                "CLinux", "CMemory", "CNats", "CNoLocaleData", "HistoryNATS", "HistoryDaemon",
+                "HistoryConfiguration",
                 "HistoryControl", "HistoryFeed", "PersistentHistory", arguments, logging, lifecycle,
             ],
             swiftSettings: strict),
         .executableTarget(
             name: "historyctl",
             dependencies: [
-                "CNoLocaleData", "PersistentHistory", "HistoryConfiguration", "HistoryControl", arguments,
-                nio[0],
+                "CNoLocaleData", "CTerminal", "PersistentHistory", "HistoryConfiguration", "HistoryControl",
+                arguments, nio[0],
             ],
             swiftSettings: strict),
         .executableTarget(
@@ -164,7 +166,9 @@ let package = Package(
             swiftSettings: strict),
         .testTarget(
             name: "HistoryControlTests",
-            dependencies: ["HistoryControl", "HistoryFeed", "PersistentHistory", "TestSupport", nio[0]],
+            dependencies: [
+                "HistoryControl", "HistoryFeed", "PersistentHistory", "TestSupport", logging, nio[0],
+            ],
             swiftSettings: strict),
         .testTarget(
             name: "HistoryDaemonTests",

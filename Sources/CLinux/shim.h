@@ -1,7 +1,13 @@
 // What an event loop is made of and what access control lists are kept in; Swift's own module of the C library
-// leaves both out.
+// leaves both out. Random bits, too.
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/random.h>
 #include <sys/signalfd.h>
+#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <sys/xattr.h>
+#include <unistd.h>
+
+// gettid(2), which glibc declares for _GNU_SOURCE alone.
+static inline pid_t clinux_thread(void) { return (pid_t)syscall(SYS_gettid); }

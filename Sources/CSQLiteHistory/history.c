@@ -6,6 +6,7 @@
  *   SELECT history_author();                           gives the author back
  *   SELECT history_author(NULL);                       clears it
  *   SELECT history_token();                            the token of the last committed transaction
+ *   SELECT history_token('main');                      the same, in one of several attached stores
  *
  * The triggers in a tracked store ask sqlite_compileoption_get(1212765012) for the origin of each
  * change. On a plain connection that built-in function answers NULL, as it does for every number
@@ -21,13 +22,18 @@
  */
 #ifndef SQLITE_CORE
 #include <sqlite3ext.h>
-SQLITE_EXTENSION_INIT1
+/* A process may have several SQLite libraries: each connection is handled by its own. Whatever calls SQLite has the
+ * connection in `c`, and sqlite3ext.h has sqlite3_step(s) mean sqlite3_api->step(s). */
+#define sqlite3_api (c->library)
 #else
 #include <sqlite3.h>
 #include "CSQLiteHistory.h"
+#pragma GCC diagnostic ignored "-Wunused-parameter" /* linked in, there is one SQLite */
 #endif
 
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -35,8 +41,29 @@ SQLITE_EXTENSION_INIT1
 #define ORIGIN_REQUEST 1212765012 /* "HIST" */
 #define MAX_NAME 255
 #define MAX_SCHEMAS 128
+#define MAX_STORES 16
+
+/* A schema in which the current transaction writes. */
+typedef struct Written {
+    char *name; /* an index changes when another schema is detached */
+    unsigned version;
+    sqlite3_int64 newest; /* the number of the newest change before this transaction's, if undeclared */
+} Written;
+
+/* What history_token() has seen in a store. Numbers belong to a store: another one may come under the same schema,
+ * and a backup may be restored into it. */
+typedef struct Seen {
+    char store[40];
+    sqlite3_int64 answered, lookedUpTo;     /* the connection's last change, and how far it was looked for */
+    uint64_t answeredOrigin, lookedUpToOrigin; /* hashes */
+    unsigned long long serial;              /* of the key of the last change */
+} Seen;
 
 typedef struct Connection {
+#ifndef SQLITE_CORE
+    const sqlite3_api_routines *library;
+#endif
+    sqlite3 *db;
     int references; /* one for each function registered */
     char author[MAX_NAME + 1];
     char context[MAX_NAME + 1];
@@ -47,95 +74,132 @@ typedef struct Connection {
     char origin[2 * MAX_NAME + 96];
     int originLength;
     long long verified; /* when the origin was last known to be the current transaction's */
-    /* Schemas that were being written when the key was made, and their data versions then. */
-    int writing[MAX_SCHEMAS];
-    unsigned versions[MAX_SCHEMAS];
-    sqlite3_int64 newest[MAX_SCHEMAS]; /* the number of the newest change then, if undeclared */
-    int writingCount;
-    int isAlone; /* whether that was a statement by itself, and the number was not asked for */
-    /* The last answer of history_token(), and how far it has looked. */
-    sqlite3_int64 answered;
-    sqlite3_int64 lookedUpTo;
+    /* Schemas that were being written when the key was made, and their data versions then; undeclared, also those
+     * that came later. */
+    Written written[MAX_SCHEMAS];
+    int writtenCount;
+    int isAlone; /* undeclared: whether that was a statement by itself, and the newest changes were not asked for */
+    Seen seen[MAX_STORES];
+    unsigned seenCount;
 } Connection;
 
-static const char *schemaName(sqlite3 *db, int index) {
-    /* sqlite3_db_name() came with 3.39; before it, only the main schema is distinguished. */
-    if (sqlite3_libversion_number() >= 3039000) return sqlite3_db_name(db, index);
-    return index == 0 ? "main" : NULL;
+/* The schemas of a connection, one after the other: to be asked until NULL is answered. */
+typedef struct Schemas {
+    int index;
+    sqlite3_stmt *list;
+} Schemas;
+
+static const char *nextSchema(Connection *c, Schemas *schemas) {
+    /* sqlite3_db_name() came with 3.39. */
+    if (sqlite3_libversion_number() >= 3039000) return sqlite3_db_name(c->db, schemas->index++);
+    if (schemas->index++ == 0
+        && sqlite3_prepare_v2(c->db, "PRAGMA database_list", -1, &schemas->list, NULL) != SQLITE_OK)
+        return NULL;
+    if (sqlite3_step(schemas->list) == SQLITE_ROW)
+        return (const char *)sqlite3_column_text(schemas->list, 1);
+    sqlite3_finalize(schemas->list);
+    schemas->list = NULL;
+    return NULL;
 }
 
 /* "The data version changes whenever any change occurs to the corresponding database file, either
  * through SQL statements on the same database connection or through transactions committed by
  * separate database connections" (https://www.sqlite.org/c3ref/c_fcntl_begin_atomic_write.html).
  * While a connection writes, no other can: the number does not change until it has committed. */
-static unsigned dataVersion(sqlite3 *db, const char *schema) {
+static unsigned dataVersion(Connection *c, const char *schema) {
     unsigned version = 0;
-    sqlite3_file_control(db, schema, SQLITE_FCNTL_DATA_VERSION, &version);
+    sqlite3_file_control(c->db, schema, SQLITE_FCNTL_DATA_VERSION, &version);
     return version;
 }
 
-/* Whether nothing was committed since the last key was made. */
-static int isUncommitted(sqlite3 *db, Connection *c) {
-    for (int i = 0; i < c->writingCount; i++) {
-        const char *schema = schemaName(db, c->writing[i]);
-        if (schema == NULL || dataVersion(db, schema) != c->versions[i]) return 0;
+/* Whether no transaction has ended since the last key was made: what was written then still is. A rollback of all
+ * of it may go unnoticed. */
+static int isUncommitted(Connection *c) {
+    for (int i = 0; i < c->writtenCount; i++) {
+        const Written *w = &c->written[i];
+        if (dataVersion(c, w->name) != w->version || sqlite3_txn_state(c->db, w->name) != SQLITE_TXN_WRITE)
+            return 0;
     }
-    return c->writingCount > 0;
+    return c->writtenCount > 0;
+}
+
+/* NULL if it fails: sqlite3_errcode() says why. */
+static sqlite3_stmt *prepare(Connection *c, const char *format, const char *schema) {
+    sqlite3_stmt *statement = NULL;
+    char *sql = sqlite3_mprintf(format, schema, schema, schema);
+    if (sql == NULL) return NULL;
+    sqlite3_prepare_v2(c->db, sql, -1, &statement, NULL);
+    sqlite3_free(sql);
+    return statement;
 }
 
 /* The number of a store's newest change; 0 if there is none, or no history. */
-static sqlite3_int64 newestChange(sqlite3 *db, const char *schema) {
+static sqlite3_int64 newestChange(Connection *c, const char *schema) {
     sqlite3_int64 newest = 0;
-    sqlite3_stmt *statement;
-    char *sql = sqlite3_mprintf("SELECT max(id) FROM \"%w\".historyd_change", schema);
-    if (sql == NULL) return 0;
-    if (sqlite3_prepare_v2(db, sql, -1, &statement, NULL) == SQLITE_OK) {
-        if (sqlite3_step(statement) == SQLITE_ROW) newest = sqlite3_column_int64(statement, 0);
-        sqlite3_finalize(statement);
-    }
-    sqlite3_free(sql);
+    sqlite3_stmt *statement = prepare(c, "SELECT max(id) FROM \"%w\".historyd_change", schema);
+    if (statement == NULL) return 0;
+    if (sqlite3_step(statement) == SQLITE_ROW) newest = sqlite3_column_int64(statement, 0);
+    sqlite3_finalize(statement);
     return newest;
 }
 
 /* Whether a store being written has changes that it had not when this transaction began to record:
  * a rollback to a savepoint may have taken them away. */
-static int hasNewChanges(sqlite3 *db, Connection *c) {
-    if (c->isAlone) return sqlite3_get_autocommit(db);
-    for (int i = 0; i < c->writingCount; i++)
-        if (newestChange(db, schemaName(db, c->writing[i])) > c->newest[i]) return 1;
+static int hasNewChanges(Connection *c) {
+    if (c->isAlone) return sqlite3_get_autocommit(c->db);
+    for (int i = 0; i < c->writtenCount; i++)
+        if (newestChange(c, c->written[i].name) > c->written[i].newest) return 1;
     return 0;
 }
 
 /* Whether the newest change of a store being written carries the last key: a rollback, which
  * leaves the data version alone, has taken it away. */
-static int isNewestOurs(sqlite3 *db, Connection *c) {
+static int isNewestOurs(Connection *c) {
     int ours = 0;
-    for (int i = 0; i < c->writingCount && !ours; i++) {
+    const char *schema;
+    Schemas schemas = {0};
+    while ((schema = nextSchema(c, &schemas)) != NULL) {
         sqlite3_stmt *statement;
-        char *sql = sqlite3_mprintf(
-            "SELECT origin FROM \"%w\".historyd_change ORDER BY id DESC LIMIT 1",
-            schemaName(db, c->writing[i]));
-        if (sql == NULL) return 0;
-        if (sqlite3_prepare_v2(db, sql, -1, &statement, NULL) == SQLITE_OK) {
-            if (sqlite3_step(statement) == SQLITE_ROW) {
-                const char *origin = (const char *)sqlite3_column_text(statement, 0);
-                ours = origin != NULL && strcmp(origin, c->origin) == 0;
-            }
-            sqlite3_finalize(statement);
+        if (ours || sqlite3_txn_state(c->db, schema) != SQLITE_TXN_WRITE) continue;
+        statement = prepare(
+            c, "SELECT origin FROM \"%w\".historyd_change ORDER BY id DESC LIMIT 1", schema);
+        if (statement == NULL) continue;
+        if (sqlite3_step(statement) == SQLITE_ROW) {
+            const char *origin = (const char *)sqlite3_column_text(statement, 0);
+            ours = origin != NULL && strcmp(origin, c->origin) == 0;
         }
-        sqlite3_free(sql);
+        sqlite3_finalize(statement);
     }
     return ours;
 }
 
-static void rememberTransaction(sqlite3 *db, Connection *c) {
-    const char *schema;
-    c->writingCount = 0;
-    for (int i = 0; i < MAX_SCHEMAS && (schema = schemaName(db, i)) != NULL; i++) {
-        if (sqlite3_txn_state(db, schema) != SQLITE_TXN_WRITE) continue;
-        c->writing[c->writingCount] = i;
-        c->versions[c->writingCount++] = dataVersion(db, schema);
+/* Adds a schema that is being written, if it is not known yet. */
+static void rememberSchema(Connection *c, const char *schema) {
+    Written *w = &c->written[c->writtenCount];
+    for (int i = 0; i < c->writtenCount; i++)
+        if (strcmp(c->written[i].name, schema) == 0) return;
+    if (c->writtenCount == MAX_SCHEMAS || sqlite3_txn_state(c->db, schema) != SQLITE_TXN_WRITE) return;
+    if (w->name == NULL || strcmp(w->name, schema) != 0) {
+        free(w->name);
+        if ((w->name = strdup(schema)) == NULL) return;
     }
+    w->version = dataVersion(c, schema);
+    w->newest = c->author[0] || c->isAlone ? 0 : newestChange(c, schema);
+    c->writtenCount++;
+}
+
+/* The data version of an attached store begins again when it is attached again, and two transactions could not be told
+ * apart. The temporary schema is never detached: it takes part in a transaction that writes to attached stores alone.
+ * Most that writes to it expires the statements that run; this does not, and there is nothing to vacuum. */
+static void joinTemporarySchema(Connection *c) {
+    if (sqlite3_txn_state(c->db, "main") != SQLITE_TXN_WRITE && sqlite3_txn_state(c->db, "temp") != SQLITE_TXN_WRITE)
+        sqlite3_exec(c->db, "PRAGMA temp.incremental_vacuum(1)", NULL, NULL, NULL);
+}
+
+static void rememberSchemas(Connection *c) {
+    const char *schema;
+    Schemas schemas = {0};
+    while ((schema = nextSchema(c, &schemas)) != NULL) rememberSchema(c, schema);
 }
 
 static long long millisecondsSince1970(clockid_t clock) {
@@ -173,19 +237,17 @@ static void makeOrigin(Connection *c) {
 
 /* Whether the last key is the running transaction's. After a rollback it may serve once more (its
  * changes are gone), but not with a time long past: hence a look at the store now and then. */
-static int isCurrent(sqlite3 *db, Connection *c) {
-    if (!isUncommitted(db, c)) return 0;
+static int isCurrent(Connection *c) {
+    if (!isUncommitted(c)) return 0;
     /* To some milliseconds, but for a fraction of the price. */
     long long now = millisecondsSince1970(CLOCK_REALTIME_COARSE);
     if (now - c->verified > -1000 && now - c->verified < 1000) return 1;
     c->verified = now;
-    return isNewestOurs(db, c);
+    return isNewestOurs(c);
 }
 
 /* sqlite_compileoption_get(N) */
-static void compileOption(sqlite3_context *call, int count, sqlite3_value **values) {
-    Connection *c = sqlite3_user_data(call);
-    sqlite3 *db = sqlite3_context_db_handle(call);
+static void compileOption(Connection *c, sqlite3_context *call, int count, sqlite3_value **values) {
     (void)count;
     if (sqlite3_value_int64(values[0]) != ORIGIN_REQUEST) {
         sqlite3_result_text(
@@ -195,16 +257,17 @@ static void compileOption(sqlite3_context *call, int count, sqlite3_value **valu
     if (c->author[0] == 0) {
         /* Undeclared; what was written so far, none can be declared for later. Looking costs more than
          * recording does, and no savepoint ends within a statement by itself. */
-        if (!isUncommitted(db, c) || (c->isAlone && !sqlite3_get_autocommit(db))) {
-            rememberTransaction(db, c);
-            c->isAlone = sqlite3_get_autocommit(db);
-            for (int i = 0; i < c->writingCount && !c->isAlone; i++)
-                c->newest[i] = newestChange(db, schemaName(db, c->writing[i]));
+        if (!isUncommitted(c) || (c->isAlone && !sqlite3_get_autocommit(c->db))) {
+            c->writtenCount = 0;
+            c->isAlone = sqlite3_get_autocommit(c->db);
         }
+        if (!c->isAlone || c->writtenCount == 0) rememberSchemas(c);
         return;
     }
-    if (!isCurrent(db, c)) {
-        rememberTransaction(db, c);
+    if (!isCurrent(c)) {
+        c->writtenCount = 0;
+        joinTemporarySchema(c);
+        rememberSchemas(c);
         makeOrigin(c);
         c->verified = millisecondsSince1970(CLOCK_REALTIME_COARSE);
     }
@@ -214,14 +277,14 @@ static void compileOption(sqlite3_context *call, int count, sqlite3_value **valu
 
 /* Whether a transaction is open that has already recorded changes, under the author declared or
  * under none. */
-static int isRecording(sqlite3 *db, Connection *c) {
+static int isRecording(Connection *c) {
     /* Where nothing is being written nothing is read: that would lock the store for others. */
-    if (sqlite3_txn_state(db, NULL) != SQLITE_TXN_WRITE || !isUncommitted(db, c)) return 0;
-    return c->author[0] ? isNewestOurs(db, c) : hasNewChanges(db, c);
+    if (sqlite3_txn_state(c->db, NULL) != SQLITE_TXN_WRITE || !isUncommitted(c)) return 0;
+    return c->author[0] ? isNewestOurs(c) : hasNewChanges(c);
 }
 
 /* Copies a name; answers what is wrong with it, or NULL. */
-static const char *readName(sqlite3_value *value, char *name) {
+static const char *readName(Connection *c, sqlite3_value *value, char *name) {
     if (sqlite3_value_type(value) != SQLITE_TEXT) return "must be text";
     const char *text = (const char *)sqlite3_value_text(value);
     int length = sqlite3_value_bytes(value);
@@ -235,173 +298,294 @@ static const char *readName(sqlite3_value *value, char *name) {
     return NULL;
 }
 
-static void fail(sqlite3_context *call, const char *what, const char *problem) {
+static void fail(Connection *c, sqlite3_context *call, const char *what, const char *problem) {
     char *message = sqlite3_mprintf("history_author: the %s %s", what, problem);
     sqlite3_result_error(call, message ? message : problem, -1);
     sqlite3_free(message);
 }
 
 /* history_author(), history_author(AUTHOR), history_author(AUTHOR, CONTEXT) */
-static void historyAuthor(sqlite3_context *call, int count, sqlite3_value **values) {
-    Connection *c = sqlite3_user_data(call);
-    sqlite3 *db = sqlite3_context_db_handle(call);
+static void historyAuthor(Connection *c, sqlite3_context *call, int count, sqlite3_value **values) {
     char author[MAX_NAME + 1] = "", context[MAX_NAME + 1] = "";
     const char *problem;
 
     if (count > 0 && sqlite3_value_type(values[0]) != SQLITE_NULL
-        && (problem = readName(values[0], author)) != NULL) {
-        fail(call, "author", problem);
+        && (problem = readName(c, values[0], author)) != NULL) {
+        fail(c, call, "author", problem);
         return;
     }
     if (count > 1 && sqlite3_value_type(values[1]) != SQLITE_NULL
-        && (problem = readName(values[1], context)) != NULL) {
-        fail(call, "context", problem);
+        && (problem = readName(c, values[1], context)) != NULL) {
+        fail(c, call, "context", problem);
         return;
     }
     if (count > 0 && (strcmp(author, c->author) != 0 || strcmp(context, c->context) != 0)) {
         /* One SQL transaction is one history transaction, so it can have but one author. */
-        if (isRecording(db, c)) {
-            fail(call, "author", "cannot change within a transaction that has recorded changes");
+        if (isRecording(c)) {
+            fail(c, call, "author", "cannot change within a transaction that has recorded changes");
             return;
         }
         memcpy(c->author, author, sizeof author);
         memcpy(c->context, context, sizeof context);
-        c->writingCount = 0;
+        c->writtenCount = 0;
     }
     if (c->author[0]) sqlite3_result_text(call, c->author, -1, SQLITE_TRANSIENT);
 }
 
-/* The newest change in a schema that carries one of this connection's keys, or 0. */
-static int findLastChange(sqlite3 *db, Connection *c, const char *schema, sqlite3_int64 *found) {
-    sqlite3_stmt *statement;
+static uint64_t hashOf(Connection *c, sqlite3_stmt *statement, int column) {
+    const unsigned char *text = sqlite3_column_text(statement, column);
+    uint64_t hash = 14695981039346656037u; /* FNV-1a */
+    while (text != NULL && *text != 0) hash = (hash ^ *text++) * 1099511628211u;
+    return hash;
+}
+
+/* Whether what was seen at a number is still a store's history: a backup may have been restored into it. Numbers that
+ * were cleaned stay valid. */
+static int isStill(Connection *c, sqlite3_stmt *change, sqlite3_int64 number, uint64_t origin, sqlite3_int64 newest) {
+    int is = number <= newest;
+    sqlite3_bind_int64(change, 1, number);
+    if (is && number > 0 && sqlite3_step(change) == SQLITE_ROW)
+        is = sqlite3_column_int(change, 1) || hashOf(c, change, 0) == origin;
+    sqlite3_reset(change);
+    return is;
+}
+
+/* Forgets what is not a store's history any longer. */
+static int verify(Connection *c, const char *schema, Seen *seen, sqlite3_int64 newest) {
+    sqlite3_stmt *change = prepare(
+        c, "SELECT origin, kind & 3 = 3 FROM \"%w\".historyd_change WHERE id = ?1", schema);
+    if (change == NULL) return sqlite3_errcode(c->db);
+    if (!isStill(c, change, seen->answered, seen->answeredOrigin, newest))
+        seen->answered = seen->lookedUpTo = 0;
+    if (!isStill(c, change, seen->lookedUpTo, seen->lookedUpToOrigin, newest)) seen->lookedUpTo = seen->answered;
+    return sqlite3_finalize(change);
+}
+
+/* Looks for the newest committed change that carries one of this connection's keys. */
+static int findLastChange(Connection *c, const char *schema, Seen *seen, int isOpen) {
     char session[16], current[48];
-    int rc;
-    int open = isRecording(db, c);
-    sqlite3_int64 newest = 0;
-    int sessionLength = snprintf(session, sizeof session, "%x.", c->session);
-    int currentLength = snprintf(current, sizeof current, "%x.%llx\t", c->session, c->serial);
-    char *sql = sqlite3_mprintf(
-        "SELECT id, origin FROM \"%w\".historyd_change WHERE id > ?1 ORDER BY id DESC", schema);
-    if (sql == NULL) return SQLITE_NOMEM;
-    rc = sqlite3_prepare_v2(db, sql, -1, &statement, NULL);
-    sqlite3_free(sql);
-    if (rc != SQLITE_OK) return rc;
-    sqlite3_bind_int64(statement, 1, c->lookedUpTo);
-    *found = 0;
+    int rc, sessionLength, currentLength;
+    sqlite3_int64 from = seen->lookedUpTo;
+    sqlite3_stmt *statement = prepare(
+        c, "SELECT id, origin FROM \"%w\".historyd_change WHERE id > ?1 ORDER BY id DESC", schema);
+    if (statement == NULL) return sqlite3_errcode(c->db);
+    sessionLength = snprintf(session, sizeof session, "%x.", c->session);
+    currentLength = snprintf(current, sizeof current, "%x.%llx\t", c->session, c->serial);
+    sqlite3_bind_int64(statement, 1, from);
     while ((rc = sqlite3_step(statement)) == SQLITE_ROW) {
         const char *origin = (const char *)sqlite3_column_text(statement, 1);
+        sqlite3_int64 number = sqlite3_column_int64(statement, 0);
         /* What is not committed yet is no answer, and must be looked at again. */
-        if (open && origin && strncmp(origin, current, (size_t)currentLength) == 0) continue;
-        if (newest == 0) newest = sqlite3_column_int64(statement, 0);
+        if (isOpen && origin && strncmp(origin, current, (size_t)currentLength) == 0) continue;
+        if (seen->lookedUpTo == from) {
+            seen->lookedUpTo = number;
+            seen->lookedUpToOrigin = hashOf(c, statement, 1);
+        }
         if (origin && strncmp(origin, session, (size_t)sessionLength) == 0) {
-            *found = sqlite3_column_int64(statement, 0);
+            seen->answered = number;
+            seen->answeredOrigin = hashOf(c, statement, 1);
+            seen->serial = strtoull(origin + sessionLength, NULL, 16);
             break;
         }
     }
     sqlite3_finalize(statement);
-    if (rc != SQLITE_ROW && rc != SQLITE_DONE) return rc;
-    if (newest > c->lookedUpTo) c->lookedUpTo = newest;
-    return SQLITE_OK;
+    if (rc == SQLITE_ROW || rc == SQLITE_DONE) return SQLITE_OK;
+    seen->lookedUpTo = from;
+    return rc;
 }
 
-/* history_token() */
-static void historyToken(sqlite3_context *call, int count, sqlite3_value **values) {
-    Connection *c = sqlite3_user_data(call);
-    sqlite3 *db = sqlite3_context_db_handle(call);
-    const char *schema;
-    (void)count;
-    (void)values;
-    if (c->serial == 0) return; /* this connection never recorded anything */
+/* What is known of a store by its id; of one that was not seen lately, nothing. */
+static Seen *seenOf(Connection *c, const char *store) {
+    unsigned count = c->seenCount < MAX_STORES ? c->seenCount : MAX_STORES;
+    Seen *seen;
+    for (unsigned i = 0; i < count; i++)
+        if (strcmp(c->seen[i].store, store) == 0) return &c->seen[i];
+    seen = &c->seen[c->seenCount++ % MAX_STORES];
+    memset(seen, 0, sizeof *seen);
+    memcpy(seen->store, store, strlen(store) + 1);
+    return seen;
+}
 
-    for (int i = 0; (schema = schemaName(db, i)) != NULL; i++) {
-        sqlite3_stmt *statement;
-        sqlite3_int64 found = 0;
-        int rc;
-        char *sql = sqlite3_mprintf(
-            "SELECT value FROM \"%w\".historyd_store WHERE key = 'id'", schema);
-        if (sql == NULL) { sqlite3_result_error_nomem(call); return; }
-        rc = sqlite3_prepare_v2(db, sql, -1, &statement, NULL);
-        sqlite3_free(sql);
-        if (rc != SQLITE_OK) continue; /* this schema has no history */
-        if (sqlite3_step(statement) == SQLITE_ROW) {
-            rc = findLastChange(db, c, schema, &found);
-            if (rc == SQLITE_OK && found > 0) c->answered = found;
-            if (rc == SQLITE_OK && c->answered > 0) {
-                char *token = sqlite3_mprintf(
-                    "%s:%lld", sqlite3_column_text(statement, 0), c->answered);
-                sqlite3_result_text(call, token, -1, sqlite3_free);
-            }
-            if (rc != SQLITE_OK) sqlite3_result_error_code(call, rc);
-        }
-        sqlite3_finalize(statement);
-        return;
+/* Looks for the connection's last committed change in a schema; answers a copy, because there may be more stores than
+ * are remembered. SQLITE_NOTFOUND if there is none. */
+static int look(Connection *c, const char *schema, int isOpen, Seen *result) {
+    int rc = SQLITE_NOTFOUND;
+    sqlite3_stmt *store = prepare(
+        c,
+        "SELECT (SELECT value FROM \"%w\".historyd_store WHERE key = 'id'),"
+        " max(ifnull((SELECT max(id) FROM \"%w\".historyd_change), 0),"
+        " ifnull((SELECT value FROM \"%w\".historyd_store WHERE key = 'floor'), 0))", schema);
+    if (store == NULL) {
+        rc = sqlite3_errcode(c->db);
+        return rc == SQLITE_ERROR ? SQLITE_NOTFOUND : rc; /* there are no such tables */
+    }
+    if (sqlite3_step(store) == SQLITE_ROW && sqlite3_column_type(store, 0) == SQLITE_TEXT
+        && sqlite3_column_bytes(store, 0) < (int)sizeof result->store) {
+        Seen *seen = seenOf(c, (const char *)sqlite3_column_text(store, 0));
+        rc = verify(c, schema, seen, sqlite3_column_int64(store, 1));
+        if (rc == SQLITE_OK) rc = findLastChange(c, schema, seen, isOpen);
+        *result = *seen;
+    }
+    if (sqlite3_finalize(store) != SQLITE_OK) return sqlite3_errcode(c->db);
+    return rc == SQLITE_OK && result->answered == 0 ? SQLITE_NOTFOUND : rc;
+}
+
+/* history_token(), history_token(SCHEMA) */
+static void historyToken(Connection *c, sqlite3_context *call, int count, sqlite3_value **values) {
+    const char *wanted = count > 0 ? (const char *)sqlite3_value_text(values[0]) : NULL, *schema;
+    int rc = SQLITE_OK, isKnown = 0, isOpen;
+    Seen last = {0}, found;
+    Schemas schemas = {0};
+    if (count > 0 && wanted == NULL) return;
+    isOpen = c->author[0] != 0 && isRecording(c);
+    while ((schema = nextSchema(c, &schemas)) != NULL) {
+        if (rc != SQLITE_OK || (wanted != NULL && sqlite3_stricmp(schema, wanted) != 0)) continue;
+        isKnown = 1;
+        if (c->serial == 0) continue; /* this connection never recorded anything */
+        rc = look(c, schema, isOpen, &found);
+        /* Of a transaction that wrote to several stores: the first one's. */
+        if (rc == SQLITE_OK && (last.answered == 0 || found.serial > last.serial)) last = found;
+        if (rc == SQLITE_NOTFOUND) rc = SQLITE_OK;
+    }
+    if (rc != SQLITE_OK) {
+        sqlite3_result_error_code(call, rc);
+    } else if (wanted != NULL && !isKnown) {
+        char *message = sqlite3_mprintf("history_token: unknown database %s", wanted);
+        sqlite3_result_error(call, message ? message : "history_token: unknown database", -1);
+        sqlite3_free(message);
+    } else if (last.answered > 0) {
+        sqlite3_result_text(call, sqlite3_mprintf("%s:%lld", last.store, last.answered), -1, sqlite3_free);
     }
 }
 
 static void release(void *connection) {
     Connection *c = connection;
-    if (--c->references == 0) sqlite3_free(c);
+    if (--c->references > 0) return;
+    for (int i = 0; i < MAX_SCHEMAS; i++) free(c->written[i].name);
+    free(c);
 }
+
+/* SQLite calls a function with pointers that only the same SQLite can read, and the connection is behind them: each
+ * library has functions of its own. */
+typedef struct Functions {
+    void (*compileOption)(sqlite3_context *, int, sqlite3_value **);
+    void (*author)(sqlite3_context *, int, sqlite3_value **);
+    void (*token)(sqlite3_context *, int, sqlite3_value **);
+} Functions;
+
+#ifndef SQLITE_CORE
+static const sqlite3_api_routines *libraries[8];
+#define USER_DATA(call, n) libraries[n]->user_data(call)
+#else
+#define USER_DATA(call, n) sqlite3_user_data(call)
+#endif
+#define FUNCTION(name, n) \
+    static void name##n(sqlite3_context *call, int count, sqlite3_value **values) { \
+        name(USER_DATA(call, n), call, count, values); \
+    }
+#define LIBRARY(n) FUNCTION(compileOption, n) FUNCTION(historyAuthor, n) FUNCTION(historyToken, n)
+#define FUNCTIONS(n) {compileOption##n, historyAuthor##n, historyToken##n}
+LIBRARY(0)
+#ifndef SQLITE_CORE
+LIBRARY(1) LIBRARY(2) LIBRARY(3) LIBRARY(4) LIBRARY(5) LIBRARY(6) LIBRARY(7)
+static const Functions functionsOf[] = {FUNCTIONS(0), FUNCTIONS(1), FUNCTIONS(2), FUNCTIONS(3),
+                                        FUNCTIONS(4), FUNCTIONS(5), FUNCTIONS(6), FUNCTIONS(7)};
+
+static const Functions *findFunctions(const sqlite3_api_routines *library) {
+    for (unsigned i = 0; i < sizeof libraries / sizeof *libraries; i++) {
+        const sqlite3_api_routines *known = NULL;
+        if (__atomic_compare_exchange_n(&libraries[i], &known, library, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)
+            || known == library)
+            return &functionsOf[i];
+    }
+    return NULL;
+}
+#else
+static const Functions functionsOf[] = {FUNCTIONS(0)};
+#endif
 
 /* Takes the place of the built-in sqlite_compileoption_get().
  *
  * While a statement runs (SELECT load_extension(…) is one), SQLite replaces no function of the same
  * text encoding; one of another encoding it adds, and prefers to its own. Statements prepared
  * before must then be made to look again, which any change of a connection's settings does. */
-static int overrideCompileOption(sqlite3 *db, Connection *c) {
+static int overrideCompileOption(Connection *c, const Functions *functions) {
     int rc, setting = 0;
     c->references++; /* SQLite calls the destructor also if the registration fails */
     rc = sqlite3_create_function_v2(
-        db, "sqlite_compileoption_get", 1, SQLITE_UTF8 | SQLITE_INNOCUOUS, c, compileOption, NULL,
+        c->db, "sqlite_compileoption_get", 1, SQLITE_UTF8 | SQLITE_INNOCUOUS, c, functions->compileOption, NULL,
         NULL, release);
     if (rc != SQLITE_BUSY) return rc;
     c->references++;
     rc = sqlite3_create_function_v2(
-        db, "sqlite_compileoption_get", 1, SQLITE_UTF16LE | SQLITE_INNOCUOUS, c, compileOption,
+        c->db, "sqlite_compileoption_get", 1, SQLITE_UTF16LE | SQLITE_INNOCUOUS, c, functions->compileOption,
         NULL, NULL, release);
-    sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_QPSG, -1, &setting);
-    sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_QPSG, !setting, NULL);
-    sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_QPSG, setting, NULL);
+    sqlite3_db_config(c->db, SQLITE_DBCONFIG_ENABLE_QPSG, -1, &setting);
+    sqlite3_db_config(c->db, SQLITE_DBCONFIG_ENABLE_QPSG, !setting, NULL);
+    sqlite3_db_config(c->db, SQLITE_DBCONFIG_ENABLE_QPSG, setting, NULL);
     return rc;
 }
 
-int sqlite3_history_init(sqlite3 *db, char **error, const struct sqlite3_api_routines *api) {
-    static const struct {
+/* Whether the functions are there, from this file or from another copy of it: what was declared stays. */
+static int isLoaded(Connection *c) {
+    sqlite3_stmt *statement = prepare(c, "SELECT history_token()", NULL);
+    if (statement == NULL) {
+        /* Forgotten: what fails in an sqlite3_auto_extension() is a failure to open. */
+        sqlite3_exec(c->db, "", NULL, NULL, NULL);
+        return 0;
+    }
+    sqlite3_finalize(statement);
+    return 1;
+}
+
+static int initialize(Connection *c, char **error, const Functions *functions) {
+    const struct {
         const char *name;
         int arguments;
         void (*function)(sqlite3_context *, int, sqlite3_value **);
-    } functions[] = {
-        {"history_author", 0, historyAuthor},
-        {"history_author", 1, historyAuthor},
-        {"history_author", 2, historyAuthor},
-        {"history_token", 0, historyToken},
+    } named[] = {
+        {"history_author", 0, functions->author}, {"history_author", 1, functions->author},
+        {"history_author", 2, functions->author}, {"history_token", 1, functions->token},
+        {"history_token", 0, functions->token}, /* the last one: see isLoaded() */
     };
     int rc;
-    Connection *c;
-#ifndef SQLITE_CORE
-    SQLITE_EXTENSION_INIT2(api);
-#else
-    (void)api;
-#endif
     if (sqlite3_libversion_number() < 3035000) {
         if (error) *error = sqlite3_mprintf("history: SQLite 3.35 or later is needed");
         return SQLITE_ERROR;
     }
-    c = sqlite3_malloc(sizeof *c);
-    if (c == NULL) return SQLITE_NOMEM;
-    memset(c, 0, sizeof *c);
-    c->references = 1;
-    c->process = (int)getpid();
+    if (isLoaded(c)) return SQLITE_OK;
     sqlite3_randomness(sizeof c->session, &c->session);
-    rc = overrideCompileOption(db, c);
-    for (unsigned i = 0; i < sizeof functions / sizeof functions[0] && rc == SQLITE_OK; i++) {
+    rc = overrideCompileOption(c, functions);
+    for (unsigned i = 0; i < sizeof named / sizeof *named && rc == SQLITE_OK; i++) {
         c->references++;
         rc = sqlite3_create_function_v2(
-            db, functions[i].name, functions[i].arguments, SQLITE_UTF8 | SQLITE_DIRECTONLY, c,
-            functions[i].function, NULL, NULL, release);
+            c->db, named[i].name, named[i].arguments, SQLITE_UTF8 | SQLITE_DIRECTONLY, c, named[i].function, NULL,
+            NULL, release);
     }
-    if (rc == SQLITE_BUSY && error)
-        *error = sqlite3_mprintf("history: already loaded, and statements are running");
+    return rc;
+}
+
+int sqlite3_history_init(sqlite3 *db, char **error, const struct sqlite3_api_routines *api) {
+    int rc;
+    const Functions *functions;
+    Connection *c = calloc(1, sizeof *c);
+    if (c == NULL) return SQLITE_NOMEM;
+    c->db = db;
+    c->references = 1;
+    c->process = (int)getpid();
+#ifndef SQLITE_CORE
+    c->library = api;
+    functions = findFunctions(api);
+    if (functions == NULL) {
+        if (error) *error = sqlite3_mprintf("history: this process has more than 8 SQLite libraries");
+        release(c);
+        return SQLITE_ERROR;
+    }
+#else
+    (void)api;
+    functions = functionsOf;
+#endif
+    rc = initialize(c, error, functions);
     release(c);
     return rc;
 }

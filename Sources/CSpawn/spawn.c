@@ -3,8 +3,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
-#include <spawn.h>
+#include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -26,47 +28,63 @@ int cspawn_pipe(int ends[2]) {
     return 0;
 }
 
+/// What the child does between vfork(2) and its program, in its parent's memory: nothing but calls of the system.
+/// Not posix_spawn(3): that cannot set a limit, and one set from outside comes after the program's first steps.
+static int become(
+    const char *program, char *const arguments[], char *const environment[], const char *directory,
+    const int standard[3], unsigned long descriptors) {
+    struct sigaction byDefault = {.sa_handler = SIG_DFL};
+    struct rlimit limit;
+    sigset_t none;
+    for (int number = 1; number < NSIG; number++) sigaction(number, &byDefault, NULL);
+    if (setpgid(0, 0) != 0) return errno;
+    for (int i = 0; i < 3; i++)
+        if (dup2(standard[i], i) < 0) return errno;
+    if (close_range(3, ~0U, 0) != 0) return errno;
+    if (directory && chdir(directory) != 0) return errno;
+    if (descriptors && getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = descriptors < limit.rlim_max ? descriptors : limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    if (strchr(program, '/'))
+        execve(program, arguments, environment);
+    else
+        execvpe(program, arguments, environment);
+    return errno;
+}
+
 int cspawn_start(
     const char *program, char *const arguments[], char *const environment[], const char *directory,
-    int input, int output, int errors, pid_t *pid, int *pidfd) {
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    sigset_t all, none;
-    int error = posix_spawn_file_actions_init(&actions);
-    if (error) return error;
-    if ((error = posix_spawnattr_init(&attributes))) {
-        posix_spawn_file_actions_destroy(&actions);
+    int input, int output, int errors, unsigned long descriptors, pid_t *pid, int *pidfd) {
+    const int standard[3] = {input, output, errors};
+    volatile int error = 0;
+    sigset_t all, before;
+    // No handler of ours runs in the child.
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pid_t child = vfork();
+    if (child == 0) {
+        error = become(program, arguments, environment, directory, standard, descriptors);
+        _exit(127);
+    }
+    if (child < 0) error = errno;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error) {
+        int status, signal;
+        if (child > 0) cspawn_reap(child, &status, &signal);
         return error;
     }
-    sigfillset(&all);
-    sigdelset(&all, SIGKILL);
-    sigdelset(&all, SIGSTOP);
-    sigemptyset(&none);
-
-    if (!error) error = posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO);
-    if (!error) error = posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
-    if (!error) error = posix_spawn_file_actions_adddup2(&actions, errors, STDERR_FILENO);
-    if (!error) error = posix_spawn_file_actions_addclosefrom_np(&actions, 3);
-    if (!error && directory) error = posix_spawn_file_actions_addchdir_np(&actions, directory);
-    if (!error) error = posix_spawnattr_setpgroup(&attributes, 0);
-    if (!error) error = posix_spawnattr_setsigdefault(&attributes, &all);
-    if (!error) error = posix_spawnattr_setsigmask(&attributes, &none);
-    if (!error)
-        error = posix_spawnattr_setflags(
-            &attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
-    if (!error) error = posix_spawnp(pid, program, &actions, &attributes, arguments, environment);
-    posix_spawnattr_destroy(&attributes);
-    posix_spawn_file_actions_destroy(&actions);
-    if (error) return error;
+    *pid = child;
 
     // The child is not reaped yet, so the number is still its own.
     *pidfd = (int)syscall(SYS_pidfd_open, *pid, 0);
     if (*pidfd < 0) {
-        error = errno;
-        int status, signal;
+        int number = errno, status, signal;
         kill(-*pid, SIGKILL);
         cspawn_reap(*pid, &status, &signal);
-        return error;
+        return number;
     }
     return 0;
 }
@@ -80,7 +98,11 @@ int cspawn_has_ended(pid_t pid) {
 int cspawn_reap(pid_t pid, int *status, int *signal) {
     siginfo_t info = {0};
     while (waitid(P_PID, (id_t)pid, &info, WEXITED) != 0)
-        if (errno != EINTR) return errno;
+        if (errno != EINTR) {
+            *status = 255; /* what is not known is no success */
+            *signal = 0;
+            return errno;
+        }
     *status = info.si_code == CLD_EXITED ? info.si_status : 0;
     *signal = info.si_code == CLD_EXITED ? 0 : info.si_status;
     return 0;

@@ -26,17 +26,17 @@ package enum ExitStatus: Int32, Error, Sendable {
     /// The exit status for an error of the library.
     package init(_ error: HistoryError) {
         switch error.code {
-        case .authorInvalid: self = .usage
+        case .authorInvalid, .tokenInvalid: self = .usage
         case .storeMissing: self = .noInput
-        case .storeCorrupt, .storeCopied, .formatTooNew, .notAnEntity, .isMirror, .onlyRead, .tokenInvalid,
-            .tokenForeign,
+        case .storeCorrupt, .storeCopied, .formatTooNew, .notAnEntity, .isMirror, .onlyRead, .tokenForeign,
             .tokenAhead, .tokenNotSent, .statementFailed:
             self = .badData
         case .storeUnreadable, .wouldLockOut, .stateNotPermitted: self = .noPermission
-        case .storeBusy, .storeInterrupted: self = .temporary
+        case .storeBusy, .storeInterrupted, .tooManyFiles, .noRandomness: self = .temporary
         case .notTracked, .tokenExpired: self = .unavailable
         case .stateInUse, .storeServedElsewhere, .consumerInUse: self = .temporary
-        case .replicaUnwritable, .controlSocket, .stateUnusable, .stateFull, .stateReadOnly, .stateDamaged:
+        case .storeFull, .replicaUnwritable, .controlSocket, .stateUnusable, .stateFull, .stateReadOnly,
+            .stateDamaged:
             self = .inputOutput
         default: self = .internalError
         }

@@ -1,12 +1,24 @@
 package import NIOCore
 import NIOHTTP1
 import NIOPosix
+import PersistentHistory
 
 /// Asks a daemon by its control socket: one connection for each request.
 package struct ControlClient: Sendable {
     package let socketPath: String
 
-    package init(socketPath: String) { self.socketPath = socketPath }
+    /// How long a whole answer may take; nil for as long as it takes.
+    package var timeout: Duration?
+
+    package init(socketPath: String, timeout: Duration? = nil) {
+        self.socketPath = socketPath
+        self.timeout = timeout
+    }
+
+    /// The daemon is there, and has not answered in time.
+    package struct Unanswered: Error, CustomStringConvertible, Sendable {
+        package let description: String
+    }
 
     /// There is no daemon at the socket, or it went away before it had answered.
     package struct Unreachable: Error, CustomStringConvertible, Sendable {
@@ -20,7 +32,7 @@ package struct ControlClient: Sendable {
     /// - Throws: `ControlError` if the daemon refuses, `Unreachable` if there is none, and what
     ///   `take` throws.
     package func send(
-        _ command: ControlCommand, body: [UInt8] = [], take: (ByteBuffer) async throws -> Void
+        _ command: ControlCommand, body: [UInt8] = [], take: (NIOCore.ByteBuffer) async throws -> Void
     ) async throws {
         do {
             try await send(command, body, over: connect(), take)
@@ -34,7 +46,26 @@ package struct ControlClient: Sendable {
     }
 
     /// Sends a command and gives its whole answer.
+    ///
+    /// - Throws: As above; `Unanswered` after the timeout.
     package func send(_ command: ControlCommand, body: [UInt8] = []) async throws -> [UInt8] {
+        guard let timeout else { return try await answer(to: command, body) }
+        return try await withThrowingTaskGroup(of: [UInt8]?.self) { group in
+            defer { group.cancelAll() }
+            group.addTask { try await answer(to: command, body) }
+            group.addTask {
+                try await Task.sleep(for: timeout, clock: .loop)
+                return nil
+            }
+            if let answer = try await group.next() ?? nil { return answer }
+            throw Unanswered(
+                description:
+                    "historyd has not answered \(command.method.rawValue) \(command.target) at \"\(socketPath)\" within \(timeout.text)\(command.method == .get ? "." : "; it may still carry out the request.")"
+            )
+        }
+    }
+
+    private func answer(to command: ControlCommand, _ body: [UInt8]) async throws -> [UInt8] {
         var answer: [UInt8] = []
         try await send(command, body: body) { answer += $0.readableBytesView }
         return answer
@@ -57,6 +88,10 @@ package struct ControlClient: Sendable {
                 description:
                     "The control socket \"\(socketPath)\" may not be used by this user. Its mode and group say which users may.",
                 isForbidden: true)
+        } catch let error as IOError where error.errnoCode == EAGAIN {
+            throw Unanswered(
+                description:
+                    "historyd accepts no connections at \"\(socketPath)\": as many as may wait are waiting.")
         } catch is IOError {
             throw Unreachable(
                 description: "historyd is not running: no process listens at \"\(socketPath)\".",
@@ -70,7 +105,7 @@ package struct ControlClient: Sendable {
 
     private func send(
         _ command: ControlCommand, _ body: [UInt8], over connection: Connection,
-        _ take: (ByteBuffer) async throws -> Void
+        _ take: (NIOCore.ByteBuffer) async throws -> Void
     ) async throws {
         try await connection.executeThenClose { inbound, outbound in
             let head = HTTPRequestHead(
@@ -79,7 +114,7 @@ package struct ControlClient: Sendable {
                     "Host": "localhost", "Connection": "close", "Content-Length": String(body.count),
                 ])
             var parts: [HTTPClientRequestPart] = [.head(head)]
-            if !body.isEmpty { parts.append(.body(.byteBuffer(ByteBuffer(bytes: body)))) }
+            if !body.isEmpty { parts.append(.body(.byteBuffer(NIOCore.ByteBuffer(bytes: body)))) }
             // All at once: after the last byte the daemon may answer and close, and nothing can be written then.
             try await outbound.write(contentsOf: parts + [.end(nil)])
 

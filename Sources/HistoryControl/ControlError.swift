@@ -26,6 +26,8 @@ package struct ControlError: Error, Codable, Sendable, Hashable, CustomStringCon
         case tooManyConnections
         /// The store is not there, or cannot be read, for now.
         case storeNotOpen
+        /// A file system is full, or may not be written.
+        case noSpace
         case tokenInvalid, tokenForeign, tokenAhead, tokenExpired
         /// The feed has not sent the token to a program of this user since the daemon's start.
         case tokenNotSent
@@ -70,6 +72,7 @@ package struct ControlError: Error, Codable, Sendable, Hashable, CustomStringCon
         case .hookFailed: 502
         case .storeNotOpen, .stopping, .tooManyConnections: 503
         case .timedOut: 504
+        case .noSpace: 507
         }
     }
 }

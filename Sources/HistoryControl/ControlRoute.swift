@@ -136,6 +136,8 @@ extension ControlCommand {
         let items = query.compactMap { name, value in value.map { URLQueryItem(name: name, value: $0) }
         }
         if !items.isEmpty { components.queryItems = items }
+        // Left as it is by URLComponents, and read as a blank (below).
+        components.percentEncodedQuery = components.percentEncodedQuery?.replacing("+", with: "%2B")
         return components.string ?? components.path
     }
 
@@ -143,7 +145,7 @@ extension ControlCommand {
     ///
     /// - Throws: `ControlError` that says what is wrong with it.
     package init(method: String, target: String) throws(ControlError) {
-        guard let components = URLComponents(string: target) else {
+        guard var components = URLComponents(string: target) else {
             throw ControlError(.badRequest, "\"\(target)\" is not a path with a query.")
         }
         let routes = ControlRoute.all.filter { $0.path == components.path }
@@ -155,6 +157,8 @@ extension ControlCommand {
             let allowed = routes.map(\.method.rawValue).joined(separator: " and ")
             throw ControlError(.wrongMethod, "\(components.path) accepts \(allowed), not \(method).")
         }
+        // What forms send, and with them many libraries: https://url.spec.whatwg.org/#urlencoded-parsing
+        components.percentEncodedQuery = components.percentEncodedQuery?.replacing("+", with: "%20")
         var query = try QueryReader(components.queryItems ?? [])
         do {
             self = try route.read(&query)

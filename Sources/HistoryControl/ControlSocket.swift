@@ -26,6 +26,15 @@ package enum ControlSocket {
         return [ofService, inStateFolder(environment)].compactMap(\.self).first(where: isListening) ?? system
     }
 
+    /// The daemon that a client in this process's environment talks to.
+    package static func client() -> String {
+        var environment: [String: String] = [:]
+        for name in ["RUNTIME_DIRECTORY", "STATE_DIRECTORY", "XDG_RUNTIME_DIR", "XDG_STATE_HOME", "HOME"] {
+            if let value = getenv(name) { environment[name] = String(cString: value) }
+        }
+        return client(environment: environment, isListening: isListening)
+    }
+
     /// Whether a process listens at a socket, even if this user may not connect.
     package static func isListening(_ path: String) -> Bool {
         var address = sockaddr_un()
@@ -33,7 +42,8 @@ package enum ControlSocket {
         let bytes = Array(path.utf8)
         guard bytes.count < MemoryLayout.size(ofValue: address.sun_path) else { return false }
         withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: bytes) }
-        let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+        let descriptor = socket(
+            AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue), 0)
         guard descriptor >= 0 else { return false }
         defer { close(descriptor) }
         let result = withUnsafePointer(to: &address) { pointer in
@@ -41,7 +51,8 @@ package enum ControlSocket {
                 connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
             }
         }
-        if result == 0 { return true }
+        // EAGAIN: so many connections wait that no further one may (connect(2)).
+        if result == 0 || errno == EAGAIN { return true }
         guard errno == EACCES || errno == EPERM else { return false }
         // It may also be a folder on the way that refuses.
         var status = stat()

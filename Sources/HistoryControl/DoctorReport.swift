@@ -21,8 +21,11 @@ package struct DoctorReport: Codable, Sendable, Hashable {
         package var subject: String
         /// What is wrong, and what mends it; not there where nothing is wrong.
         package var problem: String?
+        /// What is worth knowing, though it is not wrong.
+        package var note: String?
 
-        package init(_ check: Check, _ subject: String, problem: String? = nil) {
+        package init(_ check: Check, _ subject: String, problem: String? = nil, note: String? = nil) {
+            self.note = note
             self.check = check
             self.subject = subject
             self.problem = problem

@@ -30,8 +30,12 @@ package struct HealthReport: Codable, Sendable, Hashable {
 
     /// What may be wrong.
     package enum Cause: String, Codable, Sendable, CaseIterable {
+        /// The daemon does not answer. Only `historyctl` says so.
+        case notAnswering
         /// A store is not open.
         case storeNotOpen
+        /// A store waits for a lock or for a disk.
+        case storeStuck
         /// The state of a store cannot be written: its consumers wait.
         case stateNotWritable
         /// A configured entity is not tracked: its changes are not recorded.
@@ -68,7 +72,9 @@ package struct HealthReport: Codable, Sendable, Hashable {
         /// How bad it is.
         package var verdict: Verdict {
             switch self {
-            case .storeNotOpen, .stateNotWritable, .notTracked, .hookHeld, .consumerStuck, .replicaNotWritable,
+            case .notAnswering, .storeNotOpen, .storeStuck, .stateNotWritable, .notTracked, .hookHeld,
+                .consumerStuck,
+                .replicaNotWritable,
                 .contextFailing, .pluginFailing, .lagging:
                 .failing
             case .hookRetrying, .pluginRestarting, .deadLetters, .feedLagging, .historyKept, .cleaningFailing,

@@ -92,6 +92,19 @@ package struct CleanReport: Codable, Sendable, Hashable {
         /// Consumers that were passed by, with `force` or because they have stood still for too long:
         /// they start over.
         package var passedBy: [String]
+        /// What is kept because it is younger than `keep`; not there where nothing is.
+        package var tooYoung: TooYoung?
+
+        package struct TooYoung: Codable, Sendable, Hashable {
+            package var changes: Int
+            /// The time of the oldest of them.
+            package var since: String
+
+            package init(changes: Int, since: String) {
+                self.changes = changes
+                self.since = since
+            }
+        }
 
         package struct Keeper: Codable, Sendable, Hashable {
             package var consumer: String
@@ -111,8 +124,10 @@ package struct CleanReport: Codable, Sendable, Hashable {
         }
 
         package init(
-            name: String, through: String, changes: Int, isDryRun: Bool, keptFor: [Keeper], passedBy: [String]
+            name: String, through: String, changes: Int, isDryRun: Bool, keptFor: [Keeper],
+            passedBy: [String], tooYoung: TooYoung? = nil
         ) {
+            self.tooYoung = tooYoung
             self.name = name
             self.through = through
             self.changes = changes

@@ -89,6 +89,11 @@ package struct StoreReport: Codable, Sendable, Hashable {
     /// How many changes by unlisted authors are kept for ever: those are neither delivered nor cleaned. Not there
     /// where they are.
     package var unlistedChanges: Int?
+    /// Whether history is deleted only by hand; not there where a strategy does it.
+    package var neverCleaned: Bool?
+    /// How many changes the history has, but for those that were kept in an earlier cleanup; not there while the store
+    /// is not open.
+    package var changes: Int64?
     package var consumers: [ConsumerReport]
 
     package init(

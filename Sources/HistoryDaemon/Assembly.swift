@@ -37,8 +37,8 @@ extension ServedStore {
     /// - Parameter plugins: What answers the calls now, by the plugins' names.
     init(_ store: StoreConfiguration, plugins: Locked<[String: any HookEndpoint]>) {
         let rule = DeliveryRule(
-            authors: Set(store.authors.map(\.name)), deliversUnlisted: store.unlistedAuthors == .deliver,
-            cleansUnlisted: store.cleansUnlisted, mirroringAuthors: Set(store.mirroringAuthors),
+            authors: Set(names: store.authors.map(\.name)), deliversUnlisted: store.unlistedAuthors == .deliver,
+            cleansUnlisted: store.cleansUnlisted, mirroringAuthors: Set(names: store.mirroringAuthors),
             includingMirroring: store.includingMirroring)
         let consumers = store.consumers.map { author in
             Consumer(
@@ -50,20 +50,22 @@ extension ServedStore {
         self.init(
             name: store.name, path: store.path,
             entities: store.entities.map {
-                Dictionary($0.map { ($0.name, Optional($0.preserve)) }) { first, _ in first }
+                Dictionary($0.map { (BinaryText($0.name), Optional($0.preserve)) }) { first, _ in first }
             },
             rule: rule, consumers: consumers, cleaning: store.clean.strategy,
             maximumDuration: store.clean.maximumDuration)
         tracksEveryTable = store.tracksEveryTable
         isMirror = store.isMirror
         recording = store.source
+        keep = store.clean.keep
     }
 }
 
 extension ReplicaContext {
     init?(_ context: ContextConfiguration) {
         guard case .replica(let path, let access) = context.kind else { return nil }
-        self.init(name: context.name, path: path, entities: context.entities.map { Set($0) }, access: access)
+        self.init(
+            name: context.name, path: path, entities: context.entities.map { Set(names: $0) }, access: access)
     }
 }
 
@@ -71,7 +73,7 @@ extension FeedContext {
     init?(_ context: ContextConfiguration) {
         guard case .feed(let window, let maximumValueBytes) = context.kind else { return nil }
         self.init(
-            name: context.name, entities: context.entities.map { Set($0) }, window: window,
+            name: context.name, entities: context.entities.map { Set(names: $0) }, window: window,
             maximumValueBytes: maximumValueBytes)
     }
 }
@@ -80,7 +82,7 @@ extension PluginContext {
     fileprivate init?(_ context: ContextConfiguration, _ plugins: Locked<[String: any HookEndpoint]>) {
         guard case .plugin(let plugin) = context.kind else { return nil }
         self.init(
-            name: context.name, plugin: plugin, entities: context.entities.map { Set($0) },
+            name: context.name, plugin: plugin, entities: context.entities.map { Set(names: $0) },
             endpoint: CurrentPlugin(name: plugin, plugins: plugins))
     }
 }

@@ -35,11 +35,6 @@ package struct Daemon: Sendable {
         let kept = PersistedHooks(stateFolder: stateFolder.path)
         try kept.moveAsideDamaged(logger)
         persisted = try kept.load(for: loaded.configuration, besides: loaded.plugins)
-        // A plugin that closes its standard input is a failed write, not the end of the daemon.
-        signal(SIGPIPE, SIG_IGN)
-        // The parent process may ignore the ends of children: the kernel would then keep no exit status (wait(2)),
-        // and a hook that failed would pass for one that succeeded.
-        signal(SIGCHLD, SIG_DFL)
         // Before the daemon listens for it, it would end it.
         signal(SIGHUP, SIG_IGN)
     }
@@ -82,15 +77,24 @@ package struct Daemon: Sendable {
         let watchdog = WatchdogService(
             interval: ServiceNotifier.watchdogInterval(), notifier: notifier, logger: logger
         ) {
-            // While the loop runs, passes can continue.
+            // While the loop turns, signals, timers and answers reach the stores.
             await LoopActor.turn()
-            // The status line names the consumers that lag.
-            await handler.measureBusyStores()
+            for store in await engine.stores {
+                guard let time = store.control.standstill(), time > StoreControl.longestStandstill else {
+                    continue
+                }
+                throw HistoryError(
+                    .storeBusy,
+                    "The store \"\(store.name)\" has made no progress for \(time.components.seconds) s.")
+            }
+        }
+        let statusLine = LagService(interval: ServiceNotifier.watchdogInterval()) {
+            await onPool { await handler.measureBusyStores() }
         }
         // The last is stopped first.
         let services: [any Service] = [
             CounterKeeper(stateFolder: folder.path, status: engine.dependencies.status, logger: logger),
-            engine.observer, engine.pluginHost, engine.storeHost, watchdog, jobs,
+            engine.observer, engine.pluginHost, engine.storeHost, watchdog, statusLine, jobs,
             repeatedLines, notifier,
             ControlServer(listener: control, logger: logger, gate: listening, handler: handler),
             MetricsServer(descriptors: metrics, handler: handler),
@@ -106,15 +110,32 @@ package struct Daemon: Sendable {
         }
     }
 
+    /// Reports when something holds up the loop: at most every ten seconds, because the metrics count all of it.
+    private func reportStalls() {
+        let last = Locked<ContinuousClock.Instant?>(nil)
+        // The loop is there: this runs on it.
+        try? HistoryLoop.shared().onStall { [logger] stall in
+            let now = ContinuousClock.now
+            let isDue = last.withLock { last in
+                if let last, now - last < .seconds(10) { return false }
+                last = now
+                return true
+            }
+            if isDue { logger.report(.loopStalled, "The main loop was held up for \(stall).") }
+        }
+    }
+
     private func readiness(_ engine: Engine, _ listening: OneShotEvent) -> ReadinessService {
         ReadinessService {
             await listening.wait()
             await engine.waitUntilUp()
-            await engine.removeUnusedStates()
+            await onPool { await engine.removeUnusedStates() }
         } isReady: {
             let line = engine.dependencies.status.line
             notifier.notify(.ready, .status(line))
             logger.report(.ready, "\(line).")
+            // Until now, nobody was served who would have waited.
+            reportStalls()
             // Most of what was read of the program until now only the start-up needed.
             cmemory_give_back_code()
         } isStopping: {

@@ -17,7 +17,8 @@ struct StoreService: Service {
             var trouble = WatchTrouble()
             while !stop.isSignaled, !Task.isCancelled {
                 do {
-                    let signals = try watch()
+                    // To follow the store's path may wait for a disk.
+                    let signals = try await onPool { () async throws -> StoreSignals in try watch() }
                     trouble.isOver()
                     return try await runner.run(watching: signals) { gate.signal() }
                 } catch let error as ObserverError {
@@ -48,6 +49,23 @@ private struct WatchTrouble {
     mutating func delay() -> Duration {
         failures += 1
         return Backoff.delay(afterFailures: failures, first: .milliseconds(500))
+    }
+}
+
+/// Measures which consumers lag, for the status line: as often as the watchdog is fed, and not in its turn.
+struct LagService: Service {
+    let interval: Duration?
+    let measure: @Sendable () async -> Void
+
+    func run() async throws {
+        guard let interval else { return try await gracefulShutdown() }
+        await cancelWhenGracefulShutdown {
+            while true {
+                // It throws when the daemon stops.
+                do { try await Task.sleep(for: interval / 2, clock: .loop) } catch { return }
+                await measure()
+            }
+        }
     }
 }
 

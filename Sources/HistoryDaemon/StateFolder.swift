@@ -9,6 +9,8 @@ package import PersistentHistory
 /// however that may be.
 package final class StateFolder: Sendable {
     package let path: String
+    /// Whether its file system was read-only when the folder was opened.
+    let isReadOnly: Bool
     private let descriptor: Int32
 
     /// `$STATE_DIRECTORY` (systemd.exec(5)), else `$XDG_STATE_HOME/historyd`, else
@@ -30,7 +32,8 @@ package final class StateFolder: Sendable {
         var descriptor = open(file, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
         // Also if nothing can be written now: each store waits for that.
         let number = errno
-        if descriptor < 0, number == EROFS { descriptor = open(file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) }
+        isReadOnly = descriptor < 0 && number == EROFS
+        if isReadOnly { descriptor = open(file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) }
         guard descriptor >= 0 else { throw Self.trouble("The lock \"\(file)\" cannot be opened", number) }
         self.descriptor = descriptor
         guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
@@ -55,16 +58,28 @@ package final class StateFolder: Sendable {
 
     /// Takes the folder, and waits for a file system that is full or read-only for a while.
     ///
+    /// A service has a view of the file systems of its own, in which a folder that was read-only at the start stays so.
+    /// It ends after a while, for the service manager to start it with a new one.
+    ///
+    /// - Parameter readOnlyLimit: How long to wait for a file system that is read-only; nil for as long as it takes.
     /// - Throws: `HistoryError` for what does not pass by itself; `CancellationError`.
     package static func waiting(
-        for path: String, logger: Logger, notifier: any ServiceNotifying
+        for path: String, logger: Logger, notifier: any ServiceNotifying, readOnlyLimit: Duration?
     ) async throws -> StateFolder {
         var failures = 0
+        let start = ContinuousClock.now
         while true {
             do throws(HistoryError) {
-                return try StateFolder(path)
+                let folder = try StateFolder(path)
+                guard folder.isReadOnly, readOnlyLimit != nil else { return folder }
+                throw trouble("The state folder \"\(path)\" cannot be written", EROFS)
             } catch {
                 guard error.code == .stateFull || error.code == .stateReadOnly else { throw error }
+                if error.code == .stateReadOnly, let readOnlyLimit, .now - start > readOnlyLimit {
+                    throw HistoryError(
+                        .stateReadOnly, "\(error.message) historyd ends, to be started again.", hint: error.hint
+                    )
+                }
                 failures += 1
                 let delay = Backoff.delay(
                     afterFailures: failures, first: .milliseconds(500), longest: .seconds(20))

@@ -1,4 +1,5 @@
 import HistoryControl
+public import Logging
 public import PersistentHistory
 
 /// The client of a feed: delivers the transactions of other authors as they are committed, after those that were
@@ -28,8 +29,9 @@ public struct Feed: AsyncSequence, Sendable {
     /// The control socket of the daemon that runs as the system's service.
     public static let systemSocket = ControlSocket.system
 
-    let client: ControlClient
+    let socket: FeedSocket
     let request: FeedRequest
+    let logger: Logger
     /// The last token that the program acknowledged since it was last notified of a loss: see `FeedConnection`.
     let acknowledged = Locked<HistoryToken?>(nil)
 
@@ -37,12 +39,16 @@ public struct Feed: AsyncSequence, Sendable {
     ///   - consumer: The author under which the program writes. The feed does not deliver this author's changes.
     ///   - context: The consumer's context, of kind `feed`.
     ///   - store: The store's name in the daemon's configuration; needed if several stores have such a consumer.
-    ///   - socketPath: The daemon's control socket.
+    ///   - socketPath: The daemon's control socket; nil for the daemon that `historyctl` would talk to: where
+    ///     `RUNTIME_DIRECTORY` or `STATE_DIRECTORY` says, else the user's own, else the system's.
+    ///   - logger: Says that the daemon cannot be reached: after the first attempt, and then every five minutes.
     public init(
-        consumer: String, context: String, store: String? = nil, socketPath: String = Feed.systemSocket
+        consumer: String, context: String, store: String? = nil, socketPath: String? = nil,
+        logger: Logger = Logger(label: "historyd")
     ) {
-        client = ControlClient(socketPath: socketPath)
+        socket = FeedSocket(socketPath)
         request = FeedRequest(store: store, consumer: consumer, context: context)
+        self.logger = logger
     }
 
     /// Tells the daemon that the program has processed everything up to a token, and returns when the daemon has
@@ -58,10 +64,10 @@ public struct Feed: AsyncSequence, Sendable {
     }
 
     func send(_ token: HistoryToken) async throws {
-        var pause = ReconnectPause()
+        var pause = ReconnectPause(feed: self)
         while true {
             do {
-                _ = try await client.send(.acknowledge(request, token: token.description))
+                _ = try await socket.client.send(.acknowledge(request, token: token.description))
                 return
             } catch let error as ControlError where error.code == .tokenForeign || error.code == .tokenAhead {
                 return

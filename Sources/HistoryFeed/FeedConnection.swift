@@ -10,17 +10,17 @@ struct FeedConnection {
 
     /// - Throws: What does not pass by itself, and `CancellationError`.
     mutating func run(_ handOver: (FeedItem) -> Void) async throws {
-        var pause = ReconnectPause()
+        var pause = ReconnectPause(feed: feed)
         while true {
             do {
                 var lines = StreamLines()
-                try await feed.client.send(.feed(feed.request)) { bytes in
+                try await feed.socket.client.send(.feed(feed.request)) { bytes in
                     // What was acknowledged comes again where the daemon has lost its position: its state was removed,
                     // or restored from a backup. The program will not see it again; it is acknowledged once more
                     // in its stead, lest the feed's window stays full.
                     var again: HistoryToken?
                     for line in lines.take(bytes) {
-                        pause = ReconnectPause()
+                        pause = ReconnectPause(feed: feed)
                         let line = try FeedLine(line)
                         let acknowledged = feed.acknowledged.withLock { $0 }
                         if let item = order.take(line, acknowledged: acknowledged) {
@@ -92,40 +92,5 @@ extension HistoryToken {
     /// Whether a token of the same store is there, or further.
     fileprivate func isReached(by token: HistoryToken?) -> Bool {
         token.map { store == $0.store && number <= $0.number } ?? false
-    }
-}
-
-/// Growing pauses between attempts to reach the daemon.
-struct ReconnectPause {
-    private static let longest: Duration = .seconds(5)
-    private var next: Duration = .milliseconds(20)
-
-    mutating func wait() async throws {
-        try await Task.sleep(for: next)
-        next = min(next * 2, Self.longest)
-    }
-
-    /// Waits after what passes by itself: the daemon starts, stops, or opens the store.
-    ///
-    /// - Throws: Anything else, and `CancellationError`.
-    mutating func wait(after error: any Error) async throws {
-        try Task.checkCancellation()
-        switch error {
-        case let error as ControlClient.Unreachable where !error.isForbidden: try await wait()
-        case let error as ControlError where error.passes: try await wait()
-        case let error as ControlError: throw FeedError(error)
-        case let error as ControlClient.Unreachable: throw FeedError(.notPermitted, error.description)
-        default: throw error
-        }
-    }
-}
-
-extension ControlError {
-    fileprivate var passes: Bool {
-        switch code {
-        // What was sent before the daemon's restart is sent again, and can be acknowledged then.
-        case .stopping, .storeNotOpen, .feedInUse, .tokenForeign, .tokenNotSent, .tooManyConnections: true
-        default: false
-        }
     }
 }

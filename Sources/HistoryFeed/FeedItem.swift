@@ -96,12 +96,12 @@ public struct FeedObjectID: Sendable, Hashable {
     /// The table.
     public let entityName: String
     /// The key's columns and values.
-    public let objectID: [String: HistoryValue]
+    public let objectID: [BinaryText: HistoryValue]
     /// `x-history://<store id>/<entity>/<key>`: `ObjectIDURL` reads it.
     public let objectIDURL: String
 
     /// An identity, for tests and previews.
-    public init(entityName: String, objectID: [String: HistoryValue], objectIDURL: String) {
+    public init(entityName: String, objectID: [BinaryText: HistoryValue], objectIDURL: String) {
         self.entityName = entityName
         self.objectID = objectID
         self.objectIDURL = objectIDURL
@@ -111,12 +111,12 @@ public struct FeedObjectID: Sendable, Hashable {
 /// A row as of a position in the history.
 public struct FeedRow: Sendable, Hashable {
     /// The values by column, with SQLite's types. Generated columns are left out.
-    public let values: [String: HistoryValue]
+    public let values: [BinaryText: HistoryValue]
     /// The columns whose text or blob was cut, with the full sizes in bytes: see `maximumValueBytes`.
-    public let cutValues: [String: Int]
+    public let cutValues: [BinaryText: Int]
 
     /// A row, for tests and previews.
-    public init(values: [String: HistoryValue], cutValues: [String: Int] = [:]) {
+    public init(values: [BinaryText: HistoryValue], cutValues: [BinaryText: Int] = [:]) {
         self.values = values
         self.cutValues = cutValues
     }

@@ -13,7 +13,7 @@ enum FeedLine {
     /// - Throws: `ControlError` if the stream breaks off with one, `DecodingError`.
     init(_ line: ArraySlice<UInt8>) throws {
         if let error = try StreamLines.failure(in: line) { throw error }
-        let message = try ControlJSON.read(Message.self, from: ExactNumbers.marked(in: line))
+        let message = try ControlJSON.read(Message.self, from: ExactLine.marked(in: line))
         if let begins = message.begins {
             self = .begins(after: begins.after.token)
         } else if let expired = message.expired {
@@ -108,12 +108,18 @@ private struct Object: Decodable {
     let cutValues: [String: Int]?
 
     var row: FeedRow? {
-        values.map { FeedRow(values: $0.mapValues(\.value), cutValues: cutValues ?? [:]) }
+        values.map {
+            FeedRow(values: columns($0).mapValues(\.value), cutValues: cutValues.map(columns) ?? [:])
+        }
     }
 
     var object: FeedObjectID {
         FeedObjectID(
-            entityName: entityName, objectID: objectID.mapValues(\.value), objectIDURL: objectIDURL)
+            entityName: entityName, objectID: columns(objectID).mapValues(\.value), objectIDURL: objectIDURL)
+    }
+
+    private func columns<T>(_ members: [String: T]) -> [BinaryText: T] {
+        Dictionary(members.map { (ExactLine.name(ofKey: $0), $1) }) { first, _ in first }
     }
 }
 

@@ -1,3 +1,5 @@
+package import PersistentHistory
+
 /// The streams and subjects of a store's history; the page *NATS* lists them.
 package struct StreamName: Hashable, Sendable {
     package let name: String
@@ -19,9 +21,9 @@ package struct StreamName: Hashable, Sendable {
     package var allSnapshots: String { "history_snapshot.\(name).>" }
 
     /// The subject for groups of these authors; nil stands for an undeclared author.
-    package func group(of authors: Set<String?>) -> String {
+    package func group(of authors: Set<BinaryText?>) -> String {
         guard authors.count < 2, let author = authors.first else { return "history.\(name)._many" }
-        return "history.\(name).\(author.map(Self.escaped) ?? "_none")"
+        return "history.\(name).\(author.map { Self.escaped($0.text) } ?? "_none")"
     }
 
     /// A text as one token of a subject: `=XX` for each byte that is not a letter, a digit, `-` or `_`, and for a `_`

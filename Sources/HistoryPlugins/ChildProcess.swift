@@ -22,7 +22,10 @@ struct ChildProcess: Sendable {
         _ plugin: PluginDescription, adding environment: [String: String] = [:],
         isolation: isolated (any Actor)? = #isolation, body: (ChildProcess) async -> Result
     ) async throws(HookFailure) -> (Result, ExitStatus) {
-        let child = try start(plugin, adding: environment)
+        // The program's file may lie on a slow disk, and so may the credentials.
+        let child = try await onPool { () throws(HookFailure) in
+            try start(plugin, adding: environment)
+        }
         let result = await body(child)
         child.signalGroup(SIGKILL)
         while !child.hasEnded { _ = await child.end.waitUncancelled() }
@@ -129,7 +132,9 @@ extension ChildProcess {
     /// report in its name (sd_notify(3), sd_listen_fds(3), sd_watchdog_enabled(3)).
     private static let ownVariables = [
         "NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES",
-        "JOURNAL_STREAM", "CREDENTIALS_DIRECTORY",
+        "JOURNAL_STREAM", "CREDENTIALS_DIRECTORY", "INVOCATION_ID", "SYSTEMD_EXEC_PID", "MAINPID", "MANAGERPID",
+        "STATE_DIRECTORY", "RUNTIME_DIRECTORY", "CONFIGURATION_DIRECTORY", "CACHE_DIRECTORY", "LOGS_DIRECTORY",
+        "MEMORY_PRESSURE_WATCH", "MEMORY_PRESSURE_WRITE",
     ]
 
     static func environment(
@@ -145,7 +150,8 @@ extension ChildProcess {
     private static func spawn(_ plugin: PluginDescription, environment: [String]) throws(SystemError)
         -> ChildProcess
     {
-        guard let program = plugin.command.first else { throw SystemError(call: "posix_spawn", number: ENOENT) }
+        assertMayWait()
+        guard let program = plugin.command.first else { throw SystemError(call: "exec", number: ENOENT) }
         // A broken pipe is an error of the write, not the end of the daemon (pipe(7)).
         _ = brokenPipesAreErrors
         var pipes: [Pipe] = []
@@ -158,10 +164,11 @@ extension ChildProcess {
                 withCStrings(environment) { environment in
                     cspawn_start(
                         program, arguments, environment, plugin.workingDirectory,
-                        pipes[0].theirs, pipes[1].theirs, pipes[2].theirs, &processID, &pidfd)
+                        pipes[0].theirs, pipes[1].theirs, pipes[2].theirs, DescriptorLimit.inherited,
+                        &processID, &pidfd)
                 }
             }
-            guard number == 0 else { throw SystemError(call: "posix_spawn", number: number) }
+            guard number == 0 else { throw SystemError(call: "exec", number: number) }
             return try ChildProcess(
                 processID: processID, input: pipes[0].ours, output: pipes[1].ours, errors: pipes[2].ours,
                 end: watch(pidfd, of: processID))

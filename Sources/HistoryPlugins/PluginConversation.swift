@@ -28,8 +28,9 @@ package import PersistentHistory
     /// Of the calls that have succeeded.
     private var microseconds: [Int64] = []
 
-    init(_ request: HookRequest, to plugin: CoprocessPlugin, answer: @escaping @LoopActor (HookAnswer) -> Void)
-    {
+    nonisolated init(
+        _ request: HookRequest, to plugin: CoprocessPlugin, answer: @escaping @LoopActor (HookAnswer) -> Void
+    ) {
         self.request = .hook(request, answer: answer)
         if case .observe(let calls) = request {
             (isOfObserver, count, observerCalls) = (true, calls.count, calls)
@@ -50,7 +51,7 @@ package import PersistentHistory
         self.plugin = plugin
     }
 
-    func cancel() { plugin.leave(self) }
+    nonisolated func cancel() { try? HistoryLoop.shared().soon { self.plugin.leave(self) } }
 
     func write(_ id: Int64, to json: inout JSONBytes) {
         if isOfObserver {
@@ -130,11 +131,11 @@ extension CoprocessPlugin {
     /// Whether a conversation waits for its turn.
     var isAwaited: Bool { conversations.count > 1 }
 
-    package func begin(_ request: HookRequest, answer: @escaping @LoopActor (HookAnswer) -> Void)
+    package nonisolated func begin(_ request: HookRequest, answer: @escaping @Sendable (HookAnswer) -> Void)
         -> any HookConversation
     {
-        let conversation = PluginConversation(request, to: self, answer: answer)
-        begin(conversation)
+        let conversation = PluginConversation(request, to: self) { answer($0) }
+        try? HistoryLoop.shared().soon { self.begin(conversation) }
         return conversation
     }
 
@@ -255,7 +256,7 @@ extension CoprocessPlugin {
             }
         } onCancel: {
             // After it has begun: that is on the loop as well.
-            try? HistoryLoop.shared().soon { conversation.cancel() }
+            conversation.cancel()
         }
     }
 }

@@ -13,7 +13,7 @@ struct Historyctl: AsyncParsableCommand {
             Exit statuses are those of sysexits(3): 64 wrong usage; 65 bad data (a damaged store, a token of \
             another store, SQL that fails); 66 no such store, hook, consumer or other name; 69 store not \
             tracked, token expired, or daemon not running; 70 internal error; 74 input or output error; \
-            75 temporary failure (a lock, a timeout, a hook that fails); 77 not permitted; \
+            75 temporary failure (a lock, a timeout, a daemon that does not answer, a hook that fails); 77 not permitted; \
             78 configuration or manifest refused.
             """,
         version: HistoryVersion.current,
@@ -36,7 +36,7 @@ struct Historyctl: AsyncParsableCommand {
 
     static func main() async {
         // If the reader ends early, as `head` does, this program ends silently.
-        signal(SIGPIPE, SIG_DFL)
+        InheritedSignals.reset(endsAtBrokenPipe: true)
         MappedFiles.surviveLoss()
         do {
             var command = try parseAsRoot()
@@ -55,6 +55,9 @@ struct Historyctl: AsyncParsableCommand {
             complain("\(error)")
             let status: ExitStatus = error.isForbidden ? .noPermission : .unavailable
             exit(withError: ExitCode(status.rawValue))
+        } catch let error as ControlClient.Unanswered {
+            complain("\(error)")
+            exit(withError: ExitCode(ExitStatus.temporary.rawValue))
         } catch let error as StreamError {
             complain("\(error)")
             exit(withError: ExitCode(ExitStatus.inputOutput.rawValue))
@@ -64,7 +67,7 @@ struct Historyctl: AsyncParsableCommand {
         }
     }
 
-    private static func complain(_ text: String) {
+    static func complain(_ text: String) {
         let line = Array("historyctl: \(text.printable)\n".utf8)
         // If standard error is closed, the status still reports the failure.
         _ = write(STDERR_FILENO, line, line.count)

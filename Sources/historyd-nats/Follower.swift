@@ -273,11 +273,3 @@ extension Result<GroupHeader, ForeignMessage> {
         return header.fits(message.messageID, behind: id) ? self : .failure(.unchained)
     }
 }
-
-extension NATSConfiguration.Following {
-    /// The mirror's folder, which has space for what goes into the mirror.
-    var folder: String {
-        guard let slash = path.lastIndex(of: "/") else { return "." }
-        return slash == path.startIndex ? "/" : String(path[..<slash])
-    }
-}

@@ -1,4 +1,5 @@
 import Glibc
+import HistoryConfiguration
 
 /// The space in a folder, which nothing from a stream may fill.
 enum FreeSpace {
@@ -9,5 +10,13 @@ enum FreeSpace {
         let (bytes, isOver) = Int(clamping: status.f_bavail).multipliedReportingOverflow(
             by: Int(clamping: status.f_frsize))
         return isOver ? .max : bytes / 2
+    }
+}
+
+extension NATSConfiguration.Following {
+    /// The mirror's folder, which has space for what goes into the mirror.
+    var folder: String {
+        guard let slash = path.lastIndex(of: "/") else { return "." }
+        return slash == path.startIndex ? "/" : String(path[..<slash])
     }
 }

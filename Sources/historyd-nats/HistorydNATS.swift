@@ -18,7 +18,8 @@ struct HistorydNATS: ParsableCommand {
             """,
         version: HistoryVersion.current,
         subcommands: [
-            Run.self, Publish.self, StatusCommand.self, HealthCommand.self, ReloadCommand.self,
+            Run.self, Publish.self, StatusCommand.self, HealthCommand.self, DoctorCommand.self,
+            ReloadCommand.self,
         ],
         defaultSubcommand: Run.self)
 }
@@ -58,6 +59,7 @@ struct Run: ParsableCommand {
     var once = false
 
     func run() throws {
+        InheritedSignals.reset(endsAtBrokenPipe: false)
         MappedFiles.surviveLoss()
         ProcessMemory.keepSmall()
         try HistoryLoop.carry { try await serve() }
@@ -102,7 +104,12 @@ struct Publish: ParsableCommand {
     func run() throws {
         try HistoryLoop.carry {
             let (logger, _) = makeLogger()
-            let program = Program(configuration: try options.load(logger), logger: logger)
+            let configuration = try options.load(logger)
+            guard configuration.publish.contains(where: { $0.name == newEpoch }) else {
+                logger.error("The configuration publishes nothing as \"\(newEpoch)\".")
+                throw ExitCode(ExitStatus.noInput.rawValue)
+            }
+            let program = Program(configuration: configuration, logger: logger)
             guard await program.publishNewEpoch(newEpoch) else {
                 throw ExitCode(ExitStatus.temporary.rawValue)
             }

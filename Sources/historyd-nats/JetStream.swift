@@ -16,6 +16,8 @@ struct JetStreamError: Error, Decodable, CustomStringConvertible {
     }
 
     var isMissing: Bool { code == 404 }
+    /// Whether another publisher has sent a message meanwhile.
+    var isOvertaken: Bool { number == 10070 || number == 10071 }
     var description: String {
         let text = "\(text ?? "refused") (\(number ?? code))"
         return switch number {

@@ -19,6 +19,8 @@ struct NATSService: Sendable {
     /// What the service is told.
     private enum Command: Sendable {
         case stop
+        /// The system's clock was set.
+        case clockStepped
         /// - answer: Is given what is wrong with the configuration; nothing where it is in force.
         case reload(answer: @Sendable ([String]) -> Void)
     }
@@ -28,6 +30,8 @@ struct NATSService: Sendable {
         /// Nil at a stop.
         var configuration: NATSConfiguration?
         var answer: @Sendable ([String]) -> Void = { _ in }
+        /// Whether it is the one that is in force, and only the sessions begin again.
+        var isSame = false
     }
 
     func run(_ configuration: NATSConfiguration) async throws {
@@ -47,6 +51,7 @@ struct NATSService: Sendable {
                     sender.yield(signal == SIGHUP ? .reload { _ in } : .stop)
                 }
             }
+            ClockSteps.watch { sender.yield(.clockStepped) }
             listener?.start()
             try await serve(configuration, commands, observer, listener)
             listener?.stop()
@@ -71,7 +76,7 @@ struct NATSService: Sendable {
         }
         while let configuration = ending.configuration {
             let line = Self.summary(of: configuration)
-            let answer = ending.answer
+            let (answer, isSame) = (ending.answer, ending.isSame)
             ending.configuration = nil
             level.level = configuration.logLevel
             let program = Program(
@@ -79,8 +84,9 @@ struct NATSService: Sendable {
             try await program.run(observer) { running in
                 reports = running
                 shown.withLock { $0 = running }
-                listener?.show(running, healthyLag: configuration.healthyLag)
+                listener?.show(running, configuration)
                 notifier.notify(.ready, .status(WorkerHealth.line(running.map(\.plain))))
+                if isSame { return }
                 logger.report(
                     isReload ? .natsReloaded : .natsReady,
                     isReload
@@ -90,7 +96,7 @@ struct NATSService: Sendable {
                 // Most of what was read of the program until now only the start-up needed.
                 cmemory_give_back_code()
             } until: {
-                ending = await next(&commands, statusChanged)
+                ending = await next(&commands, configuration, statusChanged)
             }
             isReload = true
         }
@@ -98,9 +104,14 @@ struct NATSService: Sendable {
 
     /// Waits for what ends the parts; a configuration that is wrong does not.
     private func next(
-        _ commands: inout AsyncStream<Command>.AsyncIterator, _ statusChanged: () -> Void
+        _ commands: inout AsyncStream<Command>.AsyncIterator, _ configuration: NATSConfiguration,
+        _ statusChanged: () -> Void
     ) async -> Ending {
         while let command = await commands.next(isolation: #isolation) {
+            if case .clockStepped = command {
+                logger.notice("The system's clock was set. All sessions with the servers begin again.")
+                return Ending(configuration: configuration, isSame: true)
+            }
             guard case .reload(let answer) = command else { break }
             notifier.notify(.reloading, .status("Reading the configuration again"))
             do {

@@ -71,8 +71,18 @@ struct Program: Sendable {
             logger.error("The configuration publishes nothing as \"\(name)\".")
             return false
         }
-        return await attempt(publisher.publication.store) { try publisher.publisher.runOnce(newEpoch: true) }
+        return await attempt(publisher.publication.store) {
+            // A running publisher may get in between: it ends as soon as it sees that it was fenced off.
+            for _ in 0..<Self.attempts {
+                do {
+                    return try publisher.publisher.runOnce(newEpoch: true)
+                } catch let error as JetStreamError where error.isOvertaken {}
+            }
+            try publisher.publisher.runOnce(newEpoch: true)
+        }
     }
+
+    private static let attempts = 4
 
     private func attempt(_ path: String, _ body: @escaping @Sendable () throws -> Void) async -> Bool {
         let isDone = Locked(false)
@@ -120,7 +130,7 @@ struct Program: Sendable {
 
     private func status(_ role: WorkerReport.Role, _ name: String, _ path: String) -> WorkerStatus {
         let known = earlier.first { status in
-            let report = status.current
+            let report = status.plain
             return report.role == role && report.name == name && report.path == path
         }
         return known ?? WorkerStatus(role, name: name, path: path, changed: statusChanged)

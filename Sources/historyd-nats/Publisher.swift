@@ -245,6 +245,10 @@ struct PublishSession {
         }
         // Of which there may be none: then a snapshot is due.
         head = found.head?.header
+        // By a session that was fenced off behind its snapshot. Mirrors have seen its epoch, and take no earlier one.
+        if let latest = head?.epoch, latest > epoch {
+            throw Publisher.SessionOver(description: "\(names.snapshots) has a later epoch, \(latest)")
+        }
         return found.foreign
     }
 

@@ -25,7 +25,7 @@ final class PullConsumer {
 
     private static let batch = 256
     /// On a slow network, the server's answer to a ping waits behind them.
-    private static let mostBytes = 4 << 20
+    private static let fewestBytes = 4 << 20
 
     private let connection: NATSConnection
     private let answers: NATSSubscription
@@ -33,6 +33,8 @@ final class PullConsumer {
     private let timeout: Duration
     /// How many messages of the current request are outstanding.
     private var requested = 0
+    /// Of one request. The server may have messages that are larger than those that it takes now.
+    private var mostBytes: Int
 
     /// - Parameters:
     ///   - subject: Nil for all of the stream's.
@@ -43,6 +45,7 @@ final class PullConsumer {
     ) throws {
         self.timeout = timeout
         connection = jetStream.connection
+        mostBytes = max(Self.fewestBytes, 2 * connection.maximumPayload)
         answers = try connection.subscribe(try NATSConnection.inbox())
         let consumer = try jetStream.makeConsumer(of: stream, from: sequence, subject: subject)
         requests = "$JS.API.CONSUMER.MSG.NEXT.\(stream).\(consumer)"
@@ -58,6 +61,7 @@ final class PullConsumer {
             if requested == 0 { try request() }
             message = try answers.next(timeout: timeout + .seconds(10))
             guard let status = message.header("Status") else { break }
+            if requested == Self.batch, status == "409" { mostBytes = min(2 * mostBytes, 1 << 30) }
             requested = 0
             if try isTimeout(status, message.header("Description") ?? "") { return nil }
         } while true
@@ -71,9 +75,8 @@ final class PullConsumer {
     }
 
     private func request() throws {
-        let most = max(Self.mostBytes, 2 * connection.maximumPayload)
         let body =
-            #"{"batch":\#(Self.batch),"max_bytes":\#(most),"expires":\#(timeout.milliseconds * 1_000_000)}"#
+            #"{"batch":\#(Self.batch),"max_bytes":\#(mostBytes),"expires":\#(timeout.milliseconds * 1_000_000)}"#
         try connection.publish(requests, reply: answers.subject, fields: [], Array(body.utf8))
         requested = Self.batch
     }

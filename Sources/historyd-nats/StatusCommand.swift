@@ -15,13 +15,13 @@ struct StatusCommand: ParsableCommand {
     @Flag(help: "Print JSON.")
     var json = false
 
-    @Flag(help: "Print metrics in OpenMetrics text.")
+    @Flag(help: "Print metrics in Prometheus' text format.")
     var metrics = false
 
     func run() throws {
         let body = try StatusClient.ask("GET", metrics ? "/v1/metrics" : "/v1/status", at: socket).body
         if json || metrics {
-            print(body, terminator: metrics ? "" : "\n")
+            print(metrics ? PrometheusText.converted(body) : body, terminator: metrics ? "" : "\n")
             return
         }
         let reports = try JSONDecoder().decode([WorkerReport].self, from: Data(body.utf8))

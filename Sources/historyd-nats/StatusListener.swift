@@ -1,15 +1,19 @@
 import Dispatch
 import Foundation
+import Glibc
+import HistoryConfiguration
 import HistoryNATS
 import PersistentHistory
 
-/// Answers `GET /v1/status`, `GET /v1/health`, `GET /v1/metrics` and `POST /v1/reload` on a Unix socket, and metrics alone
-/// on sockets that the service manager has made. Each socket has a thread that blocks until a request comes.
+/// Answers `GET /v1/status`, `GET /v1/health`, `GET /v1/metrics`, `GET /v1/doctor` and `POST /v1/reload` on a Unix socket,
+/// and metrics alone on sockets that the service manager has made. Each socket has a thread that blocks until a request
+/// comes.
 final class StatusListener: Sendable {
     private let descriptor: Int32
     private let path: String
     private let metrics: [Int32]
-    private let shown = Locked<(reports: [WorkerStatus], healthyLag: Duration)>(([], .seconds(300)))
+    private let shown = Locked<(reports: [WorkerStatus], configuration: NATSConfiguration?)>(([], nil))
+    private let isExamining = Locked(false)
     private let reload: @Sendable (@escaping @Sendable ([String]) -> Void) -> Void
 
     /// In `$RUNTIME_DIRECTORY`; nil without one.
@@ -61,8 +65,8 @@ final class StatusListener: Sendable {
     }
 
     /// The publishers and followers that it reports from now on.
-    func show(_ reports: [WorkerStatus], healthyLag: Duration) {
-        shown.withLock { $0 = (reports, healthyLag) }
+    func show(_ reports: [WorkerStatus], _ configuration: NATSConfiguration) {
+        shown.withLock { $0 = (reports, configuration) }
     }
 
     func start() {
@@ -82,12 +86,17 @@ final class StatusListener: Sendable {
             let client = accept(descriptor, nil, nil)
             if client < 0, errno == EINTR || errno == ECONNABORTED || errno == EMFILE { continue }
             guard client >= 0 else { return }
-            answer(client, isPublic: isPublic)
-            close(client)
+            guard let request = request(of: client) else {
+                close(client)
+                continue
+            }
+            if request == "GET /v1/doctor", !isPublic, examines(for: client) { continue }
+            send(isPublic ? publicResponse(to: request) : response(to: request, client), to: client)
         }
     }
 
-    private func answer(_ client: Int32, isPublic: Bool) {
+    /// The method and the target; nil where none comes.
+    private func request(of client: Int32) -> String? {
         // A client that sends no request, or does not read, delays others no longer than this.
         var limit = timeval(tv_sec: 2, tv_usec: 0)
         let size = socklen_t(MemoryLayout<timeval>.size)
@@ -97,20 +106,47 @@ final class StatusListener: Sendable {
         var buffer = [UInt8](repeating: 0, count: 1024)
         while request.count < 4096, !request.contains(UInt8(ascii: "\n")) {
             let count = recv(client, &buffer, buffer.count, 0)
-            guard count > 0 else { return }
+            guard count > 0 else { return nil }
             request += buffer[..<count]
         }
         let line = String(decoding: request.prefix { $0 != UInt8(ascii: "\r") }, as: UTF8.self)
-        let asked = line.split(separator: " ").prefix(2).joined(separator: " ")
-        let (status, type, body) = isPublic ? publicResponse(to: asked) : response(to: asked, client)
-        let head = "HTTP/1.1 \(status)\r\nContent-Type: \(type)"
+        return line.split(separator: " ").prefix(2).joined(separator: " ")
+    }
+
+    /// Answers, and closes the connection.
+    private func send(_ response: Response, to client: Int32) {
+        defer { close(client) }
+        let head = "HTTP/1.1 \(response.status)\r\nContent-Type: \(response.type)"
         var answer = Array(
-            "\(head)\r\nContent-Length: \(body.utf8.count)\r\nConnection: close\r\n\r\n\(body)".utf8)[...]
+            "\(head)\r\nContent-Length: \(response.body.utf8.count)\r\nConnection: close\r\n\r\n\(response.body)"
+                .utf8)[...]
         while !answer.isEmpty {
-            let count = answer.withUnsafeBytes { send(client, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL)) }
+            let count = answer.withUnsafeBytes {
+                Glibc.send(client, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
+            }
             guard count > 0 else { return }
             answer = answer.dropFirst(count)
         }
+    }
+
+    /// Examines on a thread of its own, because it waits for servers.
+    ///
+    /// - Returns: Whether it does so, and answers by itself.
+    private func examines(for client: Int32) -> Bool {
+        guard let configuration = shown.withLock({ $0.configuration }),
+            isExamining.withLock({ isExamining in
+                defer { isExamining = true }
+                return !isExamining
+            })
+        else { return false }
+        let number = startThread {
+            let findings = Doctor(configuration: configuration).examine()
+            self.isExamining.withLock { $0 = false }
+            self.send(("200 OK", "application/json", WorkerReport.json(findings)), to: client)
+        }
+        if number == 0 { return true }
+        isExamining.withLock { $0 = false }
+        return false
     }
 
     private typealias Response = (status: String, type: String, body: String)
@@ -119,7 +155,9 @@ final class StatusListener: Sendable {
 
     private func health(_ reports: [WorkerReport]) -> WorkerHealth {
         WorkerHealth(
-            reports, within: shown.withLock { $0.healthyLag } / .seconds(1), at: Date.now.timeIntervalSince1970)
+            reports,
+            within: (shown.withLock { $0.configuration }?.healthyLag ?? .seconds(300)) / .seconds(1),
+            at: Date.now.timeIntervalSince1970)
     }
 
     private func publicResponse(to request: String) -> Response {
@@ -145,6 +183,8 @@ final class StatusListener: Sendable {
             let problems = reloaded()
             let text = problems.map { "\($0)\n" }.joined()
             return (problems.isEmpty ? "200 OK" : "422 Unprocessable Content", "text/plain", text)
+        case "GET /v1/doctor":
+            return ("503 Service Unavailable", "text/plain", "It is being examined already. Try again.\n")
         default: return ("404 Not Found", "text/plain", "")
         }
     }

@@ -1,5 +1,6 @@
 import ArgumentParser
 import Foundation
+import Glibc
 import HistoryConfiguration
 import HistoryControl
 import HistoryDaemon
@@ -37,9 +38,19 @@ struct Historyd: ParsableCommand {
     var controlSocket: String?
 
     func run() throws {
+        // A plugin that closes its standard input is a failed write, not the end of the daemon.
+        InheritedSignals.reset(endsAtBrokenPipe: false)
         ProcessMemory.keepSmall()
         MappedFiles.surviveLoss()
+        DescriptorLimit.raise()
         try HistoryLoop.carry { try await serve() }
+    }
+
+    /// A check by hand has not the groups that the unit gives to the service.
+    private static var groupNote: String {
+        geteuid() == 0 || getenv("INVOCATION_ID") != nil
+            ? ""
+            : " (This check has only the groups of this process. The unit may add some: SupplementaryGroups=.)"
     }
 
     private func serve() async throws {
@@ -57,7 +68,7 @@ struct Historyd: ParsableCommand {
             print("\(config) is valid: \(loaded.summary).")
             for store in loaded.configuration.stores {
                 for problem in StoreAccess.problems(of: store.path, isPolled: store.poll != nil) {
-                    logger.warning("Store \"\(store.name)\" would wait. \(problem)")
+                    logger.warning("Store \"\(store.name)\" would wait. \(problem)\(Self.groupNote)")
                 }
             }
             return
@@ -69,7 +80,9 @@ struct Historyd: ParsableCommand {
             let folder =
                 once
                 ? try StateFolder(path)
-                : try await StateFolder.waiting(for: path, logger: logger, notifier: notifier)
+                : try await StateFolder.waiting(
+                    for: path, logger: logger, notifier: notifier,
+                    readOnlyLimit: environment["NOTIFY_SOCKET"] == nil ? nil : .seconds(10))
             let daemon = try Daemon(
                 loaded, stateFolder: folder, logger: logger, level: level, notifier: notifier)
             if once {

@@ -81,6 +81,80 @@ struct CleanupTests {
         }
     }
 
+    @Test("A cleanup that deletes nothing says why; status says that nothing is ever cleaned")
+    func reasons() async throws {
+        try await withWorkbench { bench in
+            func configure(_ more: String) throws {
+                try bench.configure(
+                    StoreSetup(authors: StoreSetup.named("MainApp"), more: more),
+                    plugins: [
+                        PluginSetup(
+                            more: #""retry": {"attempts": 1, "maximumDelay": "100ms"}"#,
+                            hooks: [#"{"name": "all", "kind": "observer"}"#])
+                    ])
+            }
+            try configure("")
+            let daemon = try await bench.startDaemon()
+            #expect(
+                try await bench.steer("clean").contains("contacts: nothing was deleted: there is no history"))
+            try await bench.write("INSERT INTO person (id) VALUES (1), (2)", as: "Widget")
+            try await bench.calls(1, of: daemon)
+            #expect(
+                try await bench.steer("status").contains(
+                    "Store contacts is never cleaned and has 2 changes of history."))
+            try configure(#""clean": {"strategy": "byDuration", "seconds": "1h", "keep": "1h"}"#)
+            try await bench.steer("reload")
+            #expect(!(try await bench.steer("status")).contains("never cleaned"))
+            let young = try await bench.report("clean", "--force")["stores"][0]
+            #expect(young["changes"].int == 0 && young["tooYoung"]["changes"].int == 2)
+            let text = try await bench.steer("clean", "--dry-run")
+            #expect(text.contains("contacts: nothing would be deleted: 2 changes, since 2"), "\(text)")
+            #expect(text.contains(#"are younger than "keep""#), "\(text)")
+
+            try configure("")
+            try await bench.steer("reload")
+            #expect(try await bench.report("clean")["stores"][0]["changes"].int == 2)
+            try bench.misbehave("refuse", "all")
+            try await bench.write("INSERT INTO person (id) VALUES (3)", as: "Widget")
+            try await daemon.logged("event=hookHeld")
+            let held = try await bench.steer("clean")
+            #expect(
+                held.contains("contacts: nothing was deleted: MainApp has not processed 1 change"), "\(held)")
+            try await daemon.stop()
+        }
+    }
+
+    @Test("Expiry ends the hold of a failing hook: it is told of that before anything else")
+    func expiryEndsAHold() async throws {
+        try await withWorkbench { bench in
+            try bench.configure(
+                StoreSetup(
+                    authors: StoreSetup.mirrored(),
+                    more: #""clean": {"strategy": "byDuration", "seconds": "100ms", "maximumDuration": "1s"}"#),
+                plugins: [
+                    PluginSetup(
+                        more: #""retry": {"attempts": 1, "maximumDelay": "100ms"}"#,
+                        hooks: [#"{"name": "all", "kind": "observer", "entity": "person"}"#])
+                ])
+            let daemon = try await bench.startDaemon()
+            try bench.misbehave("refuse", "all")
+            try await bench.write("INSERT INTO person (id) VALUES (1)", as: "Widget")
+            try await daemon.logged("event=hookHeld")
+            try await daemon.logged("event=consumerPassedBy")
+            // The replica has what the deleted transaction brought, while the hook fails on.
+            try await eventually(
+                "a replica that was filled again", state: { daemon.log.joined(separator: "\n") }
+            ) {
+                try await bench.sql("SELECT count(*) FROM person", of: bench.path("replica.sqlite")) == "1\n"
+            }
+            try bench.behave("refuse", "all")
+            try await eventually("the notice", state: { daemon.log.joined(separator: "\n") }) {
+                try bench.calls().contains { $0.params.reason == "expired" }
+            }
+            try await daemon.stop()
+        }
+    }
+
     @Test("A slow consumer's history stays", arguments: strategies)
     func slow(_ strategy: String) async throws {
         try await withWorkbench { bench in
@@ -170,7 +244,7 @@ struct CleanupTests {
                 try await bench.calls(3 * id, of: daemon)
             }
             try await daemon.stop()
-            #expect(daemon.log.filter { $0.hasPrefix("warning") || $0.hasPrefix("error") } == [])
+            #expect(daemon.problems(bench) == [])
         }
     }
 
@@ -198,20 +272,20 @@ struct CleanupTests {
                 try await self.history(bench) == ["3"]
             }
             try await daemon.logged("event=consumerPassedBy")
-            try bench.behave("refuse", "slow")
-            // What it had begun it comes to the end of; what was deleted behind that it never gets.
+            // The hold ends although the hook goes on failing. The hook is notified of the loss before anything else,
+            // and never receives what was deleted.
             try await daemon.logged("event=tokenExpired")
+            try bench.behave("refuse", "slow")
             try await daemon.logged("event=contextRefilled")
             try await bench.write("INSERT INTO person (id) VALUES (4)", as: "Widget")
             try await bench.waitForReplica(daemon)
             try await daemon.stop()
             try await bench.expectReplicaEqualsStore(["person": "id"])
-            #expect(
-                try bench.calls().filter { $0.manner == "ok" }.map(\.summary) == [
-                    "audit/slow Mirror 1 Widget person insert p1",
-                    "audit/slow Mirror expired 1 > 3",
-                    "audit/slow Mirror 4 Widget person insert p4",
-                ])
+            let calls = try bench.calls().filter { $0.manner == "ok" }.map(\.summary)
+            // How much was deleted at first is a matter of time.
+            #expect(calls.first?.hasPrefix("audit/slow Mirror expired 0 > ") == true, "\(calls)")
+            #expect(calls.last == "audit/slow Mirror 4 Widget person insert p4", "\(calls)")
+            #expect(!calls.contains { $0.hasSuffix(" p1") || $0.hasSuffix(" p2") }, "\(calls)")
         }
     }
 }

@@ -94,7 +94,11 @@ struct CoreDataTests {
             #expect(names.filter { $0.hasPrefix("contacts.sqlite") } == ["contacts.sqlite"])
             // The app is started.
             try await bench.sql(
-                "BEGIN; INSERT INTO ATRANSACTION (Z_PK, ZTIMESTAMP) VALUES (2, 7e8); INSERT INTO ACHANGE (ZCHANGETYPE, ZENTITY, ZENTITYPK, ZTRANSACTIONID) SELECT 0, ZENTITY, 9, 2 FROM ACHANGE LIMIT 1; COMMIT"
+                """
+                BEGIN; INSERT INTO ATRANSACTION (Z_PK, ZTIMESTAMP) VALUES (2, 7e8);
+                INSERT INTO ACHANGE (ZCHANGETYPE, ZENTITY, ZENTITYPK, ZTRANSACTIONID)
+                    SELECT 0, ZENTITY, 9, 2 FROM ACHANGE LIMIT 1; COMMIT
+                """
             )
             try await reached(2, bench, daemon)
             #expect(try bench.calls().last?.summary == "audit/all MainApp 2 - Note insert p9")
@@ -134,6 +138,9 @@ struct CoreDataTests {
             try await eventually("the change", state: { (try? listener.lines.joined(separator: "\n")) ?? "" }) {
                 try listener.lines.contains("1 Widget +p1 -p4")
             }
+            // What the app deletes of its history is its own affair.
+            let status = try await bench.steer("status")
+            #expect(status.contains("open") && !status.contains("never cleaned"))
             try await daemon.stop()
             store.close()
         }

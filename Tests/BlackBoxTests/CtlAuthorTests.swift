@@ -61,6 +61,41 @@ struct CtlAuthorTests {
         #expect(try await store.history().map(\.short) == ["A: insert row id=1", "-: insert row id=2"])
     }
 
+    /// As with autocommit=True, which Python has from 3.12 on: `with connection` does nothing.
+    @Test func aTransactionEndsWithoutThatOfTheConnection() async throws {
+        let store = try await CtlStore("CREATE TABLE t (id INTEGER PRIMARY KEY)")
+        try await store.succeed(
+            python: """
+                class Autocommit(sqlite3.Connection):
+                    def __exit__(self, *_): return False
+
+                c = sqlite3.connect(path, isolation_level=None, factory=Autocommit)
+                author = Author(c, "A", "c")
+                with author.transaction(): c.execute("INSERT INTO t VALUES (1)")
+                assert not c.in_transaction
+                with contextlib.suppress(KeyError), author.transaction():
+                    c.execute("INSERT INTO t VALUES (2)")
+                    raise KeyError
+                with contextlib.suppress(sqlite3.IntegrityError), author.transaction():
+                    c.execute("INSERT OR ROLLBACK INTO t VALUES (3), (3)")
+                c.execute("INSERT INTO t VALUES (4)")
+                """)
+        #expect(try await store.history().map(\.short) == ["A: insert t id=1", "-: insert t id=4"])
+    }
+
+    /// What the extension refuses, the triggers would take for another author, or for none in 1970.
+    @Test func aNameThatWouldBeReadOtherwiseIsRefused() async throws {
+        let store = try await CtlStore("CREATE TABLE t (id INTEGER PRIMARY KEY)")
+        try await store.succeed(
+            python: """
+                for who in ["A\\tB"], [""], ["x" * 256], ["é" * 128], ["A", "c\\nd"], ["A\\0"], [7]:
+                    try: Author(plain(), *who)
+                    except ValueError as error: assert " must " in str(error), error
+                    else: raise SystemExit(f"{who} is taken")
+                for who in ["é" * 127], ["A", ""], ["A", "x" * 255]: Author(plain(), *who)
+                """)
+    }
+
     /// In Python: a writer of any kind, whose transactions differ in all that matters.
     private static let writing = #"""
         class Writer:

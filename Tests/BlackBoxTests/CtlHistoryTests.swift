@@ -32,6 +32,22 @@ import Testing
         "-: insert u k='z',n=2.5",
     ]
 
+    /// Of names that have the same canonical form, a filter means the one whose bytes it has.
+    @Test func filtersCompareBytes() async throws {
+        let store = try await CtlStore("CREATE TABLE f (name TEXT PRIMARY KEY NOT NULL);")
+        let names = ["caf\u{e9}", "cafe\u{301}"]
+        for name in names {
+            try await store.declaredSQL("SELECT history_author('\(name)'); INSERT INTO f VALUES ('\(name)');")
+        }
+        for name in names {
+            let transactions = try await store.history(["--author", name])
+            #expect(transactions.map { Array(($0.author ?? "").utf8) } == [Array(name.utf8)])
+            let url = try #require(transactions.first?.changes.first?.objectIDURL)
+            #expect(try await store.history(["--object", url]).count == 1)
+            #expect(try await store.history(["--exclude-author", name]).count == 1)
+        }
+    }
+
     @Test func filtersChooseTransactionsAndChanges() async throws {
         let store = try await store()
         func expect(_ arguments: [String], _ wanted: [String], _ location: SourceLocation = #_sourceLocation)

@@ -66,13 +66,13 @@ struct CtlStore: Sendable {
         try await self.sql(".load \(BuiltProducts.libhistory())\n" + sql)
     }
 
-    func python(_ code: String) async throws -> Command.Outcome {
-        try await Command(Python.path, ["-c", Python.prelude + code, path, BuiltProducts.libhistory()]).run()
+    func python(_ code: String, interpreter: String = Python.path) async throws -> Command.Outcome {
+        try await Command(interpreter, ["-c", Python.prelude + code, path, BuiltProducts.libhistory()]).run()
     }
 
     @discardableResult
-    func succeed(python code: String) async throws -> String {
-        let outcome = try await python(code)
+    func succeed(python code: String, interpreter: String = Python.path) async throws -> String {
+        let outcome = try await python(code, interpreter: interpreter)
         guard outcome.status == .exited(0) else { throw Command.Failure(description: "\(outcome)") }
         return outcome.output
     }

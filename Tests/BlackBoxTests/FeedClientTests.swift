@@ -104,6 +104,30 @@ struct FeedClientTests {
         }
     }
 
+    @Test("A Python program is connected to a feed, whatever the names are")
+    func pythonWithOddNames() async throws {
+        try await withWorkbench { bench in
+            let authors = #"[{"name": "Main App+ä&", "contexts": [{"name": "li ve", "kind": "feed"}]}]"#
+            try bench.configure(StoreSetup(authors: authors), plugins: [])
+            let daemon = try await bench.startDaemon()
+            try await bench.write("INSERT INTO person (id) VALUES (1)", as: "Widget")
+            let printed = try await bench.startPython(
+                """
+                sys.dont_write_bytecode = True
+                sys.path.insert(0, '\(Sources.path("config/python"))')
+                import historyd
+                feed = historyd.Feed('Main App+ä&', 'li ve', socket_path='\(bench.controlSocket)')
+                for item in feed:
+                    print(item.author, [each.key for each in item.inserted])
+                    feed.acknowledge(item)
+                    break
+                """
+            ).succeed()
+            #expect(printed == "Widget [{'id': 1}]\n")
+            try await daemon.stop()
+        }
+    }
+
     // MARK: Swift
 
     @Test("A Swift program hands over each transaction once, over the end of daemons")

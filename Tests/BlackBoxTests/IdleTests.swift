@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// What a daemon takes while nothing happens.
@@ -23,7 +24,7 @@ struct IdleTests {
             try await daemon.quiet()
             // What comes once is over some time: a second later the sums of the journal and the counters, ten seconds
             // after its start a look at the plugin. What comes again and again would not be.
-            let descriptors = Processes.descriptors(daemon.processID)
+            let files = Processes.openFiles(daemon.processID)
             var spent = Duration.zero
             try await eventually("the daemon sleeps", state: { daemon.log.joined(separator: "\n") }) {
                 let time = Processes.processorTime(daemon.processID)
@@ -32,7 +33,12 @@ struct IdleTests {
                 return wakeUps <= 2
             }
             #expect(spent <= .milliseconds(20))
-            #expect(Processes.descriptors(daemon.processID) == descriptors)
+            // SQLite keeps the descriptor of a connection to the state that has ended beside another one, for the next.
+            // A file that another test was writing when this one started the daemon may be inherited, too.
+            func own(_ files: [String]) -> Set<String> {
+                Set(files.filter { !$0.contains("/historyd-test-") || $0.hasPrefix(bench.folder.path) })
+            }
+            #expect(own(Processes.openFiles(daemon.processID)) == own(files))
 
             // It was awake all the time.
             try await bench.write("INSERT INTO person (id) VALUES (2)", as: "Writer")

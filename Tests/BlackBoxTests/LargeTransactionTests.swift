@@ -88,6 +88,24 @@ struct LargeTransactionTests {
         }
     }
 
+    @Test("Whose feed is connected is not level before the replica shows what was committed")
+    func levelIsTrue() async throws {
+        try await withWorkbench { bench in
+            try bench.configure(StoreSetup(authors: Self.authors))
+            let daemon = try await bench.startDaemon()
+            _ = try await bench.startFeedReader()
+            for count in stride(from: 15_000, through: 60_000, by: 15_000) {
+                try await insert(count - 14_999...count, bench)
+                try await eventually("the consumer is level", within: .seconds(120)) {
+                    try await bench.report("consumers")["consumers"][0]["state"].text == "level"
+                }
+                let shown = try await bench.sql("SELECT count(*) FROM item", of: bench.path("replica.sqlite"))
+                #expect(shown == "\(count)\n")
+            }
+            try await daemon.stop()
+        }
+    }
+
     @Test("A daemon that is killed between two parts begins with the first again")
     func killed() async throws {
         try await withWorkbench { bench in

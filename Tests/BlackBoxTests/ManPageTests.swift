@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// The man pages are made from the programs' help, the schemas and the pages of the documentation.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(5)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(15)))
 struct ManPageTests {
     private func pages(_ body: ([String: String], TemporaryFolder) async throws -> Void) async throws {
         let folder = try TemporaryFolder()

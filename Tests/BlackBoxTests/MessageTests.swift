@@ -38,6 +38,7 @@ struct MessageTests {
     static let elsewhere = [
         "pipelineStuck": "SystemdTests/ProbeTests.swift",
         "linesDropped": "HistoryDaemonTests/JournalWriterTests.swift",
+        "loopStalled": "BlackBoxTests/Support/LoopStalls.swift",
         "watchFailed": "BlackBoxTests/WatchTroubleTests.swift",
         "wouldLockOut": "BlackBoxTests/SharedStoreTests.swift",
     ].merging(

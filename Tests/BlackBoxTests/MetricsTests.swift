@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// What the metrics say of a daemon at work.
@@ -97,6 +98,28 @@ struct MetricsTests {
         }
     }
 
+    private static let promtool = "/usr/bin/promtool"
+
+    @Test(
+        "promtool finds nothing to complain of",
+        .enabled(if: FileManager.default.isExecutableFile(atPath: promtool), "prometheus is not installed."))
+    func checkedByPromtool() async throws {
+        try await withWorkbench { bench in
+            let contexts =
+                #"[{"name": "live", "kind": "feed"}, {"name": "view", "kind": "replica", "path": "view.sqlite"}]"#
+            try bench.configure(StoreSetup(authors: #"[{"name": "MainApp", "contexts": \#(contexts)}]"#))
+            let daemon = try await bench.startDaemon()
+            try await bench.write("INSERT INTO person (id) VALUES (1)", as: "Widget")
+            try await bench.calls(1, of: daemon)
+            try bench.folder.write("metrics.txt", try await bench.steer("metrics"))
+            let check = try bench.start(
+                [Self.promtool, "check", "metrics"], "promtool", input: bench.path("metrics.txt"))
+            #expect(try await check.end() == .exited(0))
+            #expect(check.errors == "" && check.output == "", "\(check.errors)")
+            try await daemon.stop()
+        }
+    }
+
     @Test("A feed lags, though the next 6000 changes are its consumer's own") func feedBehindOwnChanges()
         async throws
     {
@@ -138,12 +161,11 @@ struct MetricsTests {
             let text = try await bench.steer("metrics")
             var printed: Set<String> = []
             for line in text.matches(
-                of: #/# TYPE (\S+) (\S+)\n(?:# UNIT .*\n)?# HELP \S+ (.*)\n(\w+)(?:\{(.*?)\})? /#)
+                of: #/# TYPE (\S+) (\S+)\n# HELP \S+ (.*)\n(\w+)(?:\{(.*?)\})? /#)
             {
                 let (_, name, type, help, _, labels) = line.output
                 let names = (labels ?? "").matches(of: #/(\w+)="/#).map(\.output.1).filter { $0 != "le" }
-                let suffix = type == "counter" ? "_total" : ""
-                printed.insert("| `\(name)\(suffix)` | \(type) | \(names.joined(separator: ", ")) | \(help) |")
+                printed.insert("| `\(name)` | \(type) | \(names.joined(separator: ", ")) | \(help) |")
             }
             let page = try Sources.text("Sources/PersistentHistory/PersistentHistory.docc/Monitoring.md")
             let listed = Set(

@@ -204,6 +204,61 @@ struct MigrateTests {
         }
     }
 
+    /// As under a parent that wants to know nothing of its children (execve(2)).
+    private static let indifferent = """
+        import os, signal, sys
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 32))
+        os.execv(sys.argv[1], sys.argv[1:])
+        """
+
+    @Test("The command's end is noticed where the parent ignores its children's", .timeLimit(.minutes(15)))
+    func underAnIndifferentParent() async throws {
+        try await withWorkbench { bench in
+            try Tracking.track(bench.store, ["person": nil])
+            let before = try await triggers(bench)
+            let command = """
+                grep SigIgn /proc/self/status; grep SigBlk /proc/self/status; exit 3
+                """
+            let migration = try bench.start(
+                [
+                    Products.python, "-c", Self.indifferent, Products.historyctl, "migrate", bench.store, "--",
+                    "/bin/sh", "-c", command,
+                ], "migration")
+            #expect(try await migration.end() == .exited(3))
+            // Nor does the command start so.
+            let masks = migration.output.matches(of: /\t([0-9a-f]+)/).compactMap {
+                UInt64($0.output.1, radix: 16)
+            }
+            #expect(masks.count == 2 && masks[0] & 1 << (SIGCHLD - 1) == 0 && masks[1] == 0, "\(masks)")
+            #expect(try await triggers(bench) == before)
+        }
+    }
+
+    @Test("After a signal that comes before the command has begun, it does not begin")
+    func signalledBefore() async throws {
+        try await withWorkbench(.delete) { bench in
+            try Tracking.track(bench.store, ["person": nil])
+            let before = try await triggers(bench)
+            let writer = try await bench.startPython(
+                """
+                c = connect(store); c.execute('BEGIN EXCLUSIVE'); print('begun', flush=True)
+                while not os.path.exists(bench + '/end'): time.sleep(0.005)
+                """)
+            try await eventually("the lock") { writer.output.contains("begun") }
+            let migration = try bench.startCtl(["migrate", bench.store, "--", "touch", bench.path("touched")])
+            try await eventually("the wait") {
+                RunningProgram.text("/proc/\(migration.processID)/status").contains("SigBlk:\t0000000000014007")
+            }
+            migration.signal(SIGTERM)
+            try bench.folder.write("end", "")
+            try await writer.succeed()
+            #expect(try await migration.end() == .exited(128 + SIGTERM))
+            #expect(!FileManager.default.fileExists(atPath: bench.path("touched")))
+            #expect(try await triggers(bench) == before)
+        }
+    }
+
     @Test("A signal is passed on to the command, and the triggers are put back")
     func signalled() async throws {
         try await withWorkbench { bench in

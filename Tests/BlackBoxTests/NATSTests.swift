@@ -47,6 +47,9 @@ struct NATSTests {
     @Test("A request for a snapshot that is lost on its way to the server")
     func requests() async throws { try await run("requests") }
 
+    @Test("The system's clock is set: new sessions begin")
+    func clock() async throws { try await run("clock") }
+
     @Test("A snapshot that its publisher abandoned, while the follower was applying it")
     func abandoned() async throws { try await run("abandoned") }
 

@@ -30,7 +30,7 @@ struct PluginContextTests {
                 "\(calls)")
             // Its own changes a consumer has.
             #expect(try await bench.rowIDs() == "1,4")
-            #expect(!(first.log + second.log).contains { $0.hasPrefix("warning") || $0.hasPrefix("error") })
+            #expect((first.problems(bench) + second.problems(bench)) == [])
         }
     }
 

@@ -70,6 +70,8 @@ struct PluginVerbTests {
             let good = try await bench.ctl("plugins", "test", "good")
             #expect(good.status == .exited(0), "\(good)")
             #expect(good.output.contains("\"entityName\":\"person\""), "\(good)")
+            // An index that takes it in keeps all that it has.
+            #expect(good.output.contains("\"objectID\":{\"id\":-1}") && good.output.contains("\"sample\":true"))
             #expect(
                 good.output.contains("standard error: \(mode == "coprocess" ? "version 1" : "hello")"),
                 "\(good)")

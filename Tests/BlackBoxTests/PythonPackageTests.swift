@@ -32,6 +32,34 @@ struct PythonPackageTests {
         ).succeed()
     }
 
+    /// A connection that is open already is declared as well, and the author declared last counts.
+    @Test func djangoDeclaresWhatIsOpenAndTheLastAuthor() async throws {
+        let store = try await CtlStore("CREATE TABLE t (id INTEGER PRIMARY KEY)")
+        let printed = try await Command(
+            ClientPackages.python,
+            [
+                "-B", "-c",
+                """
+                import django, historyd, sys
+                from django.conf import settings
+                settings.configure(
+                    DATABASES={'default': {'ENGINE': 'django.db.backends.sqlite3', 'NAME': sys.argv[1]}})
+                django.setup()
+                from django.db import connection
+                def ask(sql):
+                    with connection.cursor() as cursor: return cursor.execute(sql).fetchone()[0]
+                ask('SELECT 1')
+                for author in 'First', 'Second':
+                    historyd.declare_django(author, extension=sys.argv[2])
+                    print(ask('SELECT history_author()'))
+                    connection.close()
+                    print(ask('SELECT history_author()'))
+                """, store.path, try await BuiltProducts.libhistory(),
+            ], environment: ["PYTHONPATH": Sources.path("config/python")]
+        ).succeed()
+        #expect(printed == "First\nFirst\nSecond\nSecond\n")
+    }
+
     /// A Python built without `enable_load_extension` registers the extension with SQLite itself.
     @Test func aPythonThatCannotLoadExtensionsDeclaresAuthors() async throws {
         let store = try await CtlStore("CREATE TABLE t (id INTEGER PRIMARY KEY)")

@@ -73,6 +73,24 @@ struct ReplicaAccessTests {
         }
     }
 
+    @Test("Without a mode it is the daemon's alone, whatever the umask", arguments: ["000", "022", "077"])
+    func privateByDefault(umask: String) async throws {
+        try await withWorkbench { bench in
+            try bench.configure(StoreSetup(authors: StoreSetup.mirrored()), plugins: [])
+            let daemon = try bench.launchDaemon(
+                under: ["/bin/sh", "-c", "umask \(umask); exec \"$@\"", "sh"])
+            try await daemon.ready()
+            try await bench.write("INSERT INTO person (id) VALUES (1)", as: "Widget")
+            try await daemon.quiet()
+            for file in ["", "-wal", "-shm"] {
+                let path = bench.path("replica.sqlite\(file)")
+                let mode = try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int
+                #expect(mode == 0o600, "\(path)")
+            }
+            try await daemon.stop()
+        }
+    }
+
     @Test("Everybody reads it, and a group that the daemon is not in is told of")
     func others() async throws {
         try await withWorkbench { bench in

@@ -144,7 +144,7 @@ struct SteeringTests {
             #expect(try await waiting.succeed() == "\(late)\n")
 
             let store = try #require(late.split(separator: ":").first)
-            for (token, status) in [("\(store):999", Int32(65)), ("0-0:1", 65), ("nonsense", 65)] {
+            for (token, status) in [("\(store):999", Int32(65)), ("0-0:1", 64), ("nonsense", 64)] {
                 let wrong = try await bench.ctl("wait", "--consumer", "MainApp", "--token", token)
                 #expect(wrong.status == .exited(status), "\(token): \(wrong.errors)")
             }

@@ -1,4 +1,5 @@
 import Foundation
+import Glibc
 import TestSupport
 import Testing
 
@@ -72,6 +73,61 @@ struct TerminalTests {
                 """)
             // It was paused and let go on.
             #expect(try await bench.report("status")["stores"][0]["state"].text == "open")
+            try await daemon.stop()
+        }
+    }
+
+    @Test("The terminal is as it was when a signal ends top", arguments: [SIGTERM, SIGINT, SIGHUP])
+    func topIsEnded(by signal: Int32) async throws {
+        try await withWorkbench { bench in
+            try bench.configure(StoreSetup(), plugins: [])
+            let daemon = try await bench.startDaemon()
+            try await onTerminal(
+                bench, "['top']",
+                """
+                before = termios.tcgetattr(terminal)
+                see('healthy')
+                assert termios.tcgetattr(terminal)[3] & (termios.ECHO | termios.ICANON) == 0
+                os.kill(process, \(signal)); end(-\(signal))
+                assert written.rstrip().endswith(b'\\x1b[?1049l'), written[-100:]
+                assert termios.tcgetattr(terminal)[3] & (termios.ECHO | termios.ICANON) == termios.ECHO | termios.ICANON
+                """)
+            try await daemon.stop()
+        }
+    }
+
+    @Test("top takes several keys at once, and arrows in parts, and aligns wide characters")
+    func topWithKeysAndWideNames() async throws {
+        try await withWorkbench { bench in
+            try bench.configure(
+                StoreSetup(
+                    authors: StoreSetup.named("カスタマーサポート部門", "Ärger e\u{301}\u{301}", "👩🏽 crew", "Plain")),
+                plugins: [])
+            let daemon = try await bench.startDaemon()
+            try await onTerminal(
+                bench, "['top']",
+                """
+                import unicodedata
+                def columns(text):
+                    text = text.replace('👩🏽', '〇')     # one picture
+                    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in 'WF' else 1 for c in text)
+                see('crew')
+                lines = [line for line in screen() if ' level ' in line]
+                assert len(lines) == 4 and len({columns(line[:line.index(' level ')]) for line in lines}) == 1, lines
+                assert any('カスタマーサポ…' in line for line in lines), lines
+                selected = lambda: [i for i, line in enumerate(written.split(b'\\x1b[H')[-1].split(b'\\n')) if b'\\x1b[7m' in line]
+                first = selected()[0]
+                press('jj'); see('crew')
+                def wait_for(row):
+                    end_of_wait = time.monotonic() + 40
+                    while selected() != [row]:
+                        assert time.monotonic() < end_of_wait, (row, screen())
+                        read(.2)
+                wait_for(first + 2)
+                press('\\x1b[B\\x1bOA\\x1b[A'); wait_for(first + 1)
+                press('\\x1b'); press('[A'); wait_for(first)
+                press('sjq'); end()
+                """)
             try await daemon.stop()
         }
     }

@@ -71,6 +71,7 @@ int epoll_ctl(int epoll, int operation, int descriptor, struct epoll_event *even
 int epoll_wait(int epoll, struct epoll_event *events, int maximum, int timeout) {
     if (!takes_turns) return result_of(kernel(SYS_epoll_pwait, epoll, (long)events, maximum, timeout, 0, 0));
     int64_t end = timeout < 0 ? NEVER : shared->now + timeout * 1000000LL;
+    asked_for_events();
     point();
     while (true) {
         long count = kernel(SYS_epoll_pwait, epoll, (long)events, maximum, 0, 0, 0);

@@ -41,6 +41,8 @@ void yield_turn(void);
 bool wait_for(const void *channel, int64_t deadline, struct pollfd *files, int count);
 bool have_events(struct pollfd *files, int count);
 int wake(const void *channel, int count);
+// A thread that waits for events has done what it had to do.
+void asked_for_events(void);
 // Deadlines of those that wait for events of a descriptor are as late as this at most.
 void hasten(int epoll, int64_t deadline);
 

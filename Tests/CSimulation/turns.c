@@ -122,6 +122,21 @@ void point(void) {
     errno = saved;
 }
 
+// For how long the loop has waited for others since it last asked for events.
+static int64_t stalled;
+
+void asked_for_events(void) {
+    if (self == threads) stalled = 0;
+}
+
+static void note_wait(int64_t waited) {
+    stalled += waited;
+    if (stalled <= shared->longest_stall) return;
+    shared->longest_stall = stalled;
+    const char *limit = getenv("SIMULATION_STALLS");
+    if (limit && stalled >= atoll(limit) * 1000000) abort();
+}
+
 bool wait_for(const void *channel, int64_t deadline, struct pollfd *files, int count) {
     int saved = errno;
     int64_t began = shared->now;
@@ -132,12 +147,7 @@ bool wait_for(const void *channel, int64_t deadline, struct pollfd *files, int c
     take_turns();
     self->channel = NULL;
     self->count = 0;
-    int64_t waited = shared->now - began;
-    if (self == threads && !count && waited > shared->longest_stall) {
-        shared->longest_stall = waited;
-        const char *trace = getenv("SIMULATION_STALLS");
-        if (trace && waited >= atoll(trace) * 1000000) abort();
-    }
+    if (self == threads && !count) note_wait(shared->now - began);
     errno = saved;
     return self->was_woken;
 }

@@ -3,14 +3,18 @@ import Testing
 
 /// A case that is written by hand, run under all settings.
 enum FixedCase {
-    static func expectNoFailure(_ schema: [String], _ steps: [Case.Step], isUTF16: Bool = false) throws {
+    /// - Parameter followed: Whether a replica takes in each step, and not all of them at the end.
+    static func expectNoFailure(
+        _ schema: [String], _ steps: [Case.Step], isUTF16: Bool = false, followed: Bool = false
+    ) throws {
         let folder = try TemporaryFolder(inMemory: true)
         for setting in 0..<4 {
             let settings = Case.Settings(
                 isWAL: setting % 3 == 0, isUTF16: isUTF16, recursiveTriggers: setting & 1 != 0,
                 foreignKeys: setting & 2 != 0, preservesEvery: 2)
             let specimen = Case(
-                seed: UInt64(setting), settings: settings, schema: schema.map { SQL($0) }, later: [],
+                seed: UInt64(followed ? 4 * setting : setting), settings: settings,
+                schema: schema.map { SQL($0) }, later: [],
                 steps: steps)
             let failure = Run.failure(specimen, in: folder.path)
             #expect(failure == nil, "\(failure.map { "\($0)" } ?? "")\n\(specimen.script)")
@@ -20,7 +24,9 @@ enum FixedCase {
     static func steps(_ statements: [String]) -> [Case.Step] { statements.map { .sql(.first, SQL($0)) } }
 }
 
-func expectNoFailure(_ schema: [String], _ steps: [Case.Step], isUTF16: Bool = false) throws {
-    try FixedCase.expectNoFailure(schema, steps, isUTF16: isUTF16)
+func expectNoFailure(
+    _ schema: [String], _ steps: [Case.Step], isUTF16: Bool = false, followed: Bool = false
+) throws {
+    try FixedCase.expectNoFailure(schema, steps, isUTF16: isUTF16, followed: followed)
 }
 func steps(_ statements: [String]) -> [Case.Step] { FixedCase.steps(statements) }

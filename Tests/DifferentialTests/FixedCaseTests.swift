@@ -246,6 +246,68 @@ import Testing
                 "UPDATE t SET id = id + 1, rowid = rowid - 20", "DELETE FROM t",
             ]))
     }
+    /// A replica has no rowids beside keys: after one has changed, which is not recorded, another row may come to have it.
+    @Test(arguments: [
+        "a TEXT PRIMARY KEY NOT NULL", "a NOT NULL, b, PRIMARY KEY (a)", "a INT NOT NULL PRIMARY KEY DESC",
+    ])
+    func aRowidBesideAKeyChanges(key: String) throws {
+        try expectNoFailure(
+            ["CREATE TABLE t (\(key))"],
+            steps([
+                "INSERT INTO t (a) VALUES (1)", "UPDATE t SET rowid = rowid - 1",
+                "INSERT INTO t (a) VALUES (2)",
+            ]),
+            followed: true)
+    }
+    /// Names and keys that have the same canonical form are different to SQLite.
+    @Test func equivalentTextsAreDifferent() throws {
+        for (one, two) in [("\u{e9}", "e\u{301}"), ("e\u{301}", "\u{e9}")] {
+            let tables = [one, two].map {
+                "CREATE TABLE \($0) (\(one) TEXT PRIMARY KEY NOT NULL, \(two) UNIQUE, x\(one) AS (x\(two)), x\(two))"
+            }
+            try expectNoFailure(
+                tables,
+                steps([
+                    "INSERT INTO \(one) (\(one), \(two)) VALUES ('\(one)', 1), ('\(two)', 2)",
+                    "INSERT INTO \(two) (\(one), \(two)) VALUES ('\(one)', 1), ('\(two)', 2)",
+                    "UPDATE \(two) SET \(one) = '\(two)x' WHERE \(one) = '\(two)'",
+                    "UPDATE OR REPLACE \(one) SET \(two) = '\(two)', x\(two) = 1",
+                    "REPLACE INTO \(one) (\(one), \(two)) VALUES ('\(one)', '\(one)')",
+                ]) + [.declare(.first, author: one, context: two)]
+                    + steps(["BEGIN", "DELETE FROM \(one) WHERE \(one) = '\(one)'"])
+                    + steps(["INSERT INTO \(one) (\(one)) VALUES ('\(two)')", "COMMIT"])
+                    + [.declare(.first, author: two, context: one)]
+                    + steps(["BEGIN", "INSERT INTO \(one) (\(one)) VALUES ('p'), ('q')"])
+                    + steps(["INSERT INTO \(two) (\(one)) VALUES ('q'), ('p')", "COMMIT"])
+                    + steps(["DELETE FROM \(two)"])
+                    + [.alter(.renameColumn(table: one, from: two, to: "z")), .refresh]
+                    + [.alter(.renameColumn(table: one, from: one, to: two)), .refresh]
+                    + steps(["INSERT INTO \(one) (\(two), z) VALUES ('\(one)', 7)"]),
+                followed: true)
+        }
+    }
+    /// The changed columns of a wide table come first, and then whether there are any.
+    @Test(arguments: ["", "INTEGER", "TEXT"], ["", "REFERENCES t ON UPDATE SET NULL"])
+    func aWideTableChanges(type: String, reference: String) throws {
+        let columns = (0..<130).map { "c\($0) \(type)" }.joined(separator: ", ")
+        try expectNoFailure(
+            ["CREATE TABLE t (id INTEGER PRIMARY KEY, up \(reference), \(columns))"],
+            steps([
+                "INSERT INTO t (id, up, c0, c59, c60, c61, c129) VALUES (1, NULL, 1, 'a', x'61', 2.5, 0)",
+                "INSERT INTO t (id, up, c0) VALUES (2, 1, 1.0)",
+                "UPDATE t SET c0 = c0, c129 = 0 WHERE id = 1",
+                "UPDATE t SET c0 = 1.0", "UPDATE t SET c0 = 1",
+                "UPDATE t SET c59 = 'A', c60 = 'a', c122 = NULL",
+                "UPDATE t SET c60 = 'a', c61 = 2.5", "UPDATE t SET c123 = 9e999, c124 = -0.0, c129 = ''",
+                "UPDATE t SET c123 = 9e999, c124 = 0, c129 = x''", "UPDATE t SET id = id + 10, c5 = 1",
+            ]) + [.alter(.addColumn(table: "t", column: "late", definition: type))]
+                + steps(["UPDATE t SET late = 1", "UPDATE t SET late = 1", "UPDATE t SET c7 = 1"]) + [.refresh]
+                + steps(["UPDATE t SET late = 1.0, c129 = 3"])
+                + [.alter(.renameColumn(table: "t", from: "c64", to: "other"))]
+                + steps(["UPDATE t SET other = 1", "UPDATE t SET c129 = 4", "DELETE FROM t"]),
+            followed: true)
+    }
+
     /// The bytes of a blob are another text in UTF-16: 'a' and x'61' are the same to an index in UTF-8 alone.
     @Test(arguments: ["(lower(a))", "(lower(a)) WHERE a > '1'", "(g)"])
     func textOfBlobsInUTF16(index: String) throws {

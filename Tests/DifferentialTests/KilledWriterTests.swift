@@ -12,6 +12,8 @@ import Testing
         let tracked = try Subject(folder.file("tracked"), specimen, isTracked: true)
         let twin = try Subject(folder.file("twin"), specimen, isTracked: false)
         let shapes = try TableShape.all(tracked.observer)
+        // SQLite refuses some: without a table a store has no encoding yet.
+        if shapes.isEmpty { return }
         try Tracking.track(tracked.path, [:], all: true)
         try twin.keepRowids()
 

@@ -247,6 +247,18 @@ def is_json(text: str) -> None:
     raise Failed(f"this is no JSON: {first}")
 
 
+def check_links(page: pathlib.Path) -> None:
+    """Each link to a file leads to one, for readers of the sources on a forge."""
+    text = re.sub(r"^```.*?^```|`[^`\n]*`", "", page.read_text(), flags=re.M | re.S)
+    if found := re.search(r"<doc:\w+>", text):
+        raise Failed(f"{page.name}: {found[0]} is no link on a forge: write [Title](Page.md)")
+    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text):
+        if "/" not in target and "." not in target:
+            continue  # an image of the catalog
+        if ":" not in target and not (page.parent / target).exists():
+            raise Failed(f"{page.name}: the link to {target} leads nowhere")
+
+
 def check(page: pathlib.Path, programs: pathlib.Path, slow: bool) -> tuple[int, list[str]]:
     """Runs a page: returns how many samples did what they should, and what was left out."""
     done, left = 0, []
@@ -278,6 +290,7 @@ def main() -> None:
     failures = 0
     for page in options.pages:
         try:
+            check_links(page)
             done, left = check(page, options.programs.resolve(), options.slow)
             print(f"{page.name}: {done} samples, {len(left)} left out")
             for each in left:

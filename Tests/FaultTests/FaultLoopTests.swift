@@ -61,7 +61,7 @@ struct FaultSelection {
             numbers = AnySequence { () -> AnyIterator<Int> in
                 var (seed, last) = (seed, 0)
                 return AnyIterator {
-                    last += Int.random(in: 1...(3 + last * 2), using: &seed)
+                    last += Int.random(in: 1...(3 + last * 5), using: &seed)
                     return last
                 }
             }

@@ -111,6 +111,14 @@ let configurationCorpus: [CorpusCase] = [
     .bad(
         "no lag", store("\"healthyLag\": 0"),
         "2:15: \(in0).healthyLag: expected a duration from 1ms through 36500d, found 0"),
+    .good("what is younger is kept", store("\"clean\": {\"keep\": \"7d\"}")),
+    .bad(
+        "keep", store("\"clean\": {\"keep\": false}"),
+        "2:19: \(in0).clean.keep: expected \(duration), found false"),
+    .good("nothing is kept for its age", store("\"clean\": {\"keep\": 0}")),
+    .bad(
+        "a negative time to keep", store("\"clean\": {\"keep\": -1}"),
+        "2:19: \(in0).clean.keep: expected a duration from 0 through 36500d, found -1"),
     .good("clean by hand only", store("\"clean\": {\"maximumDuration\": \"30d\"}")),
     .good(
         "clean by duration",
@@ -615,6 +623,10 @@ let manifestCorpus: [CorpusCase] = [
     .bad(
         "delay too long", plugin("\"retry\": {\"initialDelay\": 604801}"),
         "2:27: plugins[0].retry.initialDelay: expected a duration from 1ms through 7d, found 604801"),
+    .badBeyondSchema(
+        "a first delay beyond the default of the longest", plugin("\"retry\": {\"initialDelay\": \"1m\"}"),
+        "2:27: plugins[0].retry.initialDelay: expected at most the maximumDelay, which is 30s if it is not given, found \"1m\""
+    ),
     .badBeyondSchema(
         "delays exchanged", plugin("\"retry\": {\"initialDelay\": 2, \"maximumDelay\": 1}"),
         "2:46: plugins[0].retry.maximumDelay: expected at least the initialDelay, found 1"),

@@ -13,7 +13,7 @@ import Testing
             "authors": [{ "name": "A", "batch": false, "contexts": [
               { "name": "v", "kind": "replica", "path": "/r", "entities": ["person"] }] }],
             "unlistedAuthors": "ignore", "cleanUnlisted": true, "includingMirroring": false, "mirroringAuthors": ["M"],
-            "clean": { "strategy": "byDuration", "seconds": 5, "maximumDuration": "7d" },
+            "clean": { "strategy": "byDuration", "seconds": 5, "maximumDuration": "7d", "keep": "1h" },
             "poll": 5, "autoStart": true
           }],
           "plugins": ["/p"],
@@ -48,6 +48,7 @@ import Testing
         "stores[0].clean": "an object",
         "stores[0].clean.strategy": "\"none\", \"byDuration\" or \"byNotification\"",
         "stores[0].clean.seconds": duration, "stores[0].clean.maximumDuration": duration,
+        "stores[0].clean.keep": duration,
         "stores[0].poll": duration,
         "plugins": "a list of paths", "plugins[0]": "a path", "stopTimeout": duration,
         "logLevel":
@@ -75,7 +76,7 @@ import Testing
             "stores[0].authors[0].contexts[0]":
                 "name, kind, path, entities, window, mode, group, values, maximumValueBytes, plugin, "
                 + "healthyLag",
-            "stores[0].clean": "strategy, seconds, times, maximumDuration",
+            "stores[0].clean": "strategy, seconds, times, maximumDuration, keep",
         ]
         for (place, allowed) in allowed {
             let (text, column) = root.rewritten(at: place) { "{\"zzzz\":1," + $0.dropFirst() }

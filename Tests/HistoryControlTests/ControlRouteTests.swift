@@ -49,6 +49,12 @@ import Testing
         #expect(!command.target.contains { $0.isWhitespace || $0.isNewline })
     }
 
+    /// As a form writes it, and as `URLSearchParams` of JavaScript and `urlencode` of Python do.
+    @Test(arguments: ["Main+App", "Main%20App"]) func aBlankIsReadEitherWay(_ name: String) throws {
+        let read = try ControlCommand(method: "GET", target: "/v1/feed?consumer=\(name)&context=1%2B1")
+        #expect(read == .feed(FeedRequest(consumer: "Main App", context: "1+1")))
+    }
+
     @Test("Each command has one route, and each route a command") func table() {
         var reached: Set<Int> = []
         for command in Self.commands {

@@ -1,4 +1,5 @@
 import HistoryControl
+import Logging
 import NIOCore
 import PersistentHistory
 import TestSupport
@@ -21,6 +22,25 @@ import Testing
 
     private func token(_ number: Int64, of store: StoreID = .sample()) -> HistoryToken {
         HistoryToken(store: store, number: number)
+    }
+
+    /// A decoder keeps one of two members whose names have the same canonical form.
+    @Test func columnsAreToldApartByTheirBytes() throws {
+        let line = try read(
+            """
+            {"token":"00000000-0000-0000-0000-000000000001:7","timestamp":"","insertedObjectIDs":[
+            {"entityName":"\u{e9}","objectID":{"\u{e9}" : "e\u{301}","e\u{301}":2},"objectIDURL":"x",
+            "values":{"\u{e9}":1,"e\u{301}":3.0,"日本:\\"":4},"cutValues":{"e\u{301}":5}}]}
+            """)
+        guard case .transaction(let transaction) = line, let object = transaction.insertedObjectIDs.first else {
+            Issue.record("\(line)")
+            return
+        }
+        #expect(object.objectID == ["\u{e9}": .text("e\u{301}"), "e\u{301}": .integer(2)])
+        let row = FeedRow(
+            values: ["\u{e9}": .integer(1), "e\u{301}": .real(3), "日本:\"": .integer(4)],
+            cutValues: ["e\u{301}": 5])
+        #expect(transaction.values[object] == row)
     }
 
     /// JSON has no infinities: they are numbers that a decoder refuses.
@@ -159,5 +179,32 @@ import Testing
             }
             #expect(got == ["one", "two, longer", "three"])
         }
+    }
+
+    /// Collects what is logged.
+    private struct Lines: LogHandler {
+        let lines: Locked<[String]>
+        var metadata: Logger.Metadata = [:]
+        var logLevel = Logger.Level.info
+        subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+            get { metadata[key] }
+            set { metadata[key] = newValue }
+        }
+
+        func log(event: LogEvent) { lines.withLock { $0.append("\(event.message)") } }
+    }
+
+    @Test func aFeedWithoutADaemonSaysSoOnce() async throws {
+        let lines = Locked<[String]>([])
+        let folder = try TemporaryFolder()
+        let feed = Feed(
+            consumer: "MainApp", context: "live", socketPath: folder.file("control.sock"),
+            logger: Logger(label: "test") { _ in Lines(lines: lines) })
+        var pause = ReconnectPause(feed: feed)
+        for _ in 1...3 {
+            do { _ = try await feed.socket.client.send(.status) } catch { try await pause.wait(after: error) }
+        }
+        let logged = lines.withLock { $0 }
+        #expect(logged.count == 1 && logged[0].contains("\(folder.file("control.sock"))"), "\(logged)")
     }
 }

@@ -46,7 +46,8 @@ import Testing
             ])
         return MetricsSource(
             report: report, status: status, hooks: ["p/h"], startedAt: start, configuredAt: start,
-            droppedLines: 1, now: start, historySizes: [name: 3000], size: { $0 == "/s" ? 4096 : nil })
+            droppedLines: 1, loopStalls: (2, .milliseconds(1500)), now: start, historySizes: [name: 3000],
+            size: { $0 == "/s" ? 4096 : nil })
     }
 
     private func lines(_ source: MetricsSource = source()) -> [Substring] {

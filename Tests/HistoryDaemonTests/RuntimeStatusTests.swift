@@ -110,12 +110,16 @@ private let error = HistoryError(.storeBusy, "It is locked.")
     func line(seed: UInt64) {
         var random = SplitMix(state: seed)
         var status = RuntimeStatus(stores: 2, hooks: 2)
+        var line = StatusLine(status)
         for _ in 0..<60 {
             let before = status.line
             let event = Self.event(&random)
             let store = ["a", "b"].randomElement(using: &random) ?? "a"
             let effects = status.apply(event, store: store, at: Self.start)
             if !effects.mayChangeLine { #expect(status.line == before, "\(seed): \(event)") }
+            // Kept up to date store by store, it is the same.
+            line.update(store, status)
+            #expect(line.text(of: status) == status.line, "\(seed): \(event)")
         }
     }
 

@@ -121,6 +121,29 @@ struct MirrorTests {
         #expect(try !pair.follow())
     }
 
+    @Test("Another history at a number that the mirror has already is not taken for its own")
+    func overlap() throws {
+        let pair = try Pair(Self.schema)
+        try pair.snapshot()
+        let before = try #require(pair.mirror.position)
+        try pair.write("INSERT INTO loose VALUES (1, 1)")
+        #expect(try pair.follow())
+        // As after a restore of the source, which then went on otherwise.
+        try pair.write("UPDATE historyd_change SET origin = origin + 1 WHERE id > \(before.position.number)")
+        guard
+            case .group(let group) = try pair.source.next(
+                after: before.position, of: before.store, knowing: nil)
+        else {
+            Issue.record("there is no group")
+            return
+        }
+        #expect {
+            try pair.mirror.apply(group.body.chunks(), isSnapshot: false, to: pair.position(group))
+        } throws: { error in
+            if case MirrorError.needsSnapshot = error { true } else { false }
+        }
+    }
+
     @Test("Tables that are new, altered, renamed, dropped or made again come with the group that needs them")
     func schemas() throws {
         let pair = try Pair(Self.schema)

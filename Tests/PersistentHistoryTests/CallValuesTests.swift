@@ -83,16 +83,16 @@ import Testing
         let (some, all) = (
             WantedValues(entities: ["t"], maximumBytes: 10), WantedValues(entities: nil, maximumBytes: 100)
         )
-        let look = try #require(try await fetcher.look(values: all))
+        let look = try #require(try fetcher.look(values: all))
         let shared = try #require(look.batch.values)
-        #expect(try await fetcher.batch(after: 0, values: some).values === shared)
-        #expect(try await fetcher.batch(after: 0, values: all).values === shared)
-        #expect(await fetcher.known(after: 0, through: 2, values: some)?.values === shared)
+        #expect(try fetcher.batch(after: 0, values: some).values === shared)
+        #expect(try fetcher.batch(after: 0, values: all).values === shared)
+        #expect(fetcher.known(after: 0, through: 2, values: some)?.values === shared)
         // Who wants none takes it as well; who wants more has it read again.
-        #expect(try await fetcher.batch(after: 0).values === shared)
+        #expect(try fetcher.batch(after: 0).values === shared)
         let more = WantedValues(entities: nil, maximumBytes: 101)
-        #expect(await fetcher.known(after: 0, through: 2, values: more) == nil)
-        #expect(try await fetcher.batch(after: 0, values: more).values !== shared)
+        #expect(fetcher.known(after: 0, through: 2, values: more) == nil)
+        #expect(try fetcher.batch(after: 0, values: more).values !== shared)
     }
 
     @Test func wantsAreJoined() {

@@ -251,6 +251,98 @@ import Testing
         #expect(try store.history() == [3])
     }
 
+    @Test(
+        "Nothing younger than the store keeps history goes, whatever the clocks of the writers",
+        arguments: 1...20)
+    func keep(seed: UInt64) async throws {
+        var random = Seed(seed)
+        let store = try GatekeeperStore()
+        let (now, hour) = (store.clock.clock.wall().milliseconds, Int64(3_600_000))
+        let ages = (0..<Int.random(in: 1...12, using: &random)).map { _ in
+            Int64.random(in: -hour...(3 * hour), using: &random)
+        }
+        for (number, age) in ages.enumerated() {
+            try store.write(nil, "INSERT INTO t VALUES (\(number), 0)")
+            try store.write(
+                nil, "UPDATE historyd_change SET origin = \(now - age) WHERE id = \(number + 1)")
+        }
+        try await store.serve(store.served(["Main"]))
+        var served = store.served(["Main"])
+        served.keep = .milliseconds(hour)
+        let old = ages.firstIndex { $0 < hour } ?? ages.count
+        let cleaning = ManualCleaning(served, stateFolder: store.folder.path)
+        let report = try cleaning.report(force: Bool.random(using: &random))
+        #expect(report.deleting == old, "seed \(seed)")
+        #expect(report.young?.changes ?? 0 == ages.count - old, "seed \(seed)")
+        #expect(try await cleaning.clean().outcome.deleted == old, "seed \(seed)")
+        #expect(try store.history().count == ages.count - old, "seed \(seed)")
+    }
+
+    @Test("A turn whose history is too young comes when that is old enough, and not before")
+    func tooYoung() async throws {
+        let store = try GatekeeperStore()
+        var served = store.served(["Main"], cleaning: .byDuration(.seconds(10)))
+        served.keep = .seconds(100)
+        let now = store.clock.clock.wall().milliseconds
+        try store.write(
+            nil, "INSERT INTO t VALUES (1, 1), (2, 2)", "UPDATE historyd_change SET origin = \(now)")
+        try await store.serve(served)
+        store.clock.advance(50_000)
+        try await store.serve(served)
+        #expect(try store.history() == [1, 2])
+        store.clock.advance(51_000)
+        try await store.serve(served)
+        #expect(try store.history().isEmpty)
+    }
+
+    @Test("A change counts once, also one that was emptied before it is deleted", arguments: 1...10)
+    func countedOnce(seed: UInt64) async throws {
+        var random = Seed(seed)
+        let store = try GatekeeperStore()
+        let served = store.served(["Main"])
+        let cleaning = ManualCleaning(served, stateFolder: store.folder.path)
+        var written = 0
+        var deleted = 0
+        for _ in 0..<4 {
+            for _ in 0..<Int.random(in: 0...3, using: &random) {
+                written += 1
+                try store.write("A", "INSERT INTO t VALUES (\(written), 0)")
+            }
+            try await store.serve(served)
+            let planned = try cleaning.report().deleting
+            let outcome = try await cleaning.clean().outcome
+            #expect(outcome.deleted == planned, "seed \(seed)")
+            deleted += outcome.deleted
+            #expect(deleted == written, "seed \(seed)")
+        }
+    }
+
+    @Test("With no strategy, it is reported all the same that a consumer keeps history")
+    func noStrategy() async throws {
+        let store = try GatekeeperStore()
+        let served = store.served(["Main"])
+        try store.write("A", "INSERT INTO t VALUES (1, 1)")
+        try await store.serve(served)
+        let now = store.clock.clock.wall().milliseconds
+        try store.write(
+            nil, "INSERT INTO t VALUES (2, 2)", "UPDATE historyd_change SET origin = \(now) WHERE id = 2")
+        let (reader, state) = (try HistoryReader(path: store.path), try store.state())
+        store.clock.advance(120_000)
+        let (reporter, stop) = (EventList(), OneShotEvent())
+        let turns = CleaningTurns(served, source: reader, state: state, reporter: reporter, stop: stop)
+        #expect(turns.mayStandStill(unfinished: 1) && !turns.mayStandStill(unfinished: 0))
+        async let end: Void = turns.run()
+        turns.wakeUp.notify()
+        await reporter.blocked.wait()
+        stop.signal()
+        turns.wakeUp.notify()
+        await end
+        #expect(reporter.blockers.withLock { $0 } == ["Main"])
+        #expect(try store.history().count == 2)
+        try reader.close()
+        try state.close()
+    }
+
     @Test("A turn in which a held consumer kept everything comes as soon as that goes on")
     func heldConsumer() async throws {
         let store = try GatekeeperStore()
@@ -295,5 +387,17 @@ import Testing
         #expect(pace.pause(after: .failed) >= .seconds(1))
         for _ in 1...10 { _ = pace.pause(after: .failed) }
         #expect(pace.pause(after: .failed) == .seconds(30))
+    }
+}
+
+/// Waits for the report that a consumer holds back the cleaning.
+private final class EventList: PipelineReporter {
+    let blocked = OneShotEvent()
+    let blockers = Locked<[String]>([])
+
+    func report(_ event: PipelineEvent) {
+        guard case .cleaningBlocked(let names) = event else { return }
+        blockers.withLock { $0 = names }
+        blocked.signal()
     }
 }

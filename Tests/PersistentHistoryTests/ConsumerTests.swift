@@ -41,6 +41,44 @@ import Testing
         #expect(try fixture.cursor() == 2)
     }
 
+    @Test func aCallThatIsMadeAgainAfterARestartHasNotGrown() async throws {
+        let fixture = try Fixture()
+        try fixture.write("INSERT INTO t VALUES (1, 'a')")
+        let stop = OneShotEvent()
+        let stopped = Recorder { _, _ in
+            stop.signal()
+            return "stopped"
+        }
+        _ = try await fixture.runOnce([fixture.observer("p/same", stopped)], until: stop)
+        #expect(stopped.calls() == ["1"])
+        // The same millisecond: with what was there before, it would be one transaction.
+        try await DatabaseQueue(path: fixture.path).writeWithoutTransaction { db in
+            try db.execute(
+                sql: """
+                    INSERT INTO t VALUES (2, 'b');
+                    UPDATE historyd_change SET origin = (SELECT origin FROM historyd_change WHERE id = 1) WHERE id = 2
+                    """)
+        }
+        let after = Recorder()
+        _ = try await fixture.runOnce([fixture.observer("p/same", after)])
+        #expect(after.calls() == ["1", "2"])
+    }
+
+    @Test func aCallThatIsGivenUpAgainIsOneDeadLetter() throws {
+        let fixture = try Fixture()
+        let deadLetters = try fixture.state().deadLetters
+        for (reason, attempts) in [("no", 3), ("still no", 2)] {
+            try deadLetters.keep(
+                DeadLetter(
+                    consumer: "Main", hook: "p/h", delivery: "d", reason: reason, attempts: attempts,
+                    call: "{}",
+                    keptAt: HistoryTimestamp(milliseconds: 1)))
+        }
+        let kept = try deadLetters.all().map(\.letter)
+        #expect(kept.map(\.reason) == ["still no"])
+        #expect(kept.map(\.attempts) == [5])
+    }
+
     @Test func finishSkipsTheDefaultMergeAndMovesTheCursor() async throws {
         let fixture = try Fixture(replica: true)
         try fixture.write("INSERT INTO t VALUES (1, 'a')")
@@ -172,14 +210,14 @@ private final class Fixture: Sendable {
         Hook(id: UUID(), name: name, kind: .merge, endpoint: endpoint)
     }
 
-    func runOnce(_ hooks: [Hook]) async throws -> Events {
+    func runOnce(_ hooks: [Hook], until stop: OneShotEvent = OneShotEvent()) async throws -> Events {
         let rule = DeliveryRule(authors: ["Main", "Other"])
         let consumer = Consumer(store: "s", author: "Main", rule: rule, contexts: replica.map { [$0] } ?? [])
         let events = Events()
         var store = ServedStore(name: "s", path: path, entities: nil, rule: rule, consumers: [consumer])
         store.isUsedInProcess = true
         try await StoreRunner(
-            store, hooks: HookRegistry(hooks), stateFolder: folder.path, reporter: events, stop: OneShotEvent()
+            store, hooks: HookRegistry(hooks), stateFolder: folder.path, reporter: events, stop: stop
         ).runOnce()
         return events
     }

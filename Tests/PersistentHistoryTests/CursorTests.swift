@@ -46,6 +46,23 @@ import Testing
         try reader.close()
     }
 
+    @Test("What could not be saved is saved the next time")
+    func failed() throws {
+        let store = try GatekeeperStore()
+        let state = try store.state()
+        try state.cursors.save(Self.place(1), of: "Main")
+        let queue = try DatabaseQueue(path: state.path)
+        try queue.writeWithoutTransaction { try $0.execute(sql: "ALTER TABLE cursor RENAME TO away") }
+        state.cursors.saveLater(Self.place(2), of: "Main")
+        #expect(throws: HistoryError.self) { try state.cursors.flush() }
+        try queue.writeWithoutTransaction { try $0.execute(sql: "ALTER TABLE away RENAME TO cursor") }
+        #expect(try saved(store) == 1)
+        try queue.close()
+        try state.cursors.flush()
+        #expect(try saved(store) == 2)
+        try state.close()
+    }
+
     @Test("A feed that moves over what is not for it is not saved ahead of its consumer")
     func feed() throws {
         let store = try GatekeeperStore()

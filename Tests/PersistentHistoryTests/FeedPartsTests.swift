@@ -134,13 +134,13 @@ import Testing
         let reader = try HistoryReader(path: store.path)
         defer { try? reader.close() }
         let fetcher = try SharedFetcher(reader)
-        #expect(await fetcher.known(after: 1, through: 1) == nil)
+        #expect(fetcher.known(after: 1, through: 1) == nil)
         try store.write("B", "INSERT INTO t (n) VALUES (2), (3)")
-        #expect(try await fetcher.look()?.end == 3)
-        #expect(await fetcher.known(after: 1, through: 3)?.transactions.map(\.token.number) == [3])
+        #expect(try fetcher.look()?.end == 3)
+        #expect(fetcher.known(after: 1, through: 3)?.transactions.map(\.token.number) == [3])
         // Not what the consumer has not come to, nor from another place.
-        #expect(await fetcher.known(after: 1, through: 2) == nil)
-        #expect(await fetcher.known(after: 0, through: 3) == nil)
+        #expect(fetcher.known(after: 1, through: 2) == nil)
+        #expect(fetcher.known(after: 0, through: 3) == nil)
     }
 
     /// Else, when the daemon was killed, what a program then acknowledges would be ahead of its consumer.

@@ -151,7 +151,7 @@ private final class FeedCopy {
         let columns = values.keys.sorted()
         let statement = try db.cachedStatement(
             sql: """
-                INSERT OR REPLACE INTO "\(object.entityName)" (\(columns.map(SQLText.name).joined(separator: ", ")))
+                INSERT OR REPLACE INTO "\(object.entityName)" (\(columns.map { SQLText.name($0.text) }.joined(separator: ", ")))
                 VALUES (\(columns.map { _ in "?" }.joined(separator: ", ")))
                 """)
         try statement.write(db, columns.map { values[$0] ?? .null })
@@ -162,7 +162,7 @@ private final class FeedCopy {
         let statement = try db.cachedStatement(
             sql: """
                 DELETE FROM "\(object.entityName)"
-                WHERE \(columns.map { "\(SQLText.name($0)) IS ?" }.joined(separator: " AND "))
+                WHERE \(columns.map { "\(SQLText.name($0.text)) IS ?" }.joined(separator: " AND "))
                 """)
         try statement.write(db, columns.map { object.objectID[$0] ?? .null })
     }

@@ -47,7 +47,7 @@ final class GatekeeperStore: Sendable {
         let tables = try Self.read(path) {
             try String.fetchAll($0, sql: "SELECT name FROM sqlite_schema WHERE type = 'table'")
         }
-        try Tracking.track(path, Dictionary(uniqueKeysWithValues: tables.map { ($0, nil) }))
+        try Tracking.track(path, Dictionary(uniqueKeysWithValues: tables.map { (BinaryText($0), nil) }))
     }
 
     /// A connection that writes as an author.
@@ -95,7 +95,7 @@ final class GatekeeperStore: Sendable {
         }
     }
 
-    func replica(_ name: String = "view", entities: Set<String>? = nil) -> ReplicaContext {
+    func replica(_ name: String = "view", entities: Set<BinaryText>? = nil) -> ReplicaContext {
         ReplicaContext(name: name, path: folder.file("\(name).sqlite"), entities: entities)
     }
 
@@ -104,7 +104,7 @@ final class GatekeeperStore: Sendable {
         feeds: [String: [FeedContext]] = [:], rule: DeliveryRule? = nil,
         cleaning: CleaningStrategy = .none, maximumDuration: Duration? = nil
     ) -> ServedStore {
-        let rule = rule ?? DeliveryRule(authors: Set(consumers))
+        let rule = rule ?? DeliveryRule(authors: Set(names: consumers))
         var served = ServedStore(
             name: "s", path: path, entities: nil, rule: rule,
             consumers: consumers.map {
@@ -310,6 +310,12 @@ final class FeedReader {
 
         let token: String?
         let expired: Expired?
+    }
+}
+
+extension SharedFetcher {
+    convenience init(_ source: any HistorySource) throws {
+        self.init(source, from: try Start(endOf: source))
     }
 }
 

@@ -22,7 +22,7 @@ import Testing
         #expect(batch.transactions.first?.outline != nil)
         let start = Checkpoint(position: 0, movedAt: .now)
         let resting = RestingConsumers(["t", "u"], at: start)
-        for name in ["t", "u"] { resting.rest(name, at: 0, until: [name], hooks: 1) }
+        for name in ["t", "u"] { resting.rest(name, at: 0, until: [BinaryText(name)], hooks: 1) }
         let woken = resting.pass(batch, to: Checkpoint(position: batch.end, movedAt: .now), hooks: 1).woken
         #expect(woken == ["t"])
     }

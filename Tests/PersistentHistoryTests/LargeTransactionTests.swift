@@ -89,7 +89,7 @@ import Testing
                 #expect(some.map { Array($0.changes) } == all.map { Array($0.changes) }, "\(seed)")
                 #expect(some.map(\.part) == all.map(\.part), "\(seed)")
                 guard found.outline != nil else { continue }
-                let entities: Set<String>? = [nil, ["t"], ["u", "w"]].randomElement(using: &seed) ?? nil
+                let entities: Set<BinaryText>? = [nil, ["t"], ["u", "w"]].randomElement(using: &seed) ?? nil
                 #expect(
                     try Self.effects(found, entities, reader)
                         == ObjectIDNotification(whole, entities: entities).objects, "\(seed)")
@@ -99,7 +99,7 @@ import Testing
     }
 
     private static func effects(
-        _ transaction: HistoryTransaction, _ entities: Set<String>?, _ reader: HistoryReader
+        _ transaction: HistoryTransaction, _ entities: Set<BinaryText>?, _ reader: HistoryReader
     ) throws -> [ObjectIDNotification.Object] {
         let effects = try NetEffects(of: transaction, entities: entities, reading: reader)
         var objects: [ObjectIDNotification.Object] = []

@@ -182,36 +182,6 @@ import Testing
         try reader.close()
     }
 
-    @Test("The loop reads no schema that has changed, until it has been read elsewhere")
-    func schemaOffTheLoop() async throws {
-        let folder = try TemporaryFolder()
-        let store = try store(folder)
-        let reader = try HistoryReader(path: store.path)
-        reader.spare(try HistoryLoop.shared())
-        try await store.write { try $0.execute(sql: "INSERT INTO t VALUES (1)") }
-        _ = try reader.look(after: 0, fingerprint: nil)
-        let end = try reader.end()
-        let before = try await onLoop { try reader.look(after: end.number, fingerprint: end.fingerprint) }
-        #expect(
-            try await onLoop { try reader.look(after: end.number, fingerprint: end.fingerprint) }.schemaVersion
-                == before.schemaVersion)
-        try await store.write { try $0.execute(sql: "ALTER TABLE t ADD COLUMN a; INSERT INTO t VALUES (2, 1)") }
-        let error = try #require(
-            await #expect(throws: HistoryError.self) {
-                try await onLoop { try reader.look(after: end.number, fingerprint: end.fingerprint) }
-            })
-        #expect(error.code == .storeBusy && error.cause is CheckedTables.SchemaChange)
-        let version = try reader.schemaVersion()
-        let after = try await onLoop { try reader.look(after: end.number, fingerprint: end.fingerprint) }
-        #expect(after.schemaVersion == version && version != before.schemaVersion)
-        #expect(after.batch.transactions.count == 1)
-        try reader.close()
-    }
-
-    @LoopActor private func onLoop<T: Sendable>(_ body: @Sendable () throws -> T) async throws -> T {
-        try body()
-    }
-
     /// Who is told that there is more than was read reads on by himself; and what all have had may be deleted
     /// before the next look.
     @Test func aLookGoesOnWhereTheHistoryEnds() async throws {
@@ -234,19 +204,19 @@ import Testing
         }
         let many = HistoryReader.batchSize + 10
         try insert(many)
-        let first = try #require(try await fetcher.look())
+        let first = try #require(try fetcher.look())
         #expect(!first.batch.isLast)
         try await clean()
         try insert(1)
-        let second = try #require(try await fetcher.look())
+        let second = try #require(try fetcher.look())
         #expect(second.batch.transactions.map(\.token.number) == [Int64(many) + 1])
         #expect(second.batch.isLast)
         // Deleted before it was looked: nobody may be moved past it unseen.
         try insert(1)
         try await clean()
-        let third = try #require(try await fetcher.look())
+        let third = try #require(try fetcher.look())
         #expect(third.batch.transactions.isEmpty && !third.batch.isLast)
-        #expect(try await fetcher.look() == nil)
+        #expect(try fetcher.look() == nil)
         try reader.close()
     }
 }

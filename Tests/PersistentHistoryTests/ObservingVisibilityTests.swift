@@ -17,6 +17,8 @@ struct ObservingVisibilityTests {
         var rule: Rule
         var step = VisibilityRule.Step.rest
         var isLocked = false
+        /// Whether it has a rollback journal, and a look may make a writer's commit fail.
+        var hasJournal = false
         /// Whether nobody can read: a rollback-journal store is locked altogether for a while.
         var isExclusive = false
         var published = 0
@@ -44,7 +46,7 @@ struct ObservingVisibilityTests {
             case .rest:
                 isSignalPending = false
                 step = rule.woke()
-            case .ask: step = rule.asked(writerActive: isLocked)
+            case .ask: step = rule.asked(writerActive: isLocked, disturbsWriter: hasJournal)
             case .look where isExclusive: step = rule.looked(foundNew: nil)
             case .look:
                 step = rule.looked(foundNew: published > seen)
@@ -104,8 +106,8 @@ struct ObservingVisibilityTests {
     @Test func everyInterleavingEndsWithEverythingSeen() {
         // One delay, for the states to be finite in number and few; it is long enough to be interrupted.
         let rule = VisibilityRule(firstDelay: .milliseconds(2), longestDelay: .milliseconds(2))
-        for steps in Self.threeTransactions {
-            let ends = Self.ends(of: World(writer: steps[...], rule: rule))
+        for (steps, hasJournal) in Self.threeTransactions.flatMap({ [($0, false), ($0, true)] }) {
+            let ends = Self.ends(of: World(writer: steps[...], rule: rule, hasJournal: hasJournal))
             #expect(!ends.isEmpty)
             #expect(ends.allSatisfy { $0.seen == $0.published }, "\(steps)")
         }
@@ -328,6 +330,7 @@ struct ObservingVisibilityTests {
 /// What the model asks of a rule.
 protocol Settling {
     mutating func woke() -> VisibilityRule.Step
+    mutating func asked(writerActive: Bool, disturbsWriter: Bool) -> VisibilityRule.Step
     mutating func asked(writerActive: Bool) -> VisibilityRule.Step
     mutating func looked(foundNew: Bool?) -> VisibilityRule.Step
     mutating func waited() -> VisibilityRule.Step
@@ -337,6 +340,9 @@ protocol Settling {
 extension VisibilityRule: Settling {}
 
 extension Settling {
+    mutating func asked(writerActive: Bool, disturbsWriter: Bool) -> VisibilityRule.Step {
+        asked(writerActive: writerActive)
+    }
     mutating func signalled() -> VisibilityRule.Step? { nil }
 }
 

@@ -114,7 +114,7 @@ import Testing
             "CREATE TABLE \(name) (id INTEGER PRIMARY KEY, up REFERENCES \(name) (id) ON DELETE CASCADE)",
             folder,
             foreignKeys: true)
-        try Tracking.track(store.path, [name: nil])
+        try Tracking.track(store.path, [BinaryText(name): nil])
         try store.write { db in
             try db.execute(
                 sql: "INSERT INTO \(name) VALUES (1, NULL), (2, 2); DELETE FROM \(name) WHERE id = 1")

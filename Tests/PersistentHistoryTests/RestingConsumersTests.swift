@@ -30,7 +30,7 @@ import Testing
     /// A consumer as the session and its runner treat it.
     private struct Consumer {
         let name: String
-        var interest: Set<String>
+        var interest: Set<BinaryText>
         var hooks: Int
         var number: Int64 = 0
         /// Commits that it has gone through by itself.
@@ -47,7 +47,7 @@ import Testing
             Consumer(name: "c\(number)", interest: [], hooks: 0)
         }
         let resting = RestingConsumers(consumers.map(\.name), at: Self.place(0))
-        var commits: [(number: Int64, entities: Set<String>)] = []
+        var commits: [(number: Int64, entities: Set<BinaryText>)] = []
         var rung = Set(consumers.map(\.name))
         var moved = 0
         for _ in 0..<3000 {
@@ -58,7 +58,7 @@ import Testing
                 let number = Int64(commits.count + 1)
                 let isLast = Int.random(in: 0..<10, using: &generator) > 0
                 let isHeld = Int.random(in: 0..<20, using: &generator) == 0
-                commits.append((number, Set(entities.map(\.name))))
+                commits.append((number, Set(names: entities.map(\.name))))
                 let outcome = resting.pass(
                     Self.batch(number, entities, isLast: isLast), to: Self.place(number),
                     hooks: isHeld ? nil : hooks)
@@ -80,7 +80,8 @@ import Testing
                 }
                 consumers[who].hooks = hooks
                 consumers[who].interest = Set(
-                    Self.entities.map(\.name).filter { _ in Int.random(in: 0..<3, using: &generator) == 0 })
+                    names: Self.entities.map(\.name).filter { _ in Int.random(in: 0..<3, using: &generator) == 0
+                    })
                 for commit in commits where commit.number > consumers[who].number {
                     consumers[who].seen.insert(commit.number)
                     consumers[who].number = commit.number

@@ -41,13 +41,15 @@ import Testing
         arguments: [
             ("lower(a)", true), ("a || ','", true), ("n + 1", true), ("a IS NOT NULL", true), ("n = 0", true),
             ("a = 'x'", true), ("typeof(n) = 'text'", true), ("b = 1 OR b = 'x'", true), ("n <> 'where'", true),
-            ("lower(a) COLLATE NOCASE", true), ("a IN ('x', 'y')", true),
+            ("lower(a) COLLATE NOCASE", true), ("typeof(lower(a))", true), ("typeof(abs(n))", false),
+            ("typeof(mine(a))", false), ("typeof(g)", false), ("typeof(a) = typeof(abs(n))", false),
+            ("a IN ('x', 'y')", true),
             ("a = 1", false), ("n = '0'", false), ("a = n", false), ("b = n", false), ("abs(n)", false),
             ("json_extract(a, '$.x')", false), ("a ->> '$.x'", false), ("g = 1", false), ("mine(a)", false),
             ("length(a) = a", false), ("a LIKE 'x%'", false), ("CASE n WHEN '1' THEN 2 END", false),
         ])
     func anExpressionIsForeseeable(sql: String, expected: Bool) {
-        let columns: [String: ColumnAffinity] = ["a": .text, "n": .integer, "b": .blob]
+        let columns: [BinaryText: ColumnAffinity] = ["a": .text, "n": .integer, "b": .blob]
         #expect(ForeseeableExpression.isForeseeable(SQLTokens.tokens(sql), of: columns) == expected)
     }
 
@@ -79,6 +81,6 @@ import Testing
             ("CREATE TRIGGER x AFTER DELETE ON t BEGIN SELECT 'DELETE FROM u'; END", []),
         ])
     func aTriggerRemovesFrom(sql: String, expected: [String]) {
-        #expect(TriggerDefinition(sql).removesFrom == Set(expected))
+        #expect(TriggerDefinition(sql).removesFrom == Set(names: expected))
     }
 }

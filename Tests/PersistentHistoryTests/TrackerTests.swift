@@ -35,7 +35,7 @@ import Testing
         #expect(
             await notes.all == [
                 "first Widget p1,p2", "second Widget p1,p2", #"items ["title+note"]"#,
-                #"gone person [["name": "Bob"]]"#, "first Importer p3", "second Importer p3",
+                #"gone person [[name: "Bob"]]"#, "first Importer p3", "second Importer p3",
             ])
         // Nothing comes twice.
         try await tracker.runOnce()

@@ -13,7 +13,7 @@ import Testing
         let name: String
         let sql: String
         var entities: [String] = ["t"]
-        var tracking: [String: [String]?] = [:]
+        var tracking: [BinaryText: [String]?] = [:]
         var testDescription: String { name }
     }
 

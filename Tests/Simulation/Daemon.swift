@@ -70,7 +70,8 @@ struct Daemon: Sendable {
             reporter: Reporter(store: store.name, record: record), stop: stop, control: controls[index])
         while !stop.isSignaled {
             do {
-                try await runner.run(watching: observer.watch(path))
+                let signals = try await onPool { () async throws -> StoreSignals in try observer.watch(path) }
+                try await runner.run(watching: signals)
             } catch {
                 record.write("failed", store.name, "\(error)")
                 await stop.sleep(for: .milliseconds(500))
@@ -85,7 +86,7 @@ struct Daemon: Sendable {
             await stop.sleep(for: .seconds(1))
             await LoopActor.turn()
             for control in controls where await control.isAtWork() {
-                guard let positions = try? control.positions() else { continue }
+                guard let positions = try? await control.positions() else { continue }
                 let behind = positions.cursors.values.map(\.position).filter { $0 < positions.newest.number }
                 _ = try? await control.backlogs(after: Set(behind), of: [])
             }
@@ -97,7 +98,8 @@ struct Daemon: Sendable {
     private func follow(_ index: Int, in group: inout TaskGroup<Void>) {
         let store = scenario.stores[index]
         for consumer in store.consumers where consumer.hasFeed {
-            group.addTask {
+            // As the control socket's server does.
+            group.addTask(executorPreference: BlockingExecutor.shared) {
                 while !stop.isSignaled {
                     let time = Duration.milliseconds(Int64(csimulation_random() % 20_000))
                     await wait(atMost: time) { await receive(index, consumer.author) }

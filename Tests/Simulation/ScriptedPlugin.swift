@@ -37,24 +37,23 @@ final class ScriptedPlugin: LoopEndpoint {
         }
     }
 
-    @LoopActor func begin(_ request: HookRequest, answer: @escaping @LoopActor (HookAnswer) -> Void)
+    func begin(_ request: HookRequest, answer: @escaping @Sendable (HookAnswer) -> Void)
         -> any HookConversation
     {
         let conversation = Conversation(request, self, answer)
-        conversation.continue()
+        try? HistoryLoop.shared().soon { conversation.continue() }
         return conversation
     }
 
     @LoopActor private final class Conversation: HookConversation {
         private let request: HookRequest
         private let plugin: ScriptedPlugin
-        private var answer: (@LoopActor (HookAnswer) -> Void)?
+        private var answer: (@Sendable (HookAnswer) -> Void)?
         private var timer: LoopTimer?
         private var succeeded = 0
 
-        init(
-            _ request: HookRequest, _ plugin: ScriptedPlugin,
-            _ answer: @escaping @LoopActor (HookAnswer) -> Void
+        nonisolated init(
+            _ request: HookRequest, _ plugin: ScriptedPlugin, _ answer: @escaping @Sendable (HookAnswer) -> Void
         ) {
             self.request = request
             self.plugin = plugin
@@ -89,10 +88,9 @@ final class ScriptedPlugin: LoopEndpoint {
             }
         }
 
-        func cancel() {
-            guard let loop = try? HistoryLoop.shared() else { return }
-            timer?.cancel()
-            loop.soon {
+        nonisolated func cancel() {
+            try? HistoryLoop.shared().soon {
+                self.timer?.cancel()
                 switch self.request {
                 case .observe: self.end(.observed(ObserverOutcome(succeeded: self.succeeded)))
                 case .merge: self.end(.merged(.failure(HookFailure(.cancelled, "Cancelled."))))

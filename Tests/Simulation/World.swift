@@ -167,6 +167,21 @@ struct World: Sendable {
         return false
     }
 
+    /// Where a store and its consumers are; nil while it is not open. This thread is the world's own, and may wait.
+    private func positions(_ index: Int) -> StoreControl.Positions? {
+        let answer = Locked<Result<StoreControl.Positions, any Error>?>(nil)
+        let control = daemon.controls[index]
+        Task {
+            let result: Result<StoreControl.Positions, any Error>
+            do { result = .success(try await control.positions()) } catch { result = .failure(error) }
+            answer.withLock { $0 = result }
+        }
+        while true {
+            if let answer = answer.withLock(\.self) { return try? answer.get() }
+            csimulation_sleep(1_000_000)
+        }
+    }
+
     /// What hooks have not had, and consumers that are not at the end.
     private var missing: [String] {
         var missing: [String] = []
@@ -183,7 +198,7 @@ struct World: Sendable {
                     }
                 }
             }
-            guard let positions = try? daemon.controls[index].positions() else {
+            guard let positions = positions(index) else {
                 missing.append("\(store.name) is not open")
                 continue
             }

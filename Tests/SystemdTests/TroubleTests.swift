@@ -73,6 +73,39 @@ extension ServiceTests {
             }
         }
 
+        /// The service's own mount of the folder stays read-only, also when the system's no longer is.
+        @Test func aReadOnlyStateFolderRecovers() async throws {
+            try await DaemonTests().withDaemon { container in
+                try await container.succeed("install", "-d", "-o", "historyd", "-m", "700", Self.state)
+                try await container.succeed("mount", "--bind", Self.state, Self.state)
+                let result: Result<Void, any Error>
+                do {
+                    // The lock is there from an earlier run.
+                    try await container.succeed("systemctl", "start", unit)
+                    try await container.succeed("systemctl", "stop", unit)
+                    try await container.succeed("mount", "-o", "remount,bind,ro", Self.state)
+                    let mark = try await container.markJournal()
+                    try await container.succeed("systemctl", "start", "--no-block", unit)
+                    let told = try await container.waitForJournal(
+                        after: mark, "--unit=\(unit)", "MESSAGE_ID=\(Event.stateUnavailable.rawValue)")
+                    #expect(told.message.contains("Read-only file system"), "\(told.message)")
+                    try await container.succeed("mount", "-o", "remount,bind,rw", Self.state)
+                    try await container.waitForJournal(
+                        after: mark, "--unit=\(unit)", "MESSAGE_ID=\(Event.ready.rawValue)")
+                    try await container.addPeople(1...3)
+                    try await container.waitForJournal(after: mark, "--unit=\(unit)") {
+                        $0.message == "told of 3"
+                    }
+                    result = .success(())
+                } catch {
+                    result = .failure(error)
+                }
+                try await container.run("systemctl", "stop", unit)
+                try await container.succeed("umount", "--lazy", Self.state)
+                try result.get()
+            }
+        }
+
         @Test func aStopLongerThanTheUnitAllowsIsClean() async throws {
             try await DaemonTests().withDaemon(settings: "TimeoutStopSec=1s") { container in
                 try container.write(

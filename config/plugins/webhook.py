@@ -5,25 +5,39 @@ A status from 200 to 299 is success. Otherwise the call is tried again, as the m
 later calls wait. A call may be repeated; it then has the same Idempotency-Key.
 
 Environment:
-  WEBHOOK_URL      http://… or https://…
+  WEBHOOK_URL      http://… or https://…; a user and a password (https://user:password@…) are sent as basic
+                   authentication
   WEBHOOK_SECRET   if given, the header X-Historyd-Signature is "sha256=" and the HMAC of the body
   WEBHOOK_TIMEOUT  seconds for a request (default: 4); less than the "timeout" of the manifest
 """
 
+import base64
 import hashlib
 import hmac
 import http.client
 import json
 import os
 import sys
-from urllib.parse import urlsplit
+from urllib.parse import quote, unquote_to_bytes, urlsplit
 
 URL = urlsplit(os.environ.get("WEBHOOK_URL", ""))
 SECRET = os.environ.get("WEBHOOK_SECRET", "").encode()
 TIMEOUT = float(os.environ.get("WEBHOOK_TIMEOUT", 4))
-if URL.scheme not in ("http", "https") or not URL.hostname:
+try:
+    is_valid = URL.scheme in ("http", "https") and URL.hostname and URL.port != 0
+except ValueError:  # the port is no number
+    is_valid = False
+if not is_valid:
     sys.exit('WEBHOOK_URL is no http or https URL: give it in the manifest, under "environment".')
-TARGET = (URL.path or "/") + (f"?{URL.query}" if URL.query else "")
+# What is encoded already stays as it is; the rest of a name that is not ASCII is encoded as UTF-8.
+TARGET = quote(URL.path or "/", safe="/%:@!$&'()*+,;=~") + (
+    "?" + quote(URL.query, safe="/?%:@!$&'()*+,;=~") if URL.query else "")
+HOST = URL.hostname if URL.hostname.isascii() else URL.hostname.encode("idna").decode()
+HEADERS = {}
+if URL.username is not None:
+    # The bytes as they are: https://www.rfc-editor.org/rfc/rfc7617#section-2.1
+    user = unquote_to_bytes(URL.username) + b":" + unquote_to_bytes(URL.password or "")
+    HEADERS["Authorization"] = "Basic " + base64.b64encode(user).decode()
 
 connection = None
 
@@ -34,7 +48,7 @@ def post(body, headers):
     is_new = connection is None
     if is_new:
         kind = http.client.HTTPSConnection if URL.scheme == "https" else http.client.HTTPConnection
-        connection = kind(URL.hostname, URL.port, timeout=TIMEOUT)
+        connection = kind(HOST, URL.port, timeout=TIMEOUT)
     try:
         connection.request("POST", TARGET, body, headers)
         response = connection.getresponse()
@@ -52,6 +66,7 @@ def post(body, headers):
 def send(params):
     body = json.dumps(params, ensure_ascii=False, separators=(",", ":")).encode()
     headers = {
+        **HEADERS,
         "Content-Type": "application/json",
         "User-Agent": "historyd-webhook",
         "Idempotency-Key": params["delivery"].encode().decode("latin-1"),

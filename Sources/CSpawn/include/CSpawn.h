@@ -1,5 +1,5 @@
-// Starting a child process and hearing of its end: what the C library has, but Swift does not see
-// (variadic functions and newer headers).
+// Starts child processes and watches for their ends: what the C library has, but Swift does not see
+// (variadic functions, vfork and newer headers).
 #ifndef CSPAWN_H
 #define CSPAWN_H
 
@@ -12,11 +12,12 @@ int cspawn_pipe(int ends[2]);
 
 /// Starts a program in a process group of its own, with default signals and no descriptors but
 /// the three given, which become its standard input, output and error.
-/// A name without a slash is looked for in PATH. `directory` may be null.
+/// A name without a slash is looked for in PATH. `directory` may be null. `descriptors` is the program's soft limit of
+/// descriptors, 0 for the same as this process has.
 /// Returns 0 or an errno; `pidfd` (pidfd_open(2)) becomes readable when the process ends.
 int cspawn_start(
     const char *program, char *const arguments[], char *const environment[], const char *directory,
-    int input, int output, int errors, pid_t *pid, int *pidfd);
+    int input, int output, int errors, unsigned long descriptors, pid_t *pid, int *pidfd);
 
 /// Whether the child has ended (it stays a zombie, and its number stays its own).
 int cspawn_has_ended(pid_t pid);

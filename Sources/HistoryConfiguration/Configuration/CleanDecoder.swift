@@ -8,7 +8,9 @@ enum CleanDecoder {
     }
 
     static func decode(_ node: DocumentNode) -> CleanConfiguration? {
-        guard let fields = node.fields(["strategy", "seconds", "times", "maximumDuration"]) else { return nil }
+        guard let fields = node.fields(["strategy", "seconds", "times", "maximumDuration", "keep"]) else {
+            return nil
+        }
         let name: Name? =
             if let node = fields["strategy"] { node.choice(Name.allCases) } else { .never }
         let seconds = fields["seconds"]?.duration()
@@ -29,6 +31,7 @@ enum CleanDecoder {
             fields.refuse("times", "only strategy \"byNotification\" has it")
         }
         let maximum = fields["maximumDuration"]?.duration()
-        return strategy.map { CleanConfiguration(strategy: $0, maximumDuration: maximum) }
+        let keep = fields["keep"]?.duration(from: .none) ?? .zero
+        return strategy.map { CleanConfiguration(strategy: $0, maximumDuration: maximum, keep: keep) }
     }
 }

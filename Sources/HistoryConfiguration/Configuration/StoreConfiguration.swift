@@ -133,8 +133,12 @@ package struct CleanConfiguration: Sendable, Hashable {
     /// How long a consumer may stand still before it no longer blocks; nil is for ever.
     package var maximumDuration: Duration?
 
-    package init(strategy: CleaningStrategy = .none, maximumDuration: Duration? = nil) {
+    /// History younger than this is not deleted, whoever has had it.
+    package var keep: Duration
+
+    package init(strategy: CleaningStrategy = .none, maximumDuration: Duration? = nil, keep: Duration = .zero) {
         self.strategy = strategy
+        self.keep = keep
         self.maximumDuration = maximumDuration
     }
 }

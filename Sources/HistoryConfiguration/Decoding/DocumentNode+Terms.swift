@@ -1,3 +1,5 @@
+internal import PersistentHistory
+
 /// What configuration and manifests have in common: names, paths, durations, versions.
 extension DocumentNode {
     /// The longest name in bytes of UTF-8, which is what the extension keeps of an author.
@@ -19,12 +21,19 @@ extension DocumentNode {
     func names(_ expected: String, of kind: String = "name", known: [String]? = nil) -> [String]? {
         guard let nodes = list(expected: expected) else { return nil }
         if nodes.isEmpty { report("expected \(expected), found an empty list") }
-        var seen = Claims()
-        let names = nodes.compactMap { node in
-            node.name().flatMap { seen.claim($0, at: node, as: kind) ? $0 : nil }
+        var seen: [BinaryText: DocumentNode] = [:]
+        let names = nodes.compactMap { node -> String? in
+            guard let name = node.name() else { return nil }
+            if let earlier = seen[name] {
+                node.report("\(kind) \(name.quoted) is already given at \(earlier.location)")
+                return nil
+            }
+            seen[name] = node
+            return name
         }
-        for (name, node) in seen.all where known?.contains(name) == false {
-            node.reportUnknown(kind, name, known: known ?? [])
+        let knownNames = known.map { Set<BinaryText>(names: $0) }
+        for (name, node) in seen where knownNames?.contains(name) == false {
+            node.reportUnknown(kind, name.text, known: known ?? [])
         }
         return names.count == nodes.count ? names : nil
     }
@@ -45,8 +54,8 @@ extension DocumentNode {
         report(expected: "1, the version of the format")
     }
 
-    /// A positive duration: seconds, or text with a unit.
-    func duration(upTo limit: DurationText = .longest) -> Duration? {
+    /// A duration: seconds, or text with a unit.
+    func duration(from least: DurationText = .shortest, upTo limit: DurationText = .longest) -> Duration? {
         let duration: Duration?
         switch value.content {
         case .number(let number): duration = DurationText.duration(seconds: number.double)
@@ -57,8 +66,8 @@ extension DocumentNode {
             report(expected: DurationText.expected)
             return nil
         }
-        guard duration >= .milliseconds(1), duration <= limit.duration else {
-            report(expected: "a duration from 1ms through \(limit.text)")
+        guard duration >= least.duration, duration <= limit.duration else {
+            report(expected: "a duration from \(least.text) through \(limit.text)")
             return nil
         }
         return duration
@@ -86,7 +95,8 @@ extension DocumentNode {
     }
 }
 
-/// Names that are given once each, and where that was.
+/// Names that are given once each, and where that was. Two that look the same (`String` takes them for equal) are one
+/// name: nobody could tell such consumers or contexts apart.
 struct Claims {
     private var first: [String: DocumentNode] = [:]
 

@@ -1,3 +1,5 @@
+internal import PersistentHistory
+
 /// A value of a document that is being decoded, with its position and the list for its errors.
 ///
 /// Every reading method gives nil after reporting what was wrong, so that a decoder can go on with
@@ -144,12 +146,13 @@ struct NamedNode {
 /// An object's members by key.
 struct Fields {
     let object: DocumentNode
-    private let members: [String: NamedNode]
+    private let members: [BinaryText: NamedNode]
 
     fileprivate init(object: DocumentNode, members: [NamedNode]) {
         self.object = object
         // The reader has left out a key's repetitions.
-        self.members = Dictionary(members.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
+        self.members = Dictionary(
+            members.map { (BinaryText($0.name), $0) }, uniquingKeysWith: { first, _ in first })
     }
 
     subscript(key: String) -> DocumentNode? { members[key]?.node }

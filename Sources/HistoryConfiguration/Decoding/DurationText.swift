@@ -4,6 +4,8 @@ struct DurationText {
     let duration: Duration
 
     static let expected = "a duration: seconds, or text such as \"500ms\", \"5s\", \"3m\", \"2h\" or \"7d\""
+    static let none = DurationText(text: "0", duration: .zero)
+    static let shortest = DurationText(text: "1ms", duration: .milliseconds(1))
     /// A hundred years: more is a slip, and would overflow when it is added up.
     static let longest = DurationText(text: "36500d", duration: .seconds(36500 * 86400))
     /// For a delay that doubles with each attempt.

@@ -1,3 +1,5 @@
+internal import PersistentHistory
+
 /// Reads JSON (RFC 8259) and keeps the position of every key and value.
 ///
 /// It is for files that people write: a slip that leaves the structure clear (a key given twice, a
@@ -65,7 +67,7 @@ struct JSONReader {
     private mutating func object(depth: Int) throws(Stop) -> [JSONMember] {
         try open(depth: depth)
         var members: [JSONMember] = []
-        var first: [String: SourcePosition] = [:]
+        var first: [BinaryText: SourcePosition] = [:]
         if input.take("}") { return members }
         while true {
             guard input.peek == UInt8(ascii: "\"") else {

@@ -144,6 +144,12 @@ struct ManifestDecoder {
         if let initial, let maximum, maximum < initial {
             retry?["maximumDelay"]?.report(expected: "at least the initialDelay")
         }
+        if let initial, maximum == nil, initial > standard.maximumDelay {
+            retry?["initialDelay"]?.report(
+                expected:
+                    "at most the maximumDelay, which is \(standard.maximumDelay.components.seconds)s if it is not given"
+            )
+        }
         return FailurePolicy(
             attempts: retry?["attempts"]?.integer(in: 1...1_000_000) ?? standard.attempts,
             initialDelay: initial ?? standard.initialDelay,

@@ -10,7 +10,7 @@ struct ReferenceCheck {
         for reference in references {
             var stores = configuration.stores
             if let name = reference.hook.store, let node = reference.store {
-                stores = stores.filter { $0.name == name }
+                stores = stores.filter { $0.name.hasSameBytes(as: name) }
                 if stores.isEmpty {
                     node.reportUnknown("store", name, known: configuration.stores.map(\.name))
                     // Any store may be meant; the consumer is looked for in all.
@@ -24,12 +24,12 @@ struct ReferenceCheck {
     }
 
     private func check(consumer name: String, at node: DocumentNode, in stores: [StoreConfiguration]) {
-        let authors = stores.flatMap(\.authors).filter { $0.name == name }
+        let authors = stores.flatMap(\.authors).filter { $0.name.hasSameBytes(as: name) }
         if authors.contains(where: { !$0.isBatch }) { return }
         let known = stores.flatMap(\.consumers).map(\.name)
         if authors.isEmpty {
-            var seen = Set<String>()
-            node.reportUnknown("consumer", name, known: known.filter { seen.insert($0).inserted })
+            var seen = Set<BinaryText>()
+            node.reportUnknown("consumer", name, known: known.filter { seen.insert($0) })
         } else {
             node.report("expected a consumer; \(name.quoted) is a batch author, which receives nothing")
         }

@@ -11,11 +11,16 @@ extension ControlHandler {
         var folders: Set<String> = [dependencies.stateFolder]
         for store in try await stores(name) {
             let path = store.configuration.path
+            let isOnlyRead = store.configuration.source == .coreData
             let problems =
-                store.configuration.source == .coreData
+                isOnlyRead
                 ? Self.readingProblems(path)
                 : StoreAccess.problems(of: path, isPolled: store.configuration.poll != nil)
-            findings += Self.findings(.store, path, Self.there(path) ?? problems)
+            let missing = problems.isEmpty ? Self.missing(path) : problems
+            // A store that cannot be read has said so.
+            let note =
+                missing.isEmpty && !isOnlyRead ? await onPool { try? JournalMode.note(on: path) } : nil
+            findings += Self.findings(.store, path, missing, note: note)
             folders.insert(Self.folder(of: path))
             for replica in store.served.consumers.flatMap(\.contexts) {
                 findings += Self.findings(
@@ -35,10 +40,11 @@ extension ControlHandler {
         return DoctorReport(user: Self.user, findings: findings)
     }
 
-    private static func findings(_ check: DoctorReport.Check, _ subject: String, _ problems: [String])
-        -> [DoctorReport.Finding]
-    {
-        problems.isEmpty ? [.init(check, subject)] : problems.map { .init(check, subject, problem: $0) }
+    private static func findings(
+        _ check: DoctorReport.Check, _ subject: String, _ problems: [String], note: String? = nil
+    ) -> [DoctorReport.Finding] {
+        problems.isEmpty
+            ? [.init(check, subject, note: note)] : problems.map { .init(check, subject, problem: $0) }
     }
 
     /// Of a store that is only read, with its log.
@@ -48,9 +54,11 @@ extension ControlHandler {
         }
     }
 
-    private static func there(_ path: String) -> [String]? {
-        guard access(path, F_OK) != 0, errno == ENOENT, access(folder(of: path), F_OK) == 0 else { return nil }
-        return ["There is no file \"\(path)\": the store waits for it."]
+    private static func missing(_ path: String) -> [String] {
+        guard access(path, F_OK) != 0 else { return [] }
+        let folder = folder(of: path)
+        let what = access(folder, F_OK) == 0 ? "file \"\(path)\"" : "folder \"\(folder)\""
+        return ["There is no \(what), or it is not shown to this user: the store waits for it."]
     }
 
     private static func folder(of path: String) -> String {
@@ -67,7 +75,7 @@ extension ControlHandler {
         let positions: StoreControl.Positions
         let backlog: Backlog?
         do {
-            positions = try store.control.positions()
+            positions = try await store.control.positions()
             let before = positions.newest.number - 1
             backlog =
                 before >= 0 ? try await store.control.backlogs(after: [before], of: []).positions[before] : nil

@@ -57,7 +57,7 @@ extension ControlHandler {
             throw ControlError(
                 .paused, "Paused: \(paused.map(\.name).quotedList). Resume them before you run a pass.")
         }
-        let isDone = try await within(limit) { try await pass(stores) }
+        let isDone = try await within(limit) { try await pass(stores, within: limit) }
         guard isDone ?? false else {
             throw ControlError(
                 .timedOut, "The pass did not end within \(limit.text): \(await unfinished(stores)).")
@@ -66,14 +66,14 @@ extension ControlHandler {
     }
 
     /// Begins a pass of all stores, and waits for it.
-    private func pass(_ stores: [RunningStore]) async throws -> Bool {
+    private func pass(_ stores: [RunningStore], within limit: Duration) async throws -> Bool {
         var waits: [(consumer: RuntimeStatus.ConsumerID, failures: Int, newest: HistoryToken)] = []
         for store in stores {
             let consumers = store.served.consumers.map {
                 RuntimeStatus.ConsumerID(store: store.name, consumer: $0.author)
             }
             let before = consumers.map { ($0, dependencies.status.consumer($0).failures) }
-            let newest = try await store.control.passNow()
+            let newest = try await store.control.passNow(within: limit)
             waits += before.map { ($0, $1, newest) }
         }
         for (consumer, failures, newest) in waits {
@@ -113,7 +113,8 @@ extension ControlHandler {
         let store = try await store(request.store, with: request.consumer)
         let token = try Self.token(request.token)
         let timeout = try request.timeout.map { text throws(ControlError) in try Self.duration(text) }
-        try await store.control.check(token)
+        // A store that reads much, or waits for a lock, may answer late: that is what the timeout is for.
+        try await store.control.check(token, within: timeout ?? .seconds(3600))
         let consumer = RuntimeStatus.ConsumerID(store: store.name, consumer: request.consumer)
         let reached = try await within(timeout) { [status = dependencies.status] in
             await status.wait(for: consumer) { state -> HistoryToken? in

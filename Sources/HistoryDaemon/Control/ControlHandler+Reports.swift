@@ -9,12 +9,11 @@ import PersistentHistory
 extension ControlHandler {
     func status() async -> DaemonReport {
         await measure()
-        var reports: [StoreReport] = []
-        for store in await engine.stores {
+        let reports = await forEachStore(await engine.stores) { store in
             var report = await report(store)
             // A store that is not open at the moment has said so.
-            report.unlistedChanges = try? await store.control.unlistedChanges()
-            reports.append(report)
+            if report.newest != nil { report.unlistedChanges = try? await store.control.unlistedChanges() }
+            return report
         }
         return DaemonReport(
             version: HistoryVersion.current, processID: getpid(), startedAt: startedAt.description,
@@ -39,9 +38,17 @@ extension ControlHandler {
     }
 
     func consumers(of stores: [RunningStore]) async -> [ConsumerReport] {
-        var consumers: [ConsumerReport] = []
-        for store in stores { consumers += await report(store).consumers }
-        return consumers
+        await forEachStore(stores) { await report($0).consumers }.flatMap { $0 }
+    }
+
+    /// Asks all stores at the same time: one that does not answer delays nobody's answer but its own.
+    func forEachStore<T: Sendable>(
+        _ stores: [RunningStore], _ body: @escaping @Sendable (RunningStore) async -> T
+    ) async -> [T] {
+        await withTaskGroup(of: (Int, T).self) { group in
+            for (index, store) in stores.enumerated() { group.addTask { (index, await body(store)) } }
+            return await group.reduce(into: []) { $0.append($1) }.sorted { $0.0 < $1.0 }.map(\.1)
+        }
     }
 
     func report(_ store: RunningStore) async -> StoreReport {
@@ -51,27 +58,34 @@ extension ControlHandler {
         var isOpen = true
         do {
             // A lock is held now and then, and a schema that has changed is read within a second.
-            positions = try await store.control.retryingWhileBusy(attempts: 5) { try store.control.positions() }
+            positions = try await store.control.retryingWhileBusy(attempts: 5) {
+                try await store.control.positions()
+            }
         } catch let error as HistoryError where error.code == .storeNotOpen {
             isOpen = false
             problem = dependencies.status.problem(of: store.name) ?? "It is being opened."
         } catch {
             problem = "\(error)"
         }
-        return StoreReport(
+        var report = StoreReport(
             name: store.name, path: store.configuration.path,
             state: isPaused ? .paused : isOpen ? .open : .waiting,
             problem: problem, newest: positions?.newest.description,
             oldest: positions?.oldest.description, untracked: untracked(store.name),
             consumers: store.served.consumers.map {
-                report($0, store, positions, isPaused: isPaused, isOpen: isOpen)
+                self.report($0, store, positions, isPaused: isPaused, isOpen: isOpen)
             })
+        if store.served.isNeverCleaned { report.neverCleaned = true }
+        report.changes = positions?.changes
+        return report
     }
 
     private func untracked(_ store: String) -> [UntrackedEntity]? {
         let untracked = dependencies.status.read { $0.stores[store]?.untracked ?? [:] }
         if untracked.isEmpty { return nil }
-        return untracked.sorted { $0.key < $1.key }.map { UntrackedEntity(entity: $0.key, reason: $0.value) }
+        return untracked.sorted { $0.key < $1.key }.map {
+            UntrackedEntity(entity: $0.key.text, reason: $0.value)
+        }
     }
 
     private func report(
@@ -82,6 +96,7 @@ extension ControlHandler {
         let now = HistoryTimestamp.now
         let saved = positions?.cursors[consumer.author]
         let behind = saved.flatMap { saved in positions.map { max(0, $0.newest.number - saved.position) } }
+        let isWorking = positions?.working.contains(consumer.author) ?? false
         let state: ConsumerReport.State =
             if isPaused {
                 .paused
@@ -90,10 +105,15 @@ extension ControlHandler {
             } else if known.problem != nil {
                 known.failure?.isHeld ?? false ? .held : .retrying
             } else {
-                behind ?? 0 == 0 ? .level : .behind
+                behind == 0 && !isWorking ? .level : .behind
             }
         let cursor = saved.flatMap { saved in
             positions.map { HistoryToken(store: $0.newest.store, number: saved.position) }
+        }
+        var replicaLag = known.lag
+        // What was merged is shown when the consumer has come to its end.
+        if isWorking, replicaLag.transactions == 0 {
+            replicaLag = Lag(transactions: 1, isAtLeast: true, oldest: saved?.movedAt)
         }
         return ConsumerReport(
             store: store.name, consumer: consumer.author, state: state,
@@ -104,7 +124,8 @@ extension ControlHandler {
             contexts: consumer.contexts.map {
                 ContextReport(
                     name: $0.name, kind: "replica", path: $0.path, problem: known.contexts[$0.name]?.reason,
-                    lag: isOpen ? LagReport(known.contexts[$0.name]?.lag ?? known.lag, at: now) : nil)
+                    lag: isOpen
+                        ? LagReport(known.contexts[$0.name]?.lag ?? replicaLag, at: now) : nil)
             }
                 + consumer.pluginContexts.map {
                     ContextReport(
@@ -189,4 +210,9 @@ extension LagReport {
             transactions: lag.transactions, isAtLeast: lag.isAtLeast ? true : nil,
             seconds: Double(lag.age(at: now).microseconds) / 1_000_000)
     }
+}
+
+extension ServedStore {
+    /// Whether only a configuration could keep its history from growing: not where the app that records it deletes it.
+    var isNeverCleaned: Bool { cleaning == .none && recording == .recorded }
 }

@@ -25,7 +25,10 @@ extension ControlHandler {
                     keptFor: report.blockers.map {
                         .init(consumer: $0.holder.consumer, context: $0.holder.context, changes: $0.changes)
                     },
-                    passedBy: passedBy))
+                    passedBy: passedBy,
+                    tooYoung: report.young.map {
+                        .init(changes: $0.changes, since: $0.history.time.description)
+                    }))
         }
         return CleanReport(stores: reports)
     }
@@ -92,10 +95,10 @@ extension ControlHandler {
                 reason = "There is no hook \"\(numbered.letter.hook)\" any more."
             }
             if let reason {
-                try store.control.noteFailure(of: numbered.number, reason)
+                try await store.control.noteFailure(of: numbered.number, reason)
                 outcome.failed?.append(.init(id: id, reason: reason))
             } else {
-                _ = try store.control.dropDeadLetter(numbered.number)
+                _ = try await store.control.dropDeadLetter(numbered.number)
                 outcome.delivered?.append(id)
                 logger.notice(
                     "Dead letter \"\(id)\" was delivered to \"\(numbered.letter.hook)\".",
@@ -131,7 +134,7 @@ extension ControlHandler {
     func drop(_ selection: DeadLetterSelection, _ peer: Peer) async throws -> DeadLetterOutcome {
         var dropped: [String] = []
         for (store, numbered) in try await letters(selection) {
-            if try store.control.dropDeadLetter(numbered.number) {
+            if try await store.control.dropDeadLetter(numbered.number) {
                 dropped.append("\(store.name):\(numbered.number)")
             }
         }
@@ -145,7 +148,7 @@ extension ControlHandler {
         guard let id = selection.id else {
             var letters: [(RunningStore, NumberedDeadLetter)] = []
             for store in try await stores(selection.store) {
-                letters += try store.control.deadLetters().map { (store, $0) }
+                letters += try await store.control.deadLetters().map { (store, $0) }
             }
             return letters
         }
@@ -155,7 +158,7 @@ extension ControlHandler {
         }
         let stores = try await stores(String(id[..<colon]))
         for store in stores {
-            if let letter = try store.control.deadLetters().first(where: { $0.number == number }) {
+            if let letter = try await store.control.deadLetters().first(where: { $0.number == number }) {
                 return [(store, letter)]
             }
         }

@@ -173,6 +173,7 @@ extension ControlError.Code {
         case .feedInUse: self = .feedInUse
         case .storeNotOpen, .storeMissing, .storeBusy, .storeCorrupt, .storeUnreadable, .notTracked:
             self = .storeNotOpen
+        case .storeFull, .stateFull, .stateReadOnly: self = .noSpace
         default: self = .failed
         }
     }

@@ -25,9 +25,10 @@ struct ControlServer: Service {
         let server = try await bootstrap.bind(listener.descriptor) { channel in
             channel.eventLoop.makeCompletedFuture {
                 try channel.pipeline.syncOperations.configureHTTPServerPipeline(
-                    withPipeliningAssistance: false, withErrorHandling: true,
+                    withPipeliningAssistance: false, withErrorHandling: false,
                     withOutboundHeaderValidation: true, withEncoderConfiguration: .init(),
                     withDecoderLimitConfiguration: ControlConnection.headLimits)
+                try channel.pipeline.syncOperations.addHandler(RequestErrors())
                 return channel
             }
         }
@@ -46,7 +47,8 @@ struct ControlServer: Service {
         try await withThrowingDiscardingTaskGroup { group in
             try await server.executeThenClose { channels in
                 for try await channel in channels {
-                    group.addTask {
+                    // Requests read files, and wait for stores: not on the loop.
+                    group.addTask(executorPreference: BlockingExecutor.shared) {
                         let connection = ControlConnection(channel: channel, handler: handler, slots: slots)
                         await quietly { try await connection.serve() }
                     }

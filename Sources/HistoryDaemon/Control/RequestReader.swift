@@ -26,11 +26,19 @@ struct RequestReader {
     /// More was sent after the request than a client can have reason to.
     var isFlooded: Bool { ignored > Self.mostIgnored }
 
+    private var tooLarge: ControlError { ControlError(.tooLarge, "The body has more than \(limit) bytes.") }
+
     /// Gives the request once: with its last part, or as soon as its body is too large. What comes after
     /// it, another request for instance, is ignored.
     mutating func take(_ part: HTTPServerRequestPart) -> Request? {
         switch (state, part) {
         case (.awaitingHead, .head(let head)):
+            // Said at once, however slowly the body would come.
+            if let length = head.headers.first(name: "Content-Length"), Int(length).map({ $0 > limit }) ?? true
+            {
+                state = .complete
+                return .failure(tooLarge)
+            }
             let command = Result { () throws(ControlError) in
                 try ControlCommand(method: head.method.rawValue, target: head.uri)
             }
@@ -38,7 +46,7 @@ struct RequestReader {
         case (.awaitingEnd(let command, var body), .body(let bytes)):
             guard bytes.readableBytes <= limit - body.count else {
                 state = .complete
-                return .failure(ControlError(.tooLarge, "The body has more than \(limit) bytes."))
+                return .failure(tooLarge)
             }
             // Not held twice, which would copy it.
             state = .complete

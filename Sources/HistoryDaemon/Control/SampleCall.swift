@@ -1,12 +1,16 @@
 import FoundationEssentials
+import Glibc
 import HistoryConfiguration
 import HistoryPlugins
 import HistoryControl
 import Logging
 import PersistentHistory
 
-/// A call that a hook could get, made to see what the plugin does with it. Its delivery id begins with `test-`.
+/// A call that a hook could get, made to see what the plugin does with it. It says that it is a sample, its delivery id
+/// begins with `test-`, and its object is one that a store hardly has: a plugin that keeps something of it damages nothing.
 struct SampleCall {
+    private static let key = -1
+
     private let hook: HookConfiguration
     private let plugin: PluginConfiguration
     private let store: ServedStore?
@@ -22,7 +26,7 @@ struct SampleCall {
         let header = HookCallHeader(
             store: store?.name ?? "sample",
             consumer: hook.consumer ?? store?.consumers.first?.author ?? "sample",
-            hook: hook.fullName, hookID: hook.id, delivery: "test-\(UUID().uuidString.lowercased())")
+            hook: hook.fullName, hookID: hook.id, delivery: "test-\(UUID.random().uuidString.lowercased())")
         let call = try parameters(header)
         let errors = Locked<[String]>([])
         let logger = Logger(label: "test") { _ in CapturedErrors(lines: errors) }
@@ -81,6 +85,7 @@ struct SampleCall {
         let hook: String
         let hookID: String
         let delivery: String
+        let sample = true
         var valuesAt: String?
         var transaction: Transaction?
         var transactions: [Transaction]?
@@ -104,18 +109,22 @@ struct SampleCall {
     private struct Transaction: Encodable {
         let token: String
         let author = "historyctl"
+        let context = "test"
+        let processID = getpid()
         let timestamp: String
         var changes: [Member]?
     }
 
     private func parameters(_ header: HookCallHeader) throws -> String {
         let (id, now) = (StoreID.none, HistoryTimestamp.now.description)
-        let entity = hook.entity ?? store?.entities?.keys.min() ?? "sample"
+        let entity = hook.entity ?? store?.entities?.keys.min()?.text ?? "sample"
+        let object = ObjectID(columns: ["id"], values: [.integer(Int64(Self.key))])
+        let table = Entity(shape: 1, name: entity, columns: [], key: .column("id"), preserved: [])
         let operation = ChangeOperation.allCases.first { hook.operations.contains($0) } ?? .insert
         let change = Member(
-            entityName: entity, operation: operation.rawValue, objectID: ["id": 1],
-            objectIDURL: "x-history://\(id)/\(entity)/p1",
-            values: hook.maximumValueBytes != nil && operation != .delete ? ["id": 1] : nil)
+            entityName: entity, operation: operation.rawValue, objectID: ["id": Self.key],
+            objectIDURL: HistoryJSON.objectIDURL(of: object, in: table, store: id),
+            values: hook.maximumValueBytes != nil && operation != .delete ? ["id": Self.key] : nil)
         let transaction = Transaction(token: "\(id):1", timestamp: now)
         var parameters = Parameters(
             store: header.store, consumer: header.consumer, hook: header.hook,
@@ -130,7 +139,7 @@ struct SampleCall {
             var whole = transaction
             whole.changes = [change]
             parameters.transactions = [whole]
-            let consumer = store?.consumers.first { $0.author == header.consumer }
+            let consumer = store?.consumers.first { $0.author.hasSameBytes(as: header.consumer) }
             parameters.contexts = (consumer?.descriptions ?? []).map {
                 Member(name: $0.name, kind: $0.kind, path: $0.path)
             }

@@ -90,6 +90,8 @@ package enum Event: String, CaseIterable, Sendable {
     case stateInUse = "fa2e7e960c49429bbec2a077f6ed0be4"
     /// The daemon's own check got no answer; the daemon stops notifying the watchdog.
     case pipelineStuck = "d9e28d6010024b6eb8edeeae81556246"
+    /// The main loop was held up, and all stores with it.
+    case loopStalled = "ca3f04522d8448b8b751129439d66216"
     /// Delivery was paused by an operator.
     case paused = "baee120a53024c64983ad2363d53fd2c"
     /// Delivery continues after a pause.

@@ -9,6 +9,8 @@ enum Metric: String, CaseIterable, Sendable {
     case reloadTime = "historyd_reload_last_success_timestamp_seconds"
     case reloadSuccess = "historyd_reload_last_successful"
     case droppedLines = "historyd_log_dropped_lines"
+    case loopStalls = "historyd_loop_stalls"
+    case longestLoopStall = "historyd_loop_longest_stall_seconds"
 
     case storeOpen = "historyd_store_open"
     case storePaused = "historyd_store_paused"
@@ -56,7 +58,8 @@ enum Metric: String, CaseIterable, Sendable {
 
     var kind: Kind {
         switch self {
-        case .droppedLines, .storeChanges, .cleanupDeleted, .deadLettersKept, .hookCalls, .hookFailures,
+        case .droppedLines, .loopStalls, .storeChanges, .cleanupDeleted, .deadLettersKept, .hookCalls,
+            .hookFailures,
             .hookRetries, .pluginEnds:
             .counter
         case .deliveryDelay, .hookDuration: .histogram
@@ -78,6 +81,8 @@ enum Metric: String, CaseIterable, Sendable {
         case .reloadTime: "When the configuration in force was read, in seconds since 1970."
         case .reloadSuccess: "Whether the last reload succeeded; 0 if an older configuration is in force."
         case .droppedLines: "Lines that the journal did not accept in time."
+        case .loopStalls: "How often a piece of work held up the main loop for more than 20 ms."
+        case .longestLoopStall: "The longest of these."
         case .storeOpen: "Whether the store is open."
         case .storePaused: "Whether an operator holds the store's delivery."
         case .storeTracked: "Whether all configured entities are tracked."

@@ -11,6 +11,7 @@ struct MetricsSource {
     let startedAt: HistoryTimestamp
     let configuredAt: HistoryTimestamp
     let droppedLines: Int
+    let loopStalls: (count: Int, longest: Duration)
     let now: HistoryTimestamp
     /// The sizes of the histories of open stores, estimated.
     let historySizes: [String: Int64]
@@ -28,6 +29,8 @@ extension MetricsSource {
         text.write(.reloadTime, Double(configuredAt.milliseconds) / 1000)
         text.write(.reloadSuccess, status.refusal == nil ? 1 : 0)
         text.write(.droppedLines, Double(droppedLines))
+        text.write(.loopStalls, Double(loopStalls.count))
+        text.write(.longestLoopStall, loopStalls.longest / .seconds(1))
         writeStores(&text)
         writeConsumers(&text)
         writeContexts(&text)
@@ -157,17 +160,17 @@ extension ControlHandler {
     /// What `GET /v1/metrics` answers.
     func metrics() async -> [UInt8] {
         let report = await status()
-        var sizes: [String: Int64] = [:]
-        for store in await engine.stores {
+        let sizes = await forEachStore(await engine.stores) { store in
             // One that is not open, or locked at the moment, has none.
-            sizes[store.name] = try? await store.control.historySize()
+            (store.name, try? await store.control.historySize())
         }
         return MetricsSource(
             report: report, status: dependencies.status.read { $0 },
             hooks: await engine.catalog.hooks.map(\.fullName), startedAt: startedAt,
             configuredAt: configuredAt.withLock { $0 }, droppedLines: JournalWriter.shared.droppedInAll,
-            now: .now,
-            historySizes: sizes, size: Self.size
+            loopStalls: (try? HistoryLoop.shared().stalls) ?? (0, .zero), now: .now,
+            historySizes: Dictionary(sizes.compactMap { name, size in size.map { (name, $0) } }) { $1 },
+            size: Self.size
         ).text()
     }
 

@@ -54,7 +54,7 @@ struct MetricsServer: Service {
                         count += 1
                         return count
                     }
-                    group.addTask {
+                    group.addTask(executorPreference: BlockingExecutor.shared) {
                         defer { open.withLock { $0 -= 1 } }
                         do {
                             if count > Self.mostConnections { return try await channel.close() }

@@ -24,7 +24,7 @@ extension Engine {
         next.add(plugins, origin: addition.persist ? .persisted : .added)
         if addition.persist {
             try checkLasting(plugins, file)
-            try save(next)
+            try await save(next)
         }
         await putInForce(next)
         let names = Set(plugins.flatMap(\.hooks).map(\.id))
@@ -84,14 +84,15 @@ extension Engine {
                 throw ControlError(.unknownHook, "There is no observer of \"\(entity)\" \(operation).")
             }
         }
-        try save(next)
+        try await save(next)
         await putInForce(next)
         return removed
     }
 
-    private func save(_ catalog: HookCatalog) throws(ControlError) {
+    private func save(_ catalog: HookCatalog) async throws(ControlError) {
+        let plugins = catalog.entries.filter { $0.origin == .persisted }.map(\.plugin)
         do {
-            try persistedHooks.keep(catalog.entries.filter { $0.origin == .persisted }.map(\.plugin))
+            try await onPool { [persistedHooks] in try persistedHooks.keep(plugins) }
         } catch {
             throw ControlError(
                 .failed,

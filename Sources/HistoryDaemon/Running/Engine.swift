@@ -99,6 +99,7 @@ actor Engine {
 
     /// Puts a configuration and hooks in force.
     func apply(_ loaded: LoadedConfiguration, _ catalog: HookCatalog) async -> Difference {
+        DescriptorBudget.shared.keepSpare(loaded.spareDescriptors(plugins: catalog.needed.count))
         var difference = Difference()
         var nextPlugins: [String: RunningPlugin] = [:]
         for plugin in catalog.needed {
@@ -201,7 +202,7 @@ actor Engine {
         let control = StoreControl()
         guard !store.autoStart else { return control }
         control.passes.hold(by: .operatorOrder)
-        dependencies.status.update { $0.setPaused(true, store.name) }
+        dependencies.status.update(store.name) { $0.setPaused(true, store.name) }
         dependencies.logger.report(
             .paused, "Store \"\(store.name)\" starts paused, as configured.",
             metadata: ["store": "\(store.name)"])
@@ -235,5 +236,16 @@ actor Engine {
         return RunningStore(
             configuration: configuration, served: served, control: control, stop: stop, up: up, service: service
         )
+    }
+}
+
+extension LoadedConfiguration {
+    /// How many descriptors everything needs that is no store: the program itself with what is open for a moment,
+    /// connections, and for each plugin the pipes of two processes, one that ends and one that begins.
+    fileprivate func spareDescriptors(plugins: Int) -> Int {
+        let feeds = configuration.stores.flatMap(\.consumers).flatMap(\.contexts).count {
+            if case .feed = $0.kind { true } else { false }
+        }
+        return 64 + ConnectionSlots.most + feeds + 8 * plugins
     }
 }

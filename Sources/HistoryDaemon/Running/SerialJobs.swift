@@ -1,4 +1,5 @@
 import HistoryControl
+import PersistentHistory
 import ServiceLifecycle
 
 /// Does what changes the daemon one after the other, and each to its end: also if the one who
@@ -13,7 +14,7 @@ final class SerialJobs: Service {
 
     func run() async throws {
         await withGracefulShutdownHandler {
-            for await job in jobs { await job() }
+            for await job in jobs { await onPool { await job() } }
         } onGracefulShutdown: {
             self.queue.finish()
         }

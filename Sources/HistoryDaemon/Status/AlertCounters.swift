@@ -132,10 +132,10 @@ final class CounterKeeper: Service {
             for await _ in changes.stream {
                 // Thrown is only that the daemon stops.
                 try? await Task.sleep(for: .seconds(1), clock: .loop)
-                await onPool { save() }
+                await onPool { self.save() }
             }
         }
-        save()
+        await onPool { self.save() }
     }
 
     private func save() {

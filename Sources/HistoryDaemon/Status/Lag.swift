@@ -46,20 +46,27 @@ extension RuntimeStatus.Consumer {
 extension ControlHandler {
     /// Measures how far each consumer lags, and how many dead letters there are, for health reports and metrics.
     func measure() async {
-        for store in await engine.stores { await measure(store) }
+        _ = await forEachStore(await engine.stores) { await measure($0) }
     }
 
     /// The same for stores where somebody is at work: nothing is read where all have what there is.
     func measureBusyStores() async {
-        for store in await engine.stores where await store.control.isAtWork() { await measure(store) }
+        _ = await forEachStore(await engine.stores) { store in
+            if await store.control.isAtWork() { await measure(store) }
+        }
     }
 
     private func measure(_ store: RunningStore) async {
         let saved: StoreControl.Positions
         do {
-            saved = try store.control.positions()
+            saved = try await store.control.positions()
         } catch {
             // Not open, or locked for the moment: what is known stays, and grows older.
+            let error = error as? HistoryError
+            dependencies.status.update(store.name) { status in
+                status.stores[store.name]?.unresponsiveTime = error?.unresponsiveTime
+                status.stores[store.name]?.stateProblem = error.flatMap { $0.isOfState ? $0.message : nil }
+            }
             return
         }
         let known = dependencies.status.read { $0.stores[store.name]?.consumers ?? [:] }
@@ -88,12 +95,15 @@ extension ControlHandler {
         _ store: RunningStore
     ) {
         let rule = store.served.rule
-        dependencies.status.update { status in
+        dependencies.status.update(store.name) { status in
             func lag(_ position: Int64?, _ consumer: String) -> Lag {
                 guard let position, let backlog = backlogs[position] else { return Lag() }
                 return Lag(backlog, of: consumer, under: rule)
             }
             status.stores[store.name, default: .init()].deadLetters = saved.deadLetters
+            status.stores[store.name]?.unresponsiveTime = nil
+            status.stores[store.name]?.stateProblem = nil
+            status.stores[store.name]?.neverCleaned = store.served.isNeverCleaned ? saved.changes : nil
             for consumer in store.served.consumers.map(\.author) {
                 var known = status.stores[store.name]?.consumers[consumer] ?? .init()
                 known.lag = lag(saved.cursors[consumer]?.position, consumer)
@@ -108,4 +118,9 @@ extension ControlHandler {
             }
         }
     }
+}
+
+extension StoreControl.Positions {
+    /// How many changes the history has, but for those that were kept in an earlier cleanup.
+    var changes: Int64 { max(0, newest.number - oldest.number) }
 }

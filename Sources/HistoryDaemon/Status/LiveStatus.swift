@@ -5,6 +5,7 @@ import PersistentHistory
 final class LiveStatus: Sendable {
     fileprivate struct State {
         var status: RuntimeStatus
+        var parts: StatusLine
         var line: String
         var waiters: [RuntimeStatus.ConsumerID: OneShotEvent] = [:]
     }
@@ -14,13 +15,13 @@ final class LiveStatus: Sendable {
     private let counted = Locked<(@Sendable () -> Void)?>(nil)
 
     init(_ status: RuntimeStatus = RuntimeStatus(), notifier: any ServiceNotifying) {
-        state = Locked(State(status: status, line: status.line))
+        state = Locked(State(status: status, parts: StatusLine(status), line: status.line))
         self.notifier = notifier
     }
 
     // MARK: Reading
 
-    var line: String { read(\.line) }
+    var line: String { state.withLock(\.line) }
     func read<T>(_ body: (RuntimeStatus) -> T) -> T { state.withLock { body($0.status) } }
     func consumer(_ id: RuntimeStatus.ConsumerID) -> RuntimeStatus.Consumer {
         read { $0.consumer(id) }
@@ -63,7 +64,7 @@ final class LiveStatus: Sendable {
         let (effects, line, woken) = state.withLock { state in
             let effects = state.status.apply(event, store: store, at: .now)
             return (
-                effects, effects.mayChangeLine ? state.takeLine() : nil,
+                effects, effects.mayChangeLine ? state.takeLine(store) : nil,
                 state.takeWaiters(effects.changed, store)
             )
         }
@@ -74,10 +75,12 @@ final class LiveStatus: Sendable {
     }
 
     /// Changes the status, and notifies the service manager.
-    func update(_ change: (inout RuntimeStatus) -> Void) {
+    ///
+    /// - Parameter store: The only store of which something changes; nil if there may be several.
+    func update(_ store: String? = nil, _ change: (inout RuntimeStatus) -> Void) {
         let line = state.withLock { state in
             change(&state.status)
-            return state.takeLine()
+            return state.takeLine(store)
         }
         if let line { notifier.notify(.status(line)) }
     }
@@ -88,7 +91,7 @@ final class LiveStatus: Sendable {
     func replace(_ change: (inout RuntimeStatus) -> Void) -> String {
         state.withLock { state in
             change(&state.status)
-            _ = state.takeLine()
+            _ = state.takeLine(nil)
             return state.line
         }
     }
@@ -106,8 +109,11 @@ final class LiveStatus: Sendable {
 
 extension LiveStatus.State {
     /// Nil if it is the same as before.
-    fileprivate mutating func takeLine() -> String? {
-        let line = status.line
+    ///
+    /// - Parameter store: The only store of which something has changed; nil if there may be several.
+    fileprivate mutating func takeLine(_ store: String?) -> String? {
+        if let store { parts.update(store, status) } else { parts = StatusLine(status) }
+        let line = parts.text(of: status)
         guard line != self.line else { return nil }
         self.line = line
         return line

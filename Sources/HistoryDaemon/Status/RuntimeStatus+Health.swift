@@ -21,6 +21,11 @@ extension RuntimeStatus {
 }
 
 extension RuntimeStatus.Store {
+    /// A look or a save that takes as long waits for something.
+    fileprivate static let stuckTime: Duration = .seconds(1)
+    /// A history of so many changes that nobody cleans was forgotten, rather than is wanted.
+    static let manyChanges: Int64 = 1_000_000
+
     fileprivate func reasons(
         _ name: String, _ limit: Duration, _ feedLimits: [[String]: Duration], at now: HistoryTimestamp
     ) -> [HealthReport.Reason] {
@@ -29,7 +34,18 @@ extension RuntimeStatus.Store {
             reasons.append(.init(cause, message, store: name, consumer: consumer))
         }
         if let problem { add(.storeNotOpen, "Store \"\(name)\" is not open: \(problem)") }
-        if isStateFailing { add(.stateNotWritable, "The state of store \"\(name)\" cannot be written.") }
+        if isStateFailing || stateProblem != nil {
+            add(
+                .stateNotWritable,
+                stateProblem.map { "The state of store \"\(name)\" is lost: \($0)" }
+                    ?? "The state of store \"\(name)\" cannot be written.")
+        }
+        if let unresponsiveTime, unresponsiveTime >= Self.stuckTime {
+            add(
+                .storeStuck,
+                "Store \"\(name)\" has not answered for \(unresponsiveTime.components.seconds) s: it waits for a lock or a disk."
+            )
+        }
         if let trackingProblem {
             add(.notTracked, "Store \"\(name)\" is not tracked as configured: \(trackingProblem)")
         }
@@ -39,6 +55,12 @@ extension RuntimeStatus.Store {
         if isPaused { add(.paused, "Store \"\(name)\" is paused.") }
         if let cleaningProblem {
             add(.cleaningFailing, "History of store \"\(name)\" cannot be cleaned: \(cleaningProblem)")
+        }
+        if let neverCleaned, neverCleaned >= Self.manyChanges {
+            add(
+                .historyKept,
+                "History of store \"\(name)\" has \(Int(neverCleaned), "change") and is never cleaned: set \"clean\" in its configuration, or run historyctl clean."
+            )
         }
         for holder in holdingBack.sorted() {
             add(.historyKept, "History of store \"\(name)\" is kept for \"\(holder)\".")

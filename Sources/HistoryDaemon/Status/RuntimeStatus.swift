@@ -75,10 +75,16 @@ struct RuntimeStatus: Sendable {
         /// Why it is not open.
         var problem: String?
         var isStateFailing = false
+        /// What was wrong with the state when it was looked at last.
+        var stateProblem: String?
+        /// For how long its thread had not answered when it was asked last.
+        var unresponsiveTime: Duration?
         /// Why not all is tracked that is configured.
         var trackingProblem: String?
         /// Calls that were given up and wait, by consumer.
         var deadLetters: [String: Int] = [:]
+        /// How many changes the history has, where only an operator cleans it.
+        var neverCleaned: Int64?
         /// Whether the last cleaning failed.
         var cleaningProblem: String?
         /// Whether an operator holds its delivery.
@@ -86,9 +92,9 @@ struct RuntimeStatus: Sendable {
         /// Consumers and feeds that hold back the cleanup and have not moved for long.
         var holdingBack: Set<String> = []
         /// Configured entities that are not tracked as configured, and why.
-        var untracked: [String: String] = [:]
+        var untracked: [BinaryText: String] = [:]
         /// Entities whose recording may miss something, and why.
-        var doubts: [String: [String]] = [:]
+        var doubts: [BinaryText: [String]] = [:]
         /// Whether all is tracked that is configured.
         var isTracked: Bool { trackingProblem == nil && untracked.isEmpty }
         var consumers: [String: Consumer] = [:]
@@ -110,7 +116,7 @@ struct RuntimeStatus: Sendable {
     var healthyFeedLags: [[String]: Duration] = [:]
     /// What was wrong with the configuration that was read last, while an older one is in force.
     var refusal: String?
-    private var count: (stores: Int, hooks: Int)
+    private(set) var count: (stores: Int, hooks: Int)
     /// The consumers in force; nil until they are known.
     private var served: Set<ConsumerID>?
     var lastOverflow: HistoryTimestamp?
@@ -131,56 +137,6 @@ struct RuntimeStatus: Sendable {
             consumer.cursor = cursor
         }
         return consumer
-    }
-
-    /// One line in the present tense, for `systemctl status`.
-    var line: String {
-        func count(_ isOne: (Store) -> Bool) -> Int { stores.values.count(where: isOne) }
-        let consumers = stores.values.flatMap(\.consumers.values)
-        let contexts = consumers.flatMap(\.contexts.values).count { $0.attempt >= Self.lastingFailure }
-        let names = Set(stores.values.flatMap(\.holdingBack)).sorted()
-        let untracked = stores.values.flatMap(\.untracked.keys).sorted()
-        let parts: [(Int, String)] = [
-            (count { $0.problem != nil }, "waiting for \(count { $0.problem != nil }, "store")"),
-            (count(\.isStateFailing), "state of \(count(\.isStateFailing), "store") not writable"),
-            (
-                count { $0.trackingProblem != nil },
-                "\(count { $0.trackingProblem != nil }, "store") not tracked as configured"
-            ),
-            (
-                plugins.values.count(where: \.isFailing),
-                "\(plugins.values.count(where: \.isFailing), "plugin") failing"
-            ),
-            (untracked.count, "not tracked as configured: \(untracked.named)"),
-            (held, "\(held, "hook") held"),
-            (contexts, "\(contexts, "context") failing"),
-            (deadLetters, "\(deadLetters, "dead letter") waiting"),
-            (lagging, "\(lagging, "consumer") lagging"),
-            (
-                names.count,
-                "history kept for \(names.named)"
-            ),
-            (count(\.isPaused), "\(count(\.isPaused), "store") paused"),
-            (refusal == nil ? 0 : 1, "reload refused: \(refusal ?? "")"),
-        ]
-        return
-            (["Watching \(self.count.stores, "store"), \(self.count.hooks, "hook")"]
-            + parts.filter { $0.0 > 0 }.map(\.1)).joined(separator: "; ")
-    }
-
-    private var held: Int {
-        stores.values.flatMap(\.consumers.values).reduce(0) { $0 + $1.heldHooks.count }
-    }
-
-    private var deadLetters: Int { stores.values.flatMap(\.deadLetters.values).reduce(0, +) }
-
-    private var lagging: Int {
-        stores.reduce(0) { sum, store in
-            sum
-                + store.value.consumers.values.count {
-                    $0.isLagging(beyond: healthyLags[store.key] ?? StoreConfiguration.defaultHealthyLag)
-                }
-        }
     }
 
     // MARK: What is in force
@@ -223,12 +179,5 @@ struct RuntimeStatus: Sendable {
     mutating func pluginWorks(_ name: String) {
         plugins[name]?.problem = nil
         plugins[name]?.isFailing = false
-    }
-}
-
-extension [String] {
-    /// The first three, in quotes.
-    fileprivate var named: String {
-        prefix(3).map { "\"\($0)\"" }.joined(separator: ", ") + (count > 3 ? " and \(count - 3) more" : "")
     }
 }

@@ -21,7 +21,7 @@ extension CleaningPlan {
             return Holder(consumer: consumer, context: context, number: checkpoint.position, standing: standing)
         }
         var holders = try store.mustHaveHad.map { try holder($0, at: cursors[$0]) }
-        if store.consumers.contains(where: { !$0.feeds.isEmpty }) {
+        if store.hasFeeds {
             let feeds = try state.feeds.all()
             let oldest = try source.oldestToken().number
             for consumer in store.consumers {
@@ -37,7 +37,9 @@ extension CleaningPlan {
         }
         // What is deleted from the store because of these checkpoints must not outlive them.
         try state.syncToDisk()
-        self.init(holders, newest: newest, maximumDuration: store.maximumDuration, force: force)
+        try self.init(holders, newest: newest, maximumDuration: store.maximumDuration, force: force) {
+            try store.young(through: $0, source)
+        }
         let relied = checkpoints.filter { $0.position >= number ?? 0 }.min { $0.position < $1.position }
         history = PlannedHistory(store: source.storeID, checkpoint: force ? nil : relied)
     }
@@ -53,5 +55,16 @@ extension CleaningPlan {
             .clean(through: number ?? 0, of: history, shouldStop: shouldStop)
         if outcome.deleted > 0 { reporter.report(.cleaned(outcome)) }
         return outcome
+    }
+}
+
+extension ServedStore {
+    /// What of the history up to a position is too young to be deleted.
+    func young(through limit: Int64, _ source: any HistorySource) throws -> YoungHistory? {
+        guard keep > .zero, let reader = source.recorder else { return nil }
+        let time = HistoryTimestamp(milliseconds: clock.wall().milliseconds - keep.milliseconds)
+        return try reader.read { db in
+            try YoungHistory(db, through: limit, youngerThan: time, rule: rule)
+        }
     }
 }

@@ -28,6 +28,8 @@ package struct CleaningPlan: Sendable, Equatable {
     package let blockers: [Holder]
     /// Those that have not processed everything that may be deleted: their tokens expire.
     package let passedBy: [Holder]
+    /// What is younger than the store keeps history, and would go otherwise; nil if there is none.
+    package private(set) var young: YoungHistory?
     /// The history that it was made for; nil for whatever is found.
     var history: PlannedHistory?
 
@@ -35,7 +37,11 @@ package struct CleaningPlan: Sendable, Equatable {
     ///   - newest: The store's newest change.
     ///   - maximumDuration: How long a consumer that does not move blocks the cleanup.
     ///   - force: Whether to wait for no consumer.
-    package init(_ holders: [Holder], newest: Int64, maximumDuration: Duration?, force: Bool = false) {
+    ///   - findYoung: Finds what is too young up to a position. Nobody's wish deletes that.
+    init<E: Error>(
+        _ holders: [Holder], newest: Int64, maximumDuration: Duration?, force: Bool = false,
+        findYoung: (_ limit: Int64) throws(E) -> YoungHistory?
+    ) throws(E) {
         let order = { (a: Holder, b: Holder) in (a.number ?? -1, a.name) < (b.number ?? -1, b.name) }
         let waiting = holders.filter { holder in
             guard !force else { return false }
@@ -48,8 +54,15 @@ package struct CleaningPlan: Sendable, Equatable {
             passedBy = []
             return
         }
-        let limit = min(waiting.compactMap(\.number).min() ?? newest, newest)
+        let had = min(waiting.compactMap(\.number).min() ?? newest, newest)
+        young = try findYoung(had)
+        let limit = min(had, young.map { $0.first - 1 } ?? had)
         number = limit
         passedBy = holders.filter { $0.number ?? -1 < limit }.sorted(by: order)
+    }
+
+    /// The plan for a store that keeps nothing for its age.
+    package init(_ holders: [Holder], newest: Int64, maximumDuration: Duration?, force: Bool = false) {
+        self.init(holders, newest: newest, maximumDuration: maximumDuration, force: force) { _ in nil }
     }
 }

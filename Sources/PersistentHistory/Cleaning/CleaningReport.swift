@@ -14,8 +14,15 @@ package struct CleaningReport: Sendable, Equatable {
     package let keepingByRule: Int
     /// Those that hold back the rest, the slowest first, with the changes that are kept for them.
     package let blockers: [Blocker]
+    /// What is too young to be deleted, with the number of changes that are kept for that.
+    package let young: Young?
     /// Those whose tokens would expire.
     package let passedBy: [CleaningPlan.Holder]
+
+    package struct Young: Sendable, Equatable {
+        package let history: YoungHistory
+        package let changes: Int
+    }
 
     package struct Blocker: Sendable, Equatable {
         package let holder: CleaningPlan.Holder
@@ -42,6 +49,12 @@ package struct CleaningReport: Sendable, Equatable {
         }
         self.deleting = deleting
         keepingByRule = keeping
+        young = try plan.young.map { young in
+            let changes = try Int.fetchOne(
+                db, sql: "SELECT count(*) FROM historyd_change WHERE id >= ? AND kind & 3 <> 3",
+                arguments: [young.first])
+            return Young(history: young, changes: changes ?? 0)
+        }
         blockers = try plan.blockers.map { holder in
             let changes = try Int.fetchOne(
                 db, sql: "SELECT count(*) FROM historyd_change WHERE id > ? AND kind & 3 <> 3",

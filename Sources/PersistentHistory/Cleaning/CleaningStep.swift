@@ -2,6 +2,9 @@ import GRDB
 
 /// One transaction of the cleaner.
 struct CleaningStep {
+    /// Rows that were deleted or emptied.
+    private(set) var done = 0
+    /// Changes that were deleted: what was emptied before is no change any more.
     private(set) var deleted = 0
     private(set) var isLast = true
     /// The store's newest change.
@@ -31,7 +34,10 @@ struct CleaningStep {
         while let row = try rows.next() {
             end = try row.integer("id", in: end...HistoryPosition.range.upperBound)
             count += 1
-            if try covered.contain(row["origin"]) || row.flag("void") { going.append(end) }
+            let isVoid = try row.flag("void")
+            guard covered.contain(row["origin"]) || isVoid else { continue }
+            going.append(end)
+            if !isVoid { deleted += 1 }
         }
         isLast = count < size
         for id in going {
@@ -42,7 +48,7 @@ struct CleaningStep {
                 : "DELETE FROM historyd_change WHERE id = ?"
             try db.cachedStatement(sql: sql).execute(arguments: [id])
         }
-        deleted = going.count
+        done = going.count
         // An emptied change is deleted when it is the newest no longer.
         let cleaned = isLast ? min(goal, header.newest - 1) : end
         try db.cachedStatement(
@@ -52,7 +58,7 @@ struct CleaningStep {
     }
 
     /// How far was cleaned before; from the start again where a rule kept what this one does not.
-    private static func position(_ db: Database, _ rule: DeliveryRule) throws -> Int64 {
+    static func position(_ db: Database, _ rule: DeliveryRule) throws -> Int64 {
         let row = try Row.fetchOne(
             try db.cachedStatement(
                 sql: """

@@ -46,13 +46,15 @@ struct CleaningTurns: Sendable {
         case notDue(Duration?)
         /// It is due, and there was nothing that may be deleted: it is not used up.
         case vain
+        /// It is due, and all that may be deleted is younger than the store keeps history, for this time yet.
+        case tooYoung(Duration)
         /// It failed, or was interrupted, and is tried again.
         case failed
     }
 
     /// Takes each turn that is due, until a stop is requested.
     func run() async {
-        if store.cleaning == .none { return }
+        if store.cleaning == .none { return await watch() }
         var pace = TurnPace()
         while !stop.isSignaled, !Task.isCancelled {
             let turn = await cleanIfDue()
@@ -63,14 +65,38 @@ struct CleaningTurns: Sendable {
             case .notDue(nil): await wakeUp.wait()
             case .vain:
                 // What may be deleted grows when somebody moves on, or has stood still for too long.
-                let toTell =
-                    stalled.withLock { $0.isWatching } ? StalledConsumers.reportedAfter + .seconds(1) : nil
+                let toTell = stalled.withLock { $0.isWatching } ? Self.watchInterval : nil
                 await wakeUp.wait(atMost: [store.cleaning.interval, toTell].compactMap { $0 }.min())
                 await stop.sleep(for: min(pause, store.cleaning.interval ?? pause))
+            case .tooYoung(let delay): await stop.sleep(for: max(delay, pause))
             case .failed: await stop.sleep(for: pause)
             }
         }
     }
+
+    /// Only reports which consumers would hold back a cleanup by hand. Nothing is read while all have everything.
+    private func watch() async {
+        // What another program records is never cleaned here.
+        guard source.recorder != nil else { return }
+        while true {
+            await wakeUp.wait(atMost: stalled.withLock { $0.isWatching } ? Self.watchInterval : nil)
+            if stop.isSignaled || Task.isCancelled { return }
+            do { try tell(CleaningPlan(store, source: source, state: state)) } catch { report(error) }
+            await stop.sleep(for: .seconds(1))
+        }
+    }
+
+    /// All consumers have everything, so that more may be deleted than before.
+    func mayDeleteMore() {
+        if store.cleaning != .none || stalled.withLock({ !$0.all.isEmpty || $0.isWatching }) { wakeUp.notify() }
+    }
+
+    /// Whether a consumer or a feed may have stood still for long.
+    func mayStandStill(unfinished: Int) -> Bool {
+        store.cleaning != .none || unfinished > 0 || store.hasFeeds
+    }
+
+    private static let watchInterval = StalledConsumers.reportedAfter + .seconds(1)
 
     private func schedule() throws -> CleaningSchedule {
         let (at, notifications) = try state.cleaning()
@@ -88,10 +114,16 @@ struct CleaningTurns: Sendable {
             let plan = try CleaningPlan(store, source: source, state: state)
             try tell(plan)
             if plan.number == nil { return .vain }
+            // Nobody's progress makes it older.
+            let age = plan.young.map {
+                $0.time.milliseconds + store.keep.milliseconds - store.clock.wall().milliseconds
+            }
             let outcome = try await plan.carryOut(on: store, reporter: reporter) { [stop] in stop.isSignaled }
             // A stop may have left a part, for the next start.
             if stop.isSignaled { return .failed }
-            guard outcome.deleted > 0 else { return .vain }
+            guard outcome.deleted > 0 else {
+                return age.map { .tooYoung(.milliseconds(max(0, $0) + 1)) } ?? .vain
+            }
             try state.saveCleaning(at: store.clock.wall(), after: schedule.taken)
             return .taken
         } catch {
@@ -138,7 +170,7 @@ struct TurnPace {
         case .failed:
             failures += 1
             return max(.seconds(1), Backoff.delay(afterFailures: failures))
-        case .vain:
+        case .vain, .tooYoung:
             (vain, failures) = (vain + 1, 0)
             return vain == 1 ? .zero : Backoff.delay(afterFailures: vain - 1)
         case .taken, .notDue:

@@ -70,13 +70,16 @@ public struct HistoryCleaner: Sendable {
             if isLog { try db.execute(sql: "PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 500") }
         }
         let tables = CheckedTables()
-        let deleted = try await inSteps(queue, size: 250, in: 250...2000, shouldStop) { db, size in
+        var deleted = 0
+        let done = try await inSteps(queue, size: 250, in: 250...2000, shouldStop) { db, size in
             try tables.check(db)
             try history?.check(db)
             let step = try CleaningStep(db, limit: limit, rule: rule, size: size)
-            return Step(done: step.deleted, isLast: step.isLast, newest: step.newest)
+            return Step(done: step.done, deleted: step.deleted, isLast: step.isLast, newest: step.newest)
+        } committed: {
+            deleted += $0.deleted
         }
-        let givenBack = deleted > 0 ? try await giveBack(queue, shouldStop) : 0
+        let givenBack = done > 0 ? try await giveBack(queue, shouldStop) : 0
         return try access(queue) { db in
             let header = try HistoryHeader(db)
             let free = try Int64.fetchOne(
@@ -110,6 +113,7 @@ public struct HistoryCleaner: Sendable {
 
     private struct Step {
         var done = 0
+        var deleted = 0
         var isLast = true
         /// The store's newest change, where that is known.
         var newest: Int64?
@@ -120,7 +124,7 @@ public struct HistoryCleaner: Sendable {
     /// - Returns: What they did in all.
     private func inSteps(
         _ queue: DatabaseQueue, size: Int, in sizes: ClosedRange<Int>, _ shouldStop: @Sendable () -> Bool,
-        step: (Database, _ size: Int) throws -> Step
+        step: (Database, _ size: Int) throws -> Step, committed: (Step) -> Void = { _ in }
     ) async throws -> Int {
         var pace = CleaningPace(size: size, in: sizes)
         var done = 0
@@ -141,6 +145,7 @@ public struct HistoryCleaner: Sendable {
                     return (result, ContinuousClock.now - start, seen)
                 }
                 done += result.done
+                committed(result)
                 refusals = 0
                 if result.isLast { break }
                 var others = CleaningPace.Others()

@@ -46,9 +46,10 @@ package struct ManualCleaning: Sendable {
             let holders = store.mustHaveHad.map {
                 CleaningPlan.Holder(consumer: $0, number: nil, standing: .zero)
             }
-            return CleaningPlan(
+            return try CleaningPlan(
                 holders, newest: try reader.newestToken().number, maximumDuration: store.maximumDuration,
-                force: force)
+                force: force
+            ) { try store.young(through: $0, reader) }
         }
         let state = try StateDatabase(folder: stateFolder, store: reader.storeID, clock: store.clock)
         let plan = try CleaningPlan(store, source: reader, state: state, force: force)

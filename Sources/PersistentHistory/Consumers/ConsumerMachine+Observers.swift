@@ -137,7 +137,7 @@ struct ObserverProgress: Sendable {
     /// Why it failed; nil if it was not made.
     private(set) var failure: HookFailure?
     /// Deliveries made of the next call's transaction.
-    private(set) var done: Set<String> = []
+    private(set) var done: Set<BinaryText> = []
     private let runs: [DeliveryPlan.Run]
     private var index = 0
     /// The current run, where changes had to be read for it.
@@ -177,7 +177,8 @@ struct ObserverProgress: Sendable {
         failure = outcome.failure
         let made = runs[..<index].flatMap(\.calls) + run.calls[..<outcome.succeeded]
         done = Set(
-            made.reversed().prefix { $0.transaction.number == next.transaction.number }.map(\.header.delivery))
+            names: made.reversed().prefix { $0.transaction.number == next.transaction.number }
+                .map(\.header.delivery))
         return false
     }
 

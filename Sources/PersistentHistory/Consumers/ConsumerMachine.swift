@@ -95,7 +95,7 @@ struct ConsumerMachine: Sendable {
     /// The last transaction whose observers have all been called, which may be ahead of the cursor.
     var observed: Int64
     /// Deliveries made of the transaction after `observed`.
-    var done: Set<String> = []
+    var done: Set<BinaryText> = []
     var observing: ObserverProgress?
     var pending: PendingMerge?
     /// What follows the pending merge.

@@ -56,7 +56,7 @@ extension ConsumerRunner {
         switch next {
         case .fetch(let number, let last):
             return .fetched(
-                try store.fetcher.batch(after: number, through: last, values: hookSet.wantedValues))
+                try fetcher.batch(after: number, through: last, values: hookSet.wantedValues))
         case .findFingerprint(let position, let batch):
             return .found(fingerprint: try store.source.fingerprint(at: position, in: batch))
         case .read(let unread):
@@ -69,7 +69,7 @@ extension ConsumerRunner {
         case .proceed:
             leaveStep()
             // Others have their turn between two batches.
-            store.loop.soon { self.step() }
+            session.perform(for: consumer.author) { $0.step() }
         case .retry(let delay): pause(for: delay) { $0.step() }
         case .idle: idle()
         }
@@ -79,13 +79,23 @@ extension ConsumerRunner {
     func call(_ endpoint: any HookEndpoint, _ onLoop: (any LoopEndpoint)?, _ request: HookRequest) {
         callBegan = .now
         if let onLoop {
-            conversation = onLoop.begin(request) { answer in
-                self.conversation = nil
-                self.take(answer)
+            conversation = onLoop.begin(request) { [session, author = consumer.author] answer in
+                session.perform(for: author) { runner in
+                    runner.conversation = nil
+                    runner.take(answer)
+                }
             }
-        } else if !errands.call(endpoint, request, then: { self.take($0) }) {
-            ended()
+            return
         }
+        let isBegun = session.errand(
+            { [errands = session.errands] in
+                // It throws only if it was broken off before it began.
+                try? await errands.breakable { await endpoint.answer(request) }
+            }, for: consumer.author
+        ) { runner, answer in
+            runner.take(answer)
+        }
+        if !isBegun { ended() }
     }
 
     func take(_ answer: HookAnswer?) {
@@ -103,7 +113,7 @@ extension ConsumerRunner {
     func useContexts(for next: ConsumerMachine.Next) {
         let cursor = machine.cursor
         errand { [contexts] in
-            try await onPool { try await contexts.act(on: next, cursor: cursor) }
+            try await contexts.act(on: next, cursor: cursor)
         } then: { runner, event in
             runner.handle(event)
         } again: {
@@ -113,20 +123,22 @@ extension ConsumerRunner {
 
     func errand<T: Sendable>(
         _ body: @escaping @Sendable () async throws -> T,
-        then: @escaping @LoopActor @Sendable (ConsumerRunner, T) -> Void, again: @escaping Resumption
+        then: @escaping @Sendable (ConsumerRunner, T) -> Void, again: @escaping Resumption
     ) {
         // A stop need not wait for the answer of a plugin.
         let isBreakable = !consumer.pluginContexts.isEmpty
-        let isBegun = errands.run { [errands] () -> Result<T, any Error> in
-            do {
-                return .success(isBreakable ? try await errands.breakable(body) : try await body())
-            } catch {
-                return .failure(error)
-            }
-        } then: { result in
+        let isBegun = session.errand(
+            { [errands = session.errands] () -> Result<T, any Error> in
+                do {
+                    return .success(isBreakable ? try await errands.breakable(body) : try await body())
+                } catch {
+                    return .failure(error)
+                }
+            }, for: consumer.author
+        ) { runner, result in
             switch result {
-            case .success(let value): then(self, value)
-            case .failure(let error): self.fail(error, again)
+            case .success(let value): then(runner, value)
+            case .failure(let error): runner.fail(error, again)
             }
         }
         if !isBegun { ended() }
@@ -140,14 +152,23 @@ extension ConsumerRunner {
         phase = .paused
         self.resumption = resumption
         // A wish to try at once that came during the attempt is meant for the next one.
-        pauseTimer = store.loop.schedule(after: triesNow ? .zero : delay) { self.resume() }
-        owner.paused(self)
+        pauseTimer = session.schedule(after: triesNow ? .zero : delay, for: consumer.author) { $0.resume() }
+        session.assumeIsolated { [author = consumer.author] in $0.stoppedWorking(author) }
     }
 
     func resume() {
         // The timer may be due in the same round in which an operator had it tried at once.
         guard case .paused = phase else { return }
         pauseTimer?.cancel()
+        // What it holds in memory may have been deleted meanwhile: the time that it may hold back a cleanup is over.
+        if machine.batch != nil {
+            do {
+                let oldest = try store.source.oldestToken()
+                if oldest.number > machine.cursor { throw HistoryError.expired(machine.cursor, oldest: oldest) }
+            } catch {
+                return fail(error) { $0.step() }
+            }
+        }
         resumption(self)
     }
 

@@ -1,21 +1,9 @@
-/// Does what one consumer's machine says, on the loop: each outcome is the machine's next event.
+/// Does what one consumer's machine says: each outcome is the machine's next event.
 ///
-/// Everything that does not wait happens within the call that wakes it: from a look at the store to the bytes in a
-/// plugin's pipe, and from a plugin's answer to the checkpoint.
-@LoopActor final class ConsumerRunner {
-    /// The owner.
-    struct Owner: Sendable {
-        /// It has everything. Whether something was brought, and when to look after its contexts again.
-        let caughtUp: @LoopActor @Sendable (ConsumerRunner, Bool) -> Void
-        /// It failed, and does nothing until it tries again.
-        let paused: @LoopActor @Sendable (ConsumerRunner) -> Void
-        /// It has found its position, and begins.
-        let prepared: @LoopActor @Sendable () -> Void
-        /// It has ended, because of a stop or because it cannot continue.
-        let ended: @LoopActor @Sendable (ConsumerRunner, (any Error)?) -> Void
-    }
-
-    typealias Resumption = @LoopActor @Sendable (ConsumerRunner) -> Void
+/// It belongs to the store's session, on whose thread everything happens that is said here: looks, checkpoints, and
+/// waiting for the store's locks and disks. What is done elsewhere comes back through `StoreSession.perform(for:)`.
+final class ConsumerRunner {
+    typealias Resumption = @Sendable (ConsumerRunner) -> Void
 
     enum Phase {
         /// It has not been prepared yet.
@@ -29,14 +17,15 @@
         case ended
     }
 
-    nonisolated let consumer: Consumer
+    let consumer: Consumer
+    /// The owner.
+    unowned let session: StoreSession
     let store: OpenStore
     let hooks: HookRegistry
     let control: StoreControl
-    let errands: Errands
     let stop: OneShotEvent
-    let owner: Owner
-    nonisolated let contexts: ContextKeeper
+    let contexts: ContextKeeper
+    let fetcher: SharedFetcher
 
     var machine: ConsumerMachine
     /// Of the position where it begins, or begins again.
@@ -59,8 +48,8 @@
     /// What is done when a pause or a hold is over.
     var resumption: Resumption = { $0.step() }
     var hookSet = HookSet(observers: [], mergers: [], version: -1)
-    var pauseTimer: LoopTimer?
-    var contextsTimer: LoopTimer?
+    var pauseTimer: StoreTimer?
+    var contextsTimer: StoreTimer?
     var conversation: (any HookConversation)?
     /// When the call in flight was made.
     var callBegan = SuspendingClock.now
@@ -68,20 +57,18 @@
 
     var cursor: Int64 { machine.cursor }
 
+    var isIdle: Bool { if case .idle = phase { true } else { false } }
     var isPaused: Bool { if case .paused = phase { true } else { false } }
 
-    init(
-        _ beginning: OpenStore.Beginning, of store: OpenStore, hooks: HookRegistry, control: StoreControl,
-        errands: Errands, stop: OneShotEvent, owner: Owner
-    ) {
+    init(_ beginning: OpenStore.Beginning, of session: StoreSession, reading fetcher: SharedFetcher) {
         consumer = beginning.consumer
         fingerprint = beginning.fingerprint
-        self.store = store
-        self.hooks = hooks
-        self.control = control
-        self.errands = errands
-        self.stop = stop
-        self.owner = owner
+        self.session = session
+        self.fetcher = fetcher
+        store = session.opened
+        hooks = session.hooks
+        control = session.control
+        stop = session.stop
         startOfPass = beginning.cursor
         contexts = ContextKeeper(
             consumer, storeID: store.storeID, source: store.source, state: store.state,
@@ -111,7 +98,9 @@
     func tryNow() {
         guard consumer.hasContexts else { return goOnNow() }
         // That goes for contexts as well.
-        _ = errands.run({ [contexts] in await contexts.tryNow() }) { self.goOnNow() }
+        _ = session.errand({ [contexts] in await contexts.tryNow() }, for: consumer.author) { runner, _ in
+            runner.goOnNow()
+        }
     }
 
     func goOnNow() {
@@ -136,7 +125,7 @@
         phase = .ended
         pauseTimer?.cancel()
         contextsTimer?.cancel()
-        owner.ended(self, error)
+        session.assumeIsolated { $0.consumerEnded(error) }
     }
 
     // MARK: Passes
@@ -154,7 +143,7 @@
         }
         if !consumer.hasContexts { return beginPass() }
         errand { [contexts] in
-            try await onPool { try await contexts.tend(cursor: cursor) }
+            try await contexts.tend(cursor: cursor)
         } then: { runner, _ in
             runner.beginPass()
         } again: {
@@ -165,7 +154,7 @@
     func beginPass() {
         if !isPrepared {
             isPrepared = true
-            owner.prepared()
+            session.assumeIsolated { $0.consumerPrepared() }
         }
         recovered()
         isWoken = false
@@ -208,7 +197,8 @@
         phase = .idle
         recovered()
         rest()
-        owner.caughtUp(self, machine.cursor > startOfPass)
+        let (author, brought) = (consumer.author, machine.cursor > startOfPass)
+        session.assumeIsolated { $0.caughtUp(author, brought) }
         watchContexts()
         if isWoken, case .idle = phase { beginPass() }
     }
@@ -223,10 +213,12 @@
     /// A context that failed is tried again even without a new commit.
     func watchContexts() {
         guard consumer.hasContexts else { return }
-        _ = errands.run({ [contexts] in await contexts.retryDelay }) { delay in
-            guard let delay, !self.isEnding else { return }
-            self.contextsTimer?.cancel()
-            self.contextsTimer = self.store.loop.schedule(after: delay) { self.wakeUp() }
+        _ = session.errand({ [contexts] in await contexts.retryDelay }, for: consumer.author) { runner, delay in
+            guard let delay, !runner.isEnding else { return }
+            runner.contextsTimer?.cancel()
+            runner.contextsTimer = runner.session.schedule(after: delay, for: runner.consumer.author) {
+                $0.wakeUp()
+            }
         }
     }
 }

@@ -5,6 +5,9 @@
 /// the consumer, its hooks and its other replicas continue. Only if merge hooks decide what is
 /// merged does the consumer wait for it, because their decisions are not saved.
 actor ContextKeeper {
+    private nonisolated let executor = SerialThreadExecutor()
+    nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
+
     let consumer: Consumer
     private let storeID: StoreID
     private let source: any HistorySource

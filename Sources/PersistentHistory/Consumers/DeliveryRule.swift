@@ -2,25 +2,25 @@
 public struct DeliveryRule: Sendable, Equatable, Codable {
     /// Authors that write on behalf of a sync service, with a log of their own (the kit's
     /// `includingCloudKitMirroring`).
-    public static let cloudKitMirroring: Set<String> = [
+    public static let cloudKitMirroring: Set<BinaryText> = [
         "NSCloudKitMirroringDelegate.import", "NSCloudKitMirroringDelegate.export",
     ]
 
     /// All registered authors, including those that only write.
-    public let authors: Set<String>
+    public let authors: Set<BinaryText>
     /// Whether transactions by null or unregistered authors are delivered.
     public let deliversUnlisted: Bool
     /// Whether history by unlisted authors is cleaned although it is not delivered.
     public let cleansUnlisted: Bool
     /// Authors whose transactions are neither delivered nor cleaned.
-    public let mirroring: Set<String>
+    public let mirroring: Set<BinaryText>
     /// Mirroring authors whose transactions are treated like any other.
-    private let included: Set<String>
+    private let included: Set<BinaryText>
 
     /// Which authors there are, and whose transactions are delivered.
     public init(
-        authors: Set<String>, deliversUnlisted: Bool = true, cleansUnlisted: Bool = false,
-        mirroringAuthors: Set<String> = [], includingMirroring: Bool = false
+        authors: Set<BinaryText>, deliversUnlisted: Bool = true, cleansUnlisted: Bool = false,
+        mirroringAuthors: Set<BinaryText> = [], includingMirroring: Bool = false
     ) {
         self.authors = authors
         self.deliversUnlisted = deliversUnlisted
@@ -48,14 +48,14 @@ public struct DeliveryRule: Sendable, Equatable, Codable {
 
     /// Whether a transaction of this author is delivered to a consumer: all except its own are.
     public func delivers(_ author: String?, to consumer: String) -> Bool {
-        author != consumer && covers(author)
+        !author.hasSameBytes(as: consumer) && covers(author)
     }
 
     /// Those of some transactions that a consumer made itself, after a position.
     func own(_ transactions: [HistoryTransaction], after position: Int64, of consumer: String)
         -> [HistoryTransaction]
     {
-        transactions.filter { $0.number > position && $0.author == consumer && covers(consumer) }
+        transactions.filter { $0.number > position && $0.author.hasSameBytes(as: consumer) && covers(consumer) }
     }
 
     /// Those of some transactions that a consumer receives, after a position.
@@ -67,7 +67,7 @@ public struct DeliveryRule: Sendable, Equatable, Codable {
         return transactions.filter { transaction in
             guard transaction.number > position else { return false }
             let author = transaction.author
-            if let last, last.author == author { return last.isDelivered }
+            if let last, last.author.hasSameBytes(as: author) { return last.isDelivered }
             let isDelivered = delivers(author, to: consumer)
             last = (author, isDelivered)
             return isDelivered
@@ -77,8 +77,8 @@ public struct DeliveryRule: Sendable, Equatable, Codable {
     /// The same for rules under which the same history is kept.
     var keeping: String {
         let takesUnlisted = deliversUnlisted || cleansUnlisted
-        let listed = takesUnlisted ? [] : authors.union(included).sorted()
+        let listed = takesUnlisted ? [] : authors.union(included).sorted().map(\.text)
         return
-            "\(takesUnlisted)\n\(mirroring.sorted().joined(separator: "\t"))\n\(listed.joined(separator: "\t"))"
+            "\(takesUnlisted)\n\(mirroring.sorted().map(\.text).joined(separator: "\t"))\n\(listed.joined(separator: "\t"))"
     }
 }

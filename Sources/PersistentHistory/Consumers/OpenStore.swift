@@ -6,13 +6,16 @@ struct OpenStore: Sendable {
     let storeID: StoreID
     let source: any HistorySource
     let probe: WriterProbe
-    let fetcher: SharedFetcher
+    /// Where the looks begin.
+    let start: SharedFetcher.Start
     let state: StateDatabase
     let reporter: any PipelineReporter
     let cleaning: CleaningTurns
     let feeds: FeedKeeper
     let unlisted = UnlistedCount()
     let size = HistorySize()
+    /// Reads by connections of its own what is asked for reports: one at a time.
+    let reports = SerialThreadExecutor()
     /// Held as long as the store is open.
     private let lease: ConsumerLease
     let file: FileID?
@@ -40,6 +43,7 @@ struct OpenStore: Sendable {
     ///
     /// - Throws: `HistoryError`, `ObserverError`, `SystemError`.
     init(_ store: ServedStore, stateFolder: String, reporter: any PipelineReporter) throws {
+        assertMayWait()
         self.store = store
         self.reporter = reporter
         loop = try HistoryLoop.shared()
@@ -60,8 +64,8 @@ struct OpenStore: Sendable {
         schemaVersion = isMigrating ? -1 : try version ?? source.schemaVersion()
         try StateOwner.take(source.storeID, in: stateFolder, for: store.path)
         lease = try ConsumerLease(store.consumers.map(\.author), of: source.storeID, in: stateFolder)
-        let end = try source.end()
-        fetcher = try SharedFetcher(source, after: end)
+        start = try SharedFetcher.Start(endOf: source)
+        let end = start.end
         let resting = RestingConsumers(
             store.consumers.map(\.author),
             at: Checkpoint(position: end.number, fingerprint: end.fingerprint, movedAt: store.clock.wall()))
@@ -93,7 +97,7 @@ struct OpenStore: Sendable {
         // What most stores of many do not need until something is committed, or saved. Closed before the next store is
         // opened, it leaves its memory to that.
         try state.close()
-        // From now on it is read on the loop, where a lock must not be waited for.
+        // From now on, looks find out when a lock is free: they come again, and so do signals.
         try source.setPatience(0)
         // Last, because it must be closed by hand: nothing that may fail comes after it.
         probe =

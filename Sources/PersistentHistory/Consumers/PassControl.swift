@@ -19,12 +19,11 @@ package final class PassControl: Sendable {
         var owner: Owner?
     }
 
-    /// Notified on the loop.
     struct Owner: Sendable {
         /// The passes are no longer held.
-        let released: @LoopActor @Sendable () -> Void
+        let released: @Sendable () -> Void
         /// The pauses after failures are over.
-        let tryNow: @LoopActor @Sendable () -> Void
+        let tryNow: @Sendable () -> Void
     }
 
     private let state = Locked(State())
@@ -46,12 +45,7 @@ package final class PassControl: Sendable {
             return (state.released, state.owner)
         }
         released?.signal()
-        Self.call(owner?.released)
-    }
-
-    private static func call(_ handler: HistoryLoop.Handler?) {
-        // The loop is there: the owner is on it.
-        if let handler { try? HistoryLoop.shared().soon(handler) }
+        owner?.released()
     }
 
     /// Returns when no batch runs, or the task is cancelled.
@@ -66,7 +60,7 @@ package final class PassControl: Sendable {
     }
 
     /// Ends the pauses after failures.
-    package func tryNow() { Self.call(state.withLock { $0.owner }?.tryNow) }
+    package func tryNow() { state.withLock { $0.owner }?.tryNow() }
 
     // MARK: For the held parts
 

@@ -16,7 +16,7 @@ extension PipelineEvent {
             "The store is not tracked as configured. \(untracked.sorted { $0.key < $1.key }.map(\.value).joined(separator: " "))"
         case .recordingDoubtful(let doubts) where doubts.isEmpty: "No recording is doubtful."
         case .recordingDoubtful(let doubts):
-            "Changes of \(quoted(doubts.keys.sorted())) may go unrecorded."
+            "Changes of \(quoted(doubts.keys.sorted().map(\.text))) may go unrecorded."
         case .migrationUnderWay: "A migration is running; the triggers are not changed until it has ended."
         case .stateBegan(let path, let oldest):
             "The store has no state at \"\(path)\", although its history has been cleaned: every consumer begins after \(oldest)."

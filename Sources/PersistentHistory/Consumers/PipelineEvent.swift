@@ -19,9 +19,9 @@ public enum PipelineEvent: Sendable {
     case trackingFailed(HistoryError)
     /// Which of the configured entities are not tracked as configured, and why: after each look at the schema, and
     /// mostly none.
-    case entitiesUntracked([String: String])
+    case entitiesUntracked([BinaryText: String])
     /// Entities whose recording may miss something, and why: after each look at the schema, and mostly none.
-    case recordingDoubtful([String: [String]])
+    case recordingDoubtful([BinaryText: [String]])
     /// A migration runs: the tracking is left alone until it has ended.
     case migrationUnderWay
     /// There was no state for a store whose history has been cleaned: it was lost, or left behind.

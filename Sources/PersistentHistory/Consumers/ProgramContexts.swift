@@ -3,6 +3,9 @@
 /// Each knows by itself how far it is. One that fails is left behind, tried again at growing intervals, and then
 /// catches up from the history.
 actor ProgramContexts {
+    private nonisolated let executor = SerialThreadExecutor()
+    nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
+
     private let consumer: Consumer
     private let contexts: [any HistoryContext]
     private let source: any HistorySource
@@ -23,8 +26,10 @@ actor ProgramContexts {
         self.consumer = consumer
         contexts =
             consumer.programContexts
-            + consumer.pluginContexts.compactMap { context in
-                source.recorder.map { PluginMerger(context, of: consumer, reader: $0, state: state) }
+            + consumer.pluginContexts.compactMap { [executor] context in
+                source.recorder.map {
+                    PluginMerger(context, of: consumer, reader: $0, state: state, on: executor)
+                }
             }
         self.source = source
         self.reporter = reporter

@@ -12,8 +12,8 @@ final class RestingConsumers: Sendable {
         /// The idle consumers.
         var resting: Set<String> = []
         /// The entities for which each consumer was woken up when it was last idle, and the consumers by entity.
-        var entities: [String: Set<String>] = [:]
-        var interested: [String: Set<String>] = [:]
+        var entities: [String: Set<BinaryText>] = [:]
+        var interested: [BinaryText: Set<String>] = [:]
         /// The consumers that every commit wakes up.
         var awake: Set<String>
         /// The checkpoints of consumers that were woken up and have not continued yet.
@@ -54,7 +54,7 @@ final class RestingConsumers: Sendable {
     /// - Parameters:
     ///   - number: Its position.
     ///   - hooks: The version of the hooks from which the entities are.
-    func rest(_ consumer: String, at number: Int64, until entities: Set<String>, hooks: Int) {
+    func rest(_ consumer: String, at number: Int64, until entities: Set<BinaryText>, hooks: Int) {
         state.withLock { state in
             guard number == state.checkpoint.position, state.hooks == nil || state.hooks == hooks else {
                 return
@@ -106,7 +106,7 @@ extension RestingConsumers.State {
         woken[consumer] = checkpoint
     }
 
-    fileprivate mutating func register(_ consumer: String, for entities: Set<String>) {
+    fileprivate mutating func register(_ consumer: String, for entities: Set<BinaryText>) {
         for entity in self.entities.updateValue(entities, forKey: consumer) ?? [] {
             interested[entity]?.remove(consumer)
             if interested[entity]?.isEmpty ?? false { interested[entity] = nil }

@@ -7,28 +7,34 @@ extension StoreControl {
         package let newest: HistoryToken
         package let cursors: [String: Checkpoint]
         package let feeds: [FeedStanding]
+        /// The consumers that have not come to the end of their work: a replica may not show all up to the cursor.
+        package let working: Set<String>
         /// How many calls were given up, by consumer.
         package let deadLetters: [String: Int]
     }
 
-    package func positions() throws -> Positions {
-        try withSession { session throws in try session.positions(seats.clients) }
+    package func positions(within limit: Duration = StoreSession.answerTimeout) async throws -> Positions {
+        try await ask(within: limit) { [clients = seats.clients] in try $0.positions(clients) }
     }
 
     /// Looks for what is new, without waiting for a sign, and has what failed tried again.
     ///
+    /// - Parameter limit: How long to wait for the store's thread.
     /// - Returns: The newest token there is now: those whose cursor is there are level.
-    package func passNow() async throws -> HistoryToken {
+    package func passNow(within limit: Duration) async throws -> HistoryToken {
         // First, so that a consumer woken by the look finds the order.
         passes.tryNow()
-        return try await retryingWhileBusy { try await withSession { try await $0.lookNow() } }
+        return try await retryingWhileBusy { try await ask(within: limit) { try $0.lookNow() } }
     }
 
     /// Checks that a token is of this store, and not from its future.
     ///
+    /// - Parameter limit: How long to wait for the store's thread.
     /// - Throws: `HistoryError` with `.tokenForeign` or `.tokenAhead`.
-    package func check(_ token: HistoryToken) async throws {
-        let positions = try await retryingWhileBusy { () throws -> Positions in try self.positions() }
+    package func check(_ token: HistoryToken, within limit: Duration) async throws {
+        let positions = try await retryingWhileBusy { () async throws -> Positions in
+            try await self.positions(within: limit)
+        }
         guard token.store == positions.newest.store else {
             throw HistoryError.foreign(token, to: positions.newest.store)
         }
@@ -65,22 +71,24 @@ extension StoreControl {
             else {
                 return nil
             }
-            return try await onPool { try unlisted.count(in: store.path, store.rule) }
+            return try await session.opened.reports.perform(within: StoreSession.answerTimeout) {
+                try unlisted.count(in: store.path, store.rule)
+            }
         }
     }
 
     // MARK: Dead letters
 
-    package func deadLetters() throws -> [NumberedDeadLetter] { try withSession { try $0.deadLetters() } }
+    package func deadLetters() async throws -> [NumberedDeadLetter] { try await ask { try $0.deadLetters() } }
 
     /// - Returns: False if there is none of that number.
-    package func dropDeadLetter(_ number: Int64) throws -> Bool {
-        try withSession { try $0.dropDeadLetter(number) }
+    package func dropDeadLetter(_ number: Int64) async throws -> Bool {
+        try await ask { try $0.dropDeadLetter(number) }
     }
 
     /// Notes that a dead letter's call failed once more.
-    package func noteFailure(of number: Int64, _ reason: String) throws {
-        try withSession { try $0.noteFailure(of: number, reason) }
+    package func noteFailure(of number: Int64, _ reason: String) async throws {
+        try await ask { try $0.noteFailure(of: number, reason) }
     }
 
     // MARK: Following
@@ -101,7 +109,7 @@ extension StoreControl {
     ) async throws {
         try await following { wakeUp in
             var token = try await retryingWhileBusy {
-                try withSession { session in
+                try await ask { session in
                     let token = try after ?? session.source.newestToken()
                     try session.source.check(after: token)
                     return token
@@ -159,7 +167,9 @@ extension StoreControl {
 
     /// Reads by a connection of its own, on the pool: neither the loop nor the consumers wait for it, however large a
     /// transaction is.
-    private func reading<T: Sendable>(_ body: @Sendable (any HistorySource) throws -> T) async throws -> T {
+    private func reading<T: Sendable>(_ body: @escaping @Sendable (any HistorySource) throws -> T) async throws
+        -> T
+    {
         try await withSession { session in
             let source = session.source
             return try await onPool { () async throws -> T in

@@ -3,6 +3,8 @@
 package final class StoreControl: Sendable {
     package let passes = PassControl()
     let seats = FeedSeats()
+    /// Where everything of the store happens.
+    let thread = StoreThread()
     /// Requested when the store is served no more.
     let over = OneShotEvent()
     private let state = Locked(State())
@@ -25,6 +27,13 @@ package final class StoreControl: Sendable {
         get { state.withLock { $0.stopTimeout } }
         set { state.withLock { $0.stopTimeout = newValue } }
     }
+
+    /// The watchdog is not fed after the store's thread has stood still for this time.
+    package static let longestStandstill: Duration = .seconds(300)
+
+    /// For how long the store's thread has had a job and neither ended it nor computed, as far as this was asked before.
+    /// What waits for a disk does not count: no restart mends that, and health names it.
+    package func standstill() -> Duration? { thread.executor.standstill() }
 
     /// The id of the open store; nil while it is not open.
     package var storeID: StoreID? { state.withLock { $0.session }?.opened.storeID }
@@ -65,20 +74,24 @@ package final class StoreControl: Sendable {
         return try await body(session)
     }
 
-    /// Does something with the open store.
+    /// Asks something of the open store, on its thread.
     ///
-    /// - Throws: `HistoryError` with `.storeNotOpen`, and what the body throws.
-    func withSession<T>(_ body: (StoreSession) throws -> T) throws -> T {
-        let session = try enter()
-        defer { leave() }
-        return try body(session)
+    /// - Throws: As `StoreSession.ask`.
+    func ask<T: Sendable>(
+        within limit: Duration = StoreSession.actionTimeout,
+        _ body: @escaping @Sendable (isolated StoreSession) throws -> T
+    ) async throws -> T {
+        try await withSession { try await $0.ask(within: limit, body) }
     }
 
-    /// Whether a consumer of the open store is anything but caught up.
-    @LoopActor package func isAtWork() -> Bool {
-        guard let session = state.withLock({ $0.session }) else { return false }
-        return session.runners.values.contains { runner in
-            if case .idle = runner.phase { false } else { true }
+    /// Whether a consumer of the open store is anything but caught up; or its thread does not answer.
+    package func isAtWork() async -> Bool {
+        do {
+            return try await ask(within: StoreSession.answerTimeout) { $0.isAtWork }
+        } catch let error as HistoryError {
+            return error.code != .storeNotOpen
+        } catch {
+            return true
         }
     }
 
@@ -87,10 +100,7 @@ package final class StoreControl: Sendable {
             if state.session != nil { state.users += 1 }
             return state.session
         }
-        guard let session else {
-            throw HistoryError(
-                .storeNotOpen, "The store is not open.", hint: "Its status says why. The daemon tries again.")
-        }
+        guard let session else { throw HistoryError.storeNotOpen }
         return session
     }
 
@@ -110,7 +120,10 @@ package final class StoreControl: Sendable {
         while true {
             do {
                 return try await body()
-            } catch let error as HistoryError where error.code == .storeBusy && failures < attempts - 1 {
+            } catch let error as HistoryError
+                where error.code == .storeBusy && failures < attempts - 1
+                && !(error.cause is StoreSession.Unresponsive)
+            {
                 failures += 1
                 try await Task.sleep(for: Backoff.delay(afterFailures: failures), clock: .loop)
             }
@@ -134,5 +147,15 @@ package final class StoreControl: Sendable {
         }
         defer { state.withLock { _ = $0.followers.removeValue(forKey: number) } }
         return try await body(wakeUp)
+    }
+}
+
+extension HistoryError {
+    /// For how long a store had not answered that was asked something; nil if this is about something else.
+    package var unresponsiveTime: Duration? { (cause as? StoreSession.Unresponsive)?.time }
+
+    static var storeNotOpen: HistoryError {
+        HistoryError(
+            .storeNotOpen, "The store is not open.", hint: "Its status says why. The daemon tries again.")
     }
 }

@@ -5,13 +5,15 @@ package struct ServedStore: Sendable {
     package let name: String
     package let path: String
     /// What to track, with the columns to preserve; nil leaves the tracking to others.
-    package let entities: [String: [String]?]?
+    package let entities: [BinaryText: [String]?]?
     /// Whether every table is tracked, new ones as they come; `entities` then says what to preserve.
     package var tracksEveryTable = false
     package let rule: DeliveryRule
     package let consumers: [Consumer]
     package let cleaning: CleaningStrategy
     package let maximumDuration: Duration?
+    /// History younger than this is not deleted, whoever has had it.
+    package var keep: Duration = .zero
     /// The consumers that other processes with the same state serve: their cursors are kept, and the
     /// cleaning waits for them, too.
     package var consumersElsewhere: Set<String> = []
@@ -27,7 +29,8 @@ package struct ServedStore: Sendable {
     var visibilityRule = VisibilityRule()
 
     package init(
-        name: String, path: String, entities: [String: [String]?]?, rule: DeliveryRule, consumers: [Consumer],
+        name: String, path: String, entities: [BinaryText: [String]?]?, rule: DeliveryRule,
+        consumers: [Consumer],
         cleaning: CleaningStrategy = .none, maximumDuration: Duration? = nil, clock: HistoryClock = .system
     ) {
         self.name = name
@@ -44,6 +47,8 @@ package struct ServedStore: Sendable {
 extension ServedStore {
     /// All that must have processed a transaction before it is cleaned.
     var mustHaveHad: Set<String> { consumersElsewhere.union(consumers.map(\.author)) }
+
+    var hasFeeds: Bool { consumers.contains { !$0.feeds.isEmpty } }
 }
 
 /// Serves one store: waits until it exists, detects its commits, and lets each consumer work
@@ -74,7 +79,7 @@ package struct StoreRunner: Sendable {
     ///   it is certain that there is no store to open yet.
     /// - Throws: `ObserverError` if the store cannot be watched, `HistoryError`.
     package func run(watching signals: StoreSignals, isUp: @escaping @Sendable () -> Void = {}) async throws {
-        // Everything is on the loop: here it is found out that there is none.
+        // Signals and timers come from the loop: here it is found out that there is none.
         _ = try HistoryLoop.shared()
         // Without signals there is nothing to wait for; the owner may watch again.
         let end = OneShotEvent()
@@ -86,36 +91,43 @@ package struct StoreRunner: Sendable {
                 end.signal()
             }
             defer { group.cancelAll() }
-            try await runner.serve(signals, isUp)
+            try await runner.serve(signals, isUp, on: control.thread)
         }
     }
 
-    @LoopActor private func serve(_ signals: StoreSignals, _ isUp: @escaping @Sendable () -> Void) async throws
-    {
+    /// All of this is isolated to the store's thread by a parameter. A function that only inherits its caller's isolation
+    /// would lose it in a closure for the standard library, which takes closures of no isolation: these run on the loop.
+    private func serve(
+        _ signals: StoreSignals, _ isUp: @escaping @Sendable () -> Void, on thread: isolated StoreThread
+    ) async throws {
         let inbox = SignalInbox(stop)
         let isDelivered = signals.deliver(
             to: .init(signal: { inbox.post($0) }, end: { inbox.end($0) }))
         try await withThrowingTaskGroup(of: Void.self) { group in
-            if !isDelivered { group.addTask { await inbox.run(signals) } }
+            if !isDelivered { group.addTask { await onPool { await inbox.run(signals) } } }
             defer { group.cancelAll() }
-            try await serve(inbox, isUp)
+            try await serve(inbox, isUp, on: thread)
         }
         // Letting go of them ends the watch.
         withExtendedLifetime(signals) {}
         if let failure = inbox.failure { throw failure }
     }
 
-    @LoopActor private func serve(_ inbox: SignalInbox, _ isUp: @escaping @Sendable () -> Void) async throws {
+    private func serve(
+        _ inbox: SignalInbox, _ isUp: @escaping @Sendable () -> Void, on thread: isolated StoreThread
+    ) async throws {
         var trouble = Trouble()
         while !stop.isSignaled, !Task.isCancelled {
             var wasOpen = false
             do {
-                try await leased {
-                    let opened = try await open()
+                let descriptors = try DescriptorBudget.shared.take(store.descriptors, for: store.path)
+                defer { withExtendedLifetime(descriptors) {} }
+                try await leased(on: thread) {
+                    let opened = try await open(on: thread)
                     let openedAt = ContinuousClock.now
                     wasOpen = true
                     do {
-                        try await session(opened) { try await $0.run(watching: inbox, isUp: isUp) }
+                        try await session(opened, on: thread) { try await $0.run(watching: inbox, isUp: isUp) }
                         trouble = Trouble()
                     } catch {
                         if .now - openedAt > Trouble.longestDelay { trouble = Trouble() }
@@ -159,21 +171,16 @@ package struct StoreRunner: Sendable {
         }
     }
 
-    /// Not on the loop, for it waits for locks.
-    @LoopActor private func open() async throws -> OpenStore {
-        try await onPool { try OpenStore(store, stateFolder: stateFolder, reporter: reporter) }
+    private func open(on thread: isolated StoreThread) async throws -> OpenStore {
+        try await OpeningTurns.shared.taking(on: thread) {
+            try OpenStore(store, stateFolder: stateFolder, reporter: reporter)
+        }
     }
 
-    @LoopActor private func session(_ opened: OpenStore, _ body: (StoreSession) async throws -> Void)
-        async throws
-    {
-        let session: StoreSession
-        do {
-            session = try StoreSession(opened, hooks: hooks, stop: stop, control: control)
-        } catch {
-            try opened.close()
-            throw error
-        }
+    private func session(
+        _ opened: OpenStore, on thread: isolated StoreThread, _ body: (StoreSession) async throws -> Void
+    ) async throws {
+        let session = StoreSession(opened, hooks: hooks, stop: stop, control: control, on: thread)
         do {
             try await body(session)
         } catch {
@@ -184,15 +191,14 @@ package struct StoreRunner: Sendable {
     }
 
     /// Runs a body while neither another state nor another path of this process serves the store.
-    private func leased(_ body: () async throws -> Void) async throws {
-        let isUsedInProcess = store.isUsedInProcess
-        if isUsedInProcess { return try await leased(isUsedInProcess, body) }
-        try await ServedFiles.shared.serving(store.path) { try await leased(isUsedInProcess, body) }
+    private func leased(on thread: isolated StoreThread, _ body: () async throws -> Void) async throws {
+        if store.isUsedInProcess { return try await probed(on: thread, body) }
+        try await ServedFiles.shared.serving(store.path) { try await probed(on: thread, body) }
     }
 
-    private func leased(_ isUsedInProcess: Bool, _ body: () async throws -> Void) async throws {
+    private func probed(on thread: isolated StoreThread, _ body: () async throws -> Void) async throws {
         try await WriterProbe.withLease(
-            on: store.path, stateFolder: stateFolder, isUsedInProcess: isUsedInProcess, body)
+            on: store.path, stateFolder: stateFolder, isUsedInProcess: store.isUsedInProcess, body)
     }
 
     /// Works off everything there is, once.
@@ -200,18 +206,22 @@ package struct StoreRunner: Sendable {
     /// - Throws: `HistoryError` if the store cannot be opened or read.
     package func runOnce() async throws {
         _ = try HistoryLoop.shared()
+        try await runOnce(on: control.thread)
+    }
+
+    private func runOnce(on thread: isolated StoreThread) async throws {
         do {
-            try await serveOnce()
+            try await serveOnce(on: thread)
         } catch let error as HistoryError {
             if let error = movingAsideDamage(error) { throw error }
-            try await serveOnce()
+            try await serveOnce(on: thread)
         }
     }
 
-    @LoopActor private func serveOnce() async throws {
-        try await leased {
-            let opened = try await open()
-            try await session(opened) { session in
+    private func serveOnce(on thread: isolated StoreThread) async throws {
+        try await leased(on: thread) {
+            let opened = try await open(on: thread)
+            try await session(opened, on: thread) { session in
                 try await session.runOnce()
                 try opened.state.cursors.flush()
                 _ = await onPool { await opened.cleaning.cleanIfDue() }

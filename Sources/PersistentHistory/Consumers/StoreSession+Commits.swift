@@ -29,13 +29,14 @@ extension StoreSession {
         do {
             while true {
                 switch step {
-                case .ask: step = rule.asked(writerActive: try opened.probe.isWriterActive())
+                case .ask:
+                    let writer = try opened.probe.writer()
+                    step = rule.asked(writerActive: writer != nil, disturbsWriter: writer == .ofJournal)
                 case .look:
                     switch try look() {
                     case .something: step = rule.looked(foundNew: true)
                     case .nothing: step = rule.looked(foundNew: false)
                     case .lock: step = rule.looked(foundNew: nil)
-                    case .otherSchema: return followSchema()
                     }
                 case .wait(let delay): return wait(delay, rule)
                 case .rest: return hasSeenEverything()
@@ -52,16 +53,16 @@ extension StoreSession {
 
     private func wait(_ delay: Duration, _ rule: VisibilityRule) {
         phase = .waiting(rule)
-        lookTimer = opened.loop.schedule(after: delay) {
-            guard case .waiting(var rule) = self.phase else { return }
+        lookTimer = schedule(after: delay) { session in
+            guard case .waiting(var rule) = session.phase else { return }
             let step = rule.waited()
-            self.advance(rule, step)
+            session.advance(rule, step)
         }
     }
 
     /// Everything has been seen. Where the tracking is for another schema, it follows before the next signal.
     func hasSeenEverything() {
-        if opened.fetcher.schemaVersion != schemaVersion {
+        if fetcher.schemaVersion != schemaVersion {
             guard opened.probe.isMigrating else { return followSchema() }
             awaitMigration()
         }
@@ -82,18 +83,16 @@ extension StoreSession {
         case something, nothing
         /// A lock stands in the way.
         case lock
-        /// The schema has changed, and reading it takes too long for the loop.
-        case otherSchema
     }
 
     func look() throws -> Sight {
         do {
-            guard let look = try opened.fetcher.look(values: wantedValues) else { return .nothing }
+            guard let look = try fetcher.look(values: wantedValues) else { return .nothing }
             try wakeConsumers(for: look)
             control.notifyFollowers()
             return .something
         } catch let error as HistoryError where error.code == .storeBusy {
-            return error.cause is CheckedTables.SchemaChange ? .otherSchema : .lock
+            return .lock
         }
     }
 
@@ -109,7 +108,8 @@ extension StoreSession {
         let woken = names.compactMap { runners[$0] }
         try opened.cleaning.countNotification(through: look.end)
         noteAtWork(woken)
-        if unfinished == 0 { opened.cleaning.wakeUp.notify() } else { watchCleaning() }
+        if unfinished == 0 { opened.cleaning.mayDeleteMore() }
+        if unfinished > 0 || opened.store.hasFeeds { watchCleaning() }
         for runner in woken { runner.wakeUp() }
         guard moved > 0 else { return }
         state.cursors.hasUnsaved.notify()
@@ -127,9 +127,9 @@ extension StoreSession {
         if !isMigrating { opened.reporter.report(.migrationUnderWay) }
         isMigrating = true
         migrationTimer?.cancel()
-        migrationTimer = opened.loop.schedule(after: Self.migrationInterval) {
-            guard case .settled = self.phase, !self.isEnding else { return }
-            self.hasSeenEverything()
+        migrationTimer = schedule(after: Self.migrationInterval) { session in
+            guard case .settled = session.phase, !session.isEnding else { return }
+            session.hasSeenEverything()
         }
     }
 
@@ -139,10 +139,11 @@ extension StoreSession {
 
     /// Has the cleaning check once more which consumers hold it back, after those at work have had their time.
     func watchCleaning() {
-        guard opened.store.cleaning != .none, cleaningTimer == nil else { return }
-        cleaningTimer = opened.loop.schedule(after: StalledConsumers.reportedAfter + .seconds(1)) {
-            self.cleaningTimer = nil
-            self.opened.cleaning.wakeUp.notify()
+        guard cleaningTimer == nil else { return }
+        cleaningTimer = schedule(after: StalledConsumers.reportedAfter + .seconds(1)) { session in
+            session.cleaningTimer = nil
+            guard session.opened.cleaning.mayStandStill(unfinished: session.unfinished) else { return }
+            session.opened.cleaning.wakeUp.notify()
         }
     }
 
@@ -154,7 +155,7 @@ extension StoreSession {
         let contexts = runners.values.map(\.contexts)
         let isMigrating = opened.probe.isMigrating
         if isMigrating { awaitMigration() }
-        let isBegun = errands.run { () -> Result<Int64?, any Error> in
+        let isBegun = errand { () -> Result<Int64?, any Error> in
             await onPool {
                 do {
                     let tracked = isMigrating ? nil : try Self.followedSchema(opened)
@@ -167,8 +168,8 @@ extension StoreSession {
                     return .failure(error)
                 }
             }
-        } then: { result in
-            self.take(result, failures: failures)
+        } then: { session, result in
+            session.take(result, failures: failures)
         }
         if !isBegun { end() }
     }
@@ -196,8 +197,8 @@ extension StoreSession {
             let step = rule.woke()
             advance(rule, step)
         case .failure(let error as HistoryError) where error.code == .storeBusy:
-            lookTimer = opened.loop.schedule(after: Backoff.delay(afterFailures: failures + 1)) {
-                self.followSchema(failures: failures + 1)
+            lookTimer = schedule(after: Backoff.delay(afterFailures: failures + 1)) { session in
+                session.followSchema(failures: failures + 1)
             }
         case .failure(let error): end(error)
         }

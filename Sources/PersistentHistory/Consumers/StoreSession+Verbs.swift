@@ -1,3 +1,5 @@
+extension StoreSession: SharedBatches {}
+
 /// What an operator may ask of an open store.
 extension StoreSession {
     nonisolated var source: any HistorySource { opened.source }
@@ -5,27 +7,34 @@ extension StoreSession {
     nonisolated var state: StateDatabase { opened.state }
     nonisolated var store: ServedStore { opened.store }
 
-    nonisolated func positions(_ clients: [FeedID: Int32]) throws -> StoreControl.Positions {
-        StoreControl.Positions(
+    func positions(_ clients: [FeedID: Int32]) throws -> StoreControl.Positions {
+        try state.checkIsThere()
+        return StoreControl.Positions(
             oldest: try source.oldestToken(), newest: try source.newestToken(),
             cursors: try state.cursors.all(), feeds: try feedStandings(clients),
-            deadLetters: try state.deadLetters.counts())
+            working: Set(runners.filter { !$0.value.isIdle }.keys), deadLetters: try state.deadLetters.counts())
     }
 
     /// Looks as after a signal, and wakes the consumers whatever was found.
     ///
-    /// - Throws: `HistoryError` with `.storeBusy` also while a schema that has changed is read.
+    /// - Throws: `HistoryError`.
     func lookNow() throws -> HistoryToken {
-        // There need not be a signal of it, where the store is polled.
-        if case .otherSchema = try look(), case .settled = phase { followSchema() }
+        _ = try look()
+        // There need not be a signal of a schema that has changed, where the store is polled.
+        if case .settled = phase { hasSeenEverything() }
         wakeAll()
         return try source.newestToken()
+    }
+
+    /// What was fetched already.
+    func known(after number: Int64, through last: Int64, values: WantedValues?) -> HistoryBatch? {
+        fetcher.known(after: number, through: last, values: values)
     }
 
     func resync(_ name: String, of author: String) async throws -> HistoryToken {
         if let runner = runners[author] {
             let (contexts, cursor) = (runner.contexts, runner.cursor)
-            if let token = try await onPool({ try await contexts.resync(name, cursor: cursor) }) {
+            if let token = try await contexts.resync(name, cursor: cursor) {
                 return token
             }
         }
@@ -33,7 +42,7 @@ extension StoreSession {
     }
 
     nonisolated func clean(dryRun: Bool, force: Bool) async throws -> StoreControl.Cleaning {
-        try await onPool { try await cleanNow(dryRun: dryRun, force: force) }
+        try await onPool { try await self.cleanNow(dryRun: dryRun, force: force) }
     }
 
     private nonisolated func cleanNow(dryRun: Bool, force: Bool) async throws -> StoreControl.Cleaning {
@@ -55,9 +64,9 @@ extension StoreSession {
 
     // MARK: Dead letters
 
-    nonisolated func deadLetters() throws -> [NumberedDeadLetter] { try state.deadLetters.all() }
-    nonisolated func dropDeadLetter(_ number: Int64) throws -> Bool { try state.deadLetters.drop(number) }
-    nonisolated func noteFailure(of number: Int64, _ reason: String) throws {
+    func deadLetters() throws -> [NumberedDeadLetter] { try state.deadLetters.all() }
+    func dropDeadLetter(_ number: Int64) throws -> Bool { try state.deadLetters.drop(number) }
+    func noteFailure(of number: Int64, _ reason: String) throws {
         try state.deadLetters.countFailure(of: number, reason)
     }
 }

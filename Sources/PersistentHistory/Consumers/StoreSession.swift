@@ -1,11 +1,19 @@
-/// Owns a store on the loop from its opening until it is replaced, lost, or a stop is requested: its wake-ups, its
-/// fetcher and its consumers.
-@LoopActor final class StoreSession {
+/// Owns a store from its opening until it is replaced, lost, or a stop is requested: its wake-ups, its fetcher and its
+/// consumers.
+///
+/// It has the thread of its store, which may wait: for the store's locks, for the disks of store and state. Everything
+/// of one store happens there in order, and nothing of another. The loop hands over signals, timers and answers, and
+/// never waits for it.
+actor StoreSession {
+    nonisolated let executor: SerialThreadExecutor
+    nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
+
     nonisolated let opened: OpenStore
     nonisolated let control: StoreControl
-    let hooks: HookRegistry
-    let stop: OneShotEvent
-    let errands = Errands()
+    nonisolated let hooks: HookRegistry
+    nonisolated let stop: OneShotEvent
+    nonisolated let errands = Errands()
+    let fetcher: SharedFetcher
     var runners: [String: ConsumerRunner] = [:]
     var running = 0
     /// Consumers that have not started yet.
@@ -26,10 +34,10 @@
     }
 
     var phase = Phase.settled
-    var lookTimer: LoopTimer?
+    var lookTimer: StoreTimer?
     var inbox: SignalInbox?
     /// Runs while a migration has the triggers of the store taken out.
-    var migrationTimer: LoopTimer?
+    var migrationTimer: StoreTimer?
     var isMigrating = false
     var schemaVersion: Int64
     /// As of a version of the hooks.
@@ -39,15 +47,22 @@
 
     var failure: (any Error)?
     var isEnding = false
-    var graceTimer: LoopTimer?
-    var cleaningTimer: LoopTimer?
+    /// The connections have ended.
+    private var isClosed = false
+    var graceTimer: StoreTimer?
+    var cleaningTimer: StoreTimer?
     /// Waits for the last consumer's end.
     var waiter: CheckedContinuation<Void, Never>?
     /// Called when a consumer has everything: in a single run.
-    var onCaughtUp: ((ConsumerRunner) -> Void)?
+    private var isSingleRun = false
 
-    init(_ opened: OpenStore, hooks: HookRegistry, stop: OneShotEvent, control: StoreControl) throws {
+    init(
+        _ opened: OpenStore, hooks: HookRegistry, stop: OneShotEvent, control: StoreControl,
+        on thread: StoreThread
+    ) {
+        executor = thread.executor
         self.opened = opened
+        fetcher = SharedFetcher(opened.source, from: opened.start)
         self.hooks = hooks
         self.stop = stop
         self.control = control
@@ -56,28 +71,106 @@
         }
         schemaVersion = opened.schemaVersion
         isMigrating = schemaVersion < 0
-        let owner = ConsumerRunner.Owner { [weak self] runner, brought in
-            self?.caughtUp(runner, brought)
-        } paused: { [weak self] runner in
-            self?.stoppedWorking(runner)
-        } prepared: { [weak self] in
-            self?.consumerPrepared()
-        } ended: { [weak self] _, error in
-            self?.consumerEnded(error)
-        }
-        for beginning in opened.beginnings {
-            runners[beginning.consumer.author] = ConsumerRunner(
-                beginning, of: opened, hooks: hooks, control: control, errands: errands, stop: stop,
-                owner: owner)
-        }
-        running = runners.count
-        unprepared = runners.count
     }
 
     /// Ends the connections.
     func close() async throws {
-        for runner in runners.values { await runner.contexts.close() }
+        for contexts in runners.values.map(\.contexts) { await contexts.close() }
+        isClosed = true
         try opened.close()
+    }
+
+    // MARK: From elsewhere
+
+    /// Calls a body on the store's thread, after what it does now.
+    nonisolated func perform(_ body: @escaping @Sendable (isolated StoreSession) -> Void) {
+        executor.perform { self.assumeIsolated { body($0) } }
+    }
+
+    /// The same with one of its consumers.
+    nonisolated func perform(for author: String, _ body: @escaping @Sendable (ConsumerRunner) -> Void) {
+        perform { session in if let runner = session.runners[author] { body(runner) } }
+    }
+
+    /// Calls a body on the store's thread when some time is over.
+    nonisolated func schedule(
+        after duration: Duration, file: StaticString = #fileID, line: UInt = #line,
+        _ body: @escaping @Sendable (isolated StoreSession) -> Void
+    ) -> StoreTimer {
+        let timer = StoreTimer()
+        timer.begin(
+            opened.loop.schedule(after: duration, file: file, line: line) {
+                self.perform { session in if !timer.isCancelled { body(session) } }
+            })
+        return timer
+    }
+
+    /// The same with one of its consumers.
+    nonisolated func schedule(
+        after duration: Duration, for author: String, _ body: @escaping @Sendable (ConsumerRunner) -> Void
+    ) -> StoreTimer {
+        schedule(after: duration) { session in if let runner = session.runners[author] { body(runner) } }
+    }
+
+    /// Begins something that waits, and calls a body on the store's thread with what comes of it.
+    ///
+    /// - Returns: False if nothing more may be started.
+    nonisolated func errand<T: Sendable>(
+        _ body: @escaping @Sendable () async -> T,
+        then: @escaping @Sendable (isolated StoreSession, T) -> Void
+    ) -> Bool {
+        errands.run { await self.finish(await body(), then) }
+    }
+
+    /// The same for one of its consumers.
+    nonisolated func errand<T: Sendable>(
+        _ body: @escaping @Sendable () async -> T, for author: String,
+        then: @escaping @Sendable (ConsumerRunner, T) -> Void
+    ) -> Bool {
+        errand(body) { session, result in if let runner = session.runners[author] { then(runner, result) } }
+    }
+
+    private func finish<T: Sendable>(_ result: T, _ then: @Sendable (isolated StoreSession, T) -> Void) {
+        then(self, result)
+    }
+
+    /// How long those who ask wait for an answer of the store's thread: the control socket answers within a second.
+    nonisolated static let answerTimeout: Duration = .milliseconds(300)
+    /// The same for what concerns one store alone, and changes something in it.
+    nonisolated static let actionTimeout: Duration = .milliseconds(900)
+
+    /// Asks something of the session. It does not wait for a thread that waits for a lock or a disk.
+    ///
+    /// - Throws: `HistoryError` with `.storeBusy`, caused by an `Unresponsive`, if there is no answer in time, and with
+    ///   `.storeNotOpen` if the session has ended; what the body throws.
+    nonisolated func ask<T: Sendable>(
+        within limit: Duration = answerTimeout,
+        _ body: @escaping @Sendable (isolated StoreSession) throws -> T
+    ) async throws -> T {
+        if let time = executor.busyTime, time >= limit { throw unresponsive(time) }
+        let answer = try await firstAnswer(within: limit) { answer in
+            perform { session in
+                answer(
+                    Result {
+                        if session.isClosed { throw HistoryError.storeNotOpen }
+                        return try body(session)
+                    })
+            }
+        }
+        guard let answer else { throw unresponsive(executor.busyTime ?? limit) }
+        return answer
+    }
+
+    /// The store's thread has been at work with one thing for some time.
+    struct Unresponsive: Error {
+        let time: Duration
+    }
+
+    nonisolated func unresponsive(_ time: Duration) -> HistoryError {
+        HistoryError(
+            .storeBusy,
+            "The store \"\(opened.store.path)\" has not answered for \(time.milliseconds) ms: it waits for a lock or for a disk, or reads much.",
+            hint: "Try again.", cause: Unresponsive(time: time))
     }
 
     // MARK: Running
@@ -90,27 +183,38 @@
     func run(watching inbox: SignalInbox, isUp: @Sendable () -> Void) async throws {
         control.opened(self)
         self.inbox = inbox
-        inbox.receiver = { [weak self] in self?.receive() }
-        opened.source.spare(opened.loop)
+        inbox.setReceiver { [weak self] in
+            self?.perform { session in
+                session.inbox?.receiverBegan()
+                session.receive()
+            }
+        }
         await whileServing {
             wakeAll()
             receive()
             if isMigrating { awaitMigration() }
             isUp()
         }
-        inbox.receiver = nil
+        inbox.setReceiver(nil)
         await control.closed()
         if let failure { throw failure }
     }
 
     /// Serves until all consumers have ended.
     func whileServing(_ begin: () -> Void) async {
+        for beginning in opened.beginnings {
+            runners[beginning.consumer.author] = ConsumerRunner(beginning, of: self, reading: fetcher)
+        }
+        running = runners.count
+        unprepared = runners.count
         control.passes.setOwner(
             .init(
-                released: { [weak self] in self?.runners.values.forEach { $0.released() } },
-                tryNow: { [weak self] in self?.runners.values.forEach { $0.tryNow() } }))
+                released: { [weak self] in
+                    self?.perform { $0.runners.values.forEach { $0.released() } }
+                },
+                tryNow: { [weak self] in self?.perform { $0.runners.values.forEach { $0.tryNow() } } }))
         let opened = opened
-        let isSingleRun = onCaughtUp != nil
+        let isSingleRun = isSingleRun
         await withTaskGroup(of: Void.self) { group in
             group.addTask { [errands] in await errands.run() }
             group.addTask {
@@ -146,18 +250,19 @@
 
     /// Works off everything there is, once: for cron, and for tests.
     func runOnce() async throws {
-        onCaughtUp = { [weak self] runner in self?.finish(runner) }
+        isSingleRun = true
         await whileServing { wakeAll() }
         if let failure { throw failure }
     }
 
     /// In a single run, a consumer that has everything is done, unless one of its contexts has to be tried again.
     func finish(_ runner: ConsumerRunner) {
-        let isBegun = errands.run { [contexts = runner.contexts] in
+        let isBegun = errand { [contexts = runner.contexts] in
             (await contexts.retryDelay, await contexts.lasting)
-        } then: { delay, trouble in
-            if delay == nil || trouble != nil { runner.end() }
-            if let trouble { self.end(trouble) }
+        } then: { [author = runner.consumer.author] session, result in
+            let (delay, trouble) = result
+            if delay == nil || trouble != nil { session.runners[author]?.end() }
+            if let trouble { session.end(trouble) }
         }
         if !isBegun { runner.end() }
     }
@@ -173,7 +278,7 @@
         opened.ending.signal()
         lookTimer?.cancel()
         if !atOnce {
-            graceTimer = opened.loop.schedule(after: grace) { self.cancelCalls() }
+            graceTimer = schedule(after: grace) { $0.cancelCalls() }
         } else {
             cancelCalls()
         }
@@ -187,7 +292,7 @@
 
     func consumerPrepared() {
         unprepared -= 1
-        guard unprepared == 0, onCaughtUp == nil else { return }
+        guard unprepared == 0, !isSingleRun else { return }
         // A consumer's contexts may have used it.
         do { try opened.state.close() } catch { end(error) }
     }
@@ -200,16 +305,22 @@
 
     func resumeWaiter() { waiter.take()?.resume() }
 
-    func caughtUp(_ runner: ConsumerRunner, _ brought: Bool) {
+    /// Whether a consumer is anything but caught up.
+    var isAtWork: Bool {
+        runners.values.contains { !$0.isIdle }
+    }
+
+    func caughtUp(_ author: String, _ brought: Bool) {
+        guard let runner = runners[author] else { return }
         if brought {
             // What came while the consumer did not look counts as one, too.
             do { try opened.cleaning.countNotification(through: runner.cursor) } catch { end(error) }
         }
-        stoppedWorking(runner)
-        onCaughtUp?(runner)
+        stoppedWorking(author)
+        if isSingleRun { finish(runner) }
         if mayForgetPages, unfinished == 0 {
             mayForgetPages = false
-            opened.loop.soon { self.opened.source.forgetPages() }
+            perform { $0.opened.source.forgetPages() }
         }
     }
 
@@ -222,12 +333,12 @@
 
     /// A cleaning turn that comes before the slowest of those at work would only take a part. One that has failed may
     /// hold history back for long, and is not waited for.
-    func stoppedWorking(_ runner: ConsumerRunner) {
-        if runner.isUnfinished {
+    func stoppedWorking(_ author: String) {
+        if let runner = runners[author], runner.isUnfinished {
             runner.isUnfinished = false
             unfinished -= 1
         }
-        if unfinished == 0 { opened.cleaning.wakeUp.notify() }
+        if unfinished == 0 { opened.cleaning.mayDeleteMore() }
     }
 
     /// Cursors that moved past what is of no concern are saved together, a second after the first of them.

@@ -60,7 +60,8 @@ struct CoreDataCatalog: Sendable {
     }
 
     private static func numbers(_ db: Database) throws -> [PrimaryKey] {
-        try db.rows("SELECT Z_ENT, Z_NAME, Z_SUPER FROM Z_PRIMARYKEY ORDER BY Z_ENT") { row in
+        guard try CoreDataTables.isTable(db, "Z_PRIMARYKEY") else { return [] }
+        return try db.rows("SELECT Z_ENT, Z_NAME, Z_SUPER FROM Z_PRIMARYKEY ORDER BY Z_ENT") { row in
             var numbers: [PrimaryKey] = []
             while try row.step(db) {
                 guard numbers.count < mostEntities else { throw UnexpectedValue("it has too many entities") }

@@ -35,7 +35,7 @@ struct CoreDataDecoder {
                 "the operation of the change \(sqlite3_column_int64(row, 0))",
                 expected: "0, 1 or 2", found: row, 2)
         }
-        let number = sqlite3_column_int64(row, 3)
+        let number = try integer(row, 3, "entity")
         if let last, last.number == number { return (last.known, operation) }
         let known = known(number)
         last = (number, known)
@@ -49,8 +49,17 @@ struct CoreDataDecoder {
         return known
     }
 
-    func objectID(_ row: OpaquePointer, _ known: Known) -> ObjectID {
-        ObjectID(columns: known.entity.json.keyColumns, value: .integer(sqlite3_column_int64(row, 4)))
+    func objectID(_ row: OpaquePointer, _ known: Known) throws -> ObjectID {
+        ObjectID(columns: known.entity.json.keyColumns, value: .integer(try integer(row, 4, "object")))
+    }
+
+    private func integer(_ row: OpaquePointer, _ column: Int32, _ what: String) throws -> Int64 {
+        guard sqlite3_column_type(row, column) == SQLITE_INTEGER else {
+            throw UnexpectedValue(
+                "the \(what) of the change \(sqlite3_column_int64(row, 0))", expected: "an integer", found: row,
+                column)
+        }
+        return sqlite3_column_int64(row, column)
     }
 
     mutating func change(
@@ -112,6 +121,12 @@ struct CoreDataOrigins {
     private static let longest = 1 << 16
 
     mutating func origin(_ row: OpaquePointer, _ db: Database, _ tables: CoreDataTables) throws -> Origin {
+        let type = sqlite3_column_type(row, 1)
+        guard type == SQLITE_FLOAT || type == SQLITE_INTEGER else {
+            throw UnexpectedValue(
+                "the time of the transaction \(sqlite3_column_int64(row, 0))", expected: "a number", found: row,
+                1)
+        }
         let time = HistoryTimestamp(secondsSince2001: sqlite3_column_double(row, 1))
         if let last, try isLast(row, last.key) { return Origin(last.authorship, timestamp: time) }
         let key = try key(row)

@@ -14,8 +14,11 @@ struct CoreDataHeader: Sendable, Equatable {
         let first = try Self.number(db, "SELECT min(Z_PK) FROM ATRANSACTION")
         let last = try Self.number(db, "SELECT max(Z_PK) FROM ATRANSACTION")
         // Core Data's own entities have numbers behind those of the app's.
-        let given = try Self.number(
-            db, "SELECT Z_MAX FROM Z_PRIMARYKEY WHERE Z_NAME = 'TRANSACTION' ORDER BY Z_ENT DESC LIMIT 1")
+        let given =
+            try CoreDataTables.isTable(db, "Z_PRIMARYKEY")
+            ? Self.number(
+                db, "SELECT Z_MAX FROM Z_PRIMARYKEY WHERE Z_NAME = 'TRANSACTION' ORDER BY Z_ENT DESC LIMIT 1")
+            : nil
         end = max(last ?? 0, given ?? 0)
         // Checked before anything is counted on from them.
         guard first ?? 1 >= 1, HistoryPosition.range.contains(end) else {
@@ -25,7 +28,10 @@ struct CoreDataHeader: Sendable, Equatable {
     }
 
     static func storeID(_ db: Database) throws -> StoreID {
-        try db.rows("SELECT Z_UUID FROM Z_METADATA ORDER BY Z_VERSION DESC LIMIT 1") { row in
+        guard try CoreDataTables.isTable(db, "Z_METADATA") else {
+            throw UnexpectedValue("the table Z_METADATA is missing")
+        }
+        return try db.rows("SELECT Z_UUID FROM Z_METADATA ORDER BY Z_VERSION DESC LIMIT 1") { row in
             guard try row.step(db), let id = ChangeDecoder.bytes(row, 0).flatMap({ StoreID($0) }) else {
                 throw UnexpectedValue("Z_UUID, the store's id, is not a UUID")
             }

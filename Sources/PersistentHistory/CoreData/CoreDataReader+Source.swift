@@ -100,33 +100,20 @@ extension CoreDataReader: HistorySource {
     func changes(at numbers: [Int64], of transaction: HistoryTransaction, values: WantedValues?) throws
         -> (changes: [HistoryChange], values: RowValues?)
     {
-        let changes = try reading(transaction) { rows in try rows.changes(at: numbers, of: transaction) }
-        return (
-            try check(changes, numbers.count, of: transaction), noValues(values, at: transaction.number)
-        )
+        let changes = try reading(transaction) { rows in
+            try check(try rows.changes(at: numbers, of: transaction), numbers.count, of: transaction)
+        }
+        return (changes, noValues(values, at: transaction.number))
+    }
+
+    func numberedChanges(_ unread: UnreadChanges) throws -> [(number: Int64, change: HistoryChange)] {
+        try reading(unread.transaction) { rows in
+            try check(try rows.changes(unread), unread.count, of: unread.transaction)
+        }
     }
 
     func another(timeout: Duration) throws -> any HistorySource {
         try CoreDataReader(path: path, timeout: timeout, partSize: partSize)
-    }
-
-    func forEachPart(
-        of transaction: HistoryTransaction, _ body: ([(number: Int64, change: HistoryChange)]) throws -> Void
-    ) throws {
-        let reader = try CoreDataReader(path: path, timeout: .seconds(1), partSize: partSize)
-        let result = Result {
-            for part in UnreadChanges.parts(of: transaction) {
-                try Task.checkCancellation()
-                try body(try reader.numberedChanges(part))
-            }
-        }
-        try reader.close()
-        try result.get()
-    }
-
-    private func numberedChanges(_ unread: UnreadChanges) throws -> [(number: Int64, change: HistoryChange)] {
-        let changes = try reading(unread.transaction) { rows in try rows.changes(unread) }
-        return try check(changes, unread.count, of: unread.transaction)
     }
 
     /// Reads in one SQL transaction, where a large transaction is still what it was.
@@ -141,13 +128,5 @@ extension CoreDataReader: HistorySource {
             var rows = work(db, catalog)
             return try body(&rows)
         }
-    }
-
-    private func check<T>(_ changes: [T], _ count: Int, of transaction: HistoryTransaction) throws -> [T] {
-        if changes.count == count { return changes }
-        throw HistoryError(
-            .storeCorrupt,
-            "The transaction \(transaction.token) has other changes than it had before.",
-            hint: "Start over from a copy of the data.")
     }
 }

@@ -40,9 +40,10 @@ public final class CoreDataReader: Sendable {
         self.partSize = partSize
         self.connection = connection
         do {
-            storeID = try connection.read { db, _ in
+            storeID = try connection.read { db in
                 guard try CoreDataTables.areThere(db) else {
-                    throw try Self.noHistory(connection.path, isRecorded: RecordingFormat.isThere(db))
+                    throw try RecordingFormat.isThere(db)
+                        ? Self.isRecorded(connection.path) : Self.noHistory(connection.path)
                 }
                 return try CoreDataHeader.storeID(db)
             }
@@ -53,14 +54,14 @@ public final class CoreDataReader: Sendable {
         }
     }
 
-    private static func noHistory(_ path: String, isRecorded: Bool) -> HistoryError {
-        if isRecorded {
-            return HistoryError(
-                .notTracked,
-                "The store \"\(path)\" is one in which historyd records, not Core Data or SwiftData.",
-                hint: "Leave \"source\": \"coreData\" out of the configuration.")
-        }
-        return HistoryError(
+    private static func isRecorded(_ path: String) -> HistoryError {
+        HistoryError(
+            .notTracked, "The store \"\(path)\" is one in which historyd records, not Core Data or SwiftData.",
+            hint: "Leave \"source\": \"coreData\" out of the configuration.")
+    }
+
+    static func noHistory(_ path: String) -> HistoryError {
+        HistoryError(
             .notTracked, "The store \"\(path)\" has no history of Core Data or SwiftData.",
             hint: "The app must have set NSPersistentHistoryTrackingKey; SwiftData sets it by itself.")
     }
@@ -68,8 +69,6 @@ public final class CoreDataReader: Sendable {
     /// Closes the connection.
     public func close() throws { try connection.close() }
 
-    /// From now on, nothing that takes long is done on the loop's thread: reads fail there with `.storeBusy`.
-    func spare(_ loop: HistoryLoop) { connection.spare(loop) }
     func setPatience(_ seconds: Double) throws { try connection.setTimeout(.seconds(seconds)) }
     func forgetPages() { connection.forgetPages() }
 
@@ -77,11 +76,11 @@ public final class CoreDataReader: Sendable {
 
     /// Reads in one transaction, with what belongs to the history at that moment.
     func read<T>(_ body: (Database, CoreDataCatalog) throws -> T) throws -> T {
-        try connection.read { db, isOnLoop in try body(db, try catalog(db, isOnLoop: isOnLoop)) }
+        try connection.read { db in try body(db, try catalog(db)) }
     }
 
     /// It is read again where the store was written to and something is different of what a migration changes.
-    private func catalog(_ db: Database, isOnLoop: Bool) throws -> CoreDataCatalog {
+    private func catalog(_ db: Database) throws -> CoreDataCatalog {
         let schema = try db.currentSchemaVersion()
         let dataVersion = try db.firstRow("PRAGMA data_version") { sqlite3_column_int64($0, 0) }
         let known = known.withLock(\.self)
@@ -93,7 +92,6 @@ public final class CoreDataReader: Sendable {
         if let known, known.catalog.version == version {
             catalog = known.catalog
         } else {
-            if isOnLoop { throw UntouchedConnection.MustReopen() }
             catalog = try CoreDataCatalog(db, version)
         }
         self.known.withLock { $0 = Known(catalog: catalog, dataVersion: dataVersion) }

@@ -98,7 +98,7 @@ struct CoreDataRows {
             if isWanted {
                 let (known, operation) = try decoder.kind(row)
                 if filter.accepts(known.entity, operation) {
-                    let objectID = decoder.objectID(row, known)
+                    let objectID = try decoder.objectID(row, known)
                     if filter.accepts(objectID) {
                         changes.append(
                             try decoder.change(row, known, operation, objectID, at: origin.timestamp))
@@ -181,7 +181,7 @@ struct CoreDataRows {
             let (known, operation) = try decoder.kind(rows)
             guard unread.group?.has(known.entity, operation) ?? true else { continue }
             let change = try decoder.change(
-                rows, known, operation, decoder.objectID(rows, known), at: unread.transaction.timestamp)
+                rows, known, operation, try decoder.objectID(rows, known), at: unread.transaction.timestamp)
             changes.append((sqlite3_column_int64(rows, 0), change))
         }
         return changes
@@ -201,7 +201,7 @@ struct CoreDataRows {
             let (known, operation) = try decoder.kind(rows)
             changes.append(
                 try decoder.change(
-                    rows, known, operation, decoder.objectID(rows, known), at: transaction.timestamp))
+                    rows, known, operation, try decoder.objectID(rows, known), at: transaction.timestamp))
         }
         return changes
     }

@@ -12,11 +12,14 @@ struct CoreDataTables: Sendable, Hashable {
     /// Whether the changes of a transaction are found by an index.
     let isIndexed: Bool
 
-    static let names = ["ATRANSACTION", "ACHANGE", "Z_PRIMARYKEY", "Z_METADATA"]
-
     /// Whether a database has Core Data's history.
     static func areThere(_ db: Database) throws -> Bool {
-        try names.allSatisfy { try isTable(db, $0) }
+        try ["ATRANSACTION", "ACHANGE"].allSatisfy { try isTable(db, $0) }
+    }
+
+    /// Whether Core Data writes a database, with or without a history.
+    static func isCoreData(_ db: Database) throws -> Bool {
+        try ["Z_METADATA", "Z_PRIMARYKEY"].allSatisfy { try isTable(db, $0) }
     }
 
     /// Whether a name is that of a table: a view or a virtual table could do anything.
@@ -30,7 +33,8 @@ struct CoreDataTables: Sendable, Hashable {
     }
 
     init(_ db: Database) throws {
-        for name in Self.names where !(try Self.isTable(db, name)) {
+        // Without the numbers of the entities only their names are unknown; without its UUID no token has a store.
+        for name in ["ATRANSACTION", "ACHANGE", "Z_METADATA"] where !(try Self.isTable(db, name)) {
             throw UnexpectedValue("the table \(name) is missing")
         }
         let transactionColumns = try Self.columns(of: "ATRANSACTION", db)

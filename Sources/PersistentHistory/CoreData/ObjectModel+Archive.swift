@@ -11,10 +11,16 @@ extension ObjectModel {
     private static let mostProperties = 200_000
     private static let mostWork = 2_000_000
 
-    /// Reads the content of `Z_MODELCACHE`: a keyed archive in a binary property list, in raw DEFLATE.
+    /// Reads the content of `Z_MODELCACHE`: a keyed archive in a binary property list, in raw DEFLATE; also where it
+    /// has zlib's header, or is not compressed.
     init(compressed bytes: [UInt8]) throws(Unreadable) {
         do {
-            try self.init(archive: Inflate.inflate(bytes, limit: Self.mostBytes))
+            if bytes.starts(with: "bplist0".utf8) {
+                try self.init(archive: bytes)
+            } else {
+                let start = Self.hasZlibHeader(bytes) ? 2 : 0
+                try self.init(archive: Inflate.inflate(Array(bytes[start...]), limit: Self.mostBytes))
+            }
         } catch let error as Inflate.Failure {
             throw Unreadable("it cannot be decompressed: \(error.message)")
         } catch let error as KeyedArchive.Failure {
@@ -24,6 +30,12 @@ extension ObjectModel {
         } catch {
             throw Unreadable("\(error)")
         }
+    }
+
+    /// As RFC 1950 has it. Raw DEFLATE would begin with a stored block whose padding is not zero.
+    private static func hasZlibHeader(_ bytes: [UInt8]) -> Bool {
+        bytes.count > 2 && bytes[0] & 15 == 8 && (Int(bytes[0]) << 8 | Int(bytes[1])) % 31 == 0
+            && bytes[1] & 0x20 == 0
     }
 
     private init(archive bytes: [UInt8]) throws {

@@ -8,10 +8,16 @@ struct PreservedAttributes: Sendable {
         var columns: [Entity.Column] = []
         var types: [ObjectModel.AttributeType] = []
         for property in model.orderedProperties(of: entity) ?? [] {
-            guard case .attribute(let attribute) = property.kind, attribute.isPreserved, !attribute.isTransient
-            else { continue }
-            columns.append(Entity.Column(name: property.name, declaredType: attribute.type.name))
-            types.append(attribute.type)
+            switch property.kind {
+            case .attribute(let attribute) where attribute.isPreserved && !attribute.isTransient:
+                columns.append(Entity.Column(name: property.name, declaredType: attribute.type.name))
+                types.append(attribute.type)
+            // It may have columns among them.
+            case .other:
+                self = .none
+                return
+            default: break
+            }
         }
         (self.columns, self.types) = (columns, types)
     }

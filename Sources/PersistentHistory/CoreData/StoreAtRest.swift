@@ -46,17 +46,19 @@ struct StoreFiles: Sendable, Equatable {
     /// - Throws: `HistoryError`.
     func access(to path: String) throws -> UntouchedAccess {
         // SQLite would remove the log of an empty store.
-        guard let store, store.size >= 512 else {
-            throw HistoryError(.storeCorrupt, "\"\(path)\" is not an SQLite database.", hint: "Check the path.")
-        }
+        guard let store, store.size >= 512 else { throw Self.noDatabase(path) }
         let probe = try Self.probe(path)
         defer { WriterProbes.shared.keep(probe) }
-        guard let isLogged = probe.withStore({ Self.isInLogMode($0) }) else {
-            throw HistoryError(.storeCorrupt, "\"\(path)\" is not an SQLite database.", hint: "Check the path.")
-        }
+        guard let isLogged = probe.withStore({ Self.isInLogMode($0) }) else { throw Self.noDatabase(path) }
         if try shm != nil && probe.isIndexUsed() { return .shared }
         if let wal, wal.size > 0 { return .still }
         return isLogged ? .immutable : .shared
+    }
+
+    private static func noDatabase(_ path: String) -> HistoryError {
+        HistoryError(
+            .storeCorrupt, "\"\(path)\" is not an SQLite database.",
+            hint: "Check the path. Decrypt an encrypted store first.")
     }
 
     private static func probe(_ path: String) throws -> WriterProbe {

@@ -21,16 +21,9 @@ final class UntouchedConnection: Sendable {
         var isEnded = false
     }
 
-    /// The store has to be opened again, or its model read: not on the loop.
-    struct MustReopen: Error {}
-
     let path: String
     let work = WorkLimit()
     private let state: Locked<State>
-    /// On whose thread nothing is opened.
-    private let loop = Locked<HistoryLoop?>(nil)
-    /// How many threads are opening the store: the loop does not wait for them.
-    private let openings = Locked(0)
     /// Of the work that a read may make where others wait for it.
     private static let mostLooks = 1000
     /// How often a read begins again because the files changed meanwhile.
@@ -44,9 +37,6 @@ final class UntouchedConnection: Sendable {
             try state.withLock { state in _ = try opened(&state) }
         }
     }
-
-    /// From now on, nothing is opened on the loop's thread.
-    func spare(_ loop: HistoryLoop) { self.loop.withLock { $0 = loop } }
 
     /// How long it waits from now on for a lock that another process holds.
     func setTimeout(_ timeout: Duration) throws {
@@ -76,20 +66,17 @@ final class UntouchedConnection: Sendable {
 
     /// Reads in one transaction. A body is run again where the files changed while it read.
     ///
-    /// - Parameter body: Is told whether it may do what takes long; if not, it throws `MustReopen`.
     /// - Throws: `HistoryError`, what the body throws.
-    func read<T>(_ body: (Database, _ isOnLoop: Bool) throws -> T) throws -> T {
-        try HistoryError.translating(path) {
+    func read<T>(_ body: (Database) throws -> T) throws -> T {
+        try HistoryError.translating(path, remedy: "Copy the store again from where it is written.") {
             try work.explaining {
-                let isOnLoop = loop.withLock(\.self)?.isCurrent ?? false
-                if isOnLoop, openings.withLock({ $0 > 0 }) { throw Self.busy(path) }
-                return try state.withLock { state in
+                try state.withLock { state in
                     for _ in 0..<Self.attempts {
-                        let opened = try opened(&state, isOnLoop: isOnLoop)
+                        let opened = try opened(&state)
                         work.begin()
                         let result = Result {
                             try opened.queue.unsafeRead { db in
-                                try db.inReadTransaction { try body(db, isOnLoop) }
+                                try db.inReadTransaction { try body(db) }
                             }
                         }
                         let isUnchanged = !opened.files.isOutdated(
@@ -106,8 +93,6 @@ final class UntouchedConnection: Sendable {
     private static func value<T>(_ result: Result<T, any Error>, _ path: String) throws -> T {
         do {
             return try result.get()
-        } catch is MustReopen {
-            throw busy(path)
         } catch let error as DatabaseError where error.extendedResultCode == .SQLITE_READONLY_ROLLBACK {
             throw HistoryError(
                 .storeUnreadable,
@@ -125,25 +110,15 @@ final class UntouchedConnection: Sendable {
         }
     }
 
-    static func busy(_ path: String) -> HistoryError {
-        HistoryError(
-            .storeBusy, "The store \"\(path)\" has changed, and is being read again.", hint: "Try again.",
-            cause: CheckedTables.SchemaChange())
-    }
-
     // MARK: Opening
 
-    private func opened(_ state: inout State, isOnLoop: Bool = false) throws -> Opened {
+    private func opened(_ state: inout State) throws -> Opened {
         if let opened = state.opened {
             if !opened.files.isOutdated(by: StoreFiles(of: opened.file), opened.access) { return opened }
-            if isOnLoop { throw Self.busy(path) }
             state.opened = nil
             try opened.queue.end()
         }
         if state.isEnded { throw HistoryError(.storeNotOpen, "The store \"\(path)\" is closed.") }
-        if isOnLoop { throw Self.busy(path) }
-        openings.withLock { $0 += 1 }
-        defer { openings.withLock { $0 -= 1 } }
         let file = try StorePath.resolve(path)
         let files = StoreFiles(of: file)
         let timeout = state.timeout

@@ -3,14 +3,14 @@
 package struct FeedContext: Sendable, Hashable {
     package let name: String
     /// Nil is every tracked entity.
-    package let entities: Set<String>?
+    package let entities: Set<BinaryText>?
     /// How many transactions are sent ahead of the last that was acknowledged.
     package let window: Int
     /// The longest text or blob that is sent with changed objects; nil is no values at all.
     package let maximumValueBytes: Int?
 
     package init(
-        name: String, entities: Set<String>? = nil, window: Int = 100, maximumValueBytes: Int? = nil
+        name: String, entities: Set<BinaryText>? = nil, window: Int = 100, maximumValueBytes: Int? = nil
     ) {
         self.name = name
         self.entities = entities
@@ -23,18 +23,20 @@ package struct FeedContext: Sendable, Hashable {
     /// Whether a transaction has something for it.
     func wants(_ transaction: HistoryTransaction) -> Bool {
         guard let entities else { return true }
-        return transaction.concerns(entities) || !entities.isDisjoint(with: transaction.recreated)
+        return transaction.concerns(entities) || !entities.isDisjoint(with: transaction.recreated.asBinary)
     }
 }
 
 /// Which feed of a store is meant.
 package struct FeedID: Sendable, Hashable, CustomStringConvertible {
-    package let consumer: String
-    package let context: String
+    private let consumerName: BinaryText
+    private let contextName: BinaryText
+    package var consumer: String { consumerName.text }
+    package var context: String { contextName.text }
 
     package init(consumer: String, context: String) {
-        self.consumer = consumer
-        self.context = context
+        consumerName = BinaryText(consumer)
+        contextName = BinaryText(context)
     }
 
     package var description: String { "\(consumer)/\(context)" }

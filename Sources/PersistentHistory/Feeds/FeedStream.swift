@@ -26,7 +26,7 @@ struct FeedStream {
     private var values: RowValues?
     /// A large transaction that is sent in parts.
     private var partial: Partial?
-    private var entities: Set<String>?
+    private var entities: Set<BinaryText>?
     private var wantedValues: WantedValues?
 
     private struct Partial {
@@ -57,7 +57,7 @@ struct FeedStream {
             do {
                 // One step at a time: the session cannot end while a step uses it.
                 let taken = try await control.withSession { session in
-                    try await step(session.feeds, session.opened.fetcher)
+                    try await step(session.feeds, session)
                 }
                 switch taken {
                 case .lines(let bytes): return bytes
@@ -78,7 +78,7 @@ struct FeedStream {
         return nil
     }
 
-    mutating func step(_ keeper: FeedKeeper, _ fetcher: SharedFetcher) async throws -> Step {
+    mutating func step(_ keeper: FeedKeeper, _ batches: any SharedBatches) async throws -> Step {
         let (consumer, context) = try keeper.context(of: feed)
         var state = try keeper.state(of: feed)
         guard let store else {
@@ -98,14 +98,14 @@ struct FeedStream {
         wantedValues = context.wantedValues
         do {
             if partial != nil { return .lines(try await nextPart()) }
-            return try await nextTransactions(keeper, fetcher, state, context, of: consumer)
+            return try await nextTransactions(keeper, batches, state, context, of: consumer)
         } catch let error as HistoryError where error.code == .tokenExpired {
             return .lines(begin(try keeper.expire(feed), store))
         }
     }
 
     private mutating func nextTransactions(
-        _ keeper: FeedKeeper, _ fetcher: SharedFetcher, _ state: FeedState, _ context: FeedContext,
+        _ keeper: FeedKeeper, _ batches: any SharedBatches, _ state: FeedState, _ context: FeedContext,
         of consumer: Consumer
     ) async throws -> Step {
         // The program may skip what it was not given yet.
@@ -113,16 +113,15 @@ struct FeedStream {
         while let next = portion.first, next.token.number <= state.position { portion.removeFirst() }
         guard window.hasRoom else { return .rest }
         if let large = portion.first, large.outline != nil {
-            let effects = try await onPool {
-                try NetEffects(of: large, entities: entities, reading: keeper.source)
-            }
+            let (entities, source) = (context.entities, keeper.source)
+            let effects = try await onPool { try NetEffects(of: large, entities: entities, reading: source) }
             portion.removeFirst()
             window.send(large.number)
             partial = Partial(transaction: large, effects: effects)
             return .lines(try await nextPart())
         }
         if !portion.isEmpty { return .lines(lines()) }
-        guard let next = try await keeper.next(for: context, of: consumer, after: end, by: fetcher) else {
+        guard let next = try await keeper.next(for: context, of: consumer, after: end, sharing: batches) else {
             return .rest
         }
         portion = Deque(next.transactions)

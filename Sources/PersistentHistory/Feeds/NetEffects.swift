@@ -18,7 +18,8 @@ final class NetEffects: Sendable {
 
     /// - Parameter entities: Those that are wanted; nil for all.
     /// - Throws: `HistoryError`; `DatabaseError` where the temporary file cannot be written.
-    init(of transaction: HistoryTransaction, entities: Set<String>?, reading history: any HistorySource) throws
+    init(of transaction: HistoryTransaction, entities: Set<BinaryText>?, reading history: any HistorySource)
+        throws
     {
         self.transaction = transaction
         self.history = history
@@ -61,8 +62,8 @@ final class NetEffects: Sendable {
     /// Within each of which a key names one object.
     private struct Kinds {
         private struct Kind: Hashable {
-            let entity: String
-            let columns: [String]
+            let entity: BinaryText
+            let columns: [BinaryText]
         }
 
         private var numbers: [Kind: Int64] = [:]
@@ -71,7 +72,8 @@ final class NetEffects: Sendable {
         mutating func number(of change: HistoryChange) -> Int64 {
             let isRowID = change.objectID.isRowID
             if let last, last.entity === change.entity, last.isRowID == isRowID { return last.number }
-            let kind = Kind(entity: change.entity.name, columns: change.objectID.columns)
+            let kind = Kind(
+                entity: BinaryText(change.entity.name), columns: change.objectID.columns.asBinary)
             let number = numbers[kind] ?? Int64(numbers.count)
             numbers[kind] = number
             last = (change.entity, isRowID, number)

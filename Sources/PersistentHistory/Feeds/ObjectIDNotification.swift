@@ -26,11 +26,11 @@ package struct ObjectIDNotification: Sendable {
     package let objects: [Object]
 
     /// - Parameter entities: Those that are wanted; nil for all.
-    package init(_ transaction: HistoryTransaction, entities: Set<String>? = nil) {
+    package init(_ transaction: HistoryTransaction, entities: Set<BinaryText>? = nil) {
         var indices: [Key: Int] = [:]
         var touched: [(change: HistoryChange, last: ChangeOperation)] = []
         for change in transaction.changes where entities?.contains(change.entity.name) ?? true {
-            let key = Key(entity: change.entity.name, objectID: change.objectID)
+            let key = Key(entity: BinaryText(change.entity.name), objectID: change.objectID)
             if let index = indices[key] {
                 touched[index].last = change.operation
             } else {
@@ -46,7 +46,7 @@ package struct ObjectIDNotification: Sendable {
     }
 
     private struct Key: Hashable {
-        let entity: String
+        let entity: BinaryText
         let objectID: ObjectID
     }
 }

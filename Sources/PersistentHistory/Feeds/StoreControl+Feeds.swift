@@ -58,7 +58,7 @@ extension StoreControl {
         -> HistoryToken
     {
         let state = try await retryingWhileBusy {
-            try withSession { session throws in
+            try await ask { [seats] session in
                 if let userID {
                     try session.feeds.check(token, of: feed, sent: seats.sent(by: feed, to: userID))
                 }
@@ -72,7 +72,7 @@ extension StoreControl {
 }
 
 extension StoreSession {
-    nonisolated func feedStandings(_ clients: [FeedID: Int32]) throws -> [FeedStanding] {
+    func feedStandings(_ clients: [FeedID: Int32]) throws -> [FeedStanding] {
         guard store.consumers.contains(where: { !$0.feeds.isEmpty }) else { return [] }
         let states = try state.feeds.all()
         let oldest = try source.oldestToken().number

@@ -63,7 +63,7 @@ extension StoreControl {
         -> (positions: [Int64: Backlog], feeds: [FeedID: Backlog])
     {
         try await withSession { session in
-            try await onPool {
+            let backlogs = try await session.opened.reports.perform(within: .seconds(1)) {
                 let reader = try session.source.another(timeout: .milliseconds(200))
                 let keeper = FeedKeeper(
                     store: session.feeds.store, source: reader, state: session.feeds.state,
@@ -79,6 +79,8 @@ extension StoreControl {
                 try reader.close()
                 return try result.get()
             }
+            guard let backlogs else { throw session.unresponsive(.seconds(1)) }
+            return backlogs
         }
     }
 }

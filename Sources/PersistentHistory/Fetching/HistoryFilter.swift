@@ -1,9 +1,9 @@
 /// Which transactions, and which of their changes, a reader wants. Everything, unless said otherwise.
 public struct HistoryFilter: Sendable, Equatable, Codable {
     /// Only these authors; nil for any, undeclared writers included.
-    public var authors: Set<String>?
+    public var authors: Set<BinaryText>?
     /// Authors whose transactions are left out.
-    public var excludedAuthors: Set<String> = []
+    public var excludedAuthors: Set<BinaryText> = []
     /// Whether transactions without an author are selected in addition to those of `authors`.
     public var includesUndeclared = false
     /// The earliest time, inclusive.
@@ -11,7 +11,7 @@ public struct HistoryFilter: Sendable, Equatable, Codable {
     /// The latest time, inclusive.
     public var until: HistoryTimestamp?
     /// Only changes of these entities; nil for all.
-    public var entities: Set<String>?
+    public var entities: Set<BinaryText>?
     /// Only these operations; nil for all.
     public var operations: Set<ChangeOperation>?
     /// Only changes of one of these objects, in one of `entities`. If the columns of a key were renamed, the object
@@ -37,7 +37,7 @@ public struct HistoryFilter: Sendable, Equatable, Codable {
     func accepts(recreated names: [String], at time: HistoryTimestamp) -> Bool {
         if let since, time < since { return false }
         if let until, time > until { return false }
-        return entities.map { !$0.isDisjoint(with: names) } ?? true
+        return entities.map { !$0.isDisjoint(with: names.asBinary) } ?? true
     }
 
     func accepts(_ change: ObjectID) -> Bool { objects?.contains(change) ?? true }

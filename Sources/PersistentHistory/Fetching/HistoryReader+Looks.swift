@@ -11,6 +11,7 @@ extension HistoryReader {
     ///   a consumer that has not had it finds out when it reads on.
     /// - Throws: `HistoryError`; with `.tokenAhead` if there is another change.
     func look(after number: Int64, fingerprint: String?, values: WantedValues? = nil) throws -> HistoryLook {
+        assertMayWait()
         if values == nil, let fingerprint, let look = readOn(after: number, fingerprint) { return look }
         return try read { db, schemaVersion in
             let look = try self.look(db, schemaVersion, after: number, fingerprint, values)
@@ -52,8 +53,7 @@ extension HistoryReader {
     ///
     /// - Returns: Nil where it is to be read in the usual way.
     private func readOn(after number: Int64, _ fingerprint: String) -> HistoryLook? {
-        // Where a thread parses the schema, the loop does not wait for it.
-        guard sideFiles == nil, !tables.isBeingParsed else { return nil }
+        guard sideFiles == nil else { return nil }
         return turn.withLock { _ in
             standingLook.withLock { look in
                 guard let standing = look else { return nil }

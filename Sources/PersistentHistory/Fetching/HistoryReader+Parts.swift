@@ -49,26 +49,10 @@ extension HistoryReader {
         try HistoryReader(path: path, timeout: timeout, partSize: partSize)
     }
 
-    /// Reads a large transaction part by part, each change with its number.
-    ///
-    /// It is read by a connection of its own, which waits for a writer's lock, and for which no other reader waits.
-    ///
-    /// - Throws: As `changes(_:)`; `CancellationError`; what the body throws.
-    func forEachPart(
-        of transaction: HistoryTransaction, _ body: ([(number: Int64, change: HistoryChange)]) throws -> Void
-    ) throws {
-        let reader = try HistoryReader(path: path, timeout: .seconds(1), partSize: partSize)
-        let result = Result {
-            for part in UnreadChanges.parts(of: transaction) {
-                try Task.checkCancellation()
-                let changes = try reader.reading(transaction, from: part.range.lowerBound) { db, _ in
-                    try check(try rows(db).changes(part), part.count, of: transaction)
-                }
-                try body(changes)
-            }
+    func numberedChanges(_ unread: UnreadChanges) throws -> [(number: Int64, change: HistoryChange)] {
+        try reading(unread.transaction, from: unread.range.lowerBound) { db, _ in
+            try check(try rows(db).changes(unread), unread.count, of: unread.transaction)
         }
-        try reader.close()
-        try result.get()
     }
 
     /// Reads in one SQL transaction, where a large transaction is still what it was.
@@ -82,11 +66,6 @@ extension HistoryReader {
             try Self.check(start - 1, header, isPosition: true)
             return try body(db, header)
         }
-    }
-
-    private func check<T>(_ changes: [T], _ count: Int, of transaction: HistoryTransaction) throws -> [T] {
-        if changes.count == count { return changes }
-        throw UnexpectedValue("the transaction \(transaction.number) lacks changes that it had before")
     }
 }
 

@@ -100,13 +100,10 @@ public final class HistoryReader: Sendable {
         }
     }
 
-    /// From now on, a schema that has changed is not parsed on the loop's thread: reads fail there with `.storeBusy`
-    /// until another thread has read something.
-    func spare(_ loop: HistoryLoop) { tables.spare(loop) }
-
     /// Gives back the pages that it has in memory: they are of no use until the next commit, and then they are still in
     /// the system's memory.
     func forgetPages() {
+        assertMayWait()
         turn.withLock { _ in
             queue.unsafeRead { db in
                 // None where it was closed meanwhile.
@@ -269,17 +266,14 @@ public final class HistoryReader: Sendable {
 
     /// - Parameter body: Is given the version of the schema, too: its history's tables are checked.
     func read<T>(_ body: (Database, _ schemaVersion: Int64) throws -> T) throws -> T {
+        assertMayWait()
         let hold = try sideFiles?.prepare(for: .read, timeout: .zero)
         defer { withExtendedLifetime(hold) {} }
         return try HistoryError.translating(path) {
             work.begin()
             return try work.explaining {
                 try StoreConnection.rollingBack(path) {
-                    try tables.reading(path) {
-                        try turn.withLock { _ in
-                            try queue.unsafeRead { db in try tables.inTransaction(db, body) }
-                        }
-                    }
+                    try turn.withLock { _ in try queue.unsafeRead { db in try tables.inTransaction(db, body) } }
                 }
             }
         }

@@ -66,13 +66,15 @@ extension StoreControl {
     ///
     /// - Throws: `HistoryError`.
     package func historySize() async throws -> Int64 {
-        let positions = try self.positions()
+        let positions = try await positions()
         return try await withSession { session in
             let (path, size) = (session.store.path, session.opened.size)
             guard session.source.recorder != nil else { throw HistoryError.onlyRead(path) }
-            return try await onPool {
+            let bytes = try await session.opened.reports.perform(within: StoreSession.answerTimeout) {
                 try size.bytes(in: path, floor: positions.oldest.number, newest: positions.newest.number)
             }
+            guard let bytes else { throw session.unresponsive(StoreSession.answerTimeout) }
+            return bytes
         }
     }
 }

@@ -38,9 +38,6 @@ protocol HistorySource: HistoryReading {
 
     // MARK: Connections
 
-    /// From now on, nothing that takes long is done on the loop's thread: reads fail there with `.storeBusy` until
-    /// another thread has read something.
-    func spare(_ loop: HistoryLoop)
     /// For how many seconds it waits from now on for a lock that another process holds.
     func setPatience(_ seconds: Double) throws
     /// Gives back the pages that it has in memory.
@@ -57,9 +54,8 @@ protocol HistorySource: HistoryReading {
     func changes(_ unread: UnreadChanges) throws -> (changes: [HistoryChange], values: RowValues?)
     func changes(at numbers: [Int64], of transaction: HistoryTransaction, values: WantedValues?) throws
         -> (changes: [HistoryChange], values: RowValues?)
-    func forEachPart(
-        of transaction: HistoryTransaction, _ body: ([(number: Int64, change: HistoryChange)]) throws -> Void
-    ) throws
+    /// Those of `changes(_:)` with their numbers, without rows.
+    func numberedChanges(_ unread: UnreadChanges) throws -> [(number: Int64, change: HistoryChange)]
 }
 
 extension HistoryReader: HistorySource {
@@ -78,6 +74,30 @@ extension HistorySource {
         try batch(
             after: number, isPosition: true, through: .max, changes: HistoryReader.batchSize,
             filter: HistoryFilter())
+    }
+
+    /// Reads a large transaction part by part, each change with its number.
+    ///
+    /// It is read by a connection of its own, which waits for a writer's lock, and for which no other reader waits.
+    ///
+    /// - Throws: As `changes(_:)`; `CancellationError`; what the body throws.
+    func forEachPart(
+        of transaction: HistoryTransaction, _ body: ([(number: Int64, change: HistoryChange)]) throws -> Void
+    ) throws {
+        let reader = try another(timeout: .seconds(1))
+        let result = Result {
+            for part in UnreadChanges.parts(of: transaction) {
+                try Task.checkCancellation()
+                try body(try reader.numberedChanges(part))
+            }
+        }
+        try reader.close()
+        try result.get()
+    }
+
+    func check<T>(_ changes: [T], _ count: Int, of transaction: HistoryTransaction) throws -> [T] {
+        if changes.count == count { return changes }
+        throw UnexpectedValue("the transaction \(transaction.number) lacks changes that it had before")
     }
 
     /// A transaction with all its changes, however many: for what cannot take it in parts.

@@ -1,6 +1,14 @@
+/// What was fetched for others already.
+protocol SharedBatches {
+    /// What was fetched after a position, if it is no more than is wanted.
+    func known(after number: Int64, through last: Int64, values: WantedValues?) async -> HistoryBatch?
+}
+
+extension SharedFetcher: SharedBatches {}
+
 /// Fetches on behalf of all consumers of a store: those that stand at the same position, as they do
 /// when a commit comes in, share one read.
-@LoopActor final class SharedFetcher {
+final class SharedFetcher {
     private let source: any HistorySource
     private var newest: Int64
     /// What tells the newest change from another of its number: see `HistoryBatch.fingerprint`.
@@ -11,14 +19,22 @@
     /// Of which objects anybody wants the rows: they are read once for all.
     private var wanted: WantedValues?
 
-    /// - Parameter end: Everything up to here has been seen; nil for the end of the history.
-    /// - Throws: `HistoryError`.
-    nonisolated init(_ source: any HistorySource, after end: (number: Int64, fingerprint: String?)? = nil)
-        throws
-    {
+    /// Where the first look begins: everything up to there has been seen.
+    struct Start: Sendable {
+        let end: (number: Int64, fingerprint: String?)
+        let schemaVersion: Int64
+
+        /// - Throws: `HistoryError`.
+        init(endOf source: any HistorySource) throws {
+            end = try source.end()
+            schemaVersion = try source.schemaVersion()
+        }
+    }
+
+    init(_ source: any HistorySource, from start: Start) {
         self.source = source
-        (newest, fingerprint) = try end ?? source.end()
-        schemaVersion = try source.schemaVersion()
+        (newest, fingerprint) = start.end
+        schemaVersion = start.schemaVersion
     }
 
     /// Looks whether something was committed since the last look, and fetches it.

@@ -54,29 +54,35 @@ public enum StoreHistory {
     /// - Parameter timeout: How long to wait for a lock that another process holds.
     /// - Throws: `HistoryError`; with `.notTracked` where there is no history.
     public static func open(_ path: String, timeout: Duration = .seconds(5)) throws -> any HistoryReading {
-        let connection: UntouchedConnection
         do {
-            connection = try UntouchedConnection(path: path, timeout: timeout)
-            if try connection.read({ db, _ in try source(of: db) }) == .coreData {
-                return try CoreDataReader(connection)
+            let connection = try UntouchedConnection(path: path, timeout: timeout)
+            let (source, isOfCoreData) = try connection.read { db in
+                (try Self.source(of: db), try CoreDataTables.isCoreData(db))
             }
-        } catch let error where (error as? HistoryError)?.code != .storeMissing {
+            if source == .coreData { return try CoreDataReader(connection) }
+            try connection.close()
+            if source == nil { throw isOfCoreData ? CoreDataReader.noHistory(path) : HistoryError.notTracked }
+        } catch let error as HistoryError
+            where [.storeMissing, .storeCorrupt, .notTracked].contains(error.code)
+        {
+            throw error
+        } catch {
             // Whatever has to be done to read it, Core Data's own it stays.
             if isCoreDataByItself(path) { throw error }
-            return try HistoryReader(path: path, timeout: timeout)
         }
-        try connection.close()
         return try HistoryReader(path: path, timeout: timeout)
     }
 
-    /// Who records the history of a store; nil where nobody does.
+    /// Refuses to change a store whose history Core Data records, before anything is opened that may leave a file
+    /// beside it.
     ///
-    /// - Throws: `HistoryError`.
-    public static func source(of path: String) throws -> Entity.Source? {
-        let connection = try UntouchedConnection(path: path, timeout: .seconds(5))
-        let result = Result { try connection.read { db, _ in try source(of: db) } }
+    /// - Throws: `HistoryError` with `.onlyRead`.
+    static func requireRecordable(_ path: String) throws {
+        // Any other trouble shows when the store is opened.
+        guard let connection = try? UntouchedConnection(path: path, timeout: .zero) else { return }
+        let source = try? connection.read { db in try Self.source(of: db) }
         try connection.close()
-        return try result.get()
+        if source == .coreData { throw HistoryError.onlyRead(path) }
     }
 
     /// historyd may record in a store that Core Data writes; then that history counts.

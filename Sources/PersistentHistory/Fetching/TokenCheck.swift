@@ -46,11 +46,7 @@ extension HistoryReader {
     }
 
     static func expired(_ number: Int64, _ header: HistoryHeader) -> HistoryError {
-        let oldest = HistoryToken(store: header.storeID, number: header.floor)
-        return HistoryError(
-            .tokenExpired,
-            "The history after \(HistoryToken(store: header.storeID, number: number)) has been deleted; the oldest token that still works is \(oldest).",
-            hint: "Start over from a copy of the data and that token.")
+        .expired(number, oldest: HistoryToken(store: header.storeID, number: header.floor))
     }
 
     /// The store's oldest history is at `floor`: from an older position something would be missing.

@@ -32,7 +32,8 @@ struct TransactionOutline: Sendable, Hashable {
         fileprivate(set) var extent = Extent()
 
         func has(_ entity: Entity, _ operation: ChangeOperation) -> Bool {
-            self.operation == operation && (self.entity === entity || self.entity.name == entity.name)
+            self.operation == operation
+                && (self.entity === entity || self.entity.name.hasSameBytes(as: entity.name))
         }
     }
 
@@ -113,7 +114,7 @@ struct UnreadChanges: Sendable {
 
 extension HistoryTransaction {
     /// Whether it has changes of one of some entities.
-    func concerns(_ entities: Set<String>) -> Bool {
+    func concerns(_ entities: Set<BinaryText>) -> Bool {
         outline?.groups.contains { entities.contains($0.entity.name) }
             ?? changes.contains { entities.contains($0.entity.name) }
     }

@@ -27,7 +27,7 @@ struct DeliveryPlan: Sendable {
     ///   - values: The rows of the objects, where a hook wants them.
     init(
         _ transactions: some Collection<HistoryTransaction>, hooks: [Hook], routes: [HookRoute]? = nil,
-        store: String, consumer: String, done: Set<String> = [],
+        store: String, consumer: String, done: Set<BinaryText> = [],
         maximumObjects: Int = ObserverCall.maximumObjects, values: RowValues? = nil
     ) {
         guard !hooks.isEmpty else { return }
@@ -54,7 +54,7 @@ struct DeliveryPlan: Sendable {
 
     /// The same for a large transaction: one call at a time, whose changes are read when it is made.
     private mutating func addOutlined(
-        _ transaction: HistoryTransaction, _ hooks: [Hook], _ routes: [HookRoute], _ done: Set<String>
+        _ transaction: HistoryTransaction, _ hooks: [Hook], _ routes: [HookRoute], _ done: Set<BinaryText>
     ) {
         guard let outline = transaction.outline else { return }
         for (index, group) in outline.groups.enumerated() {
@@ -99,14 +99,14 @@ private struct ChangeGroup {
     }
 
     private struct Kind: Hashable {
-        let entity: String
+        let entity: BinaryText
         let operation: ChangeOperation
     }
 
     private func has(_ changes: [HistoryChange], _ index: Int) -> Bool {
         guard operation == changes[index].operation else { return false }
         let other = changes[index].entity
-        return entity === other || entity.name == other.name
+        return entity === other || entity.name.hasSameBytes(as: other.name)
     }
 
     static func forEach(in transaction: HistoryTransaction, _ body: (Int, ChangeGroup) -> Void) {
@@ -122,7 +122,7 @@ private struct ChangeGroup {
         var indices: [Kind: Int] = [:]
         var groups: [(group: ChangeGroup, changes: [HistoryChange])] = []
         for (index, change) in changes.enumerated() {
-            let kind = Kind(entity: change.entity.name, operation: change.operation)
+            let kind = Kind(entity: BinaryText(change.entity.name), operation: change.operation)
             if let group = indices[kind] {
                 groups[group].changes.append(change)
             } else {

@@ -51,7 +51,7 @@ package final class Hook: Sendable, Identifiable {
         self.before = before
         let getsRows = kind == .merge || operations != [.delete]
         wantedValues = maximumValueBytes.flatMap { most in
-            getsRows ? WantedValues(entities: entity.map { [$0] }, maximumBytes: most) : nil
+            getsRows ? WantedValues(entities: entity.map { [BinaryText($0)] }, maximumBytes: most) : nil
         }
         self.endpoint = endpoint
         self.policy = policy
@@ -61,12 +61,12 @@ package final class Hook: Sendable, Identifiable {
 
     /// Whether an observer is called for changes of this kind.
     package func matches(entity name: String, operation: ChangeOperation) -> Bool {
-        (entity == nil || entity == name) && operationBits & operation.bit != 0
+        (entity?.hasSameBytes(as: name) ?? true) && operationBits & operation.bit != 0
     }
 
     /// Whether the hook serves this consumer of this store.
     package func serves(store: String, consumer: String) -> Bool {
-        (self.store == nil || self.store == store) && (self.consumer == nil || self.consumer == consumer)
+        (self.store?.hasSameBytes(as: store) ?? true) && (self.consumer?.hasSameBytes(as: consumer) ?? true)
     }
 }
 

@@ -40,13 +40,13 @@ package struct HookCallHeader: Sendable, Hashable {
     }
 
     package static func == (a: Self, b: Self) -> Bool {
-        a.store == b.store && a.consumer == b.consumer && a.hook == b.hook && a.hookID == b.hookID
-            && a.delivery == b.delivery
+        a.hookID == b.hookID && a.delivery.hasSameBytes(as: b.delivery)
+            && [a.store, a.consumer, a.hook].haveSameBytes(as: [b.store, b.consumer, b.hook])
     }
 
     package func hash(into hasher: inout Hasher) {
         hasher.combine(hookID)
-        hasher.combine(delivery)
+        hasher.combine(bytesOf: delivery)
     }
 
     /// Appends the members of the call that this is the header of.

@@ -51,14 +51,14 @@ package enum HookAnswer: Sendable {
 }
 
 /// An endpoint that lives on the loop: calls and answers are calls of functions, and no task waits in between.
-@LoopActor package protocol LoopEndpoint: HookEndpoint {
-    /// Begins a request. The answer comes once, and not before this has returned.
-    func begin(_ request: HookRequest, answer: @escaping @LoopActor (HookAnswer) -> Void)
+package protocol LoopEndpoint: HookEndpoint {
+    /// Begins a request. The answer comes once, from another thread.
+    func begin(_ request: HookRequest, answer: @escaping @Sendable (HookAnswer) -> Void)
         -> any HookConversation
 }
 
 /// A request that was started.
-@LoopActor package protocol HookConversation: AnyObject {
+package protocol HookConversation: AnyObject, Sendable {
     /// It is answered soon, with what has succeeded until then.
     func cancel()
 }

@@ -9,7 +9,7 @@ package struct HookSet: Sendable {
     /// Of which objects they want the rows.
     let wantedValues: WantedValues?
     /// The entities whose changes alone concern them; nil where all may.
-    let entities: Set<String>?
+    let entities: Set<BinaryText>?
     /// To each observer; nil where whose they are is not known.
     var routes: [HookRoute]?
 
@@ -19,7 +19,7 @@ package struct HookSet: Sendable {
         self.version = version
         wantedValues = WantedValues.union((observers + mergers).compactMap(\.wantedValues))
         let named = observers.compactMap(\.entity)
-        entities = mergers.isEmpty && named.count == observers.count ? Set(named) : nil
+        entities = mergers.isEmpty && named.count == observers.count ? Set(names: named) : nil
     }
 }
 
@@ -36,7 +36,9 @@ package final class HookRegistry: Sendable {
             switch hook.kind {
             case .observer: observers.append(hook)
             case .merge:
-                let index = hook.before.flatMap { before in mergers.firstIndex { $0.name == before } }
+                let index = hook.before.flatMap { before in
+                    mergers.firstIndex { $0.name.hasSameBytes(as: before) }
+                }
                 mergers.insert(hook, at: index ?? mergers.endIndex)
             }
         }
@@ -60,7 +62,7 @@ package final class HookRegistry: Sendable {
 
     /// The hook of that full name, or nil.
     package func hook(named name: String) -> Hook? {
-        hooks.withLock { ($0.observers + $0.mergers).first { $0.name == name } }
+        hooks.withLock { ($0.observers + $0.mergers).first { $0.name.hasSameBytes(as: name) } }
     }
 
     /// Adds a hook at the end, or a merge hook in front of the one it names.

@@ -20,7 +20,10 @@ package final class Descriptor: Sendable {
     private let state = Locked(State())
 
     /// Takes the descriptor over, also if it throws.
-    package init(adopting number: Int32, for interest: HistoryLoop.Interest) throws(SystemError) {
+    package init(
+        adopting number: Int32, for interest: HistoryLoop.Interest, file: StaticString = #fileID,
+        line: UInt = #line
+    ) throws(SystemError) {
         self.number = number
         do throws(SystemError) { loop = try HistoryLoop.shared() } catch {
             Glibc.close(number)
@@ -30,7 +33,9 @@ package final class Descriptor: Sendable {
             guard fcntl(number, F_SETFL, fcntl(number, F_GETFL) | O_NONBLOCK) == 0 else {
                 throw SystemError(call: "fcntl", number: errno)
             }
-            let key = try loop.register(number, for: interest) { self.ready() }
+            let key = try loop.register(number, for: interest, place: LoopPlace(file, line)) {
+                self.ready()
+            }
             state.withLock { $0.registration = key }
         } catch {
             close()

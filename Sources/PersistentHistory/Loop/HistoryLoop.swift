@@ -7,7 +7,8 @@ internal import Glibc
 /// A program that is carried by it runs all its tasks on this thread: from a commit to a hook the way
 /// leads through several tasks, and on threads of a pool each of them may be woken on another processor;
 /// a sleeping processor takes longer to wake than all of the work. Here the thread that the kernel woke
-/// goes the whole way, and nothing wakes it for nothing. What takes long belongs on the pool (`onPool`).
+/// goes the whole way, and nothing wakes it for nothing. What may block belongs on other threads (`onPool`): each job is
+/// timed, and one that takes long is noted as a stall.
 package final class HistoryLoop: Sendable {
     /// The process's only one. It lives as long as the process.
     ///
@@ -58,12 +59,12 @@ package final class HistoryLoop: Sendable {
         case task(UnownedJob)
         /// A part of a task that is on the loop's actor.
         case isolated(UnownedJob)
-        case handler(Handler)
+        case handler(Handler, LoopPlace)
     }
 
     private enum Sleeper {
         case task(CheckedContinuation<Void, Never>)
-        case handler(Handler)
+        case handler(Handler, LoopPlace)
     }
 
     private struct State {
@@ -71,11 +72,12 @@ package final class HistoryLoop: Sendable {
         var timers = LoopTimers<Sleeper>()
         /// By a number that is never used again, so that a late event does not reach the next
         /// descriptor that the kernel gives the same number.
-        var descriptors: [UInt64: Handler] = [:]
-        var thread: pthread_t?
+        var descriptors: [UInt64: (handler: Handler, place: LoopPlace)] = [:]
         var lastKey = Key.first
         /// The thread sleeps, or is about to, and is to be woken for a job or an earlier timer.
         var isAsleep = false
+        var stalls = (count: 0, longest: Duration.zero)
+        var stallObserver: (@Sendable (LoopStall) -> Void)?
     }
 
     private enum Key {
@@ -115,12 +117,19 @@ package final class HistoryLoop: Sendable {
     func enqueue(_ job: UnownedJob) { add(.isolated(job)) }
 
     /// Calls the handler soon, after whatever is ready now has had its turn.
-    package func soon(_ handler: @escaping Handler) { add(.handler(handler)) }
+    package func soon(_ handler: @escaping Handler, file: StaticString = #fileID, line: UInt = #line) {
+        add(.handler(handler, LoopPlace(file, line)))
+    }
 
     /// Whether the caller is on the loop's thread.
-    var isCurrent: Bool {
-        state.withLock { $0.thread }.map { pthread_equal($0, pthread_self()) != 0 } ?? false
-    }
+    static var isCurrent: Bool { pthread_getspecific(ownThread) != nil }
+
+    /// Set on the loop's thread alone.
+    private static let ownThread: pthread_key_t = {
+        var key = pthread_key_t()
+        pthread_key_create(&key, nil)
+        return key
+    }()
 
     private func add(_ job: Job) {
         let wakes = state.withLock { state in
@@ -142,11 +151,11 @@ package final class HistoryLoop: Sendable {
     ///
     /// - Returns: the key to unregister by.
     func register(
-        _ descriptor: Int32, for interest: Interest, _ handler: @escaping Handler
+        _ descriptor: Int32, for interest: Interest, place: LoopPlace, _ handler: @escaping Handler
     ) throws(SystemError) -> UInt64 {
         let key = state.withLock { state in
             state.lastKey += 1
-            state.descriptors[state.lastKey] = handler
+            state.descriptors[state.lastKey] = (handler, place)
             return state.lastKey
         }
         let events: EPOLL_EVENTS =
@@ -192,11 +201,13 @@ package final class HistoryLoop: Sendable {
     }
 
     /// Calls the handler when the time is up.
-    package func schedule(after duration: Duration, _ handler: @escaping Handler) -> LoopTimer {
+    package func schedule(
+        after duration: Duration, file: StaticString = #fileID, line: UInt = #line, _ handler: @escaping Handler
+    ) -> LoopTimer {
         let deadline = Self.now + duration.nanoseconds
         let (key, wakes) = state.withLock { state in
             let key = state.timers.newKey()
-            state.timers.add(.handler(handler), key, at: deadline)
+            state.timers.add(.handler(handler, LoopPlace(file, line)), key, at: deadline)
             return (key, state.isAsleep.take())
         }
         if wakes { wake() }
@@ -212,6 +223,26 @@ package final class HistoryLoop: Sendable {
         return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
     }
 
+    // MARK: Stalls
+
+    /// How many jobs took longer than `LoopStall.limit`, and the longest.
+    package var stalls: (count: Int, longest: Duration) { state.withLock { $0.stalls } }
+
+    /// Counts from now on, and calls an observer after each of them, on the loop's thread.
+    package func onStall(_ observer: @escaping @Sendable (LoopStall) -> Void) {
+        state.withLock { state in
+            state.stalls = (0, .zero)
+            state.stallObserver = observer
+        }
+    }
+
+    private func note(_ stall: LoopStall) {
+        state.withLock { state in
+            state.stalls = (state.stalls.count + 1, max(state.stalls.longest, stall.duration))
+            return state.stallObserver
+        }?(stall)
+    }
+
     // MARK: The thread
 
     /// After how many rounds of tasks the kernel is asked in between.
@@ -220,14 +251,16 @@ package final class HistoryLoop: Sendable {
     private func run(until end: Locked<Result<Void, any Error>?>?) {
         var events = [epoll_event](repeating: epoll_event(), count: 64)
         var jobs: [Job] = []
-        state.withLock { $0.thread = pthread_self() }
+        pthread_setspecific(Self.ownThread, Unmanaged.passUnretained(self).toOpaque())
         var armed = Int64.max
+        var detector = LoopStallDetector()
+        func ended(_ place: LoopPlace) { if let stall = detector.ended(place) { note(stall) } }
         while true {
             var round = 0
             while round < Self.rounds {
                 state.withLock { swap(&$0.jobs, &jobs) }
                 if jobs.isEmpty { break }
-                for job in jobs { perform(job) }
+                for job in jobs { ended(perform(job)) }
                 jobs.removeAll(keepingCapacity: true)
                 round += 1
             }
@@ -239,14 +272,19 @@ package final class HistoryLoop: Sendable {
             if let deadline, deadline != armed { arm(deadline) }
             armed = deadline ?? armed
             let count = epoll_wait(epoll, &events, Int32(events.count), sleeps ? -1 : 0)
+            detector.wokeUp()
             let due = state.withLock { state in
                 state.isAsleep = false
                 return deadline == nil ? [] : state.timers.takeDue(at: Self.now)
             }
             for sleeper in due {
                 switch sleeper {
-                case .task(let continuation): continuation.resume()
-                case .handler(let handler): call(handler)
+                case .task(let continuation):
+                    continuation.resume()
+                    ended(.sleep)
+                case .handler(let handler, let place):
+                    call(handler)
+                    ended(place)
                 }
             }
             // Less than nothing if a signal disturbed the wait.
@@ -254,18 +292,24 @@ package final class HistoryLoop: Sendable {
                 switch event.data.u64 {
                 case Key.wakeUp: break
                 case Key.timer: armed = .max
-                case let key: if let handler = state.withLock({ $0.descriptors[key] }) { call(handler) }
+                case let key:
+                    guard let (handler, place) = state.withLock({ $0.descriptors[key] }) else { break }
+                    call(handler)
+                    ended(place)
                 }
             }
         }
     }
 
-    private func perform(_ job: Job) {
+    private func perform(_ job: Job) -> LoopPlace {
         switch job {
         case .task(let job): ctaskhooks_run(unsafeBitCast(job, to: UnsafeMutableRawPointer.self))
         case .isolated(let job): job.runSynchronously(on: LoopActor.sharedUnownedExecutor)
-        case .handler(let handler): call(handler)
+        case .handler(let handler, let place):
+            call(handler)
+            return place
         }
+        return .task
     }
 
     /// Calls what is isolated to the actor whose thread this is.
@@ -293,7 +337,7 @@ extension Bool {
 }
 
 extension Duration {
-    fileprivate var nanoseconds: Int64 {
+    var nanoseconds: Int64 {
         let (seconds, attoseconds) = components
         return max(0, min(seconds, 1 << 32)) * 1_000_000_000 + max(0, attoseconds / 1_000_000_000)
     }

@@ -28,5 +28,5 @@ private final class LoopExecutor: SerialExecutor {
         if isIsolatingCurrentContext() != true { fatalError("This is not the loop's thread.") }
     }
 
-    func isIsolatingCurrentContext() -> Bool? { (try? HistoryLoop.shared())?.isCurrent ?? false }
+    func isIsolatingCurrentContext() -> Bool? { HistoryLoop.isCurrent }
 }

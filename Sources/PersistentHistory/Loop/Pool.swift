@@ -1,47 +1,28 @@
-internal import Glibc
-
-/// Does work that may take long, such as copying a store, on other threads: on the loop it would keep
-/// all others waiting.
-package func onPool<T>(
-    isolation: isolated (any Actor)? = #isolation, _ body: () async throws -> T
-) async rethrows -> T {
-    try await withTaskExecutorPreference(WorkerPool.shared, isolation: isolation) {
-        // The preference alone moves no task: it counts from the next hop on, and the body may make none.
-        await Hop.shared.arrive()
-        return try await body()
-    }
-}
-
-/// To go to an actor is what moves a task; it then stays on the thread to which it has come.
-private actor Hop {
-    static let shared = Hop()
-
-    func arrive() {}
-}
-
-/// As many threads as there are processors, made when there is work for the first time.
+/// Does blocking work on a thread of its own: see `BlockingThreads`.
 ///
-/// libdispatch's, which Swift would use, have a monitor that looks at them each second from then on, for as
-/// long as the process lives; these sleep while there is nothing to do.
-private final class WorkerPool: TaskExecutor {
-    static let shared = WorkerPool()
-
-    private let jobs = ThreadQueue<UnownedJob>()
-    private let threads = Locked(0)
-
-    private init() {
-        for _ in 0..<max(2, sysconf(Int32(_SC_NPROCESSORS_ONLN))) {
-            if startThread({ self.work() }) == 0 { threads.withLock { $0 += 1 } }
-        }
+/// The body is `@concurrent` and `@Sendable`, so it has the isolation of nobody: on the loop it would keep all others
+/// waiting.
+@concurrent package func onPool<T: Sendable, Failure: Error>(
+    _ body: @escaping @concurrent @Sendable () async throws(Failure) -> T
+) async throws(Failure) -> T {
+    let result = await withTaskExecutorPreference(BlockingExecutor.shared) { () async -> Result<T, Failure> in
+        do throws(Failure) { return .success(try await body()) } catch { return .failure(error) }
     }
+    return try result.get()
+}
 
-    func enqueue(_ job: consuming ExecutorJob) {
-        // Where the system gives no thread, it has to do with those that there are.
-        guard threads.withLock({ $0 > 0 }) else { return globalConcurrentExecutor.enqueue(job) }
-        jobs.add(UnownedJob(job))
-    }
+/// Is called by what may wait for a lock, a disk or another program: on the loop, all stores would wait with it. Debug
+/// builds trap there.
+@inline(__always) package func assertMayWait(_ function: StaticString = #function) {
+    assert(!HistoryLoop.isCurrent, "\(function) may wait, and is called on the loop.")
+}
 
-    private func work() {
-        while true { jobs.next().runSynchronously(on: asUnownedTaskExecutor()) }
+/// Runs each part of a task on a blocking thread.
+package final class BlockingExecutor: TaskExecutor {
+    package static let shared = BlockingExecutor()
+
+    package func enqueue(_ job: consuming ExecutorJob) {
+        let job = UnownedJob(job)
+        BlockingThreads.shared.run { job.runSynchronously(on: self.asUnownedTaskExecutor()) }
     }
 }

@@ -7,10 +7,10 @@ struct ChangedObjects: Equatable {
         /// Of objects known by one integer: in ascending order, with something between each two.
         fileprivate(set) var runs: [ClosedRange<Int64>] = []
         /// Of all others; see `ObjectID.keyText`.
-        fileprivate(set) var texts: Set<String> = []
+        fileprivate(set) var texts: Set<BinaryText> = []
     }
 
-    private(set) var entities: [String: Keys] = [:]
+    private(set) var entities: [BinaryText: Keys] = [:]
 
     var isEmpty: Bool { entities.isEmpty }
 
@@ -20,8 +20,8 @@ struct ChangedObjects: Equatable {
     /// - Parameters:
     ///   - number: Only what was changed after it.
     ///   - wanted: The entities that count; nil for all.
-    init(_ transactions: [HistoryTransaction], after number: Int64, of wanted: Set<String>?) {
-        var integers: [String: [Int64]] = [:]
+    init(_ transactions: [HistoryTransaction], after number: Int64, of wanted: Set<BinaryText>?) {
+        var integers: [BinaryText: [Int64]] = [:]
         // Consecutive changes are usually of one entity.
         var entity: Entity?
         var isWanted = false

@@ -7,18 +7,18 @@ import GRDB
 struct OpenReplica {
     let file: ReplicaFile
     private(set) var position: ReplicaFile.Position
-    private let wanted: Set<String>?
+    private let wanted: Set<BinaryText>?
     private let storePath: String
     /// What the replica contains.
     private var shape: ReplicaShape
     /// What the store has, as of `schemaVersion`.
     private var storeShape = ReplicaShape()
     private var schemaVersion: Int64 = -1
-    private var tables: [String: ReplicaTable] = [:]
+    private var tables: [BinaryText: ReplicaTable] = [:]
     private var tablesMade = 0
     private var staged: Staged?
     /// The entities of which something was read.
-    private var used: Set<String> = []
+    private var used: Set<BinaryText> = []
 
     /// What was read of the store.
     private struct Staged {
@@ -26,7 +26,7 @@ struct OpenReplica {
         /// Whether tables or indexes have to be made or taken away.
         let changesShape: Bool
         /// Entities all rows of which were read.
-        let whole: Set<String>
+        let whole: Set<BinaryText>
         /// The objects that were to be read, beside the pending ones.
         let changed: ChangedObjects
         /// Everything that was fetched with them.
@@ -55,10 +55,10 @@ struct OpenReplica {
         guard version != schemaVersion else { return }
         let shape = try ReplicaShape(store: store, wanted: wanted)
         let schema = try StoreSchema(store)
-        var tables: [String: ReplicaTable] = [:]
+        var tables: [BinaryText: ReplicaTable] = [:]
         for name in shape.tables.keys {
             tablesMade += 1
-            tables[name] = try ReplicaTable(name, number: tablesMade, in: schema, at: storePath)
+            tables[name] = try ReplicaTable(name.text, number: tablesMade, in: schema, at: storePath)
         }
         try file.access { replica in
             try WantedObjects.make(replica)
@@ -105,7 +105,7 @@ struct OpenReplica {
     ) throws {
         let changed = ChangedObjects(transactions, after: position.taken, of: wanted)
         var whole = storeShape.newTables(in: shape)
-        var used: Set<String> = []
+        var used: Set<BinaryText> = []
         try file.access { replica in
             try replica.inTransaction(.deferred) {
                 for name in self.used { try tables[name]?.emptyStaging(replica) }

@@ -51,19 +51,21 @@ enum PendingObjects {
                 """)
         for (entity, keys) in changed.entities {
             for text in keys.texts.sorted() {
-                try object.write(db, [.text(entity), .integer(position), .text(text)])
+                try object.write(db, [.text(entity.text), .integer(position), .text(text.text)])
             }
             for keys in keys.runs {
                 let (first, last) = (keys.lowerBound, keys.upperBound)
-                try run.write(db, [.text(entity), .integer(position), .integer(first), .integer(last)])
+                try run.write(db, [.text(entity.text), .integer(position), .integer(first), .integer(last)])
             }
         }
     }
 
-    static func entities(_ db: Database) throws -> Set<String> {
-        try String.fetchSet(
-            db,
-            sql: "SELECT entity FROM historyd_pending_run UNION SELECT entity FROM historyd_pending_object")
+    static func entities(_ db: Database) throws -> Set<BinaryText> {
+        Set(
+            names: try String.fetchAll(
+                db,
+                sql: "SELECT entity FROM historyd_pending_run UNION SELECT entity FROM historyd_pending_object")
+        )
     }
 
     /// The runs of an entity, by their first integers; they may overlap.

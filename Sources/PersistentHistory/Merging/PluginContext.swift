@@ -5,10 +5,10 @@ package struct PluginContext: Sendable {
     /// The plugin's name.
     package let plugin: String
     /// The entities whose changes it takes in; nil for every tracked entity.
-    package let entities: Set<String>?
+    package let entities: Set<BinaryText>?
     let endpoint: any ContextEndpoint
 
-    package init(name: String, plugin: String, entities: Set<String>?, endpoint: any ContextEndpoint) {
+    package init(name: String, plugin: String, entities: Set<BinaryText>?, endpoint: any ContextEndpoint) {
         self.name = name
         self.plugin = plugin
         self.entities = entities

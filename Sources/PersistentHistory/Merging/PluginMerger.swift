@@ -4,6 +4,10 @@
 /// not know `context.checkpoint`, and the checkpoint is kept in the state after each call, so that a call may be
 /// repeated.
 actor PluginMerger: HistoryContext {
+    /// That of the consumer's contexts: it reads the store and writes the state.
+    private nonisolated let executor: SerialThreadExecutor
+    nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
+
     nonisolated let context: PluginContext
     nonisolated var name: String { context.name }
     private let consumer: Consumer
@@ -15,7 +19,11 @@ actor PluginMerger: HistoryContext {
     private var position: HistoryToken?
     private var leavesCheckpoint = false
 
-    init(_ context: PluginContext, of consumer: Consumer, reader: HistoryReader, state: StateDatabase) {
+    init(
+        _ context: PluginContext, of consumer: Consumer, reader: HistoryReader, state: StateDatabase,
+        on executor: SerialThreadExecutor
+    ) {
+        self.executor = executor
         self.context = context
         self.consumer = consumer
         self.reader = reader
@@ -124,7 +132,7 @@ actor PluginMerger: HistoryContext {
             (try HistoryHeader(db), try EntityCatalog(db).tracked.keys)
         }
         let token = HistoryToken(store: header.storeID, number: max(header.newest, header.floor))
-        let entities = tracked.filter { context.entities?.contains($0) ?? true }.sorted()
+        let entities = tracked.filter { context.entities?.contains($0) ?? true }.sorted().map(\.text)
         _ = try await call(.refill(entities: entities, through: token))
         let known = try await checkpoint()
         guard leavesCheckpoint || known == token else {

@@ -51,6 +51,14 @@ public struct ReplicaAccess: Sendable, Hashable, Codable {
         }
     }
 
+    /// Makes the file where there is none, for this user alone, whatever the umask; SQLite gives the files beside it the
+    /// same mode. One that is there keeps the mode that it was given.
+    static func makePrivate(_ path: String) {
+        let descriptor = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
+        // Where it cannot be made, opening it says why.
+        if descriptor >= 0 { close(descriptor) }
+    }
+
     private func give(_ group: UInt32?, to descriptor: Int32) throws(SystemError) {
         var status = stat()
         guard fstat(descriptor, &status) == 0 else { throw SystemError(call: "fstat", number: errno) }

@@ -6,12 +6,12 @@ public struct ReplicaContext: Sendable, Hashable, Codable {
     /// The replica's file, which is created if it does not exist.
     public let path: String
     /// The entities to copy; nil for every tracked entity.
-    public let entities: Set<String>?
+    public let entities: Set<BinaryText>?
     /// The permissions of the file; if nil, the process's umask(2) and the folder decide.
     public let access: ReplicaAccess?
 
     /// A replica of some entities, or of all if `entities` is nil.
-    public init(name: String, path: String, entities: Set<String>?, access: ReplicaAccess? = nil) {
+    public init(name: String, path: String, entities: Set<BinaryText>?, access: ReplicaAccess? = nil) {
         self.name = name
         self.path = path
         self.entities = entities

@@ -31,7 +31,7 @@ struct ReplicaFile {
                 .replicaUnwritable, "The replica cannot be created at \"\(path)\": \(problem).",
                 hint: "Remove what is there, or configure another path.")
         }
-        try access?.apply(to: path)
+        if let access { try access.apply(to: path) } else { ReplicaAccess.makePrivate(path) }
         let sideFiles = access == nil ? nil : SideFiles(of: path)
         // It is not held: no other process may remove what is beside it, and to become a WAL store it must be free.
         _ = try sideFiles?.prepare(for: .read, timeout: .seconds(1))

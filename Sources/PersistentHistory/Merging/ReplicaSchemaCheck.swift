@@ -118,8 +118,7 @@ private final class Permission {
         /// Names of SQLite and of the replica itself.
         var isReserved: Bool {
             [table, index ?? ""].contains { name in
-                let name = name.lowercased()
-                return name.hasPrefix("sqlite_") || name.hasPrefix(RecordingFormat.prefix)
+                SQLText.isOfSQLite(name) || SQLText.isReserved(name)
             }
         }
     }
@@ -136,17 +135,22 @@ private final class Permission {
             return schema == "main" && (object.index == nil && isTable(first) || first == "sqlite_sequence")
         case SQLITE_CREATE_INDEX:
             guard schema == "main", isTable(second) else { return false }
-            return object.index.map { $0.lowercased() == first.lowercased() }
-                ?? first.hasPrefix("sqlite_autoindex_")
+            return object.index.map { Self.isSame($0, first) }
+                ?? first.hasBytePrefix("sqlite_autoindex_")
         case SQLITE_INSERT, SQLITE_UPDATE: return schema == "main" && isSchemaTable
         case SQLITE_READ: return schema == "main" && (isSchemaTable || isTable(first))
-        case SQLITE_REINDEX: return object.index.map { $0.lowercased() == first.lowercased() } ?? false
-        case SQLITE_FUNCTION: return Self.functions.contains(second.lowercased())
+        case SQLITE_REINDEX: return object.index.map { Self.isSame($0, first) } ?? false
+        case SQLITE_FUNCTION: return Self.functions.contains(SQLText.folded(second))
         default: return false
         }
     }
 
-    private func isTable(_ name: String) -> Bool { name.lowercased() == object.table.lowercased() }
+    private func isTable(_ name: String) -> Bool { Self.isSame(name, object.table) }
+
+    /// As SQLite compares names.
+    private static func isSame(_ name: String, _ other: String) -> Bool {
+        SQLText.areSame(name, other)
+    }
 
     /// SQLite's own that compute a value from their arguments, whatever a version has of them
     /// (https://www.sqlite.org/lang_corefunc.html, lang_datefunc.html, lang_mathfunc.html, json1.html).

@@ -11,37 +11,43 @@ struct ReplicaShape {
 
         /// As it is noted in a replica.
         var note: String { shape.map { "\(sql) -- \($0)" } ?? sql }
+
+        static func == (a: Self, b: Self) -> Bool { a.note.hasSameBytes(as: b.note) }
     }
 
     struct Index: Equatable {
         let entity: String
         let sql: String
+
+        static func == (a: Self, b: Self) -> Bool {
+            a.entity.hasSameBytes(as: b.entity) && a.sql.hasSameBytes(as: b.sql)
+        }
     }
 
-    private(set) var tables: [String: Table] = [:]
+    private(set) var tables: [BinaryText: Table] = [:]
     /// The CREATE INDEX of each index that has one; those of constraints come with their table.
-    private(set) var indexes: [String: Index] = [:]
+    private(set) var indexes: [BinaryText: Index] = [:]
     /// Tables that a replica cannot have.
-    private(set) var leftOut: [String: Table] = [:]
+    private(set) var leftOut: [BinaryText: Table] = [:]
     /// Why tables and indexes are left out, by name.
-    private var reasons: [String: String] = [:]
+    private var reasons: [BinaryText: String] = [:]
 
     /// Nothing at all.
     init() {}
 
     /// What a mirror's source has, as the stream says.
-    init(tables: [String: Table], indexes: [String: Index]) {
+    init(tables: [BinaryText: Table], indexes: [BinaryText: Index]) {
         self.tables = tables
         self.indexes = indexes
     }
 
     /// Whether a replica goes without an index or a table.
-    func isLeftOut(_ name: String) -> Bool { reasons[name] != nil }
+    func isLeftOut(_ name: BinaryText) -> Bool { reasons[name] != nil }
 
     /// What the store has of the entities that are wanted; nil wants all that are tracked.
     ///
     /// - Throws: `DatabaseError`, `UnexpectedValue`.
-    init(store db: Database, wanted: Set<String>?) throws {
+    init(store db: Database, wanted: Set<BinaryText>?) throws {
         let entities = try EntityCatalog(db).tracked.filter { wanted?.contains($0.key) ?? true }
         let rows = try Row.fetchAll(
             db,
@@ -79,7 +85,7 @@ struct ReplicaShape {
     init(replica db: Database) throws {
         for row in try Row.fetchAll(db, sql: "SELECT name, type, entity, sql FROM historyd_object") {
             let (name, sql) = (try row.text("name"), try row.text("sql", atMost: .max))
-            guard !name.lowercased().hasPrefix("sqlite_"), !name.lowercased().hasPrefix(RecordingFormat.prefix)
+            guard !SQLText.isOfSQLite(name), !SQLText.isReserved(name)
             else { throw UnexpectedValue("a replica cannot have made \"\(name.prefix(80))\"") }
             switch try row.text("type") {
             case "table": tables[name] = Table(sql: sql, shape: nil)
@@ -90,20 +96,20 @@ struct ReplicaShape {
     }
 
     /// The entities whose tables have to be made, or made again, where a replica has another shape.
-    func newTables(in replica: ReplicaShape) -> Set<String> {
-        Set(tables.filter { replica.tables[$0.key]?.note != $0.value.note }.keys)
+    func newTables(in replica: ReplicaShape) -> Set<BinaryText> {
+        Set(tables.filter { replica.tables[$0.key] != $0.value }.keys)
     }
 
     /// Removes what does not belong here any more, and makes the tables that are new, empty.
     func makeTables(_ db: Database, insteadOf old: ReplicaShape) throws {
         for (name, index) in old.indexes where indexes[name] != index {
-            try db.execute(sql: "DROP INDEX IF EXISTS main.\(SQLText.name(name))")
+            try db.execute(sql: "DROP INDEX IF EXISTS main.\(SQLText.name(name.text))")
         }
-        for (name, table) in old.tables where tables[name]?.note != table.note {
-            try db.execute(sql: "DROP TABLE IF EXISTS main.\(SQLText.name(name))")
+        for (name, table) in old.tables where tables[name] != table {
+            try db.execute(sql: "DROP TABLE IF EXISTS main.\(SQLText.name(name.text))")
         }
-        for (name, table) in tables where old.tables[name]?.note != table.note {
-            try db.execute(sql: "DROP TABLE IF EXISTS main.\(SQLText.name(name))")
+        for (name, table) in tables where old.tables[name] != table {
+            try db.execute(sql: "DROP TABLE IF EXISTS main.\(SQLText.name(name.text))")
             try db.runSchemaStatement(table.sql)
         }
     }
@@ -114,25 +120,27 @@ struct ReplicaShape {
     func makeIndexes(_ db: Database, insteadOf old: ReplicaShape) throws -> [ReplicaContext.LeftOut] {
         var leftOut: [ReplicaContext.LeftOut] = []
         for (name, table) in self.leftOut.sorted(by: { $0.key < $1.key })
-        where old.leftOut[name]?.note != table.note {
-            leftOut.append(.init(kind: .table, name: name, reason: reasons[name] ?? ""))
+        where old.leftOut[name] != table {
+            leftOut.append(.init(kind: .table, name: name.text, reason: reasons[name] ?? ""))
         }
         for (name, index) in indexes.sorted(by: { $0.key < $1.key })
-        where old.indexes[name] != index || old.tables[index.entity]?.note != tables[index.entity]?.note {
+        where old.indexes[name] != index || old.tables[index.entity] != tables[index.entity] {
             if let reason = reasons[name] {
-                leftOut.append(.init(kind: .index, name: name, reason: reason))
+                leftOut.append(.init(kind: .index, name: name.text, reason: reason))
             } else {
                 try db.runSchemaStatement(index.sql)
             }
         }
         try db.execute(sql: "DELETE FROM historyd_object")
         let insert = try db.cachedStatement(sql: "INSERT INTO historyd_object VALUES (?, ?, ?, ?)")
-        for (name, table) in tables { try insert.execute(arguments: [name, "table", name, table.note]) }
+        for (name, table) in tables {
+            try insert.execute(arguments: [name.text, "table", name.text, table.note])
+        }
         for (name, table) in self.leftOut {
-            try insert.execute(arguments: [name, "left out", name, table.note])
+            try insert.execute(arguments: [name.text, "left out", name.text, table.note])
         }
         for (name, index) in indexes {
-            try insert.execute(arguments: [name, "index", index.entity, index.sql])
+            try insert.execute(arguments: [name.text, "index", index.entity, index.sql])
         }
         return leftOut
     }
@@ -141,7 +149,6 @@ struct ReplicaShape {
 extension ReplicaShape: Equatable {
     /// Whether the same is to be made.
     static func == (a: Self, b: Self) -> Bool {
-        a.indexes == b.indexes && a.tables.mapValues(\.note) == b.tables.mapValues(\.note)
-            && a.leftOut.mapValues(\.note) == b.leftOut.mapValues(\.note)
+        a.indexes == b.indexes && a.tables == b.tables && a.leftOut == b.leftOut
     }
 }

@@ -27,7 +27,7 @@ struct ReplicaTable {
         key = RowKey(table)
         var columns = table.columns.filter { !$0.isGenerated }.map { SQLText.name($0.name) }
         // Rows that are known by their rowid keep it.
-        if let rowid = table.rowid, !table.keyIsRowid { columns.insert(rowid, at: 0) }
+        if table.rowidIdentifies, let rowid = table.rowid { columns.insert(rowid, at: 0) }
         rows = StoreRows("historyd_rows_\(number)", of: table, key, columns: columns, at: storePath)
         staging = "temp.historyd_copy_\(number)"
         self.columns = columns.count
@@ -134,8 +134,10 @@ struct ReplicaTable {
             let texts = try String.fetchCursor(texts, arguments: [table.name])
             while let object = try texts.next().flatMap(key.object) {
                 let condition = key.isByRowid(object) ? key.matchesRowid : key.matches
-                try replica.cachedStatement(sql: "DELETE FROM \(target) WHERE \(condition)")
-                    .write(replica, object.values)
+                try replica.cachedStatement(
+                    sql: SQLText.cacheable("DELETE FROM \(target) WHERE \(condition)")
+                )
+                .write(replica, object.values)
             }
         }
     }
@@ -176,7 +178,7 @@ struct ReplicaTable {
     /// - Returns: How many rows it wrote; nil if it met keys by which rows cannot be found.
     @discardableResult
     private func run(_ sql: String, _ replica: Database, from source: Source) throws -> Int? {
-        let statement = try replica.cachedStatement(sql: sql)
+        let statement = try replica.cachedStatement(sql: SQLText.cacheable(sql))
         let arguments: [HistoryValue] =
             sqlite3_bind_parameter_count(statement.sqliteStatement) == 1 ? [.text(table.name)] : []
         try reading(source) { try statement.write(replica, arguments) }

@@ -128,7 +128,7 @@ final class StoreRows {
             case .rowid: " WHERE \(key.matchesRowid)"
             case .run: " WHERE \(key.isInRun("?1", "?2"))"
             }
-        let statement = try store.cachedStatement(sql: select + condition).sqliteStatement
+        let statement = try store.cachedStatement(sql: SQLText.cacheable(select + condition)).sqliteStatement
         statements[lookup] = statement
         return statement
     }

@@ -22,7 +22,7 @@ enum WantedObjects {
     /// Makes them the changed and the pending ones.
     ///
     /// - Returns: Their entities.
-    static func gather(_ changed: ChangedObjects, hasPending: Bool, _ db: Database) throws -> Set<String> {
+    static func gather(_ changed: ChangedObjects, hasPending: Bool, _ db: Database) throws -> Set<BinaryText> {
         try db.cachedStatement(sql: "DELETE FROM \(runs)").execute()
         try db.cachedStatement(sql: "DELETE FROM \(objects)").execute()
         var entities = Set(changed.entities.keys)
@@ -36,9 +36,9 @@ enum WantedObjects {
             ).execute()
         }
         let object = try db.cachedStatement(sql: "INSERT OR IGNORE INTO \(objects) VALUES (?, ?)")
-        for entity in entities {
+        for entity in entities.map(\.text) {
             let keys = changed.entities[entity] ?? ChangedObjects.Keys()
-            for text in keys.texts { try object.write(db, [.text(entity), .text(text)]) }
+            for text in keys.texts { try object.write(db, [.text(entity), .text(text.text)]) }
             let pending = hasPending ? try PendingObjects.runs(of: entity, db) : nil
             try add(keys.runs, pending?.next, entity, db)
         }

@@ -5,7 +5,7 @@ struct ChangedKeys {
         /// The keys of objects with an integer key.
         fileprivate(set) var integers: [Int64] = []
         /// The keys of all others; see `ObjectID.keyText`.
-        fileprivate(set) var texts: Set<String> = []
+        fileprivate(set) var texts: Set<BinaryText> = []
 
         /// In ascending order, each once.
         var distinctIntegers: [Int64] {
@@ -17,7 +17,7 @@ struct ChangedKeys {
     }
 
     /// By the entity's name.
-    private(set) var entities: [String: Entity] = [:]
+    private(set) var entities: [BinaryText: Entity] = [:]
 
     mutating func insert(_ object: ObjectID, of entity: PersistentHistory.Entity) {
         if let integer = object.integer(in: entity) {

@@ -122,7 +122,7 @@ package enum Lines {
                 var start = 0
                 // The rest contains no end of a line.
                 var search = buffer.count - chunk.count
-                while let end = buffer[search...].firstIndex(of: UInt8(ascii: "\n")) {
+                while let end = Self.end(in: buffer, from: search) {
                     try body(UnsafeBufferPointer(rebasing: buffer[start..<end]))
                     start = end + 1
                     search = start
@@ -133,6 +133,13 @@ package enum Lines {
             rest.removeFirst(used)
         }
         guard rest.isEmpty else { throw MirrorError.malformed("the last line is not whole") }
+    }
+
+    private static func end(in buffer: UnsafeBufferPointer<UInt8>, from start: Int) -> Int? {
+        guard let base = buffer.baseAddress, start < buffer.count,
+            let end = memchr(base + start, Int32(UInt8(ascii: "\n")), buffer.count - start)
+        else { return nil }
+        return UnsafeRawPointer(end) - UnsafeRawPointer(base)
     }
 }
 

@@ -12,10 +12,10 @@ struct GroupWriter: ~Copyable {
     let body: GroupBody
     private let grown: () throws -> Void
     /// More than two need not be distinguished.
-    private(set) var authors: Set<String?> = []
+    private(set) var authors: Set<BinaryText?> = []
     private var authorship = Authorship.undeclared
     /// Tables with unrecorded changes: see `UnrecordedChanges`.
-    private(set) var recreated: Set<String> = []
+    private(set) var recreated: Set<BinaryText> = []
     private let db: Database
     private let tables: MirrorTables
     private let encoding: StoreEncoding
@@ -116,7 +116,7 @@ struct GroupWriter: ~Copyable {
             if let (entity, _) = try decoder.kind(rows) {
                 changed.insert(try decoder.objectID(rows, entity), of: entity)
             } else if let names = try UnrecordedChanges.entities(rows) {
-                recreated.formUnion(names)
+                recreated.formUnion(names.asBinary)
             }
         }
         return changed
@@ -129,7 +129,7 @@ struct GroupWriter: ~Copyable {
         if case .text(let text) = origin {
             let origin = Origin.declared(text, like: authorship)
             authorship = origin.authorship
-            authors.insert(origin.author)
+            authors.insert(origin.author.map { BinaryText($0) })
         } else {
             authors.insert(nil)
         }
@@ -138,7 +138,7 @@ struct GroupWriter: ~Copyable {
     // MARK: Rows
 
     /// Writes the rows of changed objects, and all rows of some tables.
-    mutating func writeRows(_ changed: ChangedKeys, whole: Set<String>) throws {
+    mutating func writeRows(_ changed: ChangedKeys, whole: Set<BinaryText>) throws {
         for (name, table) in tables.tables.sorted(by: { $0.key < $1.key }) {
             let keys = changed.entities[name]
             // The history of a doubtful table may lack a row that is gone: then all rows travel with each change.
@@ -179,7 +179,7 @@ struct GroupWriter: ~Copyable {
         var objects: [ObjectID] = []
         for text in keys.texts.sorted() {
             // A key of an older shape does not identify a row any more: all rows are sent.
-            guard let object = table.key.object(text) else { return try writeAll(of: table) }
+            guard let object = table.key.object(text.text) else { return try writeAll(of: table) }
             objects.append(object)
         }
         guard integers.isEmpty || table.key.integer != nil else { return try writeAll(of: table) }

@@ -64,7 +64,8 @@ package final class Mirror {
 
     /// Protects other databases from a mistyped path.
     private static func refuseOthers(_ db: Database, _ path: String) throws {
-        let names = Set(try String.fetchAll(db, sql: "SELECT name FROM sqlite_schema WHERE type = 'table'"))
+        let names = Set<String>(
+            try String.fetchAll(db, sql: "SELECT name FROM sqlite_schema WHERE type = 'table'"))
         guard !names.isEmpty, !names.contains("historyd_mirror") else { return }
         throw HistoryError(
             .replicaUnwritable,

@@ -9,6 +9,11 @@ package struct MirrorSchema: Codable, Hashable, Sendable {
         package let sql: String
         /// The number of its tracking: a table that was made again in the same words has another.
         package let shape: Int64
+
+        /// Whether it is the same, to the byte.
+        func isSame(as other: Table) -> Bool {
+            shape == other.shape && [name, sql].haveSameBytes(as: [other.name, other.sql])
+        }
     }
 
     package struct Index: Codable, Hashable, Sendable {
@@ -51,12 +56,12 @@ package struct MirrorSchema: Codable, Hashable, Sendable {
     /// - Throws: `DatabaseError`, `UnexpectedValue`, `HistoryError`.
     init(_ db: Database) throws {
         let shape = try ReplicaShape(store: db, wanted: nil)
-        tables = shape.tables.map { Table(name: $0.key, sql: $0.value.sql, shape: $0.value.shape ?? 0) }
-            .sorted { $0.name < $1.name }
+        tables = shape.tables.map { Table(name: $0.key.text, sql: $0.value.sql, shape: $0.value.shape ?? 0) }
+            .sorted { $0.name.precedes($1.name) }
         indexes = shape.indexes.filter { !shape.isLeftOut($0.key) }
-            .map { Index(name: $0.key, table: $0.value.entity, sql: $0.value.sql) }
-            .sorted { $0.name < $1.name }
-        leftOut = shape.leftOut.keys.sorted()
+            .map { Index(name: $0.key.text, table: $0.value.entity, sql: $0.value.sql) }
+            .sorted { $0.name.precedes($1.name) }
+        leftOut = shape.leftOut.keys.sorted().map(\.text)
         encoding = try String.fetchOne(db, sql: "PRAGMA encoding") ?? "UTF-8"
         let row = try Row.fetchOne(db, sql: "SELECT value FROM historyd_store WHERE key = 'format'")
         format = try row?.integer("value") ?? RecordingFormat.version
@@ -72,8 +77,8 @@ package struct MirrorSchema: Codable, Hashable, Sendable {
     }
 
     /// The tables that have to be copied whole where the schema was another one.
-    package func newTables(since other: MirrorSchema?) -> Set<String> {
-        let known = Set(other?.tables ?? [])
-        return Set(tables.filter { !known.contains($0) }.map(\.name))
+    package func newTables(since other: MirrorSchema?) -> Set<BinaryText> {
+        let known = other?.tables ?? []
+        return Set(names: tables.filter { table in !known.contains { $0.isSame(as: table) } }.map(\.name))
     }
 }

@@ -29,7 +29,7 @@ struct MirrorSections {
     private let version: Int64?
     private var sections: [[UInt8]: Section] = [:]
     /// The columns of each table, with the names of its rowid.
-    private var columns: [String: Set<String>] = [:]
+    private var columns: [BinaryText: Set<BinaryText>] = [:]
 
     /// Reads what the mirror has.
     ///
@@ -110,10 +110,12 @@ struct MirrorSections {
         }
         let known =
             try columns[table]
-            ?? Set(String.fetchAll(db, sql: "SELECT name FROM pragma_table_xinfo(?)", arguments: [table]))
+            ?? Set(
+                names: String.fetchAll(db, sql: "SELECT name FROM pragma_table_xinfo(?)", arguments: [table])
+            )
             .union(["_rowid_", "rowid", "oid"])
         columns[table] = known
-        guard !names.isEmpty, known.isSuperset(of: names) else {
+        guard !names.isEmpty, known.isSuperset(of: names.asBinary) else {
             throw MirrorError.needsSnapshot("its table \"\(table)\" has other columns")
         }
     }

@@ -61,7 +61,7 @@ package final class MirrorSource {
         package let through: StreamPosition
         package let body: GroupBody
         /// The names of the authors, of which two are enough; nil is an undeclared author. A snapshot names none.
-        package var authors: Set<String?> = []
+        package var authors: Set<BinaryText?> = []
         /// What the schema is at the end.
         package let schema: MirrorSchema
     }
@@ -88,7 +88,7 @@ package final class MirrorSource {
             guard header.newest > position.number else { return .nothing }
             try tables.follow(db, path)
             guard let schema = tables.schema else { return .nothing }
-            var whole: Set<String> = []
+            var whole: Set<BinaryText> = []
             if tables.digest != position.schema {
                 guard let known, known.digest == position.schema else { return .lost(.schemaUnknown) }
                 whole = schema.newTables(since: known)
@@ -123,7 +123,7 @@ package final class MirrorSource {
             var writer = GroupWriter(db, tables, group.body) { try grown(group) }
             try writer.write(schema, header)
             _ = try writer.writeHistory(after: 0, isSnapshot: true)
-            try writer.writeRows(ChangedKeys(), whole: Set(schema.tables.map(\.name)))
+            try writer.writeRows(ChangedKeys(), whole: Set(names: schema.tables.map(\.name)))
             try writer.finish()
             return group
         }

@@ -9,7 +9,7 @@ struct MirrorTables {
     /// By their numbers.
     private(set) var shapes: [Int64: Entity] = [:]
     /// With the rowid, which stays the same in a mirror.
-    private(set) var tables: [String: RowTable] = [:]
+    private(set) var tables: [BinaryText: RowTable] = [:]
 
     /// - Throws: `DatabaseError`, `UnexpectedValue`, `HistoryError`.
     mutating func follow(_ db: Database, _ path: String) throws {

@@ -12,7 +12,7 @@ struct MirrorWriter {
     private(set) var sections: MirrorSections
     private var schema: MirrorSchema?
     /// Tables of which all rows have come.
-    private var whole: Set<String> = []
+    private var whole: Set<BinaryText> = []
 
     private var section: MirrorSections.Section?
     private var statement: Statement?
@@ -63,9 +63,9 @@ struct MirrorWriter {
             try db.execute(sql: "DELETE FROM main.\(SQLText.name(table))")
             whole.insert(table)
         }
-        statement = try db.cachedStatement(sql: section.sql)
+        statement = try db.cachedStatement(sql: SQLText.cacheable(section.sql))
         let isBulk = isSnapshot && section.kind != .gone && section.width <= Self.mostColumnsAtOnce
-        bulk = isBulk ? try db.cachedStatement(sql: section.sql(rows: Self.rowsAtOnce)) : nil
+        bulk = isBulk ? try db.cachedStatement(sql: SQLText.cacheable(section.sql(rows: Self.rowsAtOnce))) : nil
         self.section = section
     }
 
@@ -91,10 +91,10 @@ struct MirrorWriter {
         self.schema = schema
         let shape = ReplicaShape(
             tables: Dictionary(
-                schema.tables.map { ($0.name, ReplicaShape.Table(sql: $0.sql, shape: $0.shape)) }
+                schema.tables.map { (BinaryText($0.name), ReplicaShape.Table(sql: $0.sql, shape: $0.shape)) }
             ) { first, _ in first },
             indexes: Dictionary(
-                schema.indexes.map { ($0.name, ReplicaShape.Index(entity: $0.table, sql: $0.sql)) }
+                schema.indexes.map { (BinaryText($0.name), ReplicaShape.Index(entity: $0.table, sql: $0.sql)) }
             ) { first, _ in first })
         sections = MirrorSections(shape)
         try shape.makeTables(db, insteadOf: old)

@@ -35,15 +35,17 @@ final class Inotify: Sendable {
     /// inotify_add_watch(2), or a test's stand-in.
     typealias AddWatch = @Sendable (_ descriptor: Int32, _ path: String, _ mask: UInt32) -> Int32
 
-    let descriptor: Descriptor
+    let number: Int32
+    /// For those who wait for events on the loop.
+    let descriptor: Descriptor?
     private let addWatch: AddWatch
 
     /// - Throws: `ObserverError` with `tooManyInstances` or `system`.
     init(
-        addWatch: @escaping AddWatch = { inotify_add_watch($0, $1, $2) }
+        onLoop: Bool = false, addWatch: @escaping AddWatch = { inotify_add_watch($0, $1, $2) }
     ) throws(ObserverError) {
         self.addWatch = addWatch
-        let number = inotify_init1(Int32(IN_CLOEXEC) | Int32(IN_NONBLOCK))
+        number = inotify_init1(Int32(IN_CLOEXEC) | Int32(IN_NONBLOCK))
         if number < 0 {
             let number = errno
             guard number != EMFILE else {
@@ -56,21 +58,21 @@ final class Inotify: Sendable {
             throw .failed(to: "use inotify", number)
         }
         do throws(SystemError) {
-            descriptor = try Descriptor(adopting: number, for: .reading)
+            descriptor = onLoop ? try Descriptor(adopting: number, for: .reading) : nil
         } catch {
             throw .failed(to: "wait for inotify", error.number)
         }
     }
 
     deinit {
-        descriptor.close()
+        if let descriptor { descriptor.close() } else { close(number) }
     }
 
     /// Watches what is under `path`, or changes what is asked of a watch on it.
     ///
     /// - Returns: the watch, the same for the same inode; nil if nothing of that kind is there.
     func add(_ path: String, _ mask: UInt32) throws(ObserverError) -> Int32? {
-        let watch = addWatch(descriptor.number, path, mask)
+        let watch = addWatch(number, path, mask)
         if watch >= 0 { return watch }
         let number = errno
         switch number {
@@ -86,7 +88,7 @@ final class Inotify: Sendable {
 
     func remove(_ watch: Int32) {
         // EINVAL: the kernel removed it already, with what it watched. That is what is wanted.
-        inotify_rm_watch(descriptor.number, watch)
+        inotify_rm_watch(number, watch)
     }
 
     /// Room for some thousand events, so that the end of a burst is soon reached.
@@ -99,7 +101,7 @@ final class Inotify: Sendable {
         let result: Result<([InotifyEvent], isDrained: Bool), ObserverError> = withUnsafeTemporaryAllocation(
             byteCount: Self.bufferSize, alignment: 16
         ) { buffer in
-            let count = Glibc.read(descriptor.number, buffer.baseAddress, buffer.count)
+            let count = Glibc.read(number, buffer.baseAddress, buffer.count)
             guard count >= 0 else {
                 let number = errno
                 if number == EAGAIN || number == EINTR { return .success(([], number == EAGAIN)) }

@@ -1,7 +1,6 @@
 /// Holds at most one signal for a consumer: what is posted before it is taken is united with it.
 ///
-/// A consumer on the loop receives signals at once, by a call. For others the stream is the wake-up; what it
-/// wakes for is kept beside it.
+/// A receiver gets signals at once, by a call. For others the stream is the wake-up; what it wakes for is kept beside it.
 final class SignalMailbox: Sendable {
     private struct Content {
         var pending: StoreSignal = []
@@ -10,11 +9,11 @@ final class SignalMailbox: Sendable {
         var receiver: Receiver?
     }
 
-    /// The receiver, which is called on the loop.
+    /// The receiver, which is called on the observer's thread, and must not wait there.
     struct Receiver: Sendable {
-        let signal: @LoopActor @Sendable (StoreSignal) -> Void
+        let signal: @Sendable (StoreSignal) -> Void
         /// There will be no more; with the reason, unless the observer was stopped.
-        let end: @LoopActor @Sendable (ObserverError?) -> Void
+        let end: @Sendable (ObserverError?) -> Void
     }
 
     private let content = Locked(Content())
@@ -36,7 +35,7 @@ final class SignalMailbox: Sendable {
     }
 
     /// Signals go to the receiver from now on, that which is pending first.
-    @LoopActor func deliver(to receiver: Receiver) {
+    func deliver(to receiver: Receiver) {
         let (pending, isOver, failure) = content.withLock { content in
             content.receiver = receiver
             defer { content.pending = [] }
@@ -46,17 +45,13 @@ final class SignalMailbox: Sendable {
         if isOver { receiver.end(failure) }
     }
 
-    /// As `post`, from the loop.
-    @LoopActor func deliver(_ signal: StoreSignal) {
-        guard !signal.isEmpty else { return }
-        guard let receiver = content.withLock({ $0.receiver }) else { return post(signal) }
-        receiver.signal(signal)
-    }
-
     func post(_ signal: StoreSignal) {
         guard !signal.isEmpty else { return }
-        content.withLock { $0.pending.formUnion(signal) }
-        wakeUps.yield()
+        let receiver = content.withLock { content in
+            if content.receiver == nil { content.pending.formUnion(signal) }
+            return content.receiver
+        }
+        if let receiver { receiver.signal(signal) } else { wakeUps.yield() }
     }
 
     /// No more signals after the pending one. Calls what waits for `onAbandoned`, so it must not
@@ -68,8 +63,7 @@ final class SignalMailbox: Sendable {
             return content.receiver
         }
         wakeUps.finish()
-        // The loop is there: the receiver is on it.
-        if let receiver { try? HistoryLoop.shared().soon { receiver.end(failure) } }
+        receiver?.end(failure)
     }
 
     func take() -> StoreSignal {

@@ -1,9 +1,10 @@
+internal import CLinux
 internal import Glibc
 
 /// Detects commits of other processes to stores, with inotify(7).
 ///
-/// One observer, with one inotify descriptor, is enough for all stores of a process. It sleeps until the kernel
-/// reports an event; writers are not affected.
+/// One observer, with one inotify descriptor and one thread, is enough for all stores of a process. It sleeps until the
+/// kernel reports an event; writers are not affected. To follow a path may wait for a disk: that is not for the loop.
 ///
 /// A signal says that a commit may have happened. The last write of a commit happens before other processes can
 /// see the commit, so a consumer looks for it with `WriterProbe.awaitVisibility(look:)`:
@@ -29,13 +30,13 @@ public final class StoreObserver: Sendable {
         var phase = Phase.ready
         var watches: StoreWatches
         var wakeUps = 0
-        /// Of what could not be followed to the end.
-        var retry: LoopTimer?
     }
 
     private let inotify: Inotify
     private let state: Locked<State>
-    private let stopSignal = OneShotEvent()
+    private let isStopped = Locked(false)
+    /// Wakes the thread for a stop.
+    private let bell: Int32
     /// Whether it heeds that something was mounted or unmounted.
     private let heedsMounts: Bool
 
@@ -47,6 +48,8 @@ public final class StoreObserver: Sendable {
     /// - Parameter heedsMounts: not in tests of what inotify tells, which a mount elsewhere would help.
     init(inotify: Inotify, heedsMounts: Bool = true) throws(ObserverError) {
         self.inotify = inotify
+        bell = eventfd(0, Int32(EFD_CLOEXEC | EFD_NONBLOCK))
+        if bell < 0 { throw .failed(to: "make an event descriptor", errno) }
         state = Locked(State(watches: StoreWatches(inotify: inotify)))
         self.heedsMounts = heedsMounts
     }
@@ -54,6 +57,7 @@ public final class StoreObserver: Sendable {
     deinit {
         // If the observer was never run, nothing else ends them.
         for mailbox in state.withLock({ $0.watches.mailboxes }) { mailbox.finish() }
+        close(bell)
     }
 
     /// Begins to watch a store, which need not exist yet, nor its folder.
@@ -69,7 +73,14 @@ public final class StoreObserver: Sendable {
             guard state.phase != .ended else {
                 throw ObserverError(.ended, "Cannot watch '\(path)': the observer has ended.")
             }
-            return try state.watches.add(absolute, mailbox)
+            do throws(ObserverError) {
+                return try state.watches.add(absolute, mailbox)
+            } catch  where error.code == .unreadable {
+                // What cannot be watched may be any folder on the way; the advice is about the store.
+                throw ObserverError(
+                    error.code, error.message, hint: AccessAdvice(absolute)?.text() ?? error.hint,
+                    errno: error.errno)
+            }
         }
         mailbox.onAbandoned { [weak self] in self?.state.withLock { $0.watches.remove(key) } }
         mailbox.post(signal)
@@ -98,7 +109,10 @@ public final class StoreObserver: Sendable {
 
     /// Ends `run()`, even before it has started.
     public func stop() {
-        stopSignal.signal()
+        isStopped.withLock { $0 = true }
+        var one: UInt64 = 1
+        // Can fail only if it has been rung already.
+        _ = write(bell, &one, 8)
     }
 
     /// How often it woke, and how many watches there are.
@@ -119,80 +133,74 @@ public final class StoreObserver: Sendable {
 // MARK: - Delivering
 
 extension StoreObserver {
-    /// Paths that could not be followed to the end are tried again after this time.
-    private static let retryInterval: Duration = .milliseconds(10)
+    /// Paths that could not be followed to the end are tried again after so many milliseconds.
+    private static let retryInterval: Int32 = 10
 
-    /// Lets the loop call it whenever the kernel reports events, until it is stopped.
-    @LoopActor private func deliver() async -> ObserverError? {
-        let failure = Locked<ObserverError?>(nil)
-        let fail: @Sendable (ObserverError) -> Void = { error in
-            failure.withLock { $0 = error }
-            self.stopSignal.signal()
+    /// Follows events, on a thread of its own, until it is stopped.
+    private func deliver() async -> ObserverError? {
+        await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                BlockingThreads.shared.run {
+                    do throws(ObserverError) {
+                        try self.followEvents()
+                        continuation.resume(returning: nil)
+                    } catch {
+                        continuation.resume(returning: error)
+                    }
+                }
+            }
+        } onCancel: {
+            stop()
         }
-        inotify.descriptor.onReady { self.receive(fail) }
-        receive(fail)
-        let mounts = heedsMounts ? Self.openMounts() : nil
-        if let mounts {
-            mounts.onReady { self.followMounts(fail) }
-            // It reports what happens after it was opened; check for what happened before.
-            followMounts(fail)
+    }
+
+    private func followEvents() throws(ObserverError) {
+        // The kernel reports mounts by this file (proc_pid_mountinfo(5)). Without /proc, mounts are not noticed.
+        let mounts = heedsMounts ? open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC) : -1
+        defer { if mounts >= 0 { close(mounts) } }
+        // It reports what happens after it was opened; check for what happened before.
+        if mounts >= 0 { followMounts() }
+        while !isStopped.withLock(\.self) {
+            try receive()
+            let isUnsettled = state.withLock { !$0.watches.unsettled.isEmpty }
+            // A negative number is passed over.
+            var files = [
+                pollfd(fd: inotify.number, events: Int16(POLLIN), revents: 0),
+                pollfd(fd: bell, events: Int16(POLLIN), revents: 0),
+                pollfd(fd: mounts, events: Int16(POLLPRI), revents: 0),
+            ]
+            // Less than nothing if a signal disturbed the wait.
+            if poll(&files, nfds_t(files.count), isUnsettled ? Self.retryInterval : -1) > 0,
+                files[2].revents != 0
+            {
+                followMounts()
+            }
         }
-        await stopSignal.wait()
-        inotify.descriptor.onReady(nil)
-        mounts?.close()
-        state.withLock { $0.retry.take() }?.cancel()
-        return failure.withLock { $0 }
     }
 
     /// Takes the events that are there, and delivers what they mean: the first link of the chain from a commit to
     /// a plugin's pipe.
-    @LoopActor private func receive(_ fail: @escaping @Sendable (ObserverError) -> Void) {
-        do throws(ObserverError) {
-            var isDrained = false
-            while !isDrained, !stopSignal.isSignaled {
-                let events: [InotifyEvent]
-                (events, isDrained) = try inotify.read()
-                let messages = state.withLock { state in
-                    state.wakeUps += 1
-                    var messages = state.watches.handle(events)
-                    if !state.watches.unsettled.isEmpty { messages += state.watches.followUnsettled() }
-                    return messages
-                }
-                deliver(messages)
+    private func receive() throws(ObserverError) {
+        var isDrained = false
+        while !isDrained, !isStopped.withLock(\.self) {
+            let events: [InotifyEvent]
+            (events, isDrained) = try inotify.read()
+            let messages = state.withLock { state in
+                state.wakeUps += 1
+                var messages = state.watches.handle(events)
+                if !state.watches.unsettled.isEmpty { messages += state.watches.followUnsettled() }
+                return messages
             }
-            retryUnsettled(fail)
-        } catch {
-            fail(error)
+            deliver(messages)
         }
     }
 
-    /// What could not be followed to the end is tried again soon.
-    @LoopActor private func retryUnsettled(_ fail: @escaping @Sendable (ObserverError) -> Void) {
-        guard state.withLock({ $0.retry == nil && !$0.watches.unsettled.isEmpty }), !stopSignal.isSignaled,
-            let loop = try? HistoryLoop.shared()
-        else { return }
-        let retry = loop.schedule(after: Self.retryInterval) {
-            self.state.withLock { $0.retry = nil }
-            self.receive(fail)
-        }
-        state.withLock { $0.retry = retry }
-    }
+    private func followMounts() { deliver(state.withLock { $0.watches.followAll() }) }
 
-    /// The kernel reports mounts by this file (proc_pid_mountinfo(5)). Without /proc, mounts are not noticed.
-    private static func openMounts() -> Descriptor? {
-        let number = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC)
-        return number < 0 ? nil : try? Descriptor(adopting: number, for: .exceptions)
-    }
-
-    @LoopActor private func followMounts(_ fail: @escaping @Sendable (ObserverError) -> Void) {
-        deliver(state.withLock { $0.watches.followAll() })
-        retryUnsettled(fail)
-    }
-
-    @LoopActor private func deliver(_ messages: [StoreWatches.Message]) {
+    private func deliver(_ messages: [StoreWatches.Message]) {
         for message in messages {
             switch message {
-            case .signal(let signal, let mailbox): mailbox.deliver(signal)
+            case .signal(let signal, let mailbox): mailbox.post(signal)
             case .failure(let error, let mailbox): mailbox.finish(throwing: error)
             }
         }

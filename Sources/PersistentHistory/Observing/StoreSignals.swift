@@ -23,19 +23,19 @@ package struct StoreSignals: AsyncSequence, Sendable {
         source = .polling(observer, path: path)
     }
 
-    /// Lets signals go to a receiver on the loop from now on, instead of to an iterator.
+    /// Lets signals go to a receiver from now on, instead of to an iterator.
     ///
     /// - Returns: False if they are polled for.
-    @LoopActor func deliver(to receiver: SignalMailbox.Receiver) -> Bool {
+    func deliver(to receiver: SignalMailbox.Receiver) -> Bool {
         guard case .mailbox(let mailbox, _) = source else { return false }
         mailbox.deliver(to: receiver)
         return true
     }
 
-    /// Calls a body with each signal, on the loop's thread and as soon as the kernel reports it, until the task is
+    /// Calls a body with each signal, on the observer's thread and as soon as the kernel reports it, until the task is
     /// cancelled or the observer is stopped. Instead of an iterator.
     package func forEach(
-        _ body: @escaping @LoopActor @Sendable (StoreSignal) -> Void
+        _ body: @escaping @Sendable (StoreSignal) -> Void
     ) async throws(ObserverError) {
         let isOver = OneShotEvent()
         let failure = Locked<ObserverError?>(nil)
@@ -43,11 +43,11 @@ package struct StoreSignals: AsyncSequence, Sendable {
             failure.withLock { $0 = reason }
             isOver.signal()
         }
-        if await deliver(to: receiver) {
+        if deliver(to: receiver) {
             await isOver.wait()
             if let failure = failure.withLock({ $0 }) { throw failure }
         } else {
-            for try await signal in self { await body(signal) }
+            for try await signal in self { body(signal) }
         }
     }
 

@@ -23,6 +23,11 @@
 /// again. It does so only once they are longer than 1 ms, so that a large transaction, whose files change all the time,
 /// costs some thousand looks a second at most.
 ///
+/// **A look may stand in the way of a writer**, in a rollback journal's modes: a commit fails with `SQLITE_BUSY` while
+/// somebody reads, unless the writer waits for that. So nothing is looked at while such a writer is active, until it has
+/// been waited for `longestDelay`. A signal during a longer delay has the question asked at once, and counts as a
+/// millisecond of waiting. What is left is a writer that begins and commits within one look.
+///
 /// A value without clock or files: feed it what happened, do what it says.
 package struct VisibilityRule: Sendable, Hashable {
     /// What to do next, and what to report when it is done.
@@ -45,6 +50,7 @@ package struct VisibilityRule: Sendable, Hashable {
 
     private var writerWasActive = false
     private var wasLockedOut = false
+    private var sparesWriter = false
     private var hasJustLooked = false
     private var waitedSoFar = Duration.zero
 
@@ -63,14 +69,24 @@ package struct VisibilityRule: Sendable, Hashable {
     ///
     /// - Returns: Nil where the delay goes on, and the signal is taken when everything else has been seen.
     package mutating func signalled() -> Step? {
-        guard wasLockedOut, delay > Self.shortDelay else { return nil }
-        return woke()
+        guard delay > Self.shortDelay else { return nil }
+        if wasLockedOut { return woke() }
+        guard sparesWriter else { return nil }
+        waitedSoFar += Self.shortDelay
+        return .ask
+    }
+
+    /// - Parameter disturbsWriter: Whether a look now may make the writer's commit fail.
+    package mutating func asked(writerActive: Bool, disturbsWriter: Bool) -> Step {
+        writerWasActive = writerActive
+        defer { hasJustLooked = false }
+        sparesWriter = writerActive && disturbsWriter && waitedSoFar < longestDelay
+        if sparesWriter { return .wait(delay) }
+        return hasJustLooked && writerActive ? .wait(delay) : .look
     }
 
     package mutating func asked(writerActive: Bool) -> Step {
-        writerWasActive = writerActive
-        defer { hasJustLooked = false }
-        return hasJustLooked && writerActive ? .wait(delay) : .look
+        asked(writerActive: writerActive, disturbsWriter: false)
     }
 
     /// - Parameter foundNew: Nil if a lock stood in the way. Its holder came after the question, and may

@@ -58,16 +58,29 @@ package final class WriterProbe: Sendable {
         assert(descriptors.withLock(\.isClosed), "A writer probe of '\(path)' was not closed.")
     }
 
+    /// A writer that holds a lock.
+    package enum Writer: Sendable {
+        /// It writes a write-ahead log, beside all readers.
+        case ofLog
+        /// It writes a rollback journal: at its commit, a reader stands in its way.
+        case ofJournal
+    }
+
     /// Whether a writer, in this process or another, holds a lock at this moment.
     ///
     /// - Throws: `ObserverError` with `unreadable`, `tooManyDescriptors`, `ended` or `system`.
-    package func isWriterActive() throws(ObserverError) -> Bool {
+    package func isWriterActive() throws(ObserverError) -> Bool { try writer() != nil }
+
+    /// The writer that holds a lock at this moment, in this process or another.
+    ///
+    /// - Throws: As `isWriterActive`.
+    package func writer() throws(ObserverError) -> Writer? {
         try descriptors.withLock { descriptors throws(ObserverError) in
             guard !descriptors.isClosed else {
                 throw ObserverError(.ended, "The writer probe of '\(path)' is closed.")
             }
-            if let shm = try currentShm(&descriptors), try isLocked(shm, SQLiteLocks.walWrite) { return true }
-            return try isLocked(descriptors.store, SQLiteLocks.rollbackWrite)
+            if let shm = try currentShm(&descriptors), try isLocked(shm, SQLiteLocks.walWrite) { return .ofLog }
+            return try isLocked(descriptors.store, SQLiteLocks.rollbackWrite) ? .ofJournal : nil
         }
     }
 

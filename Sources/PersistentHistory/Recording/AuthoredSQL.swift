@@ -25,7 +25,8 @@ public enum AuthoredSQL {
         _ sql: String, on path: String, author: String, context: String? = nil,
         row: ([[UInt8]?]) throws -> Void = { _ in }
     ) throws -> HistoryToken? {
-        try StoreConnection.withConnection(to: path, .write, schemaCode: .runs) { queue in
+        try StoreHistory.requireRecordable(path)
+        return try StoreConnection.withConnection(to: path, .write, schemaCode: .runs) { queue in
             try queue.writeWithoutTransaction { db in
                 guard try RecordingFormat.isThere(db) else { throw HistoryError.notTracked }
                 try declare(author, context, db)

@@ -60,32 +60,47 @@ extension TriggerWriter {
     func differs(_ name: String) -> String {
         let (old, new) = (old(name), new(name))
         let values = "\(old) IS NOT \(new) COLLATE BINARY"
+        // Of equal values only numbers, which come before all text, can be of two types.
         return columnsThatKeepStorageClass.contains(name)
-            ? "(\(values) OR typeof(\(old)) <> typeof(\(new)))" : "(\(values))"
+            ? "(\(values) OR (\(old) < '' COLLATE BINARY AND typeof(\(old)) <> typeof(\(new))))" : "(\(values))"
     }
 
-    /// A statement that changes nothing is no change; but a column that came after the triggers
-    /// cannot be compared, and its changes must not be lost.
+    /// A statement that changes nothing is no change.
     var somethingChanged: String {
-        let altered =
-            "(SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = \(SQLText.literal(table.name))) IS NOT \(SQLText.literal(table.sql))"
         let known = compared.map { differs($0.name) }
-        return "(" + (known.isEmpty ? "" : SQLText.balanced(known, "OR") + " OR ") + altered + ")"
+        return "(" + (known.isEmpty ? "" : SQLText.balanced(known, "OR") + " OR ") + isAltered + ")"
+    }
+
+    /// Whether a column may have come after the triggers: it cannot be compared, and its changes must not be lost.
+    private var isAltered: String {
+        "(SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = \(SQLText.literal(table.name))) IS NOT \(SQLText.literal(table.sql))"
+    }
+
+    /// Whether making the bits first, and then asking whether there are any, is cheaper than comparing twice.
+    var isWide: Bool { compared.count > 16 }
+
+    /// The bits of the changed columns as `detail`, if there are any.
+    var changesOfWideTable: (from: String, condition: String) {
+        let groups = (table.columns.count - 1) / ChangedColumns.mostBits + 1
+        let none = Array(repeating: "0", count: groups).joined(separator: ",")
+        return (
+            "(SELECT \(changedColumns) AS detail)",
+            "(detail IS NOT \(groups > 1 ? SQLText.literal(none) : none) OR \(isAltered))"
+        )
     }
 
     var changedColumns: String {
         let compared = compared
         return stride(from: 0, to: table.columns.count, by: ChangedColumns.mostBits).map { first in
-            bits(
-                of: compared.filter { first..<first + ChangedColumns.mostBits ~= $0.position }, from: first,
-                isWide: compared.count > 16)
+            bits(of: compared.filter { first..<first + ChangedColumns.mostBits ~= $0.position }, from: first)
         }
         .joined(separator: " || ',' || ")
     }
 
     /// A bit for each column that changed. Most updates of a wide table change few columns: comparing is
     /// the cheaper half, so that of a part where none changed no bits are made.
-    private func bits(of columns: [(position: Int, name: String)], from first: Int, isWide: Bool) -> String {
+    private func bits(of columns: [(position: Int, name: String)], from first: Int) -> String {
+        let isWide = isWide
         let parts = stride(from: 0, to: columns.count, by: 16).map { columns[$0..<min($0 + 16, columns.count)] }
         let bits = parts.map { part in
             let bits = SQLText.balanced(
@@ -101,7 +116,7 @@ extension TriggerWriter {
     /// All columns but those of the key: where that changes, it is another row. (A known row with a null in its
     /// key is known by its rowid.)
     private var compared: [(position: Int, name: String)] {
-        let key = keepsKnownRows && table.keyMayBeNull ? [] : keyColumns
+        let key = keepsKnownRows && table.keyMayBeNull ? [] : Set<BinaryText>(names: keyColumns)
         return table.columns.enumerated().map { ($0, $1.name) }.filter { !key.contains($0.1) }
     }
 }

@@ -4,45 +4,9 @@ import GRDBSQLite
 /// Lets a connection check the history's tables once for each version of the store's schema.
 ///
 /// With the first statement that needs the schema after it has changed, SQLite parses all of it: a quarter of a second
-/// where a thousand tables are recorded. On the loop, a read is refused instead (`storeBusy`), until one elsewhere has
-/// had it parsed.
+/// where a thousand tables are recorded.
 final class CheckedTables: Sendable {
-    private struct State {
-        var version: Int64?
-        /// On whose thread nothing is parsed.
-        var loop: HistoryLoop?
-        /// How many threads are about to have a new schema parsed, or wait for it.
-        var parsing = 0
-    }
-
-    /// The schema is not the one that was checked.
-    struct SchemaChange: Error {}
-
-    private let state = Locked(State())
-
-    /// From now on, nothing is parsed on the loop's thread.
-    func spare(_ loop: HistoryLoop) { state.withLock { $0.loop = loop } }
-
-    /// Runs a read that begins with `check` or `inTransaction`.
-    ///
-    /// - Throws: `HistoryError` with `.storeBusy`, caused by a `SchemaChange`; what the body throws.
-    func reading<T>(_ path: String, _ body: () throws -> T) throws -> T {
-        let (loop, isParsing) = state.withLock { ($0.loop, $0.parsing > 0) }
-        let isOnLoop = loop?.isCurrent ?? false
-        do {
-            if isOnLoop, isParsing { throw SchemaChange() }
-            return try body()
-        } catch let change as SchemaChange {
-            if isOnLoop {
-                throw HistoryError(
-                    .storeBusy, "The schema of the store \"\(path)\" has changed, and is being read.",
-                    hint: "Try again.", cause: change)
-            }
-            state.withLock { $0.parsing += 1 }
-            defer { state.withLock { $0.parsing -= 1 } }
-            return try body()
-        }
-    }
+    private let version = Locked<Int64?>(nil)
 
     /// Runs a body that reads the tables, in one transaction.
     ///
@@ -59,23 +23,19 @@ final class CheckedTables: Sendable {
         return try result ?? db.inReadTransaction { try body(db, check(db)) }
     }
 
-    /// Whether a thread is about to have a new schema parsed, or waits for it.
-    var isBeingParsed: Bool { state.withLock { $0.parsing > 0 } }
-
-    private func isChecked(_ version: Int64) -> Bool { state.withLock { $0.version == version } }
+    private func isChecked(_ version: Int64) -> Bool { self.version.withLock { $0 == version } }
 
     /// To be called in the transaction that uses the tables.
     ///
     /// - Returns: The version of the schema.
-    /// - Throws: `SchemaChange` where `reading` is to handle it; `UnexpectedValue`, `DatabaseError`.
+    /// - Throws: `UnexpectedValue`, `DatabaseError`.
     @discardableResult
     func check(_ db: Database) throws -> Int64 {
         // This parses nothing.
         let version = try db.firstRow("PRAGMA schema_version") { sqlite3_column_int64($0, 0) }
         if isChecked(version) { return version }
-        guard state.withLock({ $0.loop == nil || $0.parsing > 0 }) else { throw SchemaChange() }
         try RecordingTables.check(db)
-        state.withLock { $0.version = version }
+        self.version.withLock { $0 = version }
         return version
     }
 }

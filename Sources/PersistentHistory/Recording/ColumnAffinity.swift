@@ -3,7 +3,7 @@ enum ColumnAffinity: Sendable, Equatable {
     case integer, text, blob, real, numeric
 
     init(declaredType: String, isStrict: Bool) {
-        let type = declaredType.uppercased()
+        let type = declaredType.asciiUppercased
         if isStrict, type == "ANY" {
             self = .blob
         } else if type.contains("INT") {

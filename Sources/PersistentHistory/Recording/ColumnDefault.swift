@@ -22,7 +22,7 @@ struct ColumnDefault: Sendable, Equatable {
             + tokens.enumerated().map { index, token in
                 switch token.kind {
                 case .quotedName where !isCall(index): SQLText.literal(token.unquoted)
-                case .word where tokens.count == 1 && !Self.constants.contains(token.text.uppercased()):
+                case .word where tokens.count == 1 && !Self.constants.contains(token.text.asciiUppercased):
                     SQLText.literal(token.text)
                 default: token.text
                 }
@@ -34,7 +34,7 @@ struct ColumnDefault: Sendable, Equatable {
             switch token.kind {
             case .string, .number, .blob: true
             case .quotedName: !isCall(index)
-            case .word: tokens.count == 1 || Self.constants.contains(token.text.uppercased())
+            case .word: tokens.count == 1 || Self.constants.contains(token.text.asciiUppercased)
             case .symbol: Self.operators.contains(token.text)
             case .variable: false
             }

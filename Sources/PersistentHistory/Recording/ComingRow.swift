@@ -5,7 +5,7 @@ extension TriggerWriter {
     /// (https://www.sqlite.org/lang_conflict.html).
     func coming(_ name: String) -> String {
         let given = column("NEW", name)
-        let standIn = table.columns.first { $0.name == name }?.defaultForNull
+        let standIn = table.columns.first { $0.name.hasSameBytes(as: name) }?.defaultForNull
         return standIn.map { "coalesce(\(given), \($0.sql))" } ?? given
     }
 

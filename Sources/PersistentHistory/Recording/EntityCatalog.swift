@@ -5,7 +5,7 @@ import GRDB
 struct EntityCatalog {
     private(set) var shapes: [Int64: Entity] = [:]
     /// The current shape of each entity that is tracked, by name.
-    private(set) var tracked: [String: Entity] = [:]
+    private(set) var tracked: [BinaryText: Entity] = [:]
     /// By what each shape is, or was, recorded.
     private(set) var guards: [Int64: RecordingGuard] = [:]
 
@@ -75,7 +75,9 @@ struct EntityDefinition: Codable {
 
     /// Checks that what the definition says of an entity can be so.
     private func check(shape: Int64, name: String) throws {
-        let names = Set(columns.map(\.name))
+        let names = Set<BinaryText>(names: columns.map(\.name))
+        let key = key?.asBinary
+        let preserve = preserve.asBinary
         let problem: String? =
             if name.isEmpty {
                 "has no name"
@@ -108,7 +110,7 @@ struct EntityDefinition: Codable {
         }
         try definition.check(shape: shape, name: name)
         let columns = definition.columns.map { Entity.Column(name: $0.name, declaredType: $0.type) }
-        let preserve = Set(definition.preserve)
+        let preserve = Set<BinaryText>(names: definition.preserve)
         let key: Entity.Key =
             switch definition.key {
             case nil: .rowid

@@ -20,7 +20,7 @@ struct FollowedTables {
     }
 
     /// All tables that have triggers of ours.
-    var all: Set<String> { Set(names.values) }
+    var all: Set<BinaryText> { Set(names: names.values) }
 
     /// The table that an entity's triggers are on; nil where they are gone.
     func name(of entity: Entity) -> String? { names[entity.shape] }
@@ -31,14 +31,15 @@ struct FollowedTables {
     /// their places: SQLite drops no column that a trigger names. Otherwise columns of the same names are
     /// preserved; one whose name is gone is taken for renamed where a new name stands in its place.
     func preserved(_ entity: Entity, in table: TableSchema) -> [String] {
-        let before = entity.columns.map(\.name)
-        let now = table.columns.map(\.name)
-        let isSameTable = names[entity.shape] == table.name && now.count >= before.count
+        let before = entity.columns.map { BinaryText($0.name) }
+        let now = table.columns.map { BinaryText($0.name) }
+        let isSameTable = names[entity.shape].hasSameBytes(as: table.name) && now.count >= before.count
         let hasItsPlaces = isSameTable && recorded.contains(entity.shape)
-        return entity.preserved.map(\.name).compactMap { name in
-            if !hasItsPlaces, now.contains(name) { return name }
+        return entity.preserved.compactMap { column in
+            let name = BinaryText(column.name)
+            if !hasItsPlaces, now.contains(name) { return name.text }
             guard isSameTable, let place = before.firstIndex(of: name) else { return nil }
-            return hasItsPlaces || !before.contains(now[place]) ? now[place] : nil
+            return hasItsPlaces || !before.contains(now[place]) ? now[place].text : nil
         }
     }
 }

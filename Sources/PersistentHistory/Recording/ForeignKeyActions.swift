@@ -10,14 +10,14 @@ extension StoreSchema {
     /// The application's triggers that may run while foreign keys act on a change of a table.
     func triggersAmidActions(on parent: String) -> [(name: String, definition: TriggerDefinition)] {
         var triggers: [(name: String, definition: TriggerDefinition)] = []
-        var seen: Set<String> = []
+        var seen: Set<BinaryText> = []
         var next = tablesActedOn(by: SQLText.folded(parent))
         while let name = next.popLast() {
-            guard seen.insert(name).inserted, let table = table(name) else { continue }
+            guard seen.insert(name), let table = table(name) else { continue }
             for trigger in table.triggers {
                 guard let definition = trigger.definition else { continue }
                 triggers.append((trigger.name, definition))
-                next += definition.writesTo.sorted()
+                next += definition.writesTo.sorted().map(\.text)
             }
             next += tablesActedOn(by: name)
         }
@@ -26,8 +26,10 @@ extension StoreSchema {
 
     /// The folded names of the tables whose rows a foreign key changes with those of a parent.
     private func tablesActedOn(by parent: String) -> [String] {
-        (children[parent] ?? []).sorted().filter { child in
-            table(child)?.foreignKeys.contains { $0.acts && SQLText.folded($0.parent) == parent } ?? false
+        (children[parent] ?? []).sorted().map(\.text).filter { child in
+            table(child)?.foreignKeys.contains {
+                $0.acts && SQLText.folded($0.parent).hasSameBytes(as: parent)
+            } ?? false
         }
     }
 }
@@ -63,7 +65,7 @@ extension TriggerWriter {
             : keyColumns.map { "\(column(row, $0)) IS \(column("OLD", $0))" }
                 + ["\(key(row)) IS \(key("OLD")) COLLATE BINARY"]
                 // 1 and 1.0 are equal, and two objects.
-                + keyColumns.filter(columnsThatKeepStorageClass.contains).map {
+                + keyColumns.filter { columnsThatKeepStorageClass.contains($0) }.map {
                     "typeof(\(column(row, $0))) = typeof(\(column("OLD", $0)))"
                 }
         let sameColumns = keyColumns.map { "NOT \(differs($0))" }

@@ -27,7 +27,7 @@ struct ForeseeableExpression {
     ]
 
     /// - Parameter columns: The affinities of the columns whose values are known before, by folded name.
-    static func isForeseeable(_ tokens: [SQLToken], of columns: [String: ColumnAffinity]) -> Bool {
+    static func isForeseeable(_ tokens: [SQLToken], of columns: [BinaryText: ColumnAffinity]) -> Bool {
         var expression = ForeseeableExpression()
         var index = 0
         while index < tokens.count {
@@ -41,14 +41,15 @@ struct ForeseeableExpression {
     static func functions(in tokens: [SQLToken]) -> [String] {
         zip(tokens, tokens.dropFirst()).compactMap { token, next in
             guard next.isSymbol("("), token.kind == .word || token.kind == .quotedName,
-                !keywords.contains(token.text.uppercased()), !token.isWord("CAST")
+                !keywords.contains(token.text.asciiUppercased), !token.isWord("CAST")
             else { return nil }
             return SQLText.folded(token.unquoted)
         }
     }
 
     /// - Returns: How many tokens were read; nil for what may be anything.
-    private mutating func read(_ tokens: ArraySlice<SQLToken>, of columns: [String: ColumnAffinity]) -> Int? {
+    private mutating func read(_ tokens: ArraySlice<SQLToken>, of columns: [BinaryText: ColumnAffinity]) -> Int?
+    {
         guard let token = tokens.first else { return nil }
         let next = tokens.dropFirst().first
         switch token.kind {
@@ -63,11 +64,17 @@ struct ForeseeableExpression {
                 return nil
             }
         case .word where next?.isSymbol("(") == true && Self.functions.contains(SQLText.folded(token.text)):
-            // Of what it is asked of, nothing but the storage class matters.
-            if token.isWord("TYPEOF") { return Array(tokens).firstIndex { $0.isSymbol(")") }.map { $0 + 1 } }
+            // Of a column that it is asked of, nothing but the storage class matters.
+            let call = Array(tokens.prefix(4))
+            if token.isWord("TYPEOF"), call.count == 4, call[3].isSymbol(")"),
+                columns[SQLText.folded(call[2].unquoted)] != nil,
+                call[2].kind == .word || call[2].kind == .quotedName
+            {
+                return 4
+            }
             hasFunctions = true
         case .word where token.isWord("COLLATE"): return next == nil ? nil : 2
-        case .word where Self.keywords.contains(token.text.uppercased()):
+        case .word where Self.keywords.contains(token.text.asciiUppercased):
             if token.isWord("IN") || token.isWord("BETWEEN") { compares = true }
             if token.isWord("CASE"), next?.isWord("WHEN") == false { compares = true }
             if token.isWord("IS"), !comparesWithNull(tokens.dropFirst()) { compares = true }

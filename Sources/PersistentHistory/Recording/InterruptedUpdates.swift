@@ -33,8 +33,8 @@ extension TriggerWriter {
 
     /// A generated column changes with others.
     private var namesThatMayReplace: [String]? {
-        let generated = table.columns.filter(\.isGenerated).map(\.name)
-        let isGenerated = table.uniqueness.contains { $0.columns.contains(where: generated.contains) }
+        let generated = Set<BinaryText>(names: table.columns.filter(\.isGenerated).map(\.name))
+        let isGenerated = table.uniqueness.contains { $0.columns.contains { generated.contains($0) } }
         return isGenerated ? nil : namesThatConflict
     }
 }

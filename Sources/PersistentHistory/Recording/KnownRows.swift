@@ -92,7 +92,8 @@ extension TriggerWriter {
     private var comparesAllRows: Bool { Self.comparesAllRows(of: table) }
 
     private static func comparesAllRows(of table: TableSchema) -> Bool {
-        table.rowid == nil && table.columns.contains { $0.isConverted && table.primaryKey.contains($0.name) }
+        let key = Set<BinaryText>(names: table.primaryKey)
+        return table.rowid == nil && table.columns.contains { $0.isConverted && key.contains($0.name) }
     }
 
     private func comparingTriggers() -> [(name: String, sql: String)] {
@@ -177,7 +178,7 @@ extension TriggerWriter {
     private var indexed: [Uniqueness] {
         table.uniqueness.filter {
             $0.missing == nil
-                && (table.rowid != nil || $0.terms.map(\.text) != table.primaryKey
+                && (table.rowid != nil || $0.terms.map { BinaryText($0.text) } != table.primaryKey.asBinary
                     || $0.terms.map(\.collation) != table.keyCollations)
         }
     }

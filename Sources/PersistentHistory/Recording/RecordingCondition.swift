@@ -11,28 +11,36 @@ enum RecordingCondition {
     /// The history or its meaning is gone: a new one begins.
     ///
     /// - tracked: The tables that were tracked, with the columns to preserve where they are known.
-    case broken(tracked: [String: [String]?])
+    case broken(tracked: [BinaryText: [String]?])
 
     /// - Throws: `HistoryError` with `.formatTooNew`, or with `.notAnEntity` where the application has tables of
     ///   our names; `UnexpectedValue` where somebody has put something else in the place of our tables.
     init(_ db: Database, _ schema: StoreSchema) throws {
         let isThere = try RecordingFormat.isThere(db)
         let format = isThere ? try Self.format(db) : nil
-        let missing: Set<String>
+        let missing: Set<BinaryText>
         do {
             missing = try RecordingTables.missing(db)
         } catch let error as UnexpectedValue {
             if isThere { throw error }
             throw Self.foreignNames(schema, error)
         }
-        if !isThere, schema.shapesWithObjects.isEmpty, missing == Set(RecordingFormat.tables) {
+        if !isThere, schema.shapesWithObjects.isEmpty, missing == Set(names: RecordingFormat.tables) {
             self = .none
-        } else if let format, missing.isSubset(of: [RecordingFormat.conflictTable]) {
+        } else if let format, missing.isSubset(of: [BinaryText(RecordingFormat.conflictTable)]),
+            try Self.hasIdentity(db)
+        {
             self = .whole(format: format, lacksConflicts: !missing.isEmpty)
         } else {
             self = .broken(
                 tracked: try Self.tracked(db, schema, hasCatalog: !missing.contains("historyd_entity")))
         }
+    }
+
+    private static func hasIdentity(_ db: Database) throws -> Bool {
+        try Bool.fetchOne(
+            db, sql: "SELECT 1 FROM historyd_store WHERE key = 'id' AND value = ?",
+            arguments: [StoreID.withoutEntropy.text]) == nil
     }
 
     private static func format(_ db: Database) throws -> Int64? {
@@ -59,10 +67,10 @@ enum RecordingCondition {
 
     /// What was tracked, by what is left: the catalog, or the triggers that still are on tables.
     private static func tracked(_ db: Database, _ schema: StoreSchema, hasCatalog: Bool) throws
-        -> [String: [String]?]
+        -> [BinaryText: [String]?]
     {
         let followed = FollowedTables(schema)
-        var tracked: [String: [String]?] = [:]
+        var tracked: [BinaryText: [String]?] = [:]
         for name in followed.all { tracked.updateValue(nil, forKey: name) }
         guard hasCatalog else { return tracked }
         for entity in try EntityCatalog(db).tracked.values {

@@ -48,7 +48,7 @@ struct RecordingGuard: Codable, Sendable, Equatable {
         guard let uniqueness else { return false }
         let now = Self.uniqueness(of: table)
         // After a column was renamed, the texts say less than their number.
-        return shape.columns.map(\.name) == table.columns.map(\.name)
-            ? !Set(uniqueness).isSuperset(of: now) : now.count > uniqueness.count
+        return shape.columns.map { BinaryText($0.name) } == table.columns.map { BinaryText($0.name) }
+            ? !Set<BinaryText>(names: uniqueness).isSuperset(of: now.asBinary) : now.count > uniqueness.count
     }
 }

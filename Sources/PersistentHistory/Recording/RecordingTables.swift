@@ -7,8 +7,8 @@ import GRDBSQLite
 /// runs with each step of a cleanup. SQLite itself refuses entries of `sqlite_schema` whose columns disagree
 /// with their SQL, so that the SQL says what a table is.
 enum RecordingTables {
-    private static let expected: [String: Set<String>] = {
-        var tables: [String: Set<String>] = [:]
+    private static let expected: [BinaryText: Set<BinaryText>] = {
+        var tables: [BinaryText: Set<BinaryText>] = [:]
         for sql in RecordingFormat.schema.split(separator: ";\n").map({ trimmed($0) }) where !sql.isEmpty {
             tables[name(of: sql), default: []].insert(sql)
         }
@@ -38,7 +38,7 @@ enum RecordingTables {
     /// The tables that are missing: all of them in a store that is not tracked.
     ///
     /// - Throws: `UnexpectedValue`.
-    static func missing(_ db: Database) throws -> Set<String> {
+    static func missing(_ db: Database) throws -> Set<BinaryText> {
         let rows = try Row.fetchCursor(
             db,
             sql: """
@@ -58,12 +58,12 @@ enum RecordingTables {
             guard try known.contains(row.text("sql")) else {
                 throw UnexpectedValue("the table \"\(name)\" is not the history's: it has another definition")
             }
-            missing.remove(name)
+            missing.remove(BinaryText(name))
         }
         return missing
     }
 
-    private static let names = expected.keys.sorted().map(SQLText.literal).joined(separator: ", ")
+    private static let names = expected.keys.sorted().map { SQLText.literal($0.text) }.joined(separator: ", ")
 
     /// A name that others have given, in a message: of bounded length, and on one line.
     private static func shown(_ name: String) -> String {

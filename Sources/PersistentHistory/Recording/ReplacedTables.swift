@@ -4,11 +4,11 @@
 /// triggers, nor the name. What is left is the shape: a table that was not there before, with the same primary key and
 /// at least half of the columns, and better than any other.
 struct ReplacedTables {
-    private let before: Set<String>
+    private let before: Set<BinaryText>
 
     /// - Parameter schema: Before the migration.
     init(before schema: StoreSchema) {
-        before = Set(schema.ordinaryTables.map { SQLText.folded($0.name) })
+        before = Set(names: schema.ordinaryTables.map { SQLText.folded($0.name) })
     }
 
     /// The new tables, with the columns to preserve of each.
@@ -16,30 +16,33 @@ struct ReplacedTables {
     /// - Parameters:
     ///   - removed: The entities whose tables are gone.
     ///   - schema: After the migration.
-    func replacements(of removed: [Entity], in schema: StoreSchema) -> [String: [String]?] {
+    func replacements(of removed: [Entity], in schema: StoreSchema) -> [BinaryText: [String]?] {
         let new = schema.ordinaryTables.filter { !before.contains(SQLText.folded($0.name)) }
-        var replacements: [String: [String]?] = [:]
+        var replacements: [BinaryText: [String]?] = [:]
         for entity in removed {
-            let columns = Set(entity.columns.map(\.name))
-            let shared = new.map { table in (table, Set(table.columns.map(\.name)).intersection(columns)) }
-                .filter { Self.key(of: $0.0) == Self.key(of: entity) && 2 * $0.1.count >= columns.count }
+            let columns = Set<BinaryText>(names: entity.columns.map(\.name))
+            let shared = new.map { table in
+                (table, Set<BinaryText>(names: table.columns.map(\.name)).intersection(columns))
+            }
+            .filter { Self.key(of: $0.0) == Self.key(of: entity) && 2 * $0.1.count >= columns.count }
             guard let best = shared.map(\.1.count).max() else { continue }
             let candidates = shared.filter { $0.1.count == best }
             guard candidates.count == 1, let (table, names) = candidates.first else { continue }
-            replacements[table.name] = entity.preserved.map(\.name).filter(names.contains)
+            replacements[table.name] = entity.preserved.map(\.name).filter { names.contains($0) }
         }
         return replacements
     }
 
-    private static func key(of table: StoreSchema.Table) -> [String] {
-        table.columns.filter { $0.placeInKey > 0 }.sorted { $0.placeInKey < $1.placeInKey }.map(\.name)
+    private static func key(of table: StoreSchema.Table) -> [BinaryText] {
+        table.columns.filter { $0.placeInKey > 0 }.sorted { $0.placeInKey < $1.placeInKey }
+            .map { BinaryText($0.name) }
     }
 
-    private static func key(of entity: Entity) -> [String] {
+    private static func key(of entity: Entity) -> [BinaryText] {
         switch entity.key {
         case .rowid: []
-        case .column(let name): [name]
-        case .columns(let names): names
+        case .column(let name): [BinaryText(name)]
+        case .columns(let names): names.asBinary
         }
     }
 }

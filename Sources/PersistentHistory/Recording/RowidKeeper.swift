@@ -13,7 +13,6 @@ enum RowidKeeper {
 
     /// The name of the index, where there is to be one.
     static func names(of table: TableSchema, _ entity: Entity) -> [String] {
-        let needsRowid = entity.key == .rowid || table.keyMayBeNull
-        return needsRowid && !table.hasIndex ? ["\(RecordingFormat.prefix)\(entity.shape)_rowids"] : []
+        table.rowidIdentifies && !table.hasIndex ? ["\(RecordingFormat.prefix)\(entity.shape)_rowids"] : []
     }
 }

@@ -9,7 +9,7 @@ extension TriggerWriter {
 
     /// The table as our subqueries name it: NEW and OLD must stay the trigger's rows.
     var row: String {
-        ["new", "old"].contains(table.name.lowercased()) ? "historyd_row" : SQLText.name(table.name)
+        ["new", "old"].contains(SQLText.folded(table.name)) ? "historyd_row" : SQLText.name(table.name)
     }
 
     var tableAsRow: String { "\(SQLText.name(table.name)) AS \(row)" }
@@ -53,7 +53,8 @@ extension TriggerWriter {
     var namesThatConflict: [String]? {
         guard let rowidNames else { return nil }
         let names = table.uniqueness.flatMap(\.columns)
-        return Set(names + (table.keyIsRowid ? table.primaryKey : []) + rowidNames).sorted()
+        return Set<BinaryText>(names: names + (table.keyIsRowid ? table.primaryKey : []) + rowidNames)
+            .sorted().map(\.text)
     }
 
     /// Notes the rows in the way, in place of those noted for the row before this one.

@@ -15,12 +15,18 @@ struct SQLToken: Equatable {
 
     /// What a quoted name or a string means, without its quotes.
     var unquoted: String {
-        guard kind == .quotedName || kind == .string, let quote = text.first else { return text }
-        let inside = String(text.dropFirst().dropLast())
-        return quote == "[" ? inside : inside.replacing("\(quote)\(quote)", with: "\(quote)")
+        let bytes = text.utf8
+        guard kind == .quotedName || kind == .string, let quote = bytes.first else { return text }
+        var inside: [UInt8] = []
+        var rest = bytes.dropFirst().dropLast()
+        while let byte = rest.popFirst() {
+            inside.append(byte)
+            if byte == quote, rest.first == quote { rest = rest.dropFirst() }
+        }
+        return String(decoding: inside, as: UTF8.self)
     }
 
-    func isWord(_ word: String) -> Bool { kind == .word && text.uppercased() == word }
+    func isWord(_ word: String) -> Bool { kind == .word && text.asciiUppercased == word }
     func isSymbol(_ symbol: String) -> Bool { kind == .symbol && text == symbol }
 }
 

@@ -39,7 +39,7 @@ public struct StoreDescription: Sendable, Equatable, Codable {
     private init(_ db: Database) throws {
         let header = try HistoryHeader(db)
         let catalog = try EntityCatalog(db)
-        var counts: [String: Int64] = [:]
+        var counts: [BinaryText: Int64] = [:]
         var total: Int64 = 0
         let rows = try Row.fetchAll(
             db,
@@ -54,7 +54,7 @@ public struct StoreDescription: Sendable, Equatable, Codable {
             if let entity = catalog.shapes[shape] { counts[entity.name, default: 0] += count }
         }
         storeID = header.storeID
-        entities = catalog.tracked.values.sorted { $0.name < $1.name }.map {
+        entities = catalog.tracked.values.sorted { $0.name.precedes($1.name) }.map {
             TrackedEntity(name: $0.name, preserved: $0.preserved.map(\.name), changes: counts[$0.name] ?? 0)
         }
         firstToken = header.newest > 0 ? HistoryToken(store: header.storeID, number: header.floor) : nil

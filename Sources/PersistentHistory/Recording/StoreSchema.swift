@@ -60,21 +60,21 @@ struct StoreSchema: Sendable {
 
         fileprivate init(name: String, sql: String, rowid: Int64) {
             (self.name, self.sql, self.rowid) = (name, sql, rowid)
-            let isOurs = SQLText.folded(name).hasPrefix(RecordingFormat.prefix)
+            let isOurs = SQLText.isReserved(name)
             definition = isOurs ? nil : TriggerDefinition(sql)
         }
     }
 
     /// By folded name.
-    private var tables: [String: Table] = [:]
+    private var tables: [BinaryText: Table] = [:]
     /// Triggers, indexes and tables that belong to a shape of an entity.
     private var ownObjects: [Int64: [(type: String, name: String)]] = [:]
     private(set) var hasVirtualColumnsAndReals = false
     /// Functions and collations that our connections have, by folded name: the application's may have more.
-    private(set) var functions: Set<String> = []
-    private(set) var collations: Set<String> = []
+    private(set) var functions: Set<BinaryText> = []
+    private(set) var collations: Set<BinaryText> = []
     /// The folded names of the tables that lead to a table by foreign keys, by its folded name.
-    private(set) var children: [String: Set<String>] = [:]
+    private(set) var children: [BinaryText: Set<BinaryText>] = [:]
 
     func table(_ name: String) -> Table? { tables[SQLText.folded(name)] }
 
@@ -86,7 +86,7 @@ struct StoreSchema: Sendable {
 
     /// The number in a name such as `historyd_7_insert`.
     static func shape(ofObject name: String) -> Int64? {
-        guard name.hasPrefix(RecordingFormat.prefix) else { return nil }
+        guard name.hasBytePrefix(RecordingFormat.prefix) else { return nil }
         let rest = name.dropFirst(RecordingFormat.prefix.count)
         guard let end = rest.firstIndex(of: "_") else { return nil }
         return Int64(rest[..<end])
@@ -106,11 +106,9 @@ struct StoreSchema: Sendable {
     /// The tables that can be entities, by name.
     var ordinaryTables: [Table] {
         tables.values.filter { table in
-            let name = SQLText.folded(table.name)
-            return table.type == "table" && !name.hasPrefix("sqlite_")
-                && !name.hasPrefix(RecordingFormat.prefix)
+            table.type == "table" && !SQLText.isOfSQLite(table.name) && !SQLText.isReserved(table.name)
         }
-        .sorted { $0.name < $1.name }
+        .sorted { $0.name.precedes($1.name) }
     }
 
     init(_ db: Database) throws {
@@ -119,9 +117,9 @@ struct StoreSchema: Sendable {
         try readIndexes(db)
         try readForeignKeys(db)
         functions = Set(
-            try String.fetchAll(db, sql: "SELECT name FROM pragma_function_list").map(SQLText.folded))
+            names: try String.fetchAll(db, sql: "SELECT name FROM pragma_function_list").map(SQLText.folded))
         collations = Set(
-            try String.fetchAll(db, sql: "SELECT name FROM pragma_collation_list").map(SQLText.folded))
+            names: try String.fetchAll(db, sql: "SELECT name FROM pragma_collation_list").map(SQLText.folded))
         hasVirtualColumnsAndReals = tables.values.contains { table in
             table.columns.contains(where: \.isVirtual)
                 && table.columns.contains {
@@ -138,7 +136,7 @@ struct StoreSchema: Sendable {
                 CAST(tbl_name AS TEXT) AS tbl_name, CAST(sql AS TEXT) AS sql FROM main.sqlite_schema
                 WHERE type IS NOT NULL AND name IS NOT NULL AND tbl_name IS NOT NULL
                 """)
-        var sql: [String: String] = [:]
+        var sql: [BinaryText: String] = [:]
         for row in statements {
             let (type, name): (String, String) = (row["type"], row["name"])
             if let shape = Self.shape(ofObject: name) { ownObjects[shape, default: []].append((type, name)) }
@@ -179,7 +177,7 @@ struct StoreSchema: Sendable {
     }
 
     private mutating func readIndexes(_ db: Database) throws {
-        var sql: [String: String] = [:]
+        var sql: [BinaryText: String] = [:]
         let statements = try Row.fetchCursor(
             db,
             sql: """
@@ -196,7 +194,7 @@ struct StoreSchema: Sendable {
                 """)
         while let row = try rows.next() {
             let (table, name): (String, String) = (SQLText.folded(row[0]), row[1])
-            if tables[table]?.indexes.last?.name != name {
+            if tables[table]?.indexes.last?.name.hasSameBytes(as: name) != true {
                 tables[table]?.indexes.append(
                     Index(
                         name: name, isUnique: row[2], isPrimaryKey: row[3] == "pk", isPartial: row[4],
@@ -230,8 +228,8 @@ struct StoreSchema: Sendable {
     /// Whether foreign keys lead from a table back to it, maybe by way of others and of the application's triggers
     /// on these.
     func refersToItself(_ name: String) -> Bool {
-        let table = SQLText.folded(name)
-        var seen: Set<String> = []
+        let table = BinaryText(SQLText.folded(name))
+        var seen: Set<BinaryText> = []
         var next = Array(children[table] ?? [])
         while let child = next.popLast() {
             if child == table { return true }
@@ -244,17 +242,17 @@ struct StoreSchema: Sendable {
 
     /// The columns of a table that may look otherwise to its triggers than they are: columns of other
     /// affinities refer to them (see `ColumnAffinity.mayConvert`).
-    func convertedColumns(of parent: Table) -> Set<String> {
-        var converted: Set<String> = []
+    func convertedColumns(of parent: Table) -> Set<BinaryText> {
+        var converted: Set<BinaryText> = []
         func affinity(_ name: String, of table: Table) -> ColumnAffinity? {
-            table.columns.first { SQLText.folded($0.name) == SQLText.folded(name) }
+            table.columns.first { SQLText.areSame($0.name, name) }
                 .map { ColumnAffinity(declaredType: $0.declaredType, isStrict: table.isStrict) }
         }
         let key = parent.columns.filter { $0.placeInKey > 0 }.sorted { $0.placeInKey < $1.placeInKey }
         for name in children[SQLText.folded(parent.name)] ?? [] {
             guard let child = tables[name] else { continue }
             for reference in child.foreignKeys
-            where SQLText.folded(reference.parent) == SQLText.folded(parent.name) {
+            where SQLText.areSame(reference.parent, parent.name) {
                 for (place, column) in reference.columns.enumerated() {
                     guard let to = column.to ?? (key.indices.contains(place) ? key[place].name : nil),
                         let own = affinity(to, of: parent), let its = affinity(column.from, of: child)

@@ -30,6 +30,9 @@ struct TableSchema: Sendable {
     let rowid: String?
     /// Whether the primary key is the rowid itself.
     let keyIsRowid: Bool
+    /// Whether the rowid identifies rows, of which some or all have no key. Beside a key it is no column: a change of it
+    /// is not recorded, and copies of the table do without it.
+    var rowidIdentifies: Bool { rowid != nil && (key == .rowid || keyMayBeNull) }
     /// Whether there is an index that is not ours.
     let hasIndex: Bool
     let uniqueness: [Uniqueness]
@@ -76,14 +79,14 @@ struct TableSchema: Sendable {
         primaryKey = keyColumns.map(\.name)
         let keyIndex = table.indexes.first(where: \.isPrimaryKey)
         keyCollations = keyColumns.map { column in
-            keyIndex?.terms.first { $0.column == column.name }?.collation ?? "BINARY"
+            keyIndex?.terms.first { $0.column.hasSameBytes(as: column.name) }?.collation ?? "BINARY"
         }
-        hasIndex = table.indexes.contains { !SQLText.folded($0.name).hasPrefix(RecordingFormat.prefix) }
+        hasIndex = table.indexes.contains { !SQLText.isReserved($0.name) }
         // INTEGER PRIMARY KEY is the rowid and has no index of its own (with the historical
         // exception of INTEGER PRIMARY KEY DESC: https://www.sqlite.org/lang_createtable.html#rowid).
         keyIsRowid =
             !table.isWithoutRowid && keyColumns.count == 1
-            && keyColumns[0].declaredType.uppercased() == "INTEGER" && keyIndex == nil
+            && keyColumns[0].declaredType.asciiUppercased == "INTEGER" && keyIndex == nil
         keyMayBeNull = !table.isWithoutRowid && !keyIsRowid && keyColumns.contains { !$0.isNotNull }
         let rowidName = Self.rowidName(hiddenBy: columns.map(\.name))
         rowid = table.isWithoutRowid ? nil : keyIsRowid ? SQLText.name(primaryKey[0]) : rowidName
@@ -153,8 +156,8 @@ struct TableSchema: Sendable {
     private static func refuse(_ name: String, type: String) throws {
         let reason: String
         switch type {
-        case _ where SQLText.folded(name).hasPrefix("sqlite_"): reason = "is SQLite's own"
-        case _ where SQLText.folded(name).hasPrefix(RecordingFormat.prefix):
+        case _ where SQLText.isOfSQLite(name): reason = "is SQLite's own"
+        case _ where SQLText.isReserved(name):
             reason = "belongs to the history itself"
         case "view": reason = "is a view"
         case "virtual": reason = "is a virtual table"
@@ -167,7 +170,7 @@ struct TableSchema: Sendable {
     }
 
     static func rowidName(hiddenBy columns: [String]) -> String? {
-        let taken = Set(columns.map { SQLText.folded($0) })
+        let taken = Set<BinaryText>(names: columns.map(SQLText.folded))
         // The first that no column has, nor is likely to get before tracking is brought up to date.
         return ["_rowid_", "rowid", "oid"].first { !taken.contains($0) }
     }
@@ -177,13 +180,14 @@ struct TableSchema: Sendable {
     /// - Throws: `HistoryError` with `.notAnEntity` for a column that does not exist.
     func entity(shape: Int64, preserving names: [String]) throws -> Entity {
         let known = columns.map { Entity.Column(name: $0.name, declaredType: $0.declaredType) }
-        for name in names where !known.contains(where: { $0.name.lowercased() == name.lowercased() }) {
+        let folded = Set<BinaryText>(names: known.map { SQLText.folded($0.name) })
+        for name in names where !folded.contains(SQLText.folded(name)) {
             throw HistoryError(
                 .notAnEntity, "The table \"\(self.name)\" has no column \"\(name)\" to preserve.",
                 hint: "Its columns are \(known.map { "\"\($0.name)\"" }.joined(separator: ", ")).")
         }
-        let wanted = Set(names.map { $0.lowercased() })
-        let preserved = known.filter { wanted.contains($0.name.lowercased()) }
+        let wanted = Set<BinaryText>(names: names.map(SQLText.folded))
+        let preserved = known.filter { wanted.contains(SQLText.folded($0.name)) }
         return Entity(
             shape: shape, name: name, columns: known, key: key, preserved: preserved,
             hasPlainTombstone: preserved.count == 1)

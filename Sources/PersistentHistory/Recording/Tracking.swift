@@ -13,11 +13,11 @@ public enum Tracking {
 
         /// The reasons why recording may miss changes, by the entity's name. Replicas
         /// then copy all rows of the entity after each change. These are not changes of the tracking.
-        public var doubts: [String: [String]] = [:]
+        public var doubts: [BinaryText: [String]] = [:]
 
         /// What was asked for and is left out, with the reason: a table that is not there or cannot be tracked, a
         /// column to preserve that is not there. No change of what was tracked.
-        public var unfit: [String: String] = [:]
+        public var unfit: [BinaryText: String] = [:]
         /// Entities whose changes may have gone unrecorded until now. The history names them, so that every
         /// consumer is notified.
         public var recreated: [String] = []
@@ -40,9 +40,10 @@ public enum Tracking {
     /// - Throws: `HistoryError`.
     @discardableResult
     public static func track(
-        _ path: String, _ entities: [String: [String]?], all: Bool = false, timeout: Duration = .seconds(5)
+        _ path: String, _ entities: [BinaryText: [String]?], all: Bool = false, timeout: Duration = .seconds(5)
     ) throws -> Outcome {
-        try bringUpToDate(path, entities, all: all, timeout: timeout).outcome
+        try StoreHistory.requireRecordable(path)
+        return try bringUpToDate(path, entities, all: all, timeout: timeout).outcome
     }
 
     /// As `track`, which may leave out what is not there; with the version of the schema that was looked at, or
@@ -52,7 +53,7 @@ public enum Tracking {
     ///   parses the whole schema for each. Otherwise no lock is taken, and no file beside the store created and
     ///   removed, which would be an event for other observers.
     static func bringUpToDate(
-        _ path: String, _ entities: [String: [String]?], all: Bool = false, leavesOutUnfit: Bool = false,
+        _ path: String, _ entities: [BinaryText: [String]?], all: Bool = false, leavesOutUnfit: Bool = false,
         expectsChange: Bool = false, timeout: Duration
     ) throws -> Updated {
         let update = Update(path: path) { db in
@@ -145,12 +146,13 @@ public enum Tracking {
     /// The ordinary tables of a store, which can be entities, with their columns.
     ///
     /// - Throws: `HistoryError`.
-    public static func tables(of path: String) throws -> [String: [String]] {
-        try StoreConnection.withConnection(to: path, .read) { queue in
+    public static func tables(of path: String) throws -> [BinaryText: [String]] {
+        try StoreHistory.requireRecordable(path)
+        return try StoreConnection.withConnection(to: path, .read) { queue in
             try queue.read { db in
                 Dictionary(
                     uniqueKeysWithValues: try StoreSchema(db).ordinaryTables.map {
-                        ($0.name, $0.columns.map(\.name))
+                        (BinaryText($0.name), $0.columns.map(\.name))
                     })
             }
         }

@@ -1,4 +1,3 @@
-internal import FoundationEssentials
 import GRDB
 
 extension Plan {
@@ -38,16 +37,17 @@ extension Plan {
         }
         if !isComplete {
             try UnrecordedChanges.note(unrecorded, db)
-            outcome.recreated = unrecorded.sorted()
+            outcome.recreated = unrecorded.sorted().map(\.text)
         }
         return outcome
     }
 
     private static func begin(_ db: Database) throws {
+        let id = try StoreID.random()
         try db.execute(sql: RecordingFormat.schema)
         try db.execute(
             sql: "INSERT INTO historyd_store VALUES ('format', ?), ('id', ?), ('floor', 0)",
-            arguments: [RecordingFormat.version, StoreID(UUID()).text])
+            arguments: [RecordingFormat.version, id.text])
     }
 
     private func carryOut(_ step: Step, _ db: Database) throws {

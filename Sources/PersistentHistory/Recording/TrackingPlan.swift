@@ -14,13 +14,13 @@ struct Plan {
     /// Entities whose tables are gone.
     private(set) var dropped: [Entity] = []
     /// Entities whose changes may have gone unrecorded until now, besides those of the steps.
-    private var unrecorded: Set<String> = []
+    private var unrecorded: Set<BinaryText> = []
     /// What is recorded now; nil if that is nothing.
     private var catalog: EntityCatalog?
     /// Why the recording of entities may miss something.
-    private(set) var doubts: [String: [String]] = [:]
+    private(set) var doubts: [BinaryText: [String]] = [:]
     /// Why what was asked for is left out.
-    private(set) var unfit: [String: HistoryError] = [:]
+    private(set) var unfit: [BinaryText: HistoryError] = [:]
 
     var isEmpty: Bool {
         guard case .whole(RecordingFormat.version, lacksConflicts: false) = condition else { return false }
@@ -29,15 +29,15 @@ struct Plan {
 
     /// - Parameter leavesOutUnfit: Whether a table or a preserved column that is not there is left out, and no error.
     init(
-        _ db: Database, entities: [String: [String]?], all: Bool, leavesOutUnfit: Bool = false
+        _ db: Database, entities: [BinaryText: [String]?], all: Bool, leavesOutUnfit: Bool = false
     ) throws {
         if try MirrorFormat.isThere(db) { throw HistoryError.isMirror }
         schema = try StoreSchema(db)
         condition = try RecordingCondition(db, schema)
-        var wanted: [String: [String]?] = [:]
+        var wanted: [BinaryText: [String]?] = [:]
         for (name, preserved) in entities {
             do {
-                let table = try TableSchema(name, in: schema)
+                let table = try TableSchema(name.text, in: schema)
                 wanted.updateValue(
                     try fitting(preserved, of: table, leavesOutUnfit: leavesOutUnfit), forKey: table.name)
             } catch let error as HistoryError where leavesOutUnfit && error.code == .notAnEntity {
@@ -45,7 +45,7 @@ struct Plan {
             }
         }
         if all {
-            for table in schema.ordinaryTables where !wanted.keys.contains(table.name) {
+            for table in schema.ordinaryTables where wanted[table.name] == nil {
                 wanted.updateValue(nil, forKey: table.name)
             }
         }
@@ -87,15 +87,15 @@ struct Plan {
         }
     }
 
-    private mutating func plan(_ wanted: [String: [String]?]) throws {
+    private mutating func plan(_ wanted: [BinaryText: [String]?]) throws {
         var wanted = wanted
         let followed = FollowedTables(schema)
         let currents = currents(followed)
-        for name in currents.keys where !wanted.keys.contains(name) { wanted.updateValue(nil, forKey: name) }
+        for name in currents.keys where wanted[name] == nil { wanted.updateValue(nil, forKey: name) }
         for (name, preserved) in wanted.sorted(by: { $0.key < $1.key }) {
             let table: TableSchema
             do {
-                table = try TableSchema(name, in: schema)
+                table = try TableSchema(name.text, in: schema)
             } catch let error as HistoryError where error.code == .notAnEntity {
                 // One of all tables, or one that has become another kind of thing.
                 unfit[name] = error
@@ -114,8 +114,8 @@ struct Plan {
     }
 
     /// The entities that are tracked, by the names that their tables have now.
-    private mutating func currents(_ followed: FollowedTables) -> [String: Entity] {
-        var currents: [String: Entity] = [:]
+    private mutating func currents(_ followed: FollowedTables) -> [BinaryText: Entity] {
+        var currents: [BinaryText: Entity] = [:]
         var others: [Entity] = []
         for entity in (catalog?.tracked.values).map(Array.init) ?? [] {
             if let table = schema.table(entity.name), table.type == "table" {
@@ -132,17 +132,18 @@ struct Plan {
                 unrecorded.insert(entity.name)
             }
         }
-        dropped.sort { $0.name < $1.name }
+        dropped.sort { $0.name.precedes($1.name) }
         return currents
     }
 
     /// The entities whose changes may have gone unrecorded until now: their tables may have been written to since
     /// the plan was made.
-    func unrecorded(_ db: Database) throws -> Set<String> {
+    func unrecorded(_ db: Database) throws -> Set<BinaryText> {
         guard let catalog else { return unrecorded }
         return try steps.reduce(into: unrecorded) { names, step in
             guard try mayHaveMissedChanges(step, catalog, db) else { return }
-            names.formUnion([step.table.name, step.current?.name ?? step.table.name])
+            names.insert(step.table.name)
+            if let current = step.current { names.insert(current.name) }
         }
     }
 
@@ -152,7 +153,7 @@ struct Plan {
             return recordedBy.mayHaveMissedChanges(of: current, on: step.table)
         }
         // What was tracked once, or has rows already, has changed since consumers knew of it.
-        if catalog.shapes.values.contains(where: { $0.name == step.table.name }) { return true }
+        if catalog.shapes.values.contains(where: { $0.name.hasSameBytes(as: step.table.name) }) { return true }
         return try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM \(SQLText.name(step.table.name)))")
             ?? false
     }

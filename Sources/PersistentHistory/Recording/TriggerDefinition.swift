@@ -3,11 +3,11 @@ struct TriggerDefinition: Sendable {
     /// Whether it runs before a change, and writes something itself.
     let writesBefore: Bool
     /// The folded names of the tables of which it may remove rows: it deletes, or inserts, which may replace.
-    let removesFrom: Set<String>
+    let removesFrom: Set<BinaryText>
     /// The folded names of the tables that it inserts into.
-    let insertsInto: Set<String>
+    let insertsInto: Set<BinaryText>
     /// The folded names of the tables that it may write to.
-    let writesTo: Set<String>
+    let writesTo: Set<BinaryText>
     /// Whether it may end a statement by RAISE(FAIL), which keeps what the statement has done.
     let raisesFail: Bool
 
@@ -38,9 +38,9 @@ struct TriggerDefinition: Sendable {
         }
     }
 
-    private static func names(behind phrases: [[String]], in tokens: [SQLToken]) -> Set<String> {
+    private static func names(behind phrases: [[String]], in tokens: [SQLToken]) -> Set<BinaryText> {
         Set(
-            phrases.flatMap { words in
+            names: phrases.flatMap { words in
                 tokens.indices.compactMap { start in
                     let name = start + words.count
                     let isThere =

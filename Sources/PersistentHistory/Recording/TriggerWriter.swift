@@ -15,16 +15,16 @@ struct TriggerWriter {
     let entity: Entity
     /// What is asked for with each column is found out once: a table may have thousands.
     let convertedColumns: [String]
-    let placesOfConverted: [String: Int]
-    let columnsThatKeepStorageClass: Set<String>
+    let placesOfConverted: [BinaryText: Int]
+    let columnsThatKeepStorageClass: Set<BinaryText>
 
     init(table: TableSchema, entity: Entity) {
         self.table = table
         self.entity = entity
         convertedColumns = Self.convertedColumns(of: table)
         placesOfConverted = Dictionary(
-            convertedColumns.enumerated().map { ($1, $0) }, uniquingKeysWith: { first, _ in first })
-        columnsThatKeepStorageClass = Set(table.columns.filter(\.keepsStorageClass).map(\.name))
+            convertedColumns.enumerated().map { (BinaryText($1), $0) }, uniquingKeysWith: { first, _ in first })
+        columnsThatKeepStorageClass = Set(names: table.columns.filter(\.keepsStorageClass).map(\.name))
     }
 
     /// A trigger's name and its CREATE statement, for each trigger of the entity.
@@ -40,9 +40,11 @@ struct TriggerWriter {
                     // One statement is cheaper than two, and this one runs for each row.
                     ? [record("\(replacedRows()) UNION ALL SELECT \(values(.insert, keyOfNew, "NULL"))")]
                     : recordConflicts() + [record(.insert, keyOfNew, "NULL")]),
-            trigger(
-                "update", "AFTER UPDATE", when: "\(sameKey) AND \(somethingChanged)",
-                [recordIfStillThere(.update, keyOfNew, changedColumns)]),
+            isWide
+                ? trigger("update", "AFTER UPDATE", when: sameKey, [recordUpdateOfWideTable()])
+                : trigger(
+                    "update", "AFTER UPDATE", when: "\(sameKey) AND \(somethingChanged)",
+                    [recordIfStillThere(.update, keyOfNew, changedColumns)]),
             trigger(
                 "rekey", "AFTER UPDATE" + of(keyNames), when: "NOT \(sameKey)",
                 forget(key("OLD")) + recordConflicts(whileUpdating: key("OLD")) + [
@@ -126,10 +128,18 @@ struct TriggerWriter {
         _ operation: RecordingFormat.Operation, _ object: String, _ detail: String
     ) -> String {
         guard table.refersToItself else { return record(operation, object, detail) }
-        let isThere = "\(isRow("NEW")) AND \(key(row)) IS \(object)"
+        return record("SELECT \(values(operation, object, detail)) WHERE \(isStillThere(object))")
+    }
+
+    private func isStillThere(_ object: String) -> String {
+        "EXISTS (SELECT 1 FROM \(tableAsRow) WHERE \(isRow("NEW")) AND \(key(row)) IS \(object))"
+    }
+
+    private func recordUpdateOfWideTable() -> String {
+        let (from, condition) = changesOfWideTable
+        let isThere = table.refersToItself ? " AND \(isStillThere(keyOfNew))" : ""
         return record(
-            "SELECT \(values(operation, object, detail)) WHERE EXISTS (SELECT 1 FROM \(tableAsRow) WHERE \(isThere))"
-        )
+            "SELECT \(values(.update, keyOfNew, "detail")) FROM \(from) WHERE \(condition)\(isThere)")
     }
 
     func record(_ rows: String) -> String {

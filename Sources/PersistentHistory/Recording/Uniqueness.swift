@@ -24,7 +24,7 @@ struct Uniqueness: Sendable {
         in schema: StoreSchema, automatic: String?
     ) {
         let definition = index.sql.flatMap(IndexDefinition.init)
-        let names = Set(table.columns.map { SQLText.folded($0.name) })
+        let names = Set<BinaryText>(names: table.columns.map { SQLText.folded($0.name) })
         let expressions = index.terms.enumerated().map { place, term -> [SQLToken]? in
             if term.column != nil { return nil }
             let terms = definition?.terms ?? []
@@ -46,12 +46,13 @@ struct Uniqueness: Sendable {
             function.map { "the function \($0)() that the index \"\(index.name)\" uses" }
             ?? collation.map { "the collation \($0) that the index \"\(index.name)\" uses" }
 
-        let used = Set((expressions + [filter]).flatMap { $0 ?? [] }.map { SQLText.folded($0.unquoted) })
+        let used = Set<BinaryText>(
+            names: (expressions + [filter]).flatMap { $0 ?? [] }.map { SQLText.folded($0.unquoted) })
         self.columns = table.columns.map(\.name).filter { name in
-            used.contains(SQLText.folded(name)) || index.terms.contains { $0.column == name }
+            used.contains(SQLText.folded(name)) || index.terms.contains { $0.column.hasSameBytes(as: name) }
         }
 
-        var known: [String: ColumnAffinity] = [:]
+        var known: [BinaryText: ColumnAffinity] = [:]
         for (column, declared) in zip(columns, table.columns) {
             let isKnown = !column.isGenerated && column.defaultForNull?.isConstant ?? true
             guard isKnown else { continue }
@@ -68,11 +69,11 @@ struct Uniqueness: Sendable {
     }
 
     /// What is in double quotes and no column is a string (https://www.sqlite.org/quirks.html).
-    private static func withStrings(_ tokens: [SQLToken], besides columns: Set<String>) -> [SQLToken] {
+    private static func withStrings(_ tokens: [SQLToken], besides columns: Set<BinaryText>) -> [SQLToken] {
         tokens.enumerated().map { index, token in
             let isCalled = index + 1 < tokens.count && tokens[index + 1].isSymbol("(")
             let isCollation = index > 0 && tokens[index - 1].isWord("COLLATE")
-            guard token.text.hasPrefix("\""), !isCalled, !isCollation,
+            guard token.text.utf8.first == UInt8(ascii: "\""), !isCalled, !isCollation,
                 !columns.contains(SQLText.folded(token.unquoted))
             else { return token }
             return SQLToken(kind: .string, text: SQLText.literal(token.unquoted))

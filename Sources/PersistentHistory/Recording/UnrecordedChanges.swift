@@ -13,7 +13,7 @@ enum UnrecordedChanges {
     /// More than any store has tables.
     private static let longest = 1 << 24
 
-    static func note(_ entities: Set<String>, _ db: Database) throws {
+    static func note(_ entities: Set<BinaryText>, _ db: Database) throws {
         guard !entities.isEmpty else { return }
         let names = String(decoding: try JSONEncoder().encode(entities.sorted()), as: UTF8.self)
         try db.execute(

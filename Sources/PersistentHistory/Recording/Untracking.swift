@@ -17,7 +17,8 @@ extension Tracking {
     public static func untrack(_ path: String, _ entities: [String]? = nil, purging: Bool = false) throws
         -> [String]
     {
-        try StoreConnection.withConnection(to: path, .write) { queue in
+        try StoreHistory.requireRecordable(path)
+        return try StoreConnection.withConnection(to: path, .write) { queue in
             try queue.inTransaction(.immediate) { db in
                 guard let entities else { return try removeAll(db) }
                 guard try RecordingFormat.isThere(db) else { throw HistoryError.notTracked }
@@ -26,8 +27,8 @@ extension Tracking {
                 let chosen = try choose(entities, from: catalog)
                 let schema = try StoreSchema(db)
                 for entity in chosen { try Plan.removeTriggers(entity, schema, db) }
-                if purging { try purge(Set(chosen.map(\.name)), catalog, db) }
-                return chosen.map(\.name).sorted()
+                if purging { try purge(Set(names: chosen.map(\.name)), catalog, db) }
+                return chosen.map(\.name).sorted { $0.precedes($1) }
             }
         }
     }
@@ -45,20 +46,23 @@ extension Tracking {
                 ORDER BY type = 'trigger' DESC, type = 'index' DESC, type = 'view' DESC
                 """)
         if rows.isEmpty { throw HistoryError.notTracked }
-        var entities: Set<String> = []
+        var entities: Set<BinaryText> = []
         for row in rows {
             let (type, name) = (try row.text("type"), try row.text("name"))
             guard ["trigger", "index", "view", "table"].contains(type) else { continue }
             if type == "trigger" { entities.insert(try row.text("tbl_name")) }
             try db.execute(sql: "DROP \(type.uppercased()) IF EXISTS main.\(SQLText.name(name))")
         }
-        return entities.filter { !$0.hasPrefix(RecordingFormat.prefix) }.sorted()
+        return entities.sorted().map(\.text).filter { !SQLText.isReserved($0) }
     }
 
     static func choose(_ names: [String], from catalog: EntityCatalog) throws -> [Entity] {
         try names.map { name in
             guard
-                let entity = catalog.tracked.values.first(where: { $0.name.lowercased() == name.lowercased() })
+                let entity = catalog.tracked[name]
+                    ?? catalog.tracked.values.first(where: {
+                        SQLText.areSame($0.name, name)
+                    })
             else {
                 throw HistoryError(
                     .notAnEntity, "The entity \"\(name)\" is not tracked.",
@@ -71,7 +75,7 @@ extension Tracking {
     }
 
     /// The newest change is only emptied: its number must not be given again.
-    private static func purge(_ names: Set<String>, _ catalog: EntityCatalog, _ db: Database) throws {
+    private static func purge(_ names: Set<BinaryText>, _ catalog: EntityCatalog, _ db: Database) throws {
         for entity in catalog.shapes.values where names.contains(entity.name) {
             let kinds = [entity.shape * 4, entity.shape * 4 + 3]
             try db.execute(

@@ -6,6 +6,8 @@ internal import Glibc
 enum AccessAdvice: Equatable {
     /// A folder on the way that may not be passed.
     case passFolder(String)
+    /// The same of a folder that is the system's, or a user's home: rights on it concern more than the store.
+    case moveStore(folder: String)
     /// The sandbox of the unit does not show the folder: ProtectHome=.
     case showHome(folder: String)
     /// The file system that the folder is on may not be written here: ProtectSystem=strict, or a mount.
@@ -24,13 +26,14 @@ enum AccessAdvice: Equatable {
     ///   - isService: Whether a service manager started this process.
     init?(_ path: String, isService: Bool = getenv("INVOCATION_ID") != nil) {
         var folder = ""
-        for name in path.split(separator: "/").dropLast() {
-            folder += "/" + name
+        for name in path.utf8.split(separator: UInt8(ascii: "/")).dropLast() {
+            folder += "/" + String(decoding: name, as: UTF8.self)
             if access(folder, X_OK) != 0 {
                 switch errno {
-                case EACCES: self = .passFolder(folder)
-                case ENOENT where isService && Self.hidden.contains { folder.hasPrefix($0) }:
+                case EACCES where isService && Self.isHidden(folder),
+                    ENOENT where isService && Self.hidden.contains { Self.lies(folder, in: $0) }:
                     self = .showHome(folder: Self.folder(of: path))
+                case EACCES: self = Self.isShared(folder) ? .moveStore(folder: folder) : .passFolder(folder)
                 default: return nil
                 }
                 return
@@ -40,12 +43,12 @@ enum AccessAdvice: Equatable {
         if access(folder, W_OK) != 0 {
             switch errno {
             case EROFS: self = isService ? .openSandbox(folder: folder) : .mountReadOnly(folder: folder)
-            case EACCES: self = .writeFolder(folder)
+            case EACCES: self = Self.isShared(folder) ? .moveStore(folder: folder) : .writeFolder(folder)
             default: return nil
             }
-            if access(path, R_OK) != 0, errno == EACCES { self = .readStore(path) }
+            if access(path, R_OK) != 0, errno == EACCES, !Self.isShared(folder) { self = .readStore(path) }
         } else if access(folder, R_OK) != 0 {
-            self = .readFolder(folder)
+            self = Self.isShared(folder) ? .moveStore(folder: folder) : .readFolder(folder)
         } else if access(path, R_OK) != 0, errno == EACCES {
             self = .readStore(path)
         } else if access(path, W_OK) != 0, errno == EACCES {
@@ -57,23 +60,25 @@ enum AccessAdvice: Equatable {
         }
     }
 
-    /// For a folder that cannot be watched.
-    init?(watching path: String) {
-        let folder = Self.folder(of: path)
-        guard access(folder, X_OK) == 0, access(folder, R_OK) != 0 else {
-            self.init(path)
-            return
-        }
-        self = .readFolder(folder)
-    }
-
     /// What ProtectHome= hides (systemd.exec(5)).
-    private static let hidden = ["/home/", "/root", "/run/user/"]
+    private static let hidden = ["/home", "/root", "/run/user"]
 
-    private static func folder(of path: String) -> String {
-        guard let slash = path.lastIndex(of: "/") else { return "." }
-        return slash == path.startIndex ? "/" : String(path[..<slash])
+    private static func lies(_ folder: String, in parent: String) -> Bool {
+        folder == parent || folder.hasPrefix(parent + "/")
     }
+
+    /// Whether the sandbox puts a folder without any permissions in the place of another one.
+    private static func isHidden(_ folder: String) -> Bool {
+        var status = stat()
+        return hidden.contains(folder) && stat(folder, &status) == 0 && status.st_mode & 0o777 == 0
+    }
+
+    /// Whether a folder is the system's, or holds all homes: no store's own.
+    private static func isShared(_ folder: String) -> Bool {
+        hidden.contains(folder) || folder.split(separator: "/").count <= 1
+    }
+
+    private static func folder(of path: String) -> String { StorePath.parent(of: path) }
 
     /// What to do, as sentences.
     func text(user: String = Accounts.name(ofUser: geteuid())) -> String {
@@ -89,17 +94,25 @@ enum AccessAdvice: Equatable {
             let owner = FileRights(of: store).map { Accounts.name(ofUser: $0.owner) } ?? user
             return
                 "As root: setfacl -m u:\(user):rw \(quoted)-wal \(quoted)-shm && setfacl -d -m u:\(user):rw,u:\(owner):rw \(folder)"
+        case .moveStore(let folder):
+            return
+                "It lies in \"\(folder)\", which is not its own: put it into a folder of its own, such as one in /srv, that this user may use."
         case .mountReadOnly(let folder): return "The file system of \"\(folder)\" is mounted read-only."
         case .showHome(let folder):
             return Self.dropIn(
-                "ProtectHome=tmpfs\\nBindPaths=-\(folder)", "the unit's sandbox hides home folders")
+                ["ProtectHome=tmpfs", "BindPaths=-\(ShellText.quoteForUnit(folder))"],
+                "the unit's sandbox hides home folders")
         case .openSandbox(let folder):
-            return Self.dropIn("ReadWritePaths=\(folder)", "the unit's sandbox does not allow writes there")
+            return Self.dropIn(
+                ["ReadWritePaths=\(ShellText.quoteForUnit(folder))"],
+                "the unit's sandbox does not allow writes there")
         }
     }
 
-    private static func dropIn(_ lines: String, _ reason: String) -> String {
-        "Usually \(reason). As root: mkdir -p /etc/systemd/system/historyd.service.d && printf '[Service]\\n\(lines)\\n' > /etc/systemd/system/historyd.service.d/stores.conf && systemctl daemon-reload && systemctl restart historyd"
+    private static func dropIn(_ lines: [String], _ reason: String) -> String {
+        let lines = (["[Service]"] + lines).map(ShellText.quote).joined(separator: " ")
+        return
+            "Usually \(reason). As root: mkdir -p /etc/systemd/system/historyd.service.d && printf '%s\\n' \(lines) > /etc/systemd/system/historyd.service.d/stores.conf && systemctl daemon-reload && systemctl restart historyd"
     }
 }
 
@@ -110,7 +123,24 @@ enum ShellText {
         let isPlain = path.utf8.allSatisfy { byte in
             UInt8(ascii: "a")...UInt8(ascii: "z") ~= byte | 0x20 || "0123456789/._-+=:@%,".utf8.contains(byte)
         }
-        let parts = path.split(separator: "'", omittingEmptySubsequences: false)
-        return isPlain ? path : "'\(parts.joined(separator: "'\\''"))'"
+        if isPlain { return path }
+        // As bytes: to `String` a quote and an accent behind it are one character.
+        let inside = path.utf8.flatMap { $0 == UInt8(ascii: "'") ? Array("'\\''".utf8) : [$0] }
+        return "'\(String(decoding: inside, as: UTF8.self))'"
+    }
+
+    /// Quotes a path in a setting of a unit (systemd.syntax(7), systemd.unit(5)): spaces separate, `%` begins a specifier.
+    static func quoteForUnit(_ path: String) -> String {
+        var quoted: [UInt8] = []
+        for byte in path.utf8 {
+            switch byte {
+            case UInt8(ascii: "%"): quoted += "%%".utf8
+            case UInt8(ascii: "\""), UInt8(ascii: "\\"): quoted += [UInt8(ascii: "\\"), byte]
+            default: quoted.append(byte)
+            }
+        }
+        let text = String(decoding: quoted, as: UTF8.self)
+        let isPlain = !path.utf8.contains { $0 <= 0x20 || $0 == UInt8(ascii: "\"") || $0 == UInt8(ascii: "'") }
+        return isPlain ? text : "\"\(text)\""
     }
 }

@@ -13,14 +13,14 @@ enum RightsWatch {
     private static func hear(of path: String) async {
         let inotify: Inotify
         do {
-            inotify = try Inotify()
+            inotify = try Inotify(onLoop: true)
         } catch {
             // The time alone it is.
             return await OneShotEvent().wait()
         }
-        let names = place(inotify, on: path)
+        let names = await onPool { place(inotify, on: path) }
         while !Task.isCancelled {
-            _ = await inotify.descriptor.wait()
+            _ = await inotify.descriptor?.wait()
             while let events = try? inotify.read().0, !events.isEmpty {
                 if events.contains(where: { $0.name.isEmpty || names.contains($0.name) }) { return }
             }
@@ -30,22 +30,23 @@ enum RightsWatch {
     private static let mask = UInt32(IN_ATTRIB | IN_CREATE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE)
 
     /// - Returns: The names that matter in the folders that are watched.
-    private static func place(_ inotify: Inotify, on path: String) -> Set<String> {
+    private static func place(_ inotify: Inotify, on path: String) -> Set<BinaryText> {
         let path =
             realpath(path, nil).map { resolved in
                 defer { free(resolved) }
                 return String(cString: resolved)
             } ?? path
-        var names: Set<String> = []
+        var names: Set<BinaryText> = []
         var folder = "/"
-        for name in path.split(separator: "/").map(String.init) {
+        let parts = path.utf8.split(separator: UInt8(ascii: "/")).map { String(decoding: $0, as: UTF8.self) }
+        for name in parts {
             names.insert(name)
             _ = try? inotify.add(folder, mask)
             folder = PathTrail.join(folder, name)
         }
         _ = try? inotify.add(path, UInt32(IN_ATTRIB))
-        if let name = path.split(separator: "/").last {
-            names.formUnion(SideFiles.Kind.allCases.map { name + $0.rawValue })
+        if let name = parts.last {
+            names.formUnion(SideFiles.Kind.allCases.map { BinaryText(name + $0.rawValue) })
         }
         return names
     }

@@ -47,7 +47,7 @@ extension SideFileRule.Remedy {
             return FileRights(of: store)?.list == nil
                 ? plain : "\(plain) && getfacl -p \(quoted) | setfacl --set-file=- \(files)"
         case .inheritGroup:
-            let folder = ShellText.quote(store.lastIndex(of: "/").map { String(store[..<$0]) } ?? ".")
+            let folder = ShellText.quote(StorePath.parent(of: store))
             return "chgrp --reference=\(quoted) \(folder) && chmod g+s \(folder)"
         }
     }

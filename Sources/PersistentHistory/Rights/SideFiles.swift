@@ -17,7 +17,7 @@ struct SideFiles {
         guard let resolved = realpath(path, nil) else { return nil }
         defer { free(resolved) }
         let path = String(cString: resolved)
-        let folder = path.lastIndex(of: "/").map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
+        let folder = StorePath.parent(of: path)
         guard let store = FileRights(of: path), let home = SideFileRule.Folder(of: folder) else { return nil }
         let process = SideFileRule.Process.current()
         self.path = path

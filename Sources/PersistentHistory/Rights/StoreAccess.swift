@@ -27,12 +27,21 @@ package enum StoreAccess {
     /// The same for a replica, which need not be there.
     package static func problems(ofReplica path: String, _ readers: ReplicaAccess?) -> [String] {
         var problems: [String] = []
-        let folder = path.lastIndex(of: "/").map { String(path[..<$0]) } ?? "."
-        if access(folder, F_OK) != 0, errno == ENOENT {
+        let folder = StorePath.parent(of: path)
+        let advice = AccessAdvice(path)
+        var file = stat()
+        if case .showHome = advice {
+            problems.append("The replica \"\(path)\" cannot be made. \(advice?.text() ?? "")")
+        } else if access(folder, F_OK) != 0, errno == ENOENT {
             problems.append(
                 "There is no folder \"\(folder)\" for the replica, or the sandbox hides it. As root: install -d -o \(Accounts.name(ofUser: geteuid())) \(ShellText.quote(folder))"
             )
-        } else if let advice = AccessAdvice(path) {
+        } else if stat(path, &file) == 0, file.st_uid != geteuid(), geteuid() != 0 {
+            let files = ["", "-wal", "-shm"].map { ShellText.quote(path + $0) }.joined(separator: " ")
+            problems.append(
+                "The replica \"\(path)\" belongs to \(Accounts.name(ofUser: file.st_uid)), and must belong to this user, who makes it. As root: rm -f \(files)"
+            )
+        } else if let advice {
             problems.append("The replica \"\(path)\" cannot be written by this user. \(advice.text())")
         }
         guard let readers else { return problems }

@@ -14,18 +14,19 @@ struct RowTable: Sendable {
     private let byKey: String
     private let byRowid: String
 
-    /// - Parameter withRowid: Whether the rowid is read first where it is not one of the columns.
+    /// - Parameter withRowid: Whether the rowid is read first where it identifies rows.
     init(_ table: TableSchema, withRowid: Bool) {
         schema = table
         key = RowKey(table)
         var columns = table.columns.filter { !$0.isGenerated }.map(\.name)
-        if withRowid, let rowid = table.rowid, !table.keyIsRowid { columns.insert(rowid, at: 0) }
+        if withRowid, table.rowidIdentifies, let rowid = table.rowid { columns.insert(rowid, at: 0) }
         self.columns = columns
         names = RowNames(columns)
-        select =
+        let select =
             "SELECT \(columns.map(SQLText.name).joined(separator: ", ")) FROM main.\(SQLText.name(table.name))"
-        byKey = "\(select) WHERE \(key.matches)"
-        byRowid = "\(select) WHERE \(key.matchesRowid)"
+        self.select = SQLText.cacheable(select)
+        byKey = SQLText.cacheable("\(select) WHERE \(key.matches)")
+        byRowid = SQLText.cacheable("\(select) WHERE \(key.matchesRowid)")
     }
 
     /// Reads the row of an object.
@@ -90,7 +91,7 @@ final class RowTables: Sendable {
         var version: Int64 = -1
         var schema: StoreSchema?
         /// Nil is what is no table, or cannot be read.
-        var tables: [String: RowTable?] = [:]
+        var tables: [BinaryText: RowTable?] = [:]
     }
 
     private let state = Locked(State())

@@ -20,8 +20,8 @@ struct RowValueReader {
     private let wanted: WantedValues
     private let excess: Excess
     /// Those met so far, by entity: the schema is the same in all of the transaction.
-    private var known: [String: RowTable?] = [:]
-    private var rows: [String: RowValues.Rows] = [:]
+    private var known: [BinaryText: RowTable?] = [:]
+    private var rows: [BinaryText: RowValues.Rows] = [:]
     private var bytes = 0
 
     init(

@@ -11,15 +11,15 @@ final class RowValues: Sendable {
     struct Rows: Sendable {
         var integers: [Int64: Row?] = [:]
         /// See `ObjectID.keyText`.
-        var texts: [String: Row?] = [:]
+        var texts: [BinaryText: Row?] = [:]
     }
 
     /// Where the history ended in the snapshot.
     let position: HistoryToken
     let wanted: WantedValues
-    private let rows: [String: Rows]
+    private let rows: [BinaryText: Rows]
 
-    init(at position: HistoryToken, _ wanted: WantedValues, _ rows: [String: Rows]) {
+    init(at position: HistoryToken, _ wanted: WantedValues, _ rows: [BinaryText: Rows]) {
         self.position = position
         self.wanted = wanted
         self.rows = rows

@@ -1,7 +1,7 @@
 /// Of which objects the values are wanted.
 struct WantedValues: Sendable, Equatable {
     /// Nil is every entity.
-    var entities: Set<String>?
+    var entities: Set<BinaryText>?
     /// Longer texts and blobs are cut.
     var maximumBytes: Int
 

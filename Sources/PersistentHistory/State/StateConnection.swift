@@ -106,6 +106,7 @@ final class StateConnection: Sendable {
     private static let longestLog = 4 * logTurn
 
     private static func open(_ path: String) throws -> DatabaseQueue {
+        assertMayWait()
         var configuration = Configuration()
         configuration.busyMode = .timeout(5)
         configuration.prepareDatabase { db in
@@ -148,6 +149,7 @@ final class StateConnection: Sendable {
     }
 
     private func use<T>(_ body: (inout Opened) throws -> T) throws -> T {
+        assertMayWait()
         do {
             return try opened.withLock { opened in
                 var current = try opened ?? Opened(reopen())
@@ -227,9 +229,12 @@ final class StateConnection: Sendable {
     static let servedRange: ClosedRange<Int64> = 0...(1 << 50)
 
     private func reopen() throws -> DatabaseQueue {
-        guard FileID(of: path) == file else { throw removed }
+        try checkIsThere()
         return try Self.open(path)
     }
+
+    /// - Throws: `HistoryError` with `.stateUnusable`. A connection that is open would write on, for nothing.
+    func checkIsThere() throws { if FileID(of: path) != file { throw removed } }
 
     private var removed: HistoryError {
         HistoryError(
@@ -251,6 +256,7 @@ final class StateConnection: Sendable {
 
     /// Ends the connection; the next access opens another one.
     func close() throws {
+        assertMayWait()
         try opened.withLock { opened in
             let ended = opened
             opened = nil

@@ -40,6 +40,10 @@ package final class StateDatabase: Sendable {
         deadLetters = DeadLetterStore(connection)
     }
 
+    /// - Throws: `HistoryError` with `.stateUnusable` if the file was removed or replaced: after a restart, consumers
+    ///   would start over.
+    func checkIsThere() throws { try connection.checkIsThere() }
+
     /// Ends the connection. It may be used on: the next access opens it again.
     func close() throws { try connection.close() }
 

@@ -75,6 +75,9 @@ extension HistoryError {
 
     /// A database of the state cannot be used.
     static func state(_ path: String, _ error: DatabaseError) -> HistoryError {
+        if error.resultCode == .SQLITE_CANTOPEN, DescriptorLimit.isReached {
+            return .tooManyFiles("The state database \"\(path)\" cannot be used", cause: error)
+        }
         let folder = String(path[..<(path.lastIndex(of: "/") ?? path.startIndex)])
         let trouble =
             StateTrouble(error.extendedResultCode) ?? StateTrouble(folder: folder) ?? .unusable

@@ -4,6 +4,7 @@ internal import Glibc
 package enum AtomicFile {
     /// - Throws: `SystemError`.
     package static func write(_ bytes: [UInt8], to path: String) throws(SystemError) {
+        assertMayWait()
         let part = path + ".part"
         let file = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
         guard file >= 0 else { throw SystemError(call: "open", number: errno) }
@@ -20,7 +21,7 @@ package enum AtomicFile {
     ///
     /// - Throws: `SystemError`.
     static func syncFolder(of path: String) throws(SystemError) {
-        let folder = open(PlainFile.parent(of: path), O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        let folder = open(StorePath.parent(of: path), O_RDONLY | O_DIRECTORY | O_CLOEXEC)
         guard folder >= 0 else { throw SystemError(call: "open", number: errno) }
         defer { close(folder) }
         // Some file systems cannot, and need not.

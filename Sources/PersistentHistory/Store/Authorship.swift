@@ -60,6 +60,8 @@ final class Authorship: Sendable, Equatable {
     }
 
     static func == (a: Authorship, b: Authorship) -> Bool {
-        a === b || a.author == b.author && a.context == b.context && a.application == b.application
+        a === b
+            || a.author.hasSameBytes(as: b.author) && a.context.hasSameBytes(as: b.context)
+                && a.application == b.application
     }
 }

@@ -1,31 +1,136 @@
-// How bytes are written as text.
+internal import Glibc
 
-enum Hexadecimal {
-    static func digit(_ value: UInt8, upperCase: Bool = false) -> UInt8 {
-        value < 10 ? UInt8(ascii: "0") + value : UInt8(ascii: upperCase ? "A" : "a") + value - 10
+/// Text that identifies something of a store, compared byte by byte, as SQLite's collation BINARY does.
+///
+/// Swift's `String` takes two texts for equal that have the same canonical form: `é` may be one character or two. To
+/// SQLite these are two keys, two columns, two tables and two authors. So a `String` is to be shown, and what is to
+/// be compared or looked up is a `BinaryText`.
+public struct BinaryText: Sendable {
+    /// The text, to be shown.
+    public let text: String
+
+    /// The text that a string holds.
+    public init(_ text: String) { self.text = text }
+}
+
+extension BinaryText: Hashable, Comparable {
+    /// Whether two texts have the same bytes.
+    public static func == (a: Self, b: Self) -> Bool { a.text.hasSameBytes(as: b.text) }
+
+    /// The order of the bytes.
+    public static func < (a: Self, b: Self) -> Bool { a.text.precedes(b.text) }
+
+    /// Hashes the bytes.
+    public func hash(into hasher: inout Hasher) { hasher.combine(bytesOf: text) }
+}
+
+extension BinaryText: ExpressibleByStringLiteral, ExpressibleByStringInterpolation, CustomStringConvertible {
+    /// The text of a literal.
+    public init(stringLiteral text: String) { self.init(text) }
+
+    /// The text.
+    public var description: String { text }
+}
+
+extension BinaryText: Codable {
+    /// Reads the text.
+    public init(from decoder: any Decoder) throws {
+        self.init(try decoder.singleValueContainer().decode(String.self))
+    }
+
+    /// Writes the text.
+    public func encode(to encoder: any Encoder) throws {
+        var value = encoder.singleValueContainer()
+        try value.encode(text)
     }
 }
 
-enum Base64 {
-    static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
-
-    static func append(_ blob: [UInt8], to bytes: inout ByteBuffer) {
-        for start in stride(from: 0, to: blob.count, by: 3) {
-            let three = blob[start..<min(start + 3, blob.count)]
-            var bits: UInt32 = 0
-            for index in 0..<3 {
-                bits = bits << 8 | (index < three.count ? UInt32(three[start + index]) : 0)
-            }
-            for index in 0..<4 {
-                let sextet = Int(bits >> (18 - 6 * UInt32(index)) & 63)
-                bytes.append(index <= three.count ? alphabet[sextet] : UInt8(ascii: "="))
+extension String {
+    /// Whether two texts have the same bytes, which `==` does not say.
+    package func hasSameBytes(as other: String) -> Bool {
+        let (mine, its) = (utf8, other.utf8)
+        guard mine.count == its.count else { return false }
+        let isSame = mine.withContiguousStorageIfAvailable { mine in
+            its.withContiguousStorageIfAvailable { its in
+                guard let first = mine.baseAddress, let second = its.baseAddress else { return true }
+                return memcmp(first, second, mine.count) == 0
             }
         }
+        return isSame.flatMap { $0 } ?? mine.elementsEqual(its)
     }
 
-    static func text(_ blob: [UInt8]) -> String {
-        var bytes = ByteBuffer(reservingCapacity: (blob.count + 2) / 3 * 4)
-        append(blob, to: &bytes)
-        return bytes.text
+    /// The order of the bytes.
+    package func precedes(_ other: String) -> Bool { utf8.lexicographicallyPrecedes(other.utf8) }
+
+    /// Whether the text begins with these bytes. (`hasPrefix` compares characters: an accent behind the prefix
+    /// belongs to its last one.)
+    package func hasBytePrefix(_ prefix: String) -> Bool { utf8.starts(with: prefix.utf8) }
+
+    /// The text with letters of ASCII alone made capitals: SQLite's words.
+    var asciiUppercased: String {
+        String(decoding: utf8.map { (0x61...0x7a).contains($0) ? $0 & 0xdf : $0 }, as: UTF8.self)
+    }
+}
+
+extension Optional where Wrapped == String {
+    /// Whether both are nil, or two texts of the same bytes.
+    package func hasSameBytes(as other: String?) -> Bool {
+        switch (self, other) {
+        case (nil, nil): true
+        case (let mine?, let other?): mine.hasSameBytes(as: other)
+        default: false
+        }
+    }
+}
+
+extension [String] {
+    /// Whether these are the same names in the same order.
+    package func haveSameBytes(as others: [String]) -> Bool {
+        elementsEqual(others) { $0.hasSameBytes(as: $1) }
+    }
+}
+
+extension Sequence<String> {
+    /// The texts as names to be looked up.
+    package var asBinary: [BinaryText] { map { BinaryText($0) } }
+}
+
+extension Hasher {
+    /// Hashes a text's bytes, as texts that differ in them are different.
+    mutating func combine(bytesOf text: String) {
+        let isDone: Void? = text.utf8.withContiguousStorageIfAvailable {
+            combine(bytes: UnsafeRawBufferPointer($0))
+        }
+        if isDone == nil { for byte in text.utf8 { combine(byte) } }
+        combine(0xff as UInt8)
+    }
+}
+
+// A name from elsewhere, such as a column of a schema, is looked up as it comes.
+
+extension Set<BinaryText> {
+    /// The names among these.
+    public init(names: some Sequence<String>) { self.init(names.lazy.map { BinaryText($0) }) }
+
+    public func contains(_ name: String) -> Bool { contains(BinaryText(name)) }
+
+    @discardableResult
+    public mutating func insert(_ name: String) -> Bool { insert(BinaryText(name)).inserted }
+}
+
+extension Dictionary where Key == BinaryText {
+    public subscript(name: String) -> Value? {
+        get { self[BinaryText(name)] }
+        set { self[BinaryText(name)] = newValue }
+    }
+
+    public subscript(name: String, default value: @autoclosure () -> Value) -> Value {
+        get { self[BinaryText(name), default: value()] }
+        _modify { yield &self[BinaryText(name), default: value()] }
+    }
+
+    @discardableResult
+    package mutating func updateValue(_ value: Value, forKey name: String) -> Value? {
+        updateValue(value, forKey: BinaryText(name))
     }
 }

@@ -4,7 +4,7 @@
 /// meaning when the table is altered.
 public final class Entity: Sendable, Hashable {
     /// A column of the table.
-    public struct Column: Hashable, Codable, Sendable {
+    public struct Column: Codable, Sendable {
         /// The column's name.
         public let name: String
         /// The declared type; empty if there is none.
@@ -17,7 +17,7 @@ public final class Entity: Sendable, Hashable {
     }
 
     /// How a row's identity is written in the history.
-    public enum Key: Hashable, Codable, Sendable {
+    public enum Key: Codable, Sendable {
         /// No primary key: the row is known by its rowid.
         case rowid
         /// One column that is never null, stored as it is.
@@ -67,12 +67,39 @@ public final class Entity: Sendable, Hashable {
     }
 
     public static func == (a: Entity, b: Entity) -> Bool {
-        a.shape == b.shape && a.name == b.name && a.columns == b.columns && a.key == b.key
+        a.shape == b.shape && a.name.hasSameBytes(as: b.name) && a.columns == b.columns && a.key == b.key
             && a.preserved == b.preserved && a.source == b.source && a.hasPlainTombstone == b.hasPlainTombstone
     }
 
     public func hash(into hasher: inout Hasher) {
         hasher.combine(shape)
-        hasher.combine(name)
+        hasher.combine(bytesOf: name)
+    }
+}
+
+extension Entity.Column: Hashable {
+    public static func == (a: Self, b: Self) -> Bool {
+        a.name.hasSameBytes(as: b.name) && a.declaredType.hasSameBytes(as: b.declaredType)
+    }
+
+    public func hash(into hasher: inout Hasher) { hasher.combine(bytesOf: name) }
+}
+
+extension Entity.Key: Hashable {
+    public static func == (a: Self, b: Self) -> Bool {
+        switch (a, b) {
+        case (.rowid, .rowid): true
+        case (.column(let a), .column(let b)): a.hasSameBytes(as: b)
+        case (.columns(let a), .columns(let b)): a.haveSameBytes(as: b)
+        default: false
+        }
+    }
+
+    public func hash(into hasher: inout Hasher) {
+        switch self {
+        case .rowid: hasher.combine(0)
+        case .column(let name): hasher.combine(bytesOf: name)
+        case .columns(let names): for name in names { hasher.combine(bytesOf: name) }
+        }
     }
 }

@@ -1,5 +1,13 @@
 /// Errors that several parts find: one text for each.
 extension HistoryError {
+    /// - Parameter oldest: The oldest token of the store that still works.
+    static func expired(_ number: Int64, oldest: HistoryToken) -> HistoryError {
+        HistoryError(
+            .tokenExpired,
+            "The history after \(HistoryToken(store: oldest.store, number: number)) has been deleted; the oldest token that still works is \(oldest).",
+            hint: "Start over from a copy of the data and that token.")
+    }
+
     static func foreign(_ token: HistoryToken, to store: StoreID) -> HistoryError {
         HistoryError(
             .tokenForeign,
@@ -11,7 +19,7 @@ extension HistoryError {
     static func onlyRead(_ path: String) -> HistoryError {
         HistoryError(
             .onlyRead, "The store \"\(path)\" is only read: Core Data or SwiftData records its history.",
-            hint: "The app that owns the store decides what of its history is deleted.")
+            hint: "`historyctl history` reads it; the daemon does with \"source\": \"coreData\".")
     }
 
     static func ahead(_ token: HistoryToken, newest: HistoryToken) -> HistoryError {

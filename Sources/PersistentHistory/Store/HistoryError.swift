@@ -26,6 +26,8 @@ public struct HistoryError: Error, Sendable, CustomStringConvertible {
         public static let storeInterrupted = Code("storeInterrupted")
         /// Another process held a lock for longer than the timeout.
         public static let storeBusy = Code("storeBusy")
+        /// The store's file system is full.
+        public static let storeFull = Code("storeFull")
         /// The store has no history: it was never tracked, or was untracked.
         public static let notTracked = Code("notTracked")
         /// A newer version of this program tracks the store.
@@ -80,6 +82,10 @@ public struct HistoryError: Error, Sendable, CustomStringConvertible {
         public static let authorInvalid = Code("authorInvalid")
         /// A statement of the caller failed.
         public static let statementFailed = Code("statementFailed")
+        /// The process or the system has no descriptor left.
+        public static let tooManyFiles = Code("tooManyFiles")
+        /// The kernel gave no random bits for a store's id.
+        public static let noRandomness = Code("noRandomness")
         /// Any other failure that SQLite reported.
         public static let sqlite = Code("sqlite")
     }

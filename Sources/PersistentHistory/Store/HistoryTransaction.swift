@@ -9,7 +9,7 @@ public enum ChangeOperation: String, Sendable, Hashable, CaseIterable {
 }
 
 /// The identity of a changed row: its primary key, or its rowid if it has none.
-public struct ObjectID: Hashable, Sendable {
+public struct ObjectID: Sendable {
     /// Most keys are one value, which needs no separate allocation.
     private enum Key: Hashable, Sendable {
         case one(HistoryValue)
@@ -48,6 +48,17 @@ public struct ObjectID: Hashable, Sendable {
     var onlyValue: HistoryValue? { if case .one(let value) = key { value } else { nil } }
 }
 
+extension ObjectID: Hashable {
+    public static func == (a: Self, b: Self) -> Bool {
+        a.isRowID == b.isRowID && a.key == b.key && a.columns.haveSameBytes(as: b.columns)
+    }
+
+    public func hash(into hasher: inout Hasher) {
+        hasher.combine(key)
+        hasher.combine(isRowID)
+    }
+}
+
 /// The values of a deleted row in its entity's preserved columns.
 public struct Tombstone: Hashable, Sendable {
     /// Columns and values with SQLite's types, in table order, including nulls.
@@ -75,7 +86,7 @@ public struct Tombstone: Hashable, Sendable {
 }
 
 /// One change of one row.
-public struct HistoryChange: Hashable, Codable, Sendable {
+public struct HistoryChange: Codable, Sendable {
     /// The table, as it was when the change was recorded.
     public let entity: Entity
     /// What happened to the row.
@@ -104,15 +115,28 @@ public struct HistoryChange: Hashable, Codable, Sendable {
     }
 }
 
+extension HistoryChange: Hashable {
+    public static func == (a: Self, b: Self) -> Bool {
+        a.operation == b.operation && a.objectID == b.objectID && a.entity == b.entity
+            && a.changedProperties.haveSameBytes(as: b.changedProperties) && a.tombstone == b.tombstone
+    }
+
+    public func hash(into hasher: inout Hasher) {
+        hasher.combine(entity)
+        hasher.combine(operation)
+        hasher.combine(objectID)
+    }
+}
+
 /// The changes that one SQL transaction made, with the author who made them.
 ///
 /// One with `recreated` entities has no changes: it stands where the recording of these entities began again.
 public struct HistoryTransaction: Hashable, Sendable {
     /// What it consists of.
-    enum Body: Hashable, Sendable {
+    enum Body: Equatable, Sendable {
         case changes([HistoryChange])
         /// See `recreated`.
-        case recreated([String])
+        case recreated([BinaryText])
         /// See `outline`.
         indirect case outline(TransactionOutline)
     }
@@ -155,7 +179,9 @@ public struct HistoryTransaction: Hashable, Sendable {
     public var changes: [HistoryChange] { if case .changes(let changes) = content.body { changes } else { [] } }
     /// The entities whose changes may have gone unrecorded before this: their tables were made again, or their
     /// triggers were missing for a time. Read them as they are. Empty in every transaction that has changes.
-    public var recreated: [String] { if case .recreated(let names) = content.body { names } else { [] } }
+    public var recreated: [String] {
+        if case .recreated(let names) = content.body { names.map(\.text) } else { [] }
+    }
 
     /// The token's number.
     var number: Int64 { content.token.number }
@@ -172,7 +198,7 @@ public struct HistoryTransaction: Hashable, Sendable {
     ) {
         self.init(
             token, Authorship(author, context, application: application), processID, timestamp,
-            recreated.isEmpty ? .changes(changes) : .recreated(recreated))
+            recreated.isEmpty ? .changes(changes) : .recreated(recreated.asBinary))
     }
 
     init(
@@ -196,8 +222,8 @@ public struct HistoryTransaction: Hashable, Sendable {
 
     public static func == (a: Self, b: Self) -> Bool {
         a.content === b.content
-            || (a.token == b.token && a.authorship == b.authorship
-                && a.processID == b.processID && a.timestamp == b.timestamp && a.content.body == b.content.body)
+            || (a.token == b.token && a.authorship == b.authorship && a.processID == b.processID
+                && a.timestamp == b.timestamp && a.content.body == b.content.body)
     }
 
     public func hash(into hasher: inout Hasher) { hasher.combine(content.token) }

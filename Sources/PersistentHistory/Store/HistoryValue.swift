@@ -1,5 +1,5 @@
 /// A value with SQLite's own types (https://www.sqlite.org/datatype3.html).
-public enum HistoryValue: Hashable, Sendable {
+public enum HistoryValue: Sendable {
     /// NULL.
     case null
     /// A signed integer.
@@ -20,4 +20,30 @@ public enum HistoryValue: Hashable, Sendable {
 
     /// The same value for all values that SQLite regards as the same key: -0.0 and 0.0 are one.
     var asKey: HistoryValue { if case .real(let real) = self, real == 0 { .real(0) } else { self } }
+}
+
+extension HistoryValue: Hashable {
+    /// Whether two values are of one type, and equal; texts, if they have the same bytes.
+    public static func == (a: Self, b: Self) -> Bool {
+        switch (a, b) {
+        case (.null, .null): true
+        case (.integer(let a), .integer(let b)): a == b
+        case (.real(let a), .real(let b)): a == b
+        case (.text(let a), .text(let b)): a.hasSameBytes(as: b)
+        case (.invalidText(let a), .invalidText(let b)): a == b
+        case (.blob(let a), .blob(let b)): a == b
+        default: false
+        }
+    }
+
+    /// Hashes the value, and the bytes of a text.
+    public func hash(into hasher: inout Hasher) {
+        switch self {
+        case .null: hasher.combine(0)
+        case .integer(let integer): hasher.combine(integer)
+        case .real(let real): hasher.combine(real)
+        case .text(let text): hasher.combine(bytesOf: text)
+        case .invalidText(let bytes), .blob(let bytes): hasher.combine(bytes)
+        }
+    }
 }

@@ -36,6 +36,7 @@ final class LockWait: Sendable {
 
     /// Called by SQLite with the number of attempts that have failed at this lock before.
     private func goesOn(_ attempts: Int) -> Bool {
+        assertMayWait()
         let now = ContinuousClock.now
         let end = end.withLock { end -> ContinuousClock.Instant in
             let until = attempts == 0 ? now + timeout : end ?? now + timeout

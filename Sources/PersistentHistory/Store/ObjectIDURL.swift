@@ -1,5 +1,5 @@
 /// A row's address, read back from the text that `HistoryJSON.objectIDURL` writes.
-public struct ObjectIDURL: Hashable, Sendable, CustomStringConvertible {
+public struct ObjectIDURL: Sendable, CustomStringConvertible {
     /// The store that the row is in.
     public let store: StoreID
     /// The table that the row is in.
@@ -15,11 +15,11 @@ public struct ObjectIDURL: Hashable, Sendable, CustomStringConvertible {
 
     /// Parses `x-history://<store id>/<entity>/<key>`, or the same with `x-coredata`; nil if the text has another form.
     public init?(_ text: String) {
-        guard let prefix = ["x-history://", "x-coredata://"].first(where: { text.hasPrefix($0) }) else {
+        guard let prefix = ["x-history://", "x-coredata://"].first(where: { text.hasBytePrefix($0) }) else {
             return nil
         }
         self.prefix = prefix
-        let parts = text.dropFirst(prefix.count).utf8.split(
+        let parts = text.utf8.dropFirst(prefix.utf8.count).split(
             separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
         guard parts.count == 3, let store = Self.percentDecoded(parts[0]).flatMap({ StoreID($0) }),
             let entity = Self.percentDecoded(parts[1]),
@@ -119,5 +119,17 @@ public struct ObjectIDURL: Hashable, Sendable, CustomStringConvertible {
             }
         }
         return high == nil ? bytes : nil
+    }
+}
+
+extension ObjectIDURL: Hashable {
+    public static func == (a: Self, b: Self) -> Bool {
+        a.store == b.store && a.entityName.hasSameBytes(as: b.entityName) && a.key == b.key
+    }
+
+    public func hash(into hasher: inout Hasher) {
+        hasher.combine(store)
+        hasher.combine(bytesOf: entityName)
+        hasher.combine(key)
     }
 }

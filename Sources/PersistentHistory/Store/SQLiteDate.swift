@@ -27,7 +27,13 @@ struct SQLiteDate {
 
     /// The fraction is that of the shortest text of the number, which is exact where a binary
     /// fraction is not: 1.1 is a tenth after the second, not 100 ms and 89 billionths.
-    init?(secondsSince1970 real: Double) { self.init(real, after: 0) }
+    ///
+    /// A real that is a Julian day of the years 0 to 9999, as SQLite's julianday() gives it, is none. (The seconds of some
+    /// weeks of 1970 are not told from it.)
+    init?(secondsSince1970 real: Double) {
+        if (1_721_059.5..<5_373_484.5).contains(real) { return nil }
+        self.init(real, after: 0)
+    }
 
     /// A date as Core Data stores it (`timeIntervalSinceReferenceDate`).
     init?(secondsSince2001 real: Double) { self.init(real, after: 978_307_200) }

@@ -19,6 +19,7 @@ enum StoreConnection {
         _ path: String, _ mode: Mode, timeout: Duration = defaultTimeout,
         schemaCode: ConnectionHardening.SchemaCode = .isLeftAlone, work: WorkLimit? = nil
     ) throws -> DatabaseQueue {
+        assertMayWait()
         let file = try StorePath.resolve(path)
         let hold = try SideFiles(of: file)?.prepare(for: mode, timeout: timeout)
         defer { withExtendedLifetime(hold) {} }
@@ -92,12 +93,14 @@ extension DatabaseQueue {
     /// As `read`, on a connection that can do nothing else: nothing is prepared, neither statements nor
     /// the connection, for what is done with each commit of anybody.
     func readInTransaction<T>(_ body: (Database) throws -> T) throws -> T {
-        try unsafeRead { db in try db.inReadTransaction { try body(db) } }
+        assertMayWait()
+        return try unsafeRead { db in try db.inReadTransaction { try body(db) } }
     }
 
     /// The same for a transaction that writes.
     func writeInTransaction<T>(_ body: (Database) throws -> T) throws -> T {
-        try writeWithoutTransaction { db in try db.inTransaction("BEGIN IMMEDIATE") { try body(db) } }
+        assertMayWait()
+        return try writeWithoutTransaction { db in try db.inTransaction("BEGIN IMMEDIATE") { try body(db) } }
     }
 }
 
@@ -154,22 +157,28 @@ extension Database {
 
 extension HistoryError {
     /// Runs a body and says what its SQLite errors mean for the store at a path.
-    static func translating<T>(_ path: String, _ body: () throws -> T) throws -> T {
+    ///
+    /// - Parameter remedy: What to do about a damaged history.
+    static func translating<T>(
+        _ path: String, remedy: String = "Restore the store, or untrack and track it.", _ body: () throws -> T
+    ) throws -> T {
         do {
             return try body()
         } catch let error as DatabaseError {
             throw HistoryError(error, path: path)
         } catch let error as UnexpectedValue {
-            throw HistoryError(unexpected: error.message, path: path, error)
+            throw damaged(path, error.message, remedy, error)
         } catch let error as RowDecodingError {
-            throw HistoryError(unexpected: "a value has a wrong type", path: path, error)
+            throw damaged(path, "a value has a wrong type", remedy, error)
         }
     }
 
-    private init(unexpected what: String, path: String, _ cause: any Error) {
-        self.init(
-            .storeCorrupt, "The history of the store \"\(path)\" is damaged: \(what).",
-            hint: "Restore the store, or untrack and track it.", cause: cause)
+    private static func damaged(_ path: String, _ what: String, _ remedy: String, _ cause: any Error)
+        -> HistoryError
+    {
+        HistoryError(
+            .storeCorrupt, "The history of the store \"\(path)\" is damaged: \(what).", hint: remedy,
+            cause: cause)
     }
 
     init(_ error: DatabaseError, path: String) {
@@ -191,10 +200,16 @@ extension HistoryError {
             self.init(
                 .storeCorrupt, "The store \"\(path)\" holds a value that is too large to be read: \(said).",
                 hint: "Restore the store, or untrack and track it.", cause: error)
+        case .SQLITE_FULL:
+            self.init(
+                .storeFull, "The store \"\(path)\" cannot be written: its file system is full.",
+                hint: "Free space, and try again.", cause: error)
         case .SQLITE_BUSY, .SQLITE_LOCKED:
             self.init(
                 .storeBusy, "The store \"\(path)\" is locked by another process.",
                 hint: "Try again.", cause: error)
+        case .SQLITE_CANTOPEN where DescriptorLimit.isReached:
+            self = .tooManyFiles("The store \"\(path)\" cannot be used", cause: error)
         case .SQLITE_CANTOPEN, .SQLITE_PERM, .SQLITE_READONLY, .SQLITE_AUTH:
             self.init(
                 .storeUnreadable, "The store \"\(path)\" cannot be used: \(said).",

@@ -44,6 +44,10 @@ public struct StoreID: Hashable, Sendable, CustomStringConvertible {
     /// Stands where no store is known yet; no store has it.
     package static let none = StoreID(UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)))
 
+    /// What a program gives to a store if it makes up a random UUID when it has no descriptor left for the source of randomness. It tells
+    /// no store from another.
+    static let withoutEntropy = StoreID(UUID(uuid: (0, 0, 0, 0, 0, 0, 0x40, 0, 0x80, 0, 0, 0, 0, 0, 0, 0)))
+
     public var description: String { text }
 
     /// Lends the text's bytes.

@@ -8,6 +8,12 @@ import Glibc
 /// copy. So each link must belong to root, to this process's user, or to the owner of the file that it leads to
 /// (the rule of `fs.protected_symlinks`, proc(5)).
 enum StorePath {
+    /// The folder that a file is in.
+    static func parent(of path: String) -> String {
+        guard let slash = path.utf8.lastIndex(of: UInt8(ascii: "/")) else { return "." }
+        return slash == path.startIndex ? "/" : String(path[..<slash])
+    }
+
     /// The real path of a store, in which no link is left.
     ///
     /// - Throws: `HistoryError` with `.storeMissing`, `.storeUnreadable` or `.storeCorrupt`.
@@ -92,14 +98,8 @@ enum PlainFile {
         default: return "it is not a file"
         }
         var folder = stat()
-        let owners = stat(parent(of: path), &folder) == 0 ? [geteuid(), folder.st_uid] : [geteuid()]
+        let owners = stat(StorePath.parent(of: path), &folder) == 0 ? [geteuid(), folder.st_uid] : [geteuid()]
         if !owners.contains(status.st_uid) { return "the file there belongs to user \(status.st_uid)" }
         return status.st_nlink > 1 ? "the file there has other names (hard links)" : nil
-    }
-
-    /// The folder that a file is in.
-    static func parent(of path: String) -> String {
-        guard let slash = path.lastIndex(of: "/") else { return "." }
-        return slash == path.startIndex ? "/" : String(path[..<slash])
     }
 }

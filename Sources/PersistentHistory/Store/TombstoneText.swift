@@ -1,7 +1,7 @@
 extension Tombstone {
     /// The values as text, by column, as in the kit: null is left out. The page *Tombstones* has the rules.
-    public var attributes: [String: String] {
-        var attributes: [String: String] = [:]
+    public var attributes: [BinaryText: String] {
+        var attributes: [BinaryText: String] = [:]
         for (column, value) in values {
             attributes[column.name] = TombstoneText.text(of: value, declaredType: column.declaredType)
         }
@@ -24,7 +24,7 @@ enum TombstoneText {
     private enum Meaning {
         case uuid, date, boolean, plain
 
-        /// The first word decides: `TIMESTAMP(3) WITH TIME ZONE` is a TIMESTAMP.
+        /// The first word decides: `TIMESTAMP(3)` is a TIMESTAMP.
         init(declaredType: String) {
             let word = declaredType.prefix { $0 != " " && $0 != "(" }
             switch word.uppercased() {

@@ -58,6 +58,7 @@ public actor PersistentHistoryTracker {
     ///   - cleanStrategy: When to delete history that every author has processed.
     ///   - maximumDuration: How long cleaning waits for an author that does not move;
     ///     nil for no limit.
+    ///   - keep: History younger than this is not deleted, whoever has processed it.
     ///   - reporter: Receives all events, for a log or for metrics; nil logs them with swift-log
     ///     (`LogReporter`). `SilentReporter` ignores them.
     ///   - logLevel: What is logged if no reporter is given: 0 nothing, 1 important events, 2 all events.
@@ -69,14 +70,15 @@ public actor PersistentHistoryTracker {
         programContexts: [any HistoryContext] = [], feeds: [String] = [], currentAuthor: String,
         allAuthors: [String], includingMirroring: Bool = false, mirroringAuthors: [String] = [],
         batchAuthors: [String] = [], deliversUnlisted: Bool = true, cleansUnlisted: Bool = false,
-        stateFolder: String, entities: [String: [String]?]? = nil, cleanStrategy: CleaningStrategy = .none,
-        maximumDuration: Duration? = nil, reporter: (any PipelineReporter)? = nil, logLevel: Int = 1,
+        stateFolder: String, entities: [BinaryText: [String]?]? = nil, cleanStrategy: CleaningStrategy = .none,
+        maximumDuration: Duration? = nil, keep: Duration = .zero, reporter: (any PipelineReporter)? = nil,
+        logLevel: Int = 1,
         autoStart: Bool = true, waitsForStore: Bool = false
     ) {
         let rule = DeliveryRule(
-            authors: Set(allAuthors).union(batchAuthors).union([currentAuthor]),
+            authors: Set(names: allAuthors + batchAuthors + [currentAuthor]),
             deliversUnlisted: deliversUnlisted, cleansUnlisted: cleansUnlisted,
-            mirroringAuthors: Set(mirroringAuthors), includingMirroring: includingMirroring)
+            mirroringAuthors: Set(names: mirroringAuthors), includingMirroring: includingMirroring)
         var store = ServedStore(
             name: name, path: path, entities: entities, rule: rule,
             consumers: [
@@ -88,6 +90,7 @@ public actor PersistentHistoryTracker {
             cleaning: cleanStrategy, maximumDuration: maximumDuration)
         store.consumersElsewhere = Set(allAuthors).subtracting(batchAuthors).subtracting([currentAuthor])
         store.isUsedInProcess = true
+        store.keep = keep
         self.store = store
         author = currentAuthor
         self.stateFolder = stateFolder
@@ -186,7 +189,7 @@ public actor PersistentHistoryTracker {
         timeout: Duration? = nil, onExpired: ExpiryCallback? = nil, callback: @escaping HookCallback
     ) async -> UUID {
         let hook = Hook(
-            id: UUID(), name: nextName("observer"), kind: .observer,
+            id: .random(), name: nextName("observer"), kind: .observer,
             entity: entityName == "*" ? nil : entityName,
             operations: [operation],
             endpoint: ClosureHook(
@@ -237,7 +240,7 @@ public actor PersistentHistoryTracker {
         onExpired: ExpiryCallback? = nil, callback: @escaping MergeHookCallback
     ) async -> UUID {
         let hook = Hook(
-            id: UUID(), name: nextName("merge"), kind: .merge, before: hookID.flatMap { mergeHooks[$0] },
+            id: .random(), name: nextName("merge"), kind: .merge, before: hookID.flatMap { mergeHooks[$0] },
             endpoint: ClosureHook(
                 .merge(callback, contexts: contexts), onExpired: onExpired, timeout: timeout, reporter: reporter
             ),

@@ -56,7 +56,7 @@ extension StoreControl {
             var position = state.position
             while !Task.isCancelled {
                 let portion = try await keeper.next(
-                    for: context, of: consumer, after: position, by: session.opened.fetcher)
+                    for: context, of: consumer, after: position, sharing: session)
                 guard let portion else { return nil }
                 if !portion.transactions.isEmpty {
                     return try portion.transactions.map { transaction in
@@ -70,7 +70,7 @@ extension StoreControl {
     }
 
     private func acknowledge(_ token: HistoryToken, _ feed: FeedID) async throws -> HistoryToken {
-        try withSession { session in
+        try await ask { session in
             defer { session.opened.cleaning.wakeUp.notify() }
             return try session.feeds.acknowledge(token, of: feed)
         }

@@ -10,13 +10,13 @@ struct KnownEntities {
         store = reader.storeID
     }
 
-    /// The names as the history has them; a name may be given in any case.
-    func names(_ texts: [String]) throws -> Set<String> {
-        var names: Set<String> = []
+    /// The names as the history has them; letters of ASCII may be given in any case.
+    func names(_ texts: [String]) throws -> Set<BinaryText> {
+        var names: Set<BinaryText> = []
         for text in texts {
-            let found = shapes.map(\.name).filter { $0.lowercased() == text.lowercased() }
+            let found = shapes.map(\.name).filter { SQLText.areSame($0, text) }
             guard !found.isEmpty else { throw unknown(text) }
-            names.formUnion(found)
+            names.formUnion(found.asBinary)
         }
         return names
     }
@@ -28,7 +28,7 @@ struct KnownEntities {
                 .tokenForeign, "The object belongs to the store \"\(url.store)\"; this store is \"\(store)\".",
                 hint: "Check from which store it was read.")
         }
-        let shapes = shapes.filter { $0.name == url.entityName }
+        let shapes = shapes.filter { $0.name.hasSameBytes(as: url.entityName) }
         guard !shapes.isEmpty else { throw unknown(url.entityName) }
         let objects = Set(shapes.compactMap { url.objectID(in: $0) })
         guard !objects.isEmpty else {
@@ -40,6 +40,8 @@ struct KnownEntities {
     private func unknown(_ name: String) -> HistoryError {
         HistoryError(
             .notAnEntity, "The history has no entity \"\(name)\".",
-            hint: "It has \(Set(shapes.map(\.name)).sorted().map { "\"\($0)\"" }.joined(separator: ", ")).")
+            hint:
+                "It has \(Set<BinaryText>(names: shapes.map(\.name)).sorted().map { "\"\($0)\"" }.joined(separator: ", "))."
+        )
     }
 }

@@ -6,12 +6,12 @@ import PersistentHistory
 /// several fit, an entity that is named in the command comes first, then the longest.
 struct PreservedColumns {
     /// The store's tables and their columns.
-    let tables: [String: [String]]
+    let tables: [BinaryText: [String]]
     /// The entities that the command names.
     let named: [String]
 
-    func entities(preserving texts: [String]) throws -> [String: [String]?] {
-        var entities: [String: [String]?] = [:]
+    func entities(preserving texts: [String]) throws -> [BinaryText: [String]?] {
+        var entities: [BinaryText: [String]?] = [:]
         for name in named { entities.updateValue(nil, forKey: tableName(name) ?? name) }
         for text in texts {
             let (table, column) = try resolve(text)
@@ -23,15 +23,15 @@ struct PreservedColumns {
     private func resolve(_ text: String) throws -> (table: String, column: String) {
         var readings: [(table: String, column: String)] = []
         // The longest entity first.
-        for dot in text.indices.reversed() where text[dot] == "." {
+        for dot in text.utf8.indices.reversed() where text.utf8[dot] == UInt8(ascii: ".") {
             guard let table = tableName(String(text[..<dot])) else { continue }
-            let column = String(text[text.index(after: dot)...])
-            if tables[table]?.contains(where: { Self.same($0, column) }) == true {
+            let column = String(text[text.utf8.index(after: dot)...])
+            if tables[table]?.contains(where: { SQLText.areSame($0, column) }) == true {
                 readings.append((table, column))
             }
         }
         let isNamed = { (reading: (table: String, column: String)) in
-            named.contains { Self.same($0, reading.table) }
+            named.contains { SQLText.areSame($0, reading.table) }
         }
         if let reading = readings.first(where: isNamed) ?? readings.first { return reading }
         throw HistoryError(
@@ -39,14 +39,7 @@ struct PreservedColumns {
             hint: "Columns are named ENTITY.COLUMN; `sqlite3 STORE .schema` lists them.")
     }
 
-    private func tableName(_ name: String) -> String? { tables.keys.first { Self.same($0, name) } }
-
-    /// SQLite ignores the case of ASCII letters.
-    private static func same(_ a: String, _ b: String) -> Bool {
-        a.utf8.elementsEqual(b.utf8) { lowercased($0) == lowercased($1) }
-    }
-
-    private static func lowercased(_ letter: UInt8) -> UInt8 {
-        (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(letter) ? letter + 32 : letter
+    private func tableName(_ name: String) -> String? {
+        tables.keys.first { SQLText.areSame($0.text, name) }?.text
     }
 }

@@ -20,6 +20,7 @@ struct Doctor: AsyncParsableCommand {
             for finding in report.findings {
                 let mark = finding.problem == nil ? "ok" : "!!"
                 try output.writeLine("\(mark)  \(finding.check.rawValue) \(finding.subject.printable)")
+                if let note = finding.note { try output.writeLine("    note: \(note.printable)") }
                 if let problem = finding.problem { try output.writeLine("    \(problem.printable)") }
             }
             let count = report.problems == 0 ? "Nothing is wrong" : "\(report.problems, "problem")"

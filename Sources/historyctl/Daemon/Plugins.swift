@@ -49,8 +49,9 @@ struct TestPlugin: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "test", abstract: "Make a sample call to a hook, and show the result.",
         discussion: """
-            A separate process is started for the call. The call names an invented change; its delivery begins \
-            with "test-". Status 75 if the hook fails.
+            A separate process is started for the call. The call has the member "sample": true, a delivery that \
+            begins with "test-", and an invented change of an object with the key -1. Whatever the plugin does with \
+            a change, it does with this one. Status 75 if the hook fails.
             """)
 
     @OptionGroup var daemon: DaemonOptions

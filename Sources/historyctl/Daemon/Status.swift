@@ -58,6 +58,12 @@ struct Status: AsyncParsableCommand {
                     "\nStore \(store.name.printable) keeps \(count, "change") by unlisted authors without limit. Set \"cleanUnlisted\": true to clean them."
                 )
             }
+            for store in report.stores where store.neverCleaned == true {
+                guard let changes = store.changes, changes > 0 else { continue }
+                try output.writeLine(
+                    "\nStore \(store.name.printable) is never cleaned and has \(Int(changes), "change") of history. Set \"clean\" in its configuration, or run historyctl clean."
+                )
+            }
             try report.writeFailingPlugins(to: &output)
             try ConsumerList(consumers: report.stores.flatMap(\.consumers)).writeFeeds(to: &output)
         }

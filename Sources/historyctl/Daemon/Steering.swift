@@ -73,12 +73,13 @@ struct Run: AsyncParsableCommand {
     @OptionGroup var daemon: DaemonOptions
     @Argument(help: "The store; without one, all.")
     var store: String?
-    @Option(
-        help: ArgumentHelp("Seconds, or 500ms, 5s, 3m. By default, one minute.", valueName: "duration"))
-    var timeout: String?
 
     func run() async throws {
-        let list = try await daemon.ask(.run(store: store, timeout: timeout), ConsumerList.self) {
+        let timeout = try daemon.limit.timeout ?? TimeoutArgument("1m")
+        let list = try await daemon.ask(
+            .run(store: store, timeout: timeout.text), ConsumerList.self,
+            by: daemon.client(timeout: timeout.duration + TimeoutOptions.grace)
+        ) {
             try $0.write(to: &$1)
         }
         guard list.consumers.allSatisfy({ $0.problem == nil }) else {

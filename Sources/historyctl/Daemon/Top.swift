@@ -14,12 +14,14 @@ struct Top: AsyncParsableCommand {
 
     /// How often the daemon is asked.
     private static let pause: Int32 = 1000
+    /// How long a request may take.
+    private static let timeout: Duration = .seconds(10)
 
     func run() async throws {
         guard let terminal = RawTerminal() else {
             throw ValidationError("There is no terminal. Use historyctl status --watch.")
         }
-        let (client, style) = (connection.client, TerminalStyle.suitable)
+        let (client, style) = (connection.client(timeout: Self.timeout), TerminalStyle.suitable)
         var view = TopView()
         var shown: [String] = []
         while true {
@@ -34,12 +36,14 @@ struct Top: AsyncParsableCommand {
             case .nothing: continue
             case .end: return
             case .keys(let keys):
-                guard let action = view.press(keys) else { continue }
-                if action == .quit { return }
-                do {
-                    try await Self.perform(action, client)
-                } catch {
-                    view.fail("\(error)")
+                for key in Key.keys(of: keys) {
+                    guard let action = view.press(key) else { continue }
+                    if action == .quit { return }
+                    do {
+                        try await Self.perform(action, client)
+                    } catch {
+                        view.fail("\(error)")
+                    }
                 }
             }
         }

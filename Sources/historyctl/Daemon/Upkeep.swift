@@ -26,7 +26,25 @@ struct Clean: AsyncParsableCommand {
                         store.passedBy.joined(separator: ", "),
                     ]
                 }, to: &output)
+            for store in report.stores where store.changes == 0 {
+                try output.writeLine("\(store.name.printable): \(store.whyNothing)".printable)
+            }
         }
+    }
+}
+
+extension CleanReport.Store {
+    /// Why nothing was deleted, or would be.
+    fileprivate var whyNothing: String {
+        let what = isDryRun ? "nothing would be deleted" : "nothing was deleted"
+        if let first = keptFor.first {
+            let more = keptFor.count > 1 ? " (and \(keptFor.count - 1) more)" : ""
+            return "\(what): \(first.name)\(more) has not processed \(first.changes, "change")."
+        }
+        if let tooYoung {
+            return "\(what): \(tooYoung.changes, "change"), since \(tooYoung.since), are younger than \"keep\"."
+        }
+        return "\(what): there is no history that is cleaned."
     }
 }
 

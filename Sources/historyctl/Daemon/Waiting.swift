@@ -18,14 +18,14 @@ struct Wait: AsyncParsableCommand {
     var token: String
     @Option(help: "The consumer's store, if several have a consumer of that name.")
     var store: String?
-    @Option(
-        help: ArgumentHelp("Seconds, or 500ms, 5s, 3m. By default, no limit.", valueName: "duration")
-    )
-    var timeout: String?
 
     func run() async throws {
-        let request = WaitRequest(store: store, consumer: consumer, token: token, timeout: timeout)
-        try await daemon.ask(.wait(request), WaitReport.self) { try $1.writeLine($0.cursor) }
+        let timeout = try daemon.limit.timeout ?? TimeoutArgument("30s")
+        let request = WaitRequest(store: store, consumer: consumer, token: token, timeout: timeout.text)
+        try await daemon.ask(
+            .wait(request), WaitReport.self,
+            by: daemon.client(timeout: timeout.duration + TimeoutOptions.grace)
+        ) { try $1.writeLine($0.cursor) }
     }
 }
 
@@ -37,10 +37,21 @@ struct Follow: AsyncParsableCommand {
             token of the last line as --after.
             """)
 
-    @OptionGroup var daemon: DaemonOptions
+    @OptionGroup var connection: ConnectionOptions
     @OptionGroup var following: FollowOptions
+    @OptionGroup var output: StreamOptions
 
-    func run() async throws { try await daemon.client.printLines(of: following.command) }
+    func run() async throws { try await connection.client.printLines(of: following.command) }
+}
+
+/// How a stream is printed.
+struct StreamOptions: ParsableArguments {
+    enum Format: String, ExpressibleByArgument, CaseIterable {
+        case json
+    }
+
+    @Option(help: "The only format: JSON, one object in each line.")
+    var format = Format.json
 }
 
 /// What is followed.
@@ -63,7 +74,8 @@ struct Feed: AsyncParsableCommand {
             feed keeps its position and sends no more than its window.
             """)
 
-    @OptionGroup var daemon: DaemonOptions
+    @OptionGroup var connection: ConnectionOptions
+    @OptionGroup var output: StreamOptions
     @Argument(help: "The consumer.")
     var consumer: String
     @Argument(help: "Its context, of kind feed.")
@@ -85,19 +97,21 @@ struct Feed: AsyncParsableCommand {
 
     func run() async throws {
         let feed = FeedRequest(store: store, consumer: consumer, context: context)
+        let asking = connection.client(timeout: TimeoutOptions.defaultTimeout)
         if let through {
-            try await daemon.ask(.acknowledge(feed, token: through), AcknowledgeReport.self) {
-                try $1.writeLine($0.cursor)
-            }
-            return
+            let answer = try ControlJSON.read(
+                AcknowledgeReport.self, from: try await asking.send(.acknowledge(feed, token: through)))
+            var output = StandardOutput()
+            try output.writeLine(answer.cursor)
+            return try output.flush()
         }
-        try await daemon.client.printLines(
+        try await connection.client.printLines(
             of: .feed(feed),
             printed: { line in
                 guard acknowledge, let token = try ControlJSON.read(Line.self, from: Array(line)).done else {
                     return
                 }
-                _ = try await daemon.client.send(.acknowledge(feed, token: token))
+                _ = try await asking.send(.acknowledge(feed, token: token))
             })
     }
 

@@ -71,28 +71,17 @@ struct CoreDataReport {
     var json: [UInt8] {
         var json = JSONBytes()
         json.object { json in
-            json.name("source")
-            json.string("coreData")
-            json.name("storeID")
-            json.string(description.storeID.text)
-            json.name("frameworkVersion")
-            if let version = description.frameworkVersion { json.integer(version) } else { json.null() }
-            json.name("modelVersions")
-            json.array { json in for version in description.modelVersions { json.string(version) } }
-            json.name("modelProblem")
-            json.string(description.modelProblem)
-            json.name("firstToken")
-            json.string(description.firstToken?.description)
-            json.name("lastToken")
-            json.string(description.lastToken?.description)
-            json.name("firstTime")
-            json.string(description.firstTime?.description)
-            json.name("lastTime")
-            json.string(description.lastTime?.description)
-            json.name("transactions")
-            json.integer(description.transactions)
-            json.name("changes")
-            json.integer(description.changes)
+            json.member("source", "coreData")
+            json.member("storeID", description.storeID.text)
+            json.member("frameworkVersion", description.frameworkVersion)
+            json.member("modelVersions", description.modelVersions)
+            json.member("modelProblem", description.modelProblem)
+            json.member("firstToken", description.firstToken?.description)
+            json.member("lastToken", description.lastToken?.description)
+            json.member("firstTime", description.firstTime?.description)
+            json.member("lastTime", description.lastTime?.description)
+            json.member("transactions", description.transactions)
+            json.member("changes", description.changes)
             json.name("entities")
             json.array { json in for entity in description.entities { Self.write(entity, to: &json) } }
         }
@@ -102,20 +91,13 @@ struct CoreDataReport {
 
     private static func write(_ entity: CoreDataDescription.Entity, to json: inout JSONBytes) {
         json.object { json in
-            json.name("name")
-            json.string(entity.name)
-            json.name("number")
-            json.integer(entity.number)
-            json.name("parent")
-            json.string(entity.parent)
-            json.name("abstract")
-            if let model = entity.model { json.bool(model.isAbstract) } else { json.null() }
-            json.name("preserved")
-            json.array { json in for name in entity.preserved { json.string(name) } }
-            json.name("namesKnown")
-            json.bool(entity.namesAreKnown)
-            json.name("changes")
-            json.integer(entity.changes)
+            json.member("name", entity.name)
+            json.member("number", entity.number)
+            json.member("parent", entity.parent)
+            json.member("abstract", entity.model?.isAbstract)
+            json.member("preserved", entity.preserved)
+            json.member("namesKnown", entity.namesAreKnown)
+            json.member("changes", entity.changes)
             json.name("properties")
             json.array { json in for property in entity.properties { write(property, to: &json) } }
         }
@@ -123,30 +105,21 @@ struct CoreDataReport {
 
     private static func write(_ property: ObjectModel.Property, to json: inout JSONBytes) {
         json.object { json in
-            json.name("name")
-            json.string(property.name)
+            json.member("name", property.name)
             json.name("kind")
             switch property.kind {
             case .attribute(let attribute):
                 json.string("attribute")
-                json.name("type")
-                json.string(attribute.type.name)
-                json.name("transient")
-                json.bool(attribute.isTransient)
-                json.name("derived")
-                json.bool(attribute.isDerived)
-                json.name("preserved")
-                json.bool(attribute.isPreserved)
+                json.member("type", attribute.type.name)
+                json.member("transient", attribute.isTransient)
+                json.member("derived", attribute.isDerived)
+                json.member("preserved", attribute.isPreserved)
             case .relationship(let relationship):
                 json.string("relationship")
-                json.name("destination")
-                json.string(relationship.destination)
-                json.name("toMany")
-                json.bool(relationship.isToMany)
-                json.name("ordered")
-                json.bool(relationship.isOrdered)
-                json.name("inverse")
-                json.string(relationship.inverse?.name)
+                json.member("destination", relationship.destination)
+                json.member("toMany", relationship.isToMany)
+                json.member("ordered", relationship.isOrdered)
+                json.member("inverse", relationship.inverse?.name)
             case .fetchedProperty: json.string("fetchedProperty")
             case .other(let name): json.string(name)
             }

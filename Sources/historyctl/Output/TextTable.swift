@@ -14,13 +14,13 @@ struct TextTable {
     init(_ titles: [String], limit: Int? = StandardOutput.isTerminal ? 50 : nil) {
         self.titles = titles
         self.limit = limit
-        widths = titles.map(\.count)
+        widths = titles.map(\.width)
     }
 
     mutating func write(_ rows: [[String]], to output: inout StandardOutput) throws(StreamError) {
         let rows = rows.map { $0.map { shown($0) } }
         for row in rows {
-            for (column, cell) in row.enumerated() { widths[column] = max(widths[column], cell.count) }
+            for (column, cell) in row.enumerated() { widths[column] = max(widths[column], cell.width) }
         }
         if !isTitled { try output.writeLine(line(titles)) }
         isTitled = true
@@ -30,7 +30,7 @@ struct TextTable {
     private func line(_ cells: [String]) -> String {
         var line = ""
         for (cell, width) in zip(cells, widths) {
-            line += cell + String(repeating: " ", count: width - cell.count + 2)
+            line += cell.padded(toWidth: width + 2)
         }
         while line.last == " " { line.removeLast() }
         return line
@@ -38,7 +38,6 @@ struct TextTable {
 
     private func shown(_ cell: String) -> String {
         let cell = cell.printable
-        guard let limit, cell.count > limit else { return cell }
-        return cell.prefix(limit - 1) + "…"
+        return limit.map { cell.cut(toWidth: $0) } ?? cell
     }
 }

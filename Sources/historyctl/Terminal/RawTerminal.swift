@@ -1,3 +1,4 @@
+internal import CTerminal
 import Glibc
 
 /// A terminal in which each key is read as it is pressed, on a screen of its own; what was there before is back at the
@@ -11,31 +12,17 @@ struct RawTerminal: ~Copyable {
         case end
     }
 
-    private let saved: termios
+    // What fails with all its properties set is ended like any other, and would put back a terminal that was never
+    // taken.
+    private let isTaken: Bool
 
     /// Nil where standard input or output is no terminal.
     init?() {
-        // Kept only now: what fails with all its properties set is ended like any other, and that would put a
-        // terminal back which was never taken.
-        var saved = termios()
-        guard StandardOutput.isTerminal, isatty(STDIN_FILENO) == 1, tcgetattr(STDIN_FILENO, &saved) == 0 else {
-            return nil
-        }
-        self.saved = saved
-        var raw = saved
-        // Ctrl-C is a key as well: the terminal must be put back.
-        raw.c_lflag &= ~tcflag_t(ICANON | ECHO | ISIG)
-        tcsetattr(STDIN_FILENO, TCSAFLUSH, &raw)
-        // Interrupts the wait for a key.
-        signal(SIGWINCH) { _ in }
-        Self.write("\u{1B}[?1049h\u{1B}[?25l")
+        guard cterminal_take() == 0 else { return nil }
+        isTaken = true
     }
 
-    deinit {
-        Self.write("\u{1B}[?25h\u{1B}[?1049l")
-        var saved = saved
-        tcsetattr(STDIN_FILENO, TCSAFLUSH, &saved)
-    }
+    deinit { cterminal_give_back() }
 
     /// Columns and rows.
     var size: (columns: Int, rows: Int) {
@@ -46,13 +33,23 @@ struct RawTerminal: ~Copyable {
         return (Int(size.ws_col), Int(size.ws_row))
     }
 
-    /// Waits for a key.
+    /// Waits for keys.
     func read(within milliseconds: Int32) -> Input {
+        guard Self.isReady(within: milliseconds) else { return .nothing }
+        var keys: [UInt8] = []
+        repeat {
+            var bytes = [UInt8](repeating: 0, count: 64)
+            let count = Glibc.read(STDIN_FILENO, &bytes, bytes.count)
+            if count <= 0 { return keys.isEmpty ? .end : .keys(keys) }
+            keys += bytes[..<count]
+            // The rest of an arrow may come a little later than its begin.
+        } while Key.isIncomplete(keys) && Self.isReady(within: 50)
+        return .keys(keys)
+    }
+
+    private static func isReady(within milliseconds: Int32) -> Bool {
         var ready = pollfd(fd: STDIN_FILENO, events: Int16(POLLIN), revents: 0)
-        guard poll(&ready, 1, milliseconds) > 0 else { return .nothing }
-        var bytes = [UInt8](repeating: 0, count: 64)
-        let count = Glibc.read(STDIN_FILENO, &bytes, bytes.count)
-        return count > 0 ? .keys(Array(bytes[..<count])) : .end
+        return poll(&ready, 1, milliseconds) > 0
     }
 
     /// Puts lines on the screen, from its top.

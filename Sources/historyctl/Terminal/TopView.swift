@@ -71,22 +71,22 @@ struct TopView {
 
     // MARK: Keys
 
-    mutating func press(_ keys: [UInt8]) -> Action? {
-        switch keys {
-        case Array("\u{1B}[A".utf8), [UInt8(ascii: "k")]: selected = max(0, selected - 1)
-        case Array("\u{1B}[B".utf8), [UInt8(ascii: "j")]: selected = min(max(0, rows.count - 1), selected + 1)
-        case [UInt8(ascii: "s")]:
+    mutating func press(_ key: Key) -> Action? {
+        switch key {
+        case .up, .byte(UInt8(ascii: "k")): selected = max(0, selected - 1)
+        case .down, .byte(UInt8(ascii: "j")): selected = min(max(0, rows.count - 1), selected + 1)
+        case .byte(UInt8(ascii: "s")):
             let all = Order.allCases
             order = all[((all.firstIndex(of: order) ?? 0) + 1) % all.count]
-        case [UInt8(ascii: "i")], [10], [13]: isInspecting.toggle()
-        case [UInt8(ascii: "p")]:
+        case .byte(UInt8(ascii: "i")), .byte(10), .byte(13): isInspecting.toggle()
+        case .byte(UInt8(ascii: "p")):
             let rows = rows
             guard rows.indices.contains(selected) else { return nil }
             let row = rows[selected]
             return row.isPaused ? .resume(store: row.consumer.store) : .pause(store: row.consumer.store)
-        case [UInt8(ascii: "r")]: return .runNow
-        case [UInt8(ascii: "q")], [3], [4], [27]: return .quit
-        default: break
+        case .byte(UInt8(ascii: "r")): return .runNow
+        case .byte(UInt8(ascii: "q")), .byte(3), .byte(4), .byte(27): return .quit
+        case .byte, .other: break
         }
         return nil
     }
@@ -109,8 +109,8 @@ struct TopView {
             lines.append(("…", .dim))
         }
         let help = "q quit  s sort (\(order.rawValue))  ↑↓ select  i inspect  p pause/resume  r run"
-        return lines.prefix(max(0, height - 1)).map { style(Self.cut($0.0.printable, columns), $0.1) }
-            + [style(Self.cut(help, columns), .dim)]
+        return lines.prefix(max(0, height - 1)).map { style($0.0.printable.cut(toWidth: columns), $0.1) }
+            + [style(help.cut(toWidth: columns), .dim)]
     }
 
     private func tables(_ report: DaemonReport, width: Int) -> [(String, TerminalStyle.Style?)] {
@@ -172,13 +172,8 @@ struct TopView {
 
     private static func columns(_ cells: [String]) -> String {
         zip(cells, widths + [0]).map { cell, width in
-            let shown = width > 0 && cell.count > width ? cell.prefix(width - 1) + "…" : cell[...]
-            return shown + String(repeating: " ", count: max(0, width - shown.count))
+            width > 0 ? cell.printable.cut(toWidth: width).padded(toWidth: width) : cell
         }.joined(separator: " ")
-    }
-
-    private static func cut(_ text: String, _ width: Int) -> String {
-        text.count > width ? text.prefix(max(0, width - 1)) + "…" : text
     }
 
     static func time(_ seconds: Double) -> String {

@@ -46,28 +46,18 @@ struct Describe: ParsableCommand {
     private func json(_ description: StoreDescription) -> [UInt8] {
         var json = JSONBytes()
         json.object { json in
-            json.name("storeID")
-            json.string(description.storeID.text)
-            json.name("firstToken")
-            json.string(description.firstToken?.description)
-            json.name("lastToken")
-            json.string(description.lastToken?.description)
-            json.name("changes")
-            json.integer(description.changes)
-            json.name("bytes")
-            if let bytes = description.bytes { json.integer(bytes) } else { json.null() }
+            json.member("storeID", description.storeID.text)
+            json.member("firstToken", description.firstToken?.description)
+            json.member("lastToken", description.lastToken?.description)
+            json.member("changes", description.changes)
+            json.member("bytes", description.bytes)
             json.name("entities")
             json.array { json in
                 for entity in description.entities {
                     json.object { json in
-                        json.name("name")
-                        json.string(entity.name)
-                        json.name("preserved")
-                        json.array { json in
-                            for column in entity.preserved { json.string(column) }
-                        }
-                        json.name("changes")
-                        json.integer(entity.changes)
+                        json.member("name", entity.name)
+                        json.member("preserved", entity.preserved)
+                        json.member("changes", entity.changes)
                     }
                 }
             }

@@ -18,6 +18,20 @@ struct ForwardedSignals {
         self.set = set
         self.before = before
     }
+
+    /// A signal that came already and asks for the end, taken.
+    func takePending() -> Int32? {
+        var pending = sigset_t()
+        sigpending(&pending)
+        for signal in [SIGHUP, SIGINT, SIGQUIT, SIGTERM] where sigismember(&pending, signal) == 1 {
+            var one = sigset_t()
+            sigemptyset(&one)
+            sigaddset(&one, signal)
+            var taken: Int32 = 0
+            return sigwait(&one, &taken) == 0 ? taken : nil
+        }
+        return nil
+    }
 }
 
 /// Runs a command with this program's terminal, input, output and environment, and waits for its end.
@@ -31,14 +45,21 @@ struct ForegroundCommand {
     }
 
     /// - Returns: The command's exit status; 128 and the number of the signal that ended it.
-    /// - Throws: `ValidationError` where it cannot be started.
+    /// - Throws: `ValidationError` where it cannot be started, or where its status cannot be had.
     func run() throws -> Int32 {
+        // A terminal's Ctrl-C, while there was no command that it could reach.
+        if let signal = signals.takePending() { return 128 + signal }
         let process = try start()
         while true {
             var status: Int32 = 0
-            if waitpid(process, &status, WNOHANG) == process {
+            let ended = waitpid(process, &status, WNOHANG)
+            if ended == process {
                 let signal = status & 0x7f
                 return signal == 0 ? status >> 8 & 0xff : 128 + signal
+            }
+            if ended < 0, errno != EINTR {
+                throw ValidationError(
+                    "How \(arguments[0]) ended is not known: \(String(cString: strerror(errno))).")
             }
             var set = signals.set
             var info = siginfo_t()

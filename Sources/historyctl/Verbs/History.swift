@@ -83,16 +83,17 @@ struct History: ParsableCommand {
 
     private func filter(for reader: any HistoryReading) throws -> HistoryFilter {
         var filter = HistoryFilter()
-        if noAuthor || !author.isEmpty { filter.authors = Set(author) }
+        if noAuthor || !author.isEmpty { filter.authors = Set(names: author) }
         filter.includesUndeclared = noAuthor
-        filter.excludedAuthors = Set(excludeAuthor)
+        filter.excludedAuthors = Set(names: excludeAuthor)
         filter.since = since
         filter.until = until
         if !operation.isEmpty { filter.operations = Set(operation) }
         if !entity.isEmpty { filter.entities = try KnownEntities(reader).names(entity) }
         if let object {
+            let name = BinaryText(object.entityName)
             filter.objects = try KnownEntities(reader).objectIDs(object)
-            filter.entities = (filter.entities ?? [object.entityName]).intersection([object.entityName])
+            filter.entities = (filter.entities ?? [name]).intersection([name])
         }
         return filter
     }

@@ -1,4 +1,5 @@
 import ArgumentParser
+import Glibc
 import PersistentHistory
 
 struct Track: ParsableCommand {
@@ -39,6 +40,11 @@ struct Track: ParsableCommand {
         var output = StandardOutput()
         try outcome.write(to: &output)
         try output.flush()
+        // For people: scripts read what it prints.
+        guard isatty(STDERR_FILENO) != 0, !outcome.added.isEmpty else { return }
+        if let note = try JournalMode.note(on: store) {
+            Historyctl.complain("note: \(note)")
+        }
     }
 }
 

@@ -29,9 +29,6 @@ struct BacklogBenchmark {
     func run() throws -> Findings {
         let single = Backlog(transactions: sizes.backlog, rows: 1, aim: .atLeast(600_000))
         var findings = Findings(figures: try measure(single))
-        if let baseline = findings.figures.first?.baseline {
-            findings += try PostgresBacklog(workplace, sizes).run(single.group, against: baseline)
-        }
         findings.figures += try measure(
             Backlog(transactions: sizes.changes / Self.rows, rows: Self.rows, aim: .atLeast(2_000_000)))
         return findings

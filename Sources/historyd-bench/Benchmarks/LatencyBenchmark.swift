@@ -10,9 +10,6 @@ struct LatencyBenchmark {
         let journal: BenchStore.Journal
         let synchronous: String
 
-        /// Whether PostgreSQL's default configuration is as durable.
-        var hasRival: Bool { journal == .wal && synchronous == "FULL" }
-
         var text: String {
             (journal == .wal ? "WAL" : "rollback journal") + ", synchronous=\(synchronous)"
         }
@@ -105,10 +102,9 @@ struct LatencyBenchmark {
                     aim: mode.journal == .wal ? .ratioAtMost(2) : nil)
                     + pair(mode, (contestant, result), beside: floor)
             case .variant: pair(mode, (contestant, result), beside: floor) + missed(mode, contestant, result)
-            case .rival, .other:
-                pair(
-                    mode, subject, beside: (contestant, result),
-                    aim: contestant.role == .rival ? .ratioAtMost(1) : nil) + missed(mode, contestant, result)
+            case .rival:
+                pair(mode, subject, beside: (contestant, result), aim: .ratioAtMost(1))
+                    + missed(mode, contestant, result)
             }
         }
     }

@@ -9,7 +9,6 @@ final class LatencyField {
     private let consumer: ConsumerProcess
     /// Connections that stay open, which keeps the -wal file.
     private var holders: [StoreWriter] = []
-    private var server: PostgresServer?
 
     init(_ workplace: Workplace, _ folder: String, _ mode: LatencyBenchmark.Mode) throws {
         var holders: [StoreWriter] = []
@@ -55,19 +54,6 @@ final class LatencyField {
             omissions.append("the shell script: \(missing.reason)")
         }
         self.holders = holders
-        if mode.hasRival { try addPostgres(workplace) }
-    }
-
-    private func addPostgres(_ workplace: Workplace) throws {
-        do {
-            let server = try PostgresServer(workplace)
-            self.server = server
-            let (more, omissions) = try PostgresContestants.all(server)
-            contestants += more
-            self.omissions += omissions
-        } catch let missing as Tool.Missing {
-            omissions.append("PostgreSQL: \(missing.reason)")
-        }
     }
 
     /// Elapsed seconds of all commits so far.
@@ -80,7 +66,6 @@ final class LatencyField {
 
     func end() {
         for contestant in contestants { contestant.end() }
-        server?.end()
         withExtendedLifetime(holders) {}
     }
 }

@@ -47,7 +47,6 @@ struct PacedField {
     static let subject = "historyd"
     static let undeclared = "historyd, undeclared writer"
     static let withPlugin = "bare C consumer and a plugin"
-    static let straight = "straight Swift and a plugin"
     static let bare = "bare C consumer"
 
     let all: [PacedObserver]
@@ -80,7 +79,6 @@ struct PacedField {
         all = [
             try daemon(Self.subject, isDeclared: true), try daemon(Self.undeclared, isDeclared: false),
             try consumer(Self.withPlugin, .watch, plugin: true),
-            try consumer(Self.straight, .straight, plugin: true),
             try consumer(Self.bare, .watch, plugin: false),
         ]
         self.holders = holders
@@ -104,10 +102,8 @@ struct PacedFigures {
         }
         for (subject, baseline, aim) in [
             (PacedField.subject, PacedField.withPlugin, Aim.ratioAtMost(2)),
-            (PacedField.subject, PacedField.straight, .ratioAtMost(1.5)),
             (PacedField.subject, PacedField.bare, nil),
             (PacedField.undeclared, PacedField.withPlugin, .ratioAtMost(2)),
-            (PacedField.undeclared, PacedField.straight, .ratioAtMost(1.5)),
         ] as [(String, String, Aim?)] {
             for (label, share) in [("p50", 0.5), ("p99", 0.99)] {
                 figures.append(latency(subject, label, share, beside: baseline, aim: aim))

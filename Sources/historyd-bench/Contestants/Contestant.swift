@@ -23,8 +23,6 @@ enum ContestantRole {
     case variant
     /// Compared to historyd, which is to be ahead.
     case rival
-    /// Compared to historyd.
-    case other
 }
 
 extension Contestant {

@@ -56,7 +56,6 @@ struct Machine {
             ("commit", Tool.answer("git", "log", "-1", "--format=%h %cI")),
             ("C", Tool.answer("cc", "--version")),
             ("shell", Tool.answer("bash", "--version")), ("valgrind", Tool.answer("valgrind", "--version")),
-            ("PostgreSQL", Tool.answer("psql", "--version")),
         ]
         return programs.compactMap { name, answer in answer.map { .init(name: name, value: $0) } }
     }

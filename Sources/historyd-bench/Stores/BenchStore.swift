@@ -20,7 +20,7 @@ enum BenchStore {
             PRAGMA journal_mode = \(journal.rawValue);
             CREATE TABLE item (id INTEGER PRIMARY KEY, name TEXT NOT NULL, note TEXT, quantity INTEGER NOT NULL);
             """)
-        if tracked { try Tracking.track(path, [table: ["name"]]) }
+        if tracked { try Tracking.track(path, [BinaryText(table): ["name"]]) }
     }
 
     /// Makes a long history cheaply: written into its table as the triggers write it (see "How changes lie in

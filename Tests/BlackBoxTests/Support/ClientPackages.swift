@@ -3,11 +3,11 @@ import Testing
 /// Python packages that are clients of SQLite.
 enum ClientPackages {
     private static let environment = PythonEnvironment(
-        "client-packages", version: 3, "SQLAlchemy>=2,<3", "Django>=5,<6", "alembic>=1.13,<2",
-        "sqlite-utils>=3.30,<4", "apsw>=3.40", "mypy")
+        "client-packages", version: 4, "SQLAlchemy>=2,<3", "Django>=5,<6", "alembic>=1.13,<2",
+        "sqlite-utils>=3.30,<4", "apsw>=3.40", "mypy", "pytest>=7")
     static let python = environment.python
     static let missing: Comment = """
-        needs SQLAlchemy, Django, Alembic, sqlite-utils, apsw and mypy: .build/client-packages.log says why they could not be \
+        needs SQLAlchemy, Django, Alembic, sqlite-utils, apsw, mypy and pytest: .build/client-packages.log says why they could not be \
         installed (python3-venv, or the network)
         """
 

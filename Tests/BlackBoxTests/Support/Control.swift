@@ -46,7 +46,8 @@ extension Workbench {
             connection = http.client.HTTPConnection('localhost', timeout=100)
             connection.sock = socket.socket(socket.AF_UNIX)
             connection.sock.connect(sys.argv[1])
-            connection.request(sys.argv[2], sys.argv[3], open(sys.argv[4], 'rb').read())
+            try: connection.request(sys.argv[2], sys.argv[3], open(sys.argv[4], 'rb').read())
+            except BrokenPipeError: pass  # refused before it was read
             response = connection.getresponse()
             print(response.status)
             print(response.read().decode())

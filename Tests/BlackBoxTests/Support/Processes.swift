@@ -73,8 +73,14 @@ enum Processes {
         return sizes
     }
 
-    static func descriptors(_ process: pid_t) -> Int {
-        ((try? FileManager.default.contentsOfDirectory(atPath: "/proc/\(process)/fd")) ?? []).count
+    static func descriptors(_ process: pid_t) -> Int { openFiles(process).count }
+
+    /// What its descriptors lead to, in order.
+    static func openFiles(_ process: pid_t) -> [String] {
+        let folder = "/proc/\(process)/fd"
+        return ((try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? []).compactMap {
+            try? FileManager.default.destinationOfSymbolicLink(atPath: "\(folder)/\($0)")
+        }.sorted()
     }
 
     /// From the state on; the name before it may hold anything.

@@ -8,6 +8,9 @@ final class RunningProgram: Sendable {
     let outputFile: String
     let errorFile: String
     private let lock = NSLock()
+    /// Whether it was stopped at some time: then everything in it waited.
+    nonisolated(unsafe) private var isStopped = false
+    var wasStopped: Bool { lock.withLock { isStopped } }
     nonisolated(unsafe) private var ending: Ending?
 
     enum Ending: Equatable, Sendable {
@@ -90,6 +93,7 @@ final class RunningProgram: Sendable {
     }
 
     func signal(_ signal: Int32) {
+        if signal == SIGSTOP { lock.withLock { isStopped = true } }
         if ended == nil { kill(processID, signal) }
     }
 

@@ -62,12 +62,13 @@ final class Workbench: Sendable {
 
     /// Starts the daemon.
     func launchDaemon(
-        _ arguments: [String] = [], name: String = "historyd", under wrapper: [String] = []
+        _ arguments: [String] = [], name: String = "historyd", under wrapper: [String] = [],
+        environment: [String: String] = [:]
     ) throws -> DaemonUnderTest {
         let before = RunningProgram.text(path(name) + ".err").utf8.count
         let program = try start(
             wrapper + [Products.historyd, "--config", configuration] + arguments, name,
-            environment: ["STATE_DIRECTORY": path("state")])
+            environment: environment.merging(["STATE_DIRECTORY": path("state")]) { $1 })
         return DaemonUnderTest(program, logFrom: before)
     }
 
@@ -98,6 +99,10 @@ final class Workbench: Sendable {
 
     private func endAll() async throws {
         for program in programs.withLock({ $0 }) { try await program.destroy() }
+        for program in programs.withLock({ $0 })
+        where program.arguments.contains(Products.historyd) && !program.wasStopped {
+            LoopStalls.check(program.errors)
+        }
         // A plugin ends with its standard input, or it was killed with its group; what is left of
         // a daemon that was killed may take a moment.
         let folder = folder.path

@@ -16,9 +16,8 @@ struct csimulation_shared {
     uint64_t random;
     // How many points there were at which another thread could have run.
     uint64_t points;
-    // The longest time that the first thread waited for anything but events, and what it waited in.
+    // The longest time that the first thread waited for anything but events, in one go.
     int64_t longest_stall;
-    char stalled_in[64];
     // The script's next step.
     int64_t position;
 };

@@ -1,3 +1,5 @@
+import PersistentHistory
+
 /// A change of the schema amid the writes.
 enum Alteration: Hashable {
     case addColumn(table: String, column: String, definition: String)
@@ -49,7 +51,7 @@ struct AlterationGenerator {
     var dice: Dice
     var tables: [TableModel]
     /// The statements that made the tables that still have their names, with what they make.
-    private var origins: [String: (create: String, model: TableModel)]
+    private var origins: [BinaryText: (create: String, model: TableModel)]
     private var number = 0
     /// Names of the rowid that columns took from it. When such a column is renamed, the triggers that hear of
     /// an update by that name go with it.
@@ -61,7 +63,7 @@ struct AlterationGenerator {
     init(dice: Dice, tables: [TableModel], schema: [SQL]) {
         self.dice = dice
         self.tables = tables
-        let pairs = zip(tables, schema).map { ($0.name, (create: $1.text, model: $0)) }
+        let pairs = zip(tables, schema).map { (BinaryText($0.name), (create: $1.text, model: $0)) }
         origins = Dictionary(uniqueKeysWithValues: pairs)
     }
 
@@ -90,13 +92,15 @@ struct AlterationGenerator {
             hadFirstName = hadFirstName || column.name == "_rowid_"
             tables[index].rename(column.name, to: name)
             return .renameColumn(table: table.name, from: column.name, to: name)
-        case 7 where table.writable.contains { $0.name != column.name }:
+        case 7 where table.writable.contains { !$0.name.hasSameBytes(as: column.name) }:
             // What is in a key or an index SQLite does not drop, and then the column is still there.
             hadFirstName = hadFirstName || column.name == "_rowid_"
-            tables[index].columns.removeAll { $0.name == column.name }
+            tables[index].columns.removeAll { $0.name.hasSameBytes(as: column.name) }
             return .dropColumn(table: table.name, column: column.name)
         case 8, 9:
-            let name = dice.one(of: ["moved \(number)", "it's \(number)", "Été\(number)"])
+            let name = dice.one(of: [
+                "moved \(number)", "it's \(number)", "Été\(number)", "E\u{301}te\u{301}\(number)",
+            ])
             tables[index].name = name
             origins[table.name] = nil
             return .renameTable(from: table.name, to: name)

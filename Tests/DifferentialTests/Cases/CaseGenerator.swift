@@ -71,7 +71,9 @@ struct CaseGenerator {
             ]
         case 1 where statements.dice.once(in: 3): return [sql(writer == .attaching ? "VACUUM store" : "VACUUM")]
         case 2:
-            let author = statements.dice.one(of: [nil, "Other", "Für \"Alle\"", "Other"])
+            let author = statements.dice.one(of: [
+                nil, "Other", "Für \"Alle\"", "Other", "Caf\u{e9}", "Cafe\u{301}",
+            ])
             return [.declare(writer, author: author, context: statements.dice.one(of: [nil, "sync"]))]
         case 3 where writer == .attaching: return [sql("INSERT INTO own VALUES (1)")]
         case 4...9:

@@ -1,3 +1,5 @@
+import PersistentHistory
+
 /// Tables of all kinds: keys, types, constraints, conflict clauses, foreign keys, names.
 struct SchemaGenerator {
     var dice: Dice
@@ -5,10 +7,11 @@ struct SchemaGenerator {
 
     private static let tableNames = [
         "t", "u", "order", "a \"b\" c", "it's", "été", "new", "old", "[x]", "select", "change", "c", "historyd",
-        "main", "with-dash", "100", "表",
+        "main", "with-dash", "100", "表", "e\u{301}te\u{301}",
     ]
     private static let columnNames = [
         "id", "a", "b", "c", "new", "old", "rowid", "order", "x y", "q\"t", "é", "select", "it's", "_rowid_",
+        "e\u{301}",
         "historyd_x", "kind", "object", "detail", "origin", "shape", "rival", "name", "sql", "excluded", "k0",
     ]
     private static let types = ["INTEGER", "TEXT", "BLOB", "REAL", "NUMERIC", "", "VARCHAR(10)", "INT", "DATE"]
@@ -101,7 +104,7 @@ struct SchemaGenerator {
     private mutating func onConflict(_ table: inout TableModel, _ key: [String] = []) -> String {
         guard table.isContentious ? !dice.once(in: 4) : dice.once(in: 5) else { return "" }
         let rule = dice.one(of: ["REPLACE", "REPLACE", "IGNORE", "FAIL", "ROLLBACK"])
-        if key.count == 1, key == table.primaryKey, table.affinity(of: key[0]) == "INTEGER",
+        if key.count == 1, key.haveSameBytes(as: table.primaryKey), table.affinity(of: key[0]) == "INTEGER",
             !table.isWithoutRowid
         {
             table.replacesByRowid = rule == "REPLACE"
@@ -159,7 +162,7 @@ struct SchemaGenerator {
         guard !key.isEmpty, key.count <= own.count else { return [] }
         let columns = Array(dice.shuffled(own).prefix(key.count))
         table.references.append(columns)
-        table.refersToItself = table.refersToItself || parent.name == table.name
+        table.refersToItself = table.refersToItself || parent.name.hasSameBytes(as: table.name)
         let actions = ["CASCADE", "CASCADE", "SET NULL", "SET DEFAULT", "RESTRICT", "NO ACTION"]
         let deferred = dice.once(in: 4) ? " DEFERRABLE INITIALLY DEFERRED" : ""
         return [

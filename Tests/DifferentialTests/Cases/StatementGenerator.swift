@@ -1,3 +1,5 @@
+import PersistentHistory
+
 /// Statements that change rows, in all forms that SQL has for it.
 struct StatementGenerator {
     var dice: Dice
@@ -63,9 +65,9 @@ struct StatementGenerator {
 
     /// Keys of a table; none at the end means the rest of them.
     private mutating func conflictTargets(of table: TableModel) -> [[String]] {
-        let keys = Array(Set((table.uniques + [table.primaryKey]).filter { !$0.isEmpty })).sorted {
-            $0.joined(separator: ",") < $1.joined(separator: ",")
-        }
+        let keys = Set((table.uniques + [table.primaryKey]).filter { !$0.isEmpty }.map(\.asBinary)).sorted {
+            $0.lexicographicallyPrecedes($1)
+        }.map { $0.map(\.text) }
         var targets = Array(dice.shuffled(keys).prefix(dice.once(in: 3) ? 3 : 1))
         // SQLite until 3.53 replaces by the rowid before it asks the keys that no clause names, and damages the
         // table's indexes where one of these then has it do nothing.

@@ -1,3 +1,5 @@
+import PersistentHistory
+
 /// What the generators know of a table that they made.
 struct TableModel {
     struct Column {
@@ -34,22 +36,24 @@ struct TableModel {
     var writable: [Column] { columns.filter { !$0.isGenerated } }
 
     mutating func rename(_ column: String, to name: String) {
-        for index in columns.indices where columns[index].name == column { columns[index].name = name }
-        primaryKey = primaryKey.map { $0 == column ? name : $0 }
-        uniques = uniques.map { $0.map { $0 == column ? name : $0 } }
-        references = references.map { $0.map { $0 == column ? name : $0 } }
+        for index in columns.indices where columns[index].name.hasSameBytes(as: column) {
+            columns[index].name = name
+        }
+        primaryKey = primaryKey.map { $0.hasSameBytes(as: column) ? name : $0 }
+        uniques = uniques.map { $0.map { $0.hasSameBytes(as: column) ? name : $0 } }
+        references = references.map { $0.map { $0.hasSameBytes(as: column) ? name : $0 } }
     }
 
     /// How a column converts what it is given (https://www.sqlite.org/datatype3.html).
     func affinity(of name: String) -> String {
-        let type = columns.first { $0.name == name }?.type ?? ""
+        let type = columns.first { $0.name.hasSameBytes(as: name) }?.type ?? ""
         if type.contains("INT") { return "INTEGER" }
         if type.contains("CHAR") || type == "TEXT" { return "TEXT" }
         if ["", "BLOB", "ANY"].contains(type) { return "BLOB" }
         return type == "REAL" ? "REAL" : "NUMERIC"
     }
 
-    func isPicky(_ name: String) -> Bool { columns.first { $0.name == name }?.isPicky ?? true }
+    func isPicky(_ name: String) -> Bool { columns.first { $0.name.hasSameBytes(as: name) }?.isPicky ?? true }
 
     /// The name that reaches the rowid, if any does.
     var rowid: String? {
@@ -63,7 +67,8 @@ struct TableModel {
 /// rows random numbers.
 enum Values {
     static let any = [
-        "NULL", "0", "1", "2", "3", "4", "-1", "'a'", "'A'", "'b'", "'é'", "''", "x''", "x'61'", "1.0", "2.5",
+        "NULL", "0", "1", "2", "3", "4", "-1", "'a'", "'A'", "'b'", "'é'", "'e\u{301}'", "''", "x''", "x'61'",
+        "1.0", "2.5",
         "-0.5", "9e99", "'1'", "'1.0'", "' 2'", "9007199254740993", "9e999", "'a'||char(0)||'b'", "'日本'",
         "-0.0", "'007'", "'4'", "-9223372036854775808", "-9223372036854775807", "CAST(x'e9' AS TEXT)",
         "CAST(x'61ff' AS TEXT)", "'{\"a\":1}'", "'{\"a\":\"b\"}'", "'{\"a\":'",
@@ -75,7 +80,7 @@ enum Values {
         let word = column.type.uppercased()
         if word.contains("INT") { return String(dice.number(0...5)) }
         if word.contains("TEXT") || word.contains("CHAR") {
-            return dice.one(of: ["'a'", "'A'", "'b'", "'c'", "'é'", "''", "'1'", "'01'"])
+            return dice.one(of: ["'a'", "'A'", "'b'", "'c'", "'é'", "'e\u{301}'", "''", "'1'", "'01'"])
         }
         if word.contains("BLOB") { return dice.one(of: ["x''", "x'61'", "x'6100'", "x'62'"]) }
         if word.contains("REAL") { return dice.one(of: ["1.0", "2.5", "0.1", "-3.0", "1e300"]) }

@@ -1,5 +1,6 @@
 import CSQLiteHistory
 import GRDBSQLite
+import PersistentHistory
 
 // SQLITE_CONSTRAINT_FOREIGNKEY, _PRIMARYKEY, _UNIQUE, _ROWID, _TRIGGER, _PINNED and _DATATYPE, macros that Swift does not see.
 private let foreignKeyViolation = SQLITE_CONSTRAINT | 3 << 8
@@ -45,7 +46,7 @@ final class Connection {
 
     private let handle: OpaquePointer
     /// Statements that are run again and again.
-    private var kept: [String: OpaquePointer] = [:]
+    private var kept: [BinaryText: OpaquePointer] = [:]
 
     init(_ path: String) throws(Failure) {
         var handle: OpaquePointer?
@@ -102,18 +103,19 @@ final class Connection {
 
     /// The rows of a statement that is kept for the next time; nil while another has a lock.
     func rows(_ sql: String) throws(Failure) -> [[Cell]]? {
+        let sql = BinaryText(sql)
         if kept[sql] == nil {
             var statement: OpaquePointer?
-            let code = sqlite3_prepare_v2(handle, sql, -1, &statement, nil)
+            let code = sqlite3_prepare_v2(handle, sql.text, -1, &statement, nil)
             if code & 0xff == SQLITE_BUSY { return nil }
-            guard code == SQLITE_OK else { throw failure(sql) }
+            guard code == SQLITE_OK else { throw failure(sql.text) }
             kept[sql] = statement
         }
         let statement = kept[sql]
         defer { sqlite3_reset(statement) }
         let (code, rows) = step(statement)
         if code & 0xff == SQLITE_BUSY { return nil }
-        guard code == SQLITE_DONE else { throw failure(sql) }
+        guard code == SQLITE_DONE else { throw failure(sql.text) }
         return rows
     }
 

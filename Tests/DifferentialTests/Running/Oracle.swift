@@ -6,15 +6,15 @@ import PersistentHistory
 /// the contract.
 struct Oracle {
     struct Author: Equatable {
-        let name: String
-        let context: String?
+        let name: BinaryText
+        let context: BinaryText?
     }
 
-    var tables: [String: TableShape]
+    var tables: [BinaryText: TableShape]
     /// The preserved columns of each table, in table order.
-    var preserved: [String: [String]]
+    var preserved: [BinaryText: [BinaryText]]
     /// Tables of which changes may go unrecorded. An update that names no column goes before theirs.
-    var mayLack: Set<String> = []
+    var mayLack: Set<BinaryText> = []
 
     /// Takes from what `track` says which these are.
     mutating func note(_ outcome: Tracking.Outcome) {
@@ -40,7 +40,7 @@ struct Oracle {
         let changes = transactions.flatMap(\.changes)
         var histories: [ObjectKey: [HistoryChange]] = [:]
         for change in changes {
-            guard tables[names.table(change.entity.name)] != nil else {
+            guard tables[names.table(BinaryText(change.entity.name))] != nil else {
                 return "unknown entity \(change.entity.name)"
             }
             histories[key(change), default: []].append(change)
@@ -54,13 +54,15 @@ struct Oracle {
             let (old, new) = (before.rows[key], after.rows[key])
             if !same(old, new, of: key) { return "\(key): not recorded: \(text(old)) became \(text(new))" }
         }
-        return nil
+        return FeedJudge.judge(transactions, self, before: before, after: after)
     }
 
     private func judgeAuthors(_ transactions: [HistoryTransaction], _ author: Author?, changed: Bool) -> String?
     {
         for transaction in transactions {
-            let recorded = transaction.author.map { Author(name: $0, context: transaction.context) }
+            let recorded = transaction.author.map {
+                Author(name: BinaryText($0), context: transaction.context.map { BinaryText($0) })
+            }
             if recorded != author {
                 return "the author is \(describe(recorded)), and should be \(describe(author))"
             }
@@ -77,7 +79,7 @@ struct Oracle {
         // is gone in the end, that may be a change of what is not there.
         let isPassing = cascades && new == nil && changes.last?.operation == .delete
         var exists = old != nil
-        var touched: Set<String> = []
+        var touched: Set<BinaryText> = []
         var isOldRow = true
         for (place, change) in changes.enumerated() {
             switch change.operation {
@@ -93,10 +95,11 @@ struct Oracle {
                     continue
                 }
                 if !exists { return "updated, but it was not there (\(sequence(changes)))" }
-                let properties = names.columns(change.changedProperties, of: change.entity.name)
+                let properties = names.columns(
+                    change.changedProperties.asBinary, of: BinaryText(change.entity.name))
                 let mayBeEmpty =
-                    names.isAltered(change.entity.name)
-                    || mayLack.contains(names.table(change.entity.name))
+                    names.isAltered(BinaryText(change.entity.name))
+                    || mayLack.contains(names.table(BinaryText(change.entity.name)))
                 if properties.isEmpty, !mayBeEmpty { return "an update of no column" }
                 touched.formUnion(properties)
             case .delete:
@@ -112,28 +115,34 @@ struct Oracle {
                 ? "recorded as there (\(sequence(changes))), but gone" : "recorded as gone, but there"
         }
         guard isOldRow, let old, let new else { return nil }
-        let shape = tables[names.table(changes[0].entity.name)]
+        let shape = tables[names.table(BinaryText(changes[0].entity.name))]
         let different = (shape?.columns ?? []).enumerated().filter { old[$0.offset] != new[$0.offset] }.map(
             \.element)
         if !touched.isSuperset(of: different) {
             return "changed were \(different), recorded \(touched.sorted())"
         }
-        if exact, changes.map({ names.columns($0.changedProperties, of: $0.entity.name) }) != [Set(different)] {
+        if exact,
+            changes.map({ names.columns($0.changedProperties.asBinary, of: BinaryText($0.entity.name)) }) != [
+                Set(different)
+            ]
+        {
             return "changed were \(different), recorded \(changes.map(\.changedProperties))"
         }
         return nil
     }
 
     /// A tombstone holds what the row was, where that can be known.
-    private func judge(_ delete: HistoryChange, _ row: [Cell]?, _ touched: Set<String>) -> String? {
-        let preserved = preserved[names.table(delete.entity.name)] ?? []
+    private func judge(_ delete: HistoryChange, _ row: [Cell]?, _ touched: Set<BinaryText>) -> String? {
+        let preserved = preserved[names.table(BinaryText(delete.entity.name))] ?? []
         guard !preserved.isEmpty else {
             return delete.tombstone == nil ? nil : "a tombstone, but nothing is preserved"
         }
         guard let tombstone = delete.tombstone else { return "no tombstone" }
-        let columns = tombstone.values.map { names.column($0.column.name, of: delete.entity.name) }
+        let columns = tombstone.values.map {
+            names.column(BinaryText($0.column.name), of: BinaryText(delete.entity.name))
+        }
         if columns != preserved { return "the tombstone preserves other columns: \(columns), not \(preserved)" }
-        guard let row, let shape = tables[names.table(delete.entity.name)] else { return nil }
+        guard let row, let shape = tables[names.table(BinaryText(delete.entity.name))] else { return nil }
         for (column, value) in zip(columns, tombstone.values.map(\.value)) where !touched.contains(column) {
             guard let position = shape.columns.firstIndex(of: column) else { return "no column \(column)" }
             if row[position] != Cell(value) {
@@ -154,9 +163,9 @@ struct Oracle {
     }
 
     /// Transactions without what they did to a table.
-    func leaveOut(_ table: String, of transactions: [HistoryTransaction]) -> [HistoryTransaction] {
+    func leaveOut(_ table: BinaryText, of transactions: [HistoryTransaction]) -> [HistoryTransaction] {
         transactions.compactMap { transaction in
-            let rest = transaction.changes.filter { names.table($0.entity.name) != table }
+            let rest = transaction.changes.filter { names.table(BinaryText($0.entity.name)) != table }
             if rest.isEmpty { return nil }
             return HistoryTransaction(
                 token: transaction.token, author: transaction.author, context: transaction.context,
@@ -164,14 +173,16 @@ struct Oracle {
         }
     }
 
-    func key(_ change: HistoryChange) -> ObjectKey {
+    func key(_ change: HistoryChange) -> ObjectKey { key(change.entity, change.objectID) }
+
+    func key(_ entity: Entity, _ object: ObjectID) -> ObjectKey {
         ObjectKey(
-            table: names.table(change.entity.name), isRowid: change.objectID.isRowID,
-            values: change.objectID.values.map { Cell($0) })
+            table: names.table(BinaryText(entity.name)), isRowid: object.isRowID,
+            values: object.values.map { Cell($0) })
     }
 
     /// A rowid beside a key may change, as in VACUUM: it is no column.
-    private func same(_ old: [Cell]?, _ new: [Cell]?, of key: ObjectKey) -> Bool {
+    func same(_ old: [Cell]?, _ new: [Cell]?, of key: ObjectKey) -> Bool {
         let count = tables[key.table]?.columns.count ?? 0
         return old.map { $0.prefix(count) } == new.map { $0.prefix(count) }
     }
@@ -184,5 +195,5 @@ struct Oracle {
         author.map { "\($0.name)\($0.context.map { "/\($0)" } ?? "")" } ?? "nobody"
     }
 
-    private func text(_ row: [Cell]?) -> String { row.map { "\($0)" } ?? "nothing" }
+    func text(_ row: [Cell]?) -> String { row.map { "\($0)" } ?? "nothing" }
 }

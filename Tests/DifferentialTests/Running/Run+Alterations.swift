@@ -23,7 +23,7 @@ extension Run {
             )
         }
         guard isAltered else { return }
-        if let table = alteration.droppedTable { try leaveOut(table) }
+        if let table = alteration.droppedTable { try leaveOut(BinaryText(table)) }
         follow(alteration)
         try readAnew()
         if alteration.endsRecording {
@@ -46,7 +46,7 @@ extension Run {
 
     /// The rows that go with a table are no changes; what foreign keys do to others is, and what one to the
     /// table itself does to them before they go may be.
-    private mutating func leaveOut(_ table: String) throws {
+    private mutating func leaveOut(_ table: BinaryText) throws {
         shapes.removeAll { $0.name == table }
         snapshot = snapshot.without(table)
         objects = objects.filter { $0.table != table }
@@ -74,9 +74,11 @@ extension Run {
         oracle.names.alter(alteration)
         switch alteration {
         case .renameColumn(let table, let from, let to):
+            let (from, to) = (BinaryText(from), BinaryText(to))
             oracle.preserved[table] = oracle.preserved[table]?.map { $0 == from ? to : $0 }
-        case .dropColumn(let table, let column): oracle.preserved[table]?.removeAll { $0 == column }
+        case .dropColumn(let table, let column): oracle.preserved[table]?.removeAll { $0 == BinaryText(column) }
         case .renameTable(let from, let to):
+            let (from, to) = (BinaryText(from), BinaryText(to))
             oracle.preserved[to] = oracle.preserved.removeValue(forKey: from)
             if oracle.mayLack.remove(from) != nil { oracle.mayLack.insert(to) }
             if lacking.remove(from) != nil { lacking.insert(to) }

@@ -27,6 +27,8 @@ struct Run {
     let tracked: Subject
     let twin: Subject
     private let reader: HistoryReader
+    /// Takes most transactions for large ones.
+    private let partReader: HistoryReader
     private let replica: FollowingReplica
     var shapes: [TableShape]
     var oracle: Oracle
@@ -41,7 +43,7 @@ struct Run {
     private var place: Int64 = 0
     private var dataVersion: [[Cell]]?
     /// Tables of which a change may be missing in the history. Only their rows in the replica are compared.
-    var lacking: Set<String> = []
+    var lacking: Set<BinaryText> = []
     /// Whether the twin has gone another way, as the contract allows in one case.
     var hasParted = false
     /// Whether that would be allowed, for the order in which rows were visited.
@@ -106,7 +108,7 @@ struct Run {
         self.twin = twin
         shapes = try TableShape.all(tracked.observer)
         let every = specimen.settings.preservesEvery
-        var preserved: [String: [String]] = [:]
+        var preserved: [BinaryText: [BinaryText]] = [:]
         for table in shapes {
             preserved[table.name] = table.columns.enumerated().filter { every > 0 && $0.offset % every == 0 }
                 .map(\.element)
@@ -115,7 +117,7 @@ struct Run {
             tables: Dictionary(uniqueKeysWithValues: shapes.map { ($0.name, $0) }), preserved: preserved,
             cascades: specimen.settings.foreignKeys,
             hasTriggers: (specimen.schema + specimen.later).contains { $0.head.hasPrefix("CREATE TRIGGER") })
-        oracle.note(try Tracking.track(tracked.path, preserved.mapValues { $0 }))
+        oracle.note(try Tracking.track(tracked.path, preserved.mapValues { $0.map(\.text) }))
         try twin.keepRowids()
         for sql in specimen.later {
             _ = tracked.observer.run(sql.text)
@@ -124,11 +126,12 @@ struct Run {
         if !specimen.later.isEmpty { oracle.note(try Tracking.refresh(tracked.path)) }
         snapshot = try Snapshot(shapes, tracked.observer) ?? Snapshot()
         reader = try HistoryReader(path: tracked.path, timeout: .zero)
+        partReader = try HistoryReader(path: tracked.path, timeout: .zero, partSize: 3)
         replica = FollowingReplica(of: tracked.path)
         try tracked.connect(specimen.settings)
         try twin.connect(specimen.settings)
         for (writer, author) in authors {
-            _ = try tracked.writer(writer).run(declaration(author.name, author.context))
+            _ = try tracked.writer(writer).run(declaration(author.name.text, author.context?.text))
         }
     }
 
@@ -142,7 +145,9 @@ struct Run {
             case .declare(let writer, let author, let context):
                 let outcome = try tracked.writer(writer).run(declaration(author, context))
                 if outcome.succeeded {
-                    authors[writer] = author.map { Oracle.Author(name: $0, context: context) }
+                    authors[writer] = author.map {
+                        Oracle.Author(name: BinaryText($0), context: context.map { BinaryText($0) })
+                    }
                 } else if underWay[writer] == nil {
                     throw Failure(kind: .history, description: "an author was refused: \(outcome.message)")
                 }
@@ -229,7 +234,8 @@ struct Run {
     }
 
     /// Compares, if something was committed.
-    mutating func compare(_ statements: [SQL], by author: Oracle.Author?, dropping table: String? = nil) throws
+    mutating func compare(_ statements: [SQL], by author: Oracle.Author?, dropping table: BinaryText? = nil)
+        throws
     {
         guard let version = try tracked.observer.rows("PRAGMA data_version"), version != dataVersion,
             let after = try Snapshot(shapes, tracked.observer)
@@ -241,6 +247,7 @@ struct Run {
                 kind: .twin, description: "the tables differ after \(statements.last?.text ?? "nothing")")
         }
         var transactions: [HistoryTransaction] = []
+        let start = place
         while true {
             let batch = try reader.batch(after: place)
             // What was altered may have gone unrecorded, and says so; the oracle looks at the rows.
@@ -249,6 +256,12 @@ struct Run {
             if batch.isLast { break }
         }
         recorded += transactions
+        if specimen.seed % 8 == 2 || specimen.seed % 8 == 4,
+            let problem = try FeedJudge.compareParts(of: transactions, after: start, partReader)
+        {
+            throw Failure(
+                kind: .history, description: "after \(statements.last?.text ?? "nothing"): \(problem)")
+        }
         if let table { transactions = oracle.leaveOut(table, of: transactions) }
         // Of what RAISE(FAIL) ended, not all may be recorded: `track` has said of which tables. Known rows have it
         // recorded later.
@@ -306,6 +319,7 @@ struct Run {
             throw Failure(kind: .history, description: "a copy made from the history differs from the store")
         }
         try reader.close()
+        try partReader.close()
         // Tables have other names by now.
         if specimen.isAltered { try refresh() }
         try replica.follow()
@@ -326,8 +340,8 @@ struct Run {
     private struct Group: Equatable {
         /// Nil for undeclared changes.
         let token: HistoryToken?
-        let author: String?
-        let context: String?
+        let author: BinaryText?
+        let context: BinaryText?
         var changes: [HistoryChange]
     }
 
@@ -341,8 +355,9 @@ struct Run {
             } else {
                 groups.append(
                     Group(
-                        token: isDeclared ? transaction.token : nil, author: transaction.author,
-                        context: transaction.context, changes: transaction.changes))
+                        token: isDeclared ? transaction.token : nil,
+                        author: transaction.author.map { BinaryText($0) },
+                        context: transaction.context.map { BinaryText($0) }, changes: transaction.changes))
             }
         }
         return groups

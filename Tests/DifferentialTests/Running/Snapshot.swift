@@ -1,19 +1,21 @@
+import PersistentHistory
+
 /// A row's identity as the contract defines it: its primary key, or its rowid where it has none
 /// or where the key has a null in it.
 struct ObjectKey: Hashable, CustomStringConvertible {
-    let table: String
+    let table: BinaryText
     let isRowid: Bool
     let values: [Cell]
 
-    func moved(to table: String) -> ObjectKey { ObjectKey(table: table, isRowid: isRowid, values: values) }
+    func moved(to table: BinaryText) -> ObjectKey { ObjectKey(table: table, isRowid: isRowid, values: values) }
 
     var description: String { "\(table)\(isRowid ? " rowid" : "") \(values)" }
 }
 
 /// How a table's rows are read, as SQLite's pragmas tell it.
 struct TableShape {
-    let name: String
-    let columns: [String]
+    let name: BinaryText
+    let columns: [BinaryText]
     private let key: [Int]
     private let select: String
     private let hasRowid: Bool
@@ -38,18 +40,20 @@ struct TableShape {
         let literal =
             "'" + name.split(separator: "'", omittingEmptySubsequences: false).joined(separator: "''") + "'"
         let info = try connection.rows("SELECT name, pk FROM pragma_table_xinfo(\(literal))") ?? []
-        let columns = info.map { row -> String in
-            if case .text(let name) = row[0] { String(decoding: name, as: UTF8.self) } else { "" }
+        let columns = info.map { row -> BinaryText in
+            if case .text(let name) = row[0] { BinaryText(String(decoding: name, as: UTF8.self)) } else { "" }
         }
         let places = info.enumerated().compactMap { position, row -> (Int64, Int)? in
             if case .integer(let place) = row[1], place > 0 { (place, position) } else { nil }
         }
-        let rowid = ["_rowid_", "oid", "rowid"].first { name in !columns.contains { $0.lowercased() == name } }
-        self.name = name
+        let rowid = ["_rowid_", "oid", "rowid"].first { name in
+            !columns.contains { $0.text.lowercased() == name }
+        }
+        self.name = BinaryText(name)
         self.columns = columns
         key = places.sorted { $0.0 < $1.0 }.map(\.1)
         hasRowid = !isWithoutRowid && rowid != nil
-        let list = columns.map(SQL.quoted) + (hasRowid ? [rowid ?? ""] : [])
+        let list = columns.map { SQL.quoted($0.text) } + (hasRowid ? [rowid ?? ""] : [])
         select = "SELECT \(list.joined(separator: ", ")) FROM \(SQL.quoted(name))"
     }
 
@@ -83,7 +87,7 @@ struct Snapshot: Equatable {
 
     init() {}
 
-    func without(_ table: String) -> Snapshot {
+    func without(_ table: BinaryText) -> Snapshot {
         var rest = self
         rest.rows = rows.filter { $0.key.table != table }
         return rest

@@ -91,6 +91,41 @@ import Testing
         #expect(try Listing(folder.path) == before)
     }
 
+    @Test("What would change a store is refused before anything is opened for it")
+    func refused() throws {
+        let folder = try TemporaryFolder()
+        let store = try GeneratedStore(folder.file("s.sqlite"), Self.model, random: Seed(4))
+        try store.commit([.init("Note", 1, .insert)])
+        store.close()
+        let before = try Listing(folder.path)
+        let path = store.path
+        let attempts: [() throws -> Void] = [
+            { try Tracking.track(path, [:], all: true) }, { _ = try Tracking.tables(of: path) },
+            { try Tracking.untrack(path) },
+            { _ = try AuthoredSQL.run("DELETE FROM ZNOTE", on: path, author: "a") },
+            { _ = try Migration(path) },
+        ]
+        for attempt in attempts {
+            let error = #expect(throws: HistoryError.self) { try attempt() }
+            #expect(error?.code == .onlyRead)
+        }
+        #expect(try Listing(folder.path) == before)
+    }
+
+    @Test("A damaged file is left as it is", arguments: [100, 4096, 20_000])
+    func damaged(_ size: Int) throws {
+        let folder = try TemporaryFolder()
+        let store = try GeneratedStore(folder.file("s.sqlite"), Self.model, random: Seed(4))
+        var seed = Seed(5)
+        try store.writeAny(300, &seed)
+        store.close()
+        try #require(truncate(store.path, size) == 0)
+        let before = try Listing(folder.path)
+        let error = #expect(throws: HistoryError.self) { try StoreHistory.open(store.path).all() }
+        #expect(error?.code == .storeCorrupt)
+        #expect(try Listing(folder.path) == before)
+    }
+
     @Test("A reader follows a store from rest to life and back")
     func comesToLife() throws {
         let folder = try TemporaryFolder()

@@ -105,7 +105,8 @@ class Author:
     def __init__(
         self, connection: sqlite3.Connection, author: str, context: Optional[str] = None
     ) -> None:
-        self.connection, self._who = connection, (author, context or "")
+        self.connection = connection
+        self._who = _checked("author", author), _checked("context", context) if context else ""
         self._origin: Optional[str] = None
         connection.create_function(
             "sqlite_compileoption_get", 1, lambda number: self._origin if number == WHO_WRITES else None
@@ -114,15 +115,37 @@ class Author:
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """One transaction under the author's name: committed at the end, rolled back after an exception."""
+        # Not by `with connection`, which with autocommit=True does nothing.
+        self.connection.execute("BEGIN IMMEDIATE")
         # A key of this transaction alone, process, milliseconds, author, context.
         origin = secrets.token_hex(8), os.getpid(), time.time_ns() // 1_000_000, *self._who
         self._origin = "\t".join(map(str, origin))
         try:
-            with self.connection:
-                self.connection.execute("BEGIN IMMEDIATE")
-                yield self.connection
+            yield self.connection
+            self._end("COMMIT")
+        except BaseException:
+            self._end("ROLLBACK")
+            raise
         finally:
             self._origin = None
+
+    def _end(self, how: str) -> None:
+        # The body, or ON CONFLICT ROLLBACK, may have ended it.
+        if self.connection.in_transaction:
+            self.connection.execute(how)
+
+
+def _checked(what: str, name: str) -> str:
+    """A name as the extension takes it: others would be recorded as another author, or as none."""
+    if not isinstance(name, str):
+        problem = "must be text"
+    elif not 0 < len(name.encode()) <= 255:
+        problem = "must have 1 to 255 bytes"
+    elif min(name) < " ":
+        problem = "must not contain control characters"
+    else:
+        return name
+    raise ValueError(f"The {what} {problem}.")
 
 
 def _knows_authors(connection: sqlite3.Connection) -> bool:

@@ -5,17 +5,51 @@
 
 from __future__ import annotations
 
+import errno
 import http.client
 import json
+import logging
+import os
 import socket
 import sys
 import time
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Optional, Union
 
+#: The control socket of the daemon that runs as the system's service.
 SOCKET = "/run/historyd/control.sock"
+
+_log = logging.getLogger("historyd")
+
+
+def find_socket(environment: Mapping[str, str] = os.environ) -> str:
+    """The control socket of the daemon, found as historyctl finds it.
+
+    Where the environment names a folder (RUNTIME_DIRECTORY, STATE_DIRECTORY), it is the one there. Otherwise the user's
+    own daemon comes before the system's: first the one that runs as a service of the user, then the one that was
+    started by hand.
+    """
+    for name in "RUNTIME_DIRECTORY", "STATE_DIRECTORY":
+        folder = environment.get(name, "").split(":")[0]
+        if folder:
+            return f"{folder}/control.sock"
+    state = environment.get("XDG_STATE_HOME") or environment.get("HOME", "") + "/.local/state"
+    places = [f"{state}/historyd/control.sock"]
+    if environment.get("XDG_RUNTIME_DIR"):
+        places.insert(0, environment["XDG_RUNTIME_DIR"] + "/historyd/control.sock")
+    return next(filter(_is_listening, places), SOCKET)
+
+
+def _is_listening(path: str) -> bool:
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(path)
+        except OSError as error:
+            # A daemon that refuses this user is one.
+            return error.errno in (errno.EACCES, errno.EPERM) and os.path.lexists(path)
+    return True
 
 
 @dataclass(frozen=True)
@@ -86,11 +120,15 @@ class _Pause:
 
     def __init__(self) -> None:
         self._seconds = 0.02
+        self._silent_until = 0.0
 
     def wait(self, after: Optional[Exception] = None) -> None:
         """Waits, or raises an error that does not pass by itself."""
         if isinstance(after, PermissionError) or (isinstance(after, Refused) and not after.is_temporary):
             raise after
+        if after is not None and time.monotonic() >= self._silent_until:
+            _log.warning("The daemon cannot be reached, and is tried again: %s", after)
+            self._silent_until = time.monotonic() + 300
         time.sleep(self._seconds)
         self._seconds = min(self._seconds * 2, 5.0)
 
@@ -98,7 +136,9 @@ class _Pause:
 class Feed:
     """Iterates over the transactions of other authors, and reconnects by itself.
 
-    An acknowledged transaction does not come again. After a reconnection, all others do.
+    An acknowledged transaction does not come again. After a reconnection, all others do. Without a `socket_path`, the
+    daemon is found by `find_socket`. While it cannot be reached, the logger "historyd" says so at first, and then every
+    five minutes.
 
         for item in Feed("MainApp", "live"):
             …
@@ -106,7 +146,7 @@ class Feed:
     """
 
     def __init__(
-        self, consumer: str, context: str, *, store: Optional[str] = None, socket_path: str = SOCKET
+        self, consumer: str, context: str, *, store: Optional[str] = None, socket_path: Optional[str] = None
     ) -> None:
         self._socket_path = socket_path
         self._query = {"consumer": consumer, "context": context}
@@ -145,8 +185,9 @@ class Feed:
                 pause.wait(error)
 
     def _request(self, method: str, name: str, **more: str) -> http.client.HTTPResponse:
-        connection = _UnixConnection(self._socket_path)
-        connection.request(method, f"/v1/{name}?{urllib.parse.urlencode({**self._query, **more})}")
+        connection = _UnixConnection(self._socket_path or find_socket())
+        query = urllib.parse.urlencode({**self._query, **more}, quote_via=urllib.parse.quote)
+        connection.request(method, f"/v1/{name}?{query}")
         answer = connection.getresponse()
         if answer.status >= 400:
             raise Refused(json.load(answer)["error"])
@@ -162,8 +203,9 @@ class _UnixConnection(http.client.HTTPConnection):
         self.sock = socket.socket(socket.AF_UNIX)
         try:
             self.sock.connect(self._path)
-        except OSError:
+        except OSError as error:
             self.sock.close()
+            error.filename = self._path
             raise
 
 
@@ -195,7 +237,7 @@ def _objects(found: list[dict[str, Any]]) -> list[ObjectID]:
     ]
 
 
-def main(consumer: str, context: str, socket_path: str = SOCKET) -> None:
+def main(consumer: str, context: str, socket_path: Optional[str] = None) -> None:
     feed = Feed(consumer, context, socket_path=socket_path)
     for item in feed:
         if isinstance(item, Expired):

@@ -31,10 +31,11 @@ def declare_django(
     using: str = "default",
     extension: Optional[str] = None,
 ) -> None:
-    """Declares the author on each connection that Django opens to a database.
+    """Declares the author on each connection that Django opens to a database, and on this thread's if it is open.
 
-    Call it once, in `AppConfig.ready`.
+    Call it in `AppConfig.ready`. A later call for the same database replaces the author.
     """
+    from django.db import connections
     from django.db.backends.signals import connection_created
 
     _prepare(extension)
@@ -43,7 +44,10 @@ def declare_django(
         if connection.alias == using and connection.vendor == "sqlite":
             declare(connection.connection, author, context, extension=extension)
 
+    connection_created.disconnect(dispatch_uid=("historyd", using))
     connection_created.connect(connected, weak=False, dispatch_uid=("historyd", using))
+    if connections[using].connection is not None:
+        connected(connections[using])
 
 
 def _prepare(extension: Optional[str]) -> None:

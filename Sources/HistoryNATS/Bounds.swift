@@ -1,3 +1,23 @@
+/// How large a group may be: a publisher makes a snapshot instead of a larger one.
+package enum GroupLimit {
+    /// In bytes.
+    package static let most = 4 << 30
+    /// What is published as a group.
+    package static let published = 2 << 30
+}
+
+/// How slowly a snapshot may come: while it is applied, the mirror is locked for other writers.
+package enum SnapshotPace {
+    package static let grace: Duration = .seconds(30)
+    /// In bytes a second.
+    package static let slowest = 64 << 10
+
+    /// - Parameter waited: In which nothing else was done than waiting for it.
+    package static func isEnough(_ bytes: Int, in waited: Duration) -> Bool {
+        waited <= grace || Double(bytes) >= waited / .seconds(1) * Double(slowest)
+    }
+}
+
 /// When a mirror may be filled again because a group could not be applied: pauses grow until one is applied.
 package struct RepairPause: Sendable {
     private static let first: Duration = .seconds(1)

@@ -1,0 +1,22 @@
+/// OpenMetrics text as Prometheus' own older format, which node_exporter's textfile collector and `promtool check
+/// metrics` read.
+///
+/// There, a counter is called as its samples are, with `_total`; units have no line. The last line, `# EOF`, stays: a
+/// comment that shows that the text is whole.
+package enum PrometheusText {
+    package static func converted(_ openMetrics: String) -> String {
+        var counters: Set<Substring> = []
+        var text = ""
+        for line in openMetrics.split(separator: "\n") {
+            let words = line.split(separator: " ", maxSplits: 3)
+            if line.hasPrefix("# UNIT ") { continue }
+            if line.hasPrefix("# TYPE "), words.last == "counter" { counters.insert(words[2]) }
+            if line.hasPrefix("# "), words.count == 4, counters.contains(words[2]) {
+                text += "# \(words[1]) \(words[2])_total \(words[3])\n"
+            } else {
+                text += "\(line)\n"
+            }
+        }
+        return text
+    }
+}

@@ -1,0 +1,75 @@
+import HistoryControl
+import Logging
+import PersistentHistory
+
+/// Growing pauses between attempts to reach the daemon.
+struct ReconnectPause {
+    private static let longest: Duration = .seconds(5)
+    private static let silence: Duration = .seconds(300)
+
+    let feed: Feed
+    private var next: Duration = .milliseconds(20)
+    private var reportedAt: ContinuousClock.Instant?
+
+    init(feed: Feed) { self.feed = feed }
+
+    mutating func wait() async throws {
+        try await Task.sleep(for: next, clock: .loop)
+        next = min(next * 2, Self.longest)
+    }
+
+    /// Waits after what passes by itself: the daemon starts, stops, or opens the store.
+    ///
+    /// - Throws: Anything else, and `CancellationError`.
+    mutating func wait(after error: any Error) async throws {
+        try Task.checkCancellation()
+        switch error {
+        case let error as ControlClient.Unreachable where !error.isForbidden: report(error.description)
+        case let error as ControlError where error.passes: report(error.description)
+        case let error as ControlError: throw FeedError(error)
+        case let error as ControlClient.Unreachable: throw FeedError(.notPermitted, error.description)
+        default: throw error
+        }
+        // Another daemon may answer now.
+        feed.socket.forget()
+        try await wait()
+    }
+
+    private mutating func report(_ reason: String) {
+        let now = ContinuousClock.now
+        if let reportedAt, now - reportedAt < Self.silence { return }
+        reportedAt = now
+        feed.logger.warning(
+            "The feed \"\(feed.request.context)\" of \"\(feed.request.consumer)\" is not connected, and tries again: \(reason)"
+        )
+    }
+}
+
+/// The daemon's socket: the given one, or the one that was found, until it fails.
+final class FeedSocket: Sendable {
+    private let given: String?
+    private let found = Locked<String?>(nil)
+
+    init(_ given: String?) { self.given = given }
+
+    var client: ControlClient { ControlClient(socketPath: given ?? search()) }
+
+    func forget() { found.withLock { $0 = nil } }
+
+    private func search() -> String {
+        if let path = found.withLock({ $0 }) { return path }
+        let path = ControlSocket.client()
+        found.withLock { $0 = path }
+        return path
+    }
+}
+
+extension ControlError {
+    fileprivate var passes: Bool {
+        switch code {
+        // What was sent before the daemon's restart is sent again, and can be acknowledged then.
+        case .stopping, .storeNotOpen, .feedInUse, .tokenForeign, .tokenNotSent, .tooManyConnections: true
+        default: false
+        }
+    }
+}

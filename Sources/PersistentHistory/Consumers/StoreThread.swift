@@ -1,0 +1,73 @@
+/// Runs what serves a store in order, on a thread that may wait: no other store waits with it.
+actor StoreThread {
+    nonisolated let executor = SerialThreadExecutor()
+    nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
+}
+
+/// A handler of a store's session that is called when its time is up, unless it is cancelled before.
+final class StoreTimer: Sendable {
+    /// Nil once it is cancelled.
+    private let state = Locked<(timer: LoopTimer?, isCancelled: Bool)>((nil, false))
+
+    /// The loop's timer may be due already: the store's thread then finds that it was cancelled.
+    var isCancelled: Bool { state.withLock { $0.isCancelled } }
+
+    func begin(_ timer: LoopTimer) { state.withLock { $0.timer = timer } }
+
+    func cancel() {
+        state.withLock { state in
+            state.isCancelled = true
+            return state.timer
+        }?.cancel()
+    }
+}
+
+/// Lets a few stores be opened at the same time, because that takes memory and processor time: a daemon may have
+/// thousands.
+///
+/// An opening that takes long waits for something, and no longer counts.
+final class OpeningTurns: Sendable {
+    static let shared = OpeningTurns()
+
+    private struct State {
+        var free = 4
+        var waiters: [CheckedContinuation<Void, Never>] = []
+    }
+
+    /// What counts of an opening.
+    private static let share: Duration = .milliseconds(200)
+
+    private let state = Locked(State())
+
+    func taking<T>(on thread: isolated StoreThread, _ body: () throws -> T) async throws -> T {
+        await withCheckedContinuation { continuation in
+            let isFree = state.withLock { state in
+                if state.free == 0 {
+                    state.waiters.append(continuation)
+                    return false
+                }
+                state.free -= 1
+                return true
+            }
+            if isFree { continuation.resume() }
+        }
+        let turn = Locked<OpeningTurns?>(self)
+        let giveBack: @Sendable () -> Void = { turn.withLock { $0.take() }?.giveBack() }
+        let timer = try HistoryLoop.shared().schedule(after: Self.share) { giveBack() }
+        defer {
+            timer.cancel()
+            giveBack()
+        }
+        return try body()
+    }
+
+    private func giveBack() {
+        state.withLock { state -> CheckedContinuation<Void, Never>? in
+            if state.waiters.isEmpty {
+                state.free += 1
+                return nil
+            }
+            return state.waiters.removeFirst()
+        }?.resume()
+    }
+}

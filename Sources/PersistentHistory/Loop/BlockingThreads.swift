@@ -1,0 +1,108 @@
+internal import DequeModule
+internal import Dispatch
+
+/// Threads for blocking work: what waits for a lock, a disk or another program, and what takes long.
+///
+/// There are as many as there is work at the same time, so work that hangs takes nothing from others. A thread that
+/// has nothing to do ends after some seconds; one is kept, because the next commit needs it.
+package final class BlockingThreads: Sendable {
+    package static let shared = BlockingThreads()
+
+    package typealias Work = @Sendable () -> Void
+
+    private struct State {
+        /// The last one to become idle comes first: its stack and its processor's caches are warm.
+        var idle: [IdleThread] = []
+        /// What no thread could be made for.
+        var waiting: Deque<Work> = []
+        var count = 0
+        var retry: LoopTimer?
+    }
+
+    /// How long a thread waits for more work before it ends.
+    private static let idleTime: Duration = .seconds(5)
+    /// How long to wait before another thread is asked for, where the system has refused one.
+    private static let retryInterval: Duration = .milliseconds(100)
+
+    private let state = Locked(State())
+
+    /// How many threads there are, and how much work waits because the system refuses another thread.
+    package var measures: (threads: Int, waiting: Int) { state.withLock { ($0.count, $0.waiting.count) } }
+
+    /// Does work on a thread of its own.
+    package func run(_ work: @escaping Work) {
+        let idle = state.withLock { state in
+            let idle = state.idle.popLast()
+            if idle == nil { state.count += 1 }
+            return idle
+        }
+        if let idle { idle.hand(work) } else { start(work) }
+    }
+
+    private func start(_ work: @escaping Work) {
+        if startThread({ self.work(first: work) }) == 0 { return }
+        state.withLock { state in
+            state.count -= 1
+            state.waiting.append(work)
+            guard state.retry == nil else { return }
+            // Those that there are may hang.
+            state.retry = try? HistoryLoop.shared().schedule(after: Self.retryInterval) { self.tryAgain() }
+        }
+    }
+
+    private func tryAgain() {
+        let work = state.withLock { state -> Work? in
+            state.retry = nil
+            guard let work = state.waiting.popFirst() else { return nil }
+            state.count += 1
+            return work
+        }
+        if let work { start(work) }
+    }
+
+    private func work(first: @escaping Work) {
+        let thread = IdleThread()
+        var work = first
+        while true {
+            work()
+            let (next, isLast) = state.withLock { state -> (Work?, Bool) in
+                if let next = state.waiting.popFirst() { return (next, false) }
+                state.idle.append(thread)
+                return (nil, state.idle.count == 1)
+            }
+            guard let next = next ?? thread.wait(atMost: isLast ? nil : Self.idleTime) ?? leave(thread) else {
+                return
+            }
+            work = next
+        }
+    }
+
+    /// - Returns: Nil if the thread is to end; else what it was given at the last moment.
+    private func leave(_ thread: IdleThread) -> Work? {
+        let isGivenWork = state.withLock { state in
+            guard let index = state.idle.firstIndex(where: { $0 === thread }) else { return true }
+            state.idle.remove(at: index)
+            state.count -= 1
+            return false
+        }
+        return isGivenWork ? thread.wait(atMost: nil) : nil
+    }
+}
+
+/// A thread that waits for work.
+private final class IdleThread: Sendable {
+    private let work = Locked<BlockingThreads.Work?>(nil)
+    private let isHanded = DispatchSemaphore(value: 0)
+
+    func hand(_ work: @escaping BlockingThreads.Work) {
+        self.work.withLock { $0 = work }
+        isHanded.signal()
+    }
+
+    /// - Returns: Nil if the time is over.
+    func wait(atMost time: Duration?) -> BlockingThreads.Work? {
+        let deadline: DispatchTime = time.map { .now() + .nanoseconds(Int($0.nanoseconds)) } ?? .distantFuture
+        guard isHanded.wait(timeout: deadline) == .success else { return nil }
+        return work.withLock { $0.take() }
+    }
+}

@@ -1,0 +1,74 @@
+/// Shares out the process's descriptors: each store takes what its files need before any of them is opened, so that
+/// the last store waits, and not whatever needs a descriptor next.
+package final class DescriptorBudget: Sendable {
+    package static let shared = DescriptorBudget { DescriptorLimit.current }
+
+    private struct State {
+        var taken = 0
+        var spare = 96
+    }
+
+    private let limit: @Sendable () -> Int
+    private let state = Locked(State())
+
+    /// - Parameter limit: How many descriptors there are at the time of the call.
+    init(limit: @escaping @Sendable () -> Int) { self.limit = limit }
+
+    /// How many descriptors stores leave to everything else: the log, the control socket, plugins, files that are open
+    /// for a moment. Never more than half of all.
+    package func keepSpare(_ count: Int) { state.withLock { $0.spare = count } }
+
+    /// Takes descriptors for a store.
+    ///
+    /// - Throws: `HistoryError` with `.tooManyFiles`.
+    func take(_ count: Int, for store: String) throws(HistoryError) -> Share {
+        let limit = limit()
+        let lack: State? = state.withLock { state in
+            guard count <= limit - min(state.spare, limit / 2) - state.taken else { return state }
+            state.taken += count
+            return nil
+        }
+        guard let lack else { return Share(budget: self, count: count) }
+        throw HistoryError(
+            .tooManyFiles,
+            "The store \"\(store)\" needs \(count) descriptors, and there are not so many left: the limit is \(limit), the other stores have \(lack.taken), and \(min(lack.spare, limit / 2)) are kept for everything else.",
+            hint: HistoryError.raiseLimit)
+    }
+
+    private func giveBack(_ count: Int) { state.withLock { $0.taken -= count } }
+
+    /// Descriptors that are taken for as long as this lives.
+    final class Share: Sendable {
+        private let budget: DescriptorBudget
+        private let count: Int
+
+        fileprivate init(budget: DescriptorBudget, count: Int) {
+            self.budget = budget
+            self.count = count
+        }
+
+        deinit { budget.giveBack(count) }
+    }
+}
+
+extension ServedStore {
+    /// How many descriptors the store needs while it is served.
+    ///
+    /// The store's lease, its reader (database, `-wal`, `-shm`), the probe (database, `-shm`), the lock of the consumers,
+    /// and the state (database, `-wal`, `-shm`); for each replica its own three and the two of the connection that
+    /// reads the store for it.
+    var descriptors: Int { 10 + 5 * consumers.reduce(0) { $0 + $1.contexts.count } }
+}
+
+extension HistoryError {
+    /// - Parameter what: What cannot be done.
+    static func tooManyFiles(_ what: String, cause: any Error) -> HistoryError {
+        HistoryError(
+            .tooManyFiles, "\(what): there is no descriptor left, of \(DescriptorLimit.current).",
+            hint: raiseLimit,
+            cause: cause)
+    }
+
+    fileprivate static let raiseLimit =
+        "Raise the limit of open files: LimitNOFILE= in the unit, or prlimit(1) now."
+}

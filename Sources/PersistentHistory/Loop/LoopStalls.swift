@@ -1,0 +1,108 @@
+internal import CLinux
+internal import Glibc
+
+/// A job of the loop that kept all others waiting.
+package struct LoopStall: Sendable, CustomStringConvertible {
+    /// Jobs that take longer are stalls: nothing on the loop waits, or works for long.
+    package static let limit: Duration = .milliseconds(20)
+
+    /// Where the job came from.
+    package let place: LoopPlace
+    package let duration: Duration
+    /// What of that the thread spent without a processor; nil where that is not measured.
+    let scheduling: ThreadTimes?
+
+    package var description: String {
+        let parts = scheduling.map {
+            " (\($0.computed.milliseconds) ms of processor time, \($0.queued.milliseconds) ms without a processor, \(max(0, (duration - $0.computed - $0.queued).milliseconds)) ms of waiting)"
+        }
+        return "\(duration.milliseconds) ms in \(place)\(parts ?? "")"
+    }
+}
+
+/// The place in the program that gave a job to the loop.
+package struct LoopPlace: Sendable, CustomStringConvertible {
+    private let file: StaticString
+    private let line: UInt
+
+    init(_ file: StaticString, _ line: UInt) { (self.file, self.line) = (file, line) }
+
+    /// A part of a task. The runtime does not say which.
+    static let task = LoopPlace("a task", 0)
+    static let sleep = LoopPlace("a task that slept", 0)
+
+    package var description: String { line == 0 ? "\(file)" : "\(file):\(line)" }
+}
+
+/// Measures how long the loop's jobs take.
+struct LoopStallDetector {
+    /// Since then, a job runs.
+    private var start = Self.now
+    private var times: ThreadTimes?
+    private let file: Int32
+
+    init() {
+        // To read it takes a microsecond in each turn: only where that does not matter.
+        #if DEBUG
+            file = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC)
+        #else
+            file = -1
+        #endif
+        times = ThreadTimes(reading: file)
+    }
+
+    /// The loop was asleep until now.
+    mutating func wokeUp() {
+        start = Self.now
+        times = ThreadTimes(reading: file)
+    }
+
+    /// A job has ended, and the next one begins.
+    ///
+    /// - Returns: The stall, if it was one.
+    mutating func ended(_ place: LoopPlace) -> LoopStall? {
+        let end = Self.now
+        defer { start = end }
+        guard .nanoseconds(end - start) > LoopStall.limit else { return nil }
+        let now = ThreadTimes(reading: file)
+        defer { times = now }
+        let scheduling = now.flatMap { now in times.map { now - $0 } }
+        let duration = Duration.nanoseconds(end - start)
+        // On a busy machine, a thread waits for a processor without any fault of the job.
+        if let scheduling, duration - scheduling.queued <= LoopStall.limit { return nil }
+        return LoopStall(place: place, duration: duration, scheduling: scheduling)
+    }
+
+    private static var now: Int64 {
+        var time = timespec()
+        // The clock that stands still while the machine is suspended.
+        clock_gettime(CLOCK_MONOTONIC, &time)
+        return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
+    }
+}
+
+/// How long a thread has computed, and how long it was ready and had no processor.
+///
+/// Source: Documentation/scheduler/sched-stats.rst of the kernel.
+struct ThreadTimes: Sendable {
+    let computed: Duration
+    let queued: Duration
+
+    static func - (left: ThreadTimes, right: ThreadTimes) -> ThreadTimes {
+        ThreadTimes(computed: left.computed - right.computed, queued: left.queued - right.queued)
+    }
+
+    private init(computed: Duration, queued: Duration) { (self.computed, self.queued) = (computed, queued) }
+
+    /// - Parameter file: /proc/thread-self/schedstat, opened by the thread.
+    /// - Returns: Nil where the kernel does not tell.
+    fileprivate init?(reading file: Int32) {
+        guard file >= 0 else { return nil }
+        var buffer = [UInt8](repeating: 0, count: 64)
+        let count = pread(file, &buffer, buffer.count, 0)
+        guard count > 0 else { return nil }
+        let numbers = buffer[..<count].split { $0 <= 0x20 }.map { Int64(String(decoding: $0, as: UTF8.self)) }
+        guard numbers.count >= 2, let computed = numbers[0], let queued = numbers[1] else { return nil }
+        (self.computed, self.queued) = (.nanoseconds(computed), .nanoseconds(queued))
+    }
+}

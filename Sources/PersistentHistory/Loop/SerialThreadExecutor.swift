@@ -1,0 +1,111 @@
+internal import CLinux
+internal import Glibc
+
+/// Runs the jobs of an actor in order, on a thread that may wait: for a lock, for the disk, for another process.
+///
+/// It takes a thread when there is something to do, and gives it back when all is done; so thousands of actors at rest
+/// have none, and one that waits keeps no other from its work.
+package final class SerialThreadExecutor: SerialExecutor {
+    private enum Job {
+        case task(UnownedJob)
+        case handler(@Sendable () -> Void)
+    }
+
+    private struct State {
+        var jobs: [Job] = []
+        var isRunning = false
+        /// Which thread runs the jobs, and since when it runs the present one.
+        var thread: pthread_t?
+        var task: pid_t = 0
+        var began: SuspendingClock.Instant?
+        /// What `standstill` last saw of a job, and since when it sees that.
+        var seen: (began: SuspendingClock.Instant, computed: Int64, since: SuspendingClock.Instant)?
+    }
+
+    private let state = Locked(State())
+
+    package init() {}
+
+    /// For how long the present job has run; nil if there is none.
+    var busyTime: Duration? { state.withLock { $0.began }.map { .now - $0 } }
+
+    /// For how long the present job has neither come to its end, nor computed, nor waited for a disk, as far as this was
+    /// asked before; nil if there is none.
+    func standstill() -> Duration? {
+        state.withLock { state in
+            guard let thread = state.thread, let began = state.began else {
+                state.seen = nil
+                return nil
+            }
+            // The thread lives: it sets this to nil before it ends.
+            let computed = Self.computedTime(of: thread)
+            if let seen = state.seen, seen.began == began, seen.computed == computed,
+                !Self.waitsForDisk(state.task)
+            {
+                return .now - seen.since
+            }
+            state.seen = (began, computed, .now)
+            return .zero
+        }
+    }
+
+    private static func computedTime(of thread: pthread_t) -> Int64 {
+        var (clock, time) = (clockid_t(), timespec())
+        guard pthread_getcpuclockid(thread, &clock) == 0, clock_gettime(clock, &time) == 0 else { return 0 }
+        return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
+    }
+
+    /// Source: proc_pid_stat(5).
+    private static func waitsForDisk(_ task: pid_t) -> Bool {
+        let text = (try? AtomicFile.read("/proc/self/task/\(task)/stat")) ?? nil
+        guard let text, let end = text.lastIndex(of: UInt8(ascii: ")")), end + 2 < text.count else {
+            return false
+        }
+        return text[end + 2] == UInt8(ascii: "D")
+    }
+
+    package func enqueue(_ job: consuming ExecutorJob) { add(.task(UnownedJob(job))) }
+
+    /// Calls a handler in its turn. It counts as isolated to the actor.
+    func perform(_ handler: @escaping @Sendable () -> Void) { add(.handler(handler)) }
+
+    private func add(_ job: Job) {
+        let starts = state.withLock { state in
+            state.jobs.append(job)
+            defer { state.isRunning = true }
+            return !state.isRunning
+        }
+        if starts { BlockingThreads.shared.run { self.run() } }
+    }
+
+    private func run() {
+        var jobs: [Job] = []
+        let task = clinux_thread()
+        while true {
+            state.withLock { state in
+                swap(&state.jobs, &jobs)
+                state.isRunning = !jobs.isEmpty
+                (state.thread, state.began) = jobs.isEmpty ? (nil, nil) : (pthread_self(), .now)
+                state.task = task
+            }
+            if jobs.isEmpty { return }
+            for job in jobs {
+                switch job {
+                case .task(let job): job.runSynchronously(on: asUnownedSerialExecutor())
+                case .handler(let handler): handler()
+                }
+            }
+            jobs.removeAll(keepingCapacity: true)
+        }
+    }
+
+    package func checkIsolated() {
+        if isIsolatingCurrentContext() != true {
+            fatalError("This is not the thread that runs the actor's jobs.")
+        }
+    }
+
+    package func isIsolatingCurrentContext() -> Bool? {
+        state.withLock { $0.thread }.map { pthread_equal($0, pthread_self()) != 0 } ?? false
+    }
+}

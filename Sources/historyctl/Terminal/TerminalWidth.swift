@@ -1,0 +1,49 @@
+/// How many columns of a terminal text takes.
+extension StringProtocol {
+    var width: Int { reduce(0) { $0 + $1.width } }
+
+    /// The text, or as much of its begin as fits, with a sign that more follows.
+    func cut(toWidth limit: Int) -> String {
+        guard width > limit else { return String(self) }
+        var (cut, taken) = ("", 0)
+        for character in self {
+            taken += character.width
+            if taken > limit - 1 { break }
+            cut.append(character)
+        }
+        return limit > 0 ? cut + "…" : ""
+    }
+
+    /// The text with blanks behind it.
+    func padded(toWidth width: Int) -> String {
+        self + String(repeating: " ", count: Swift.max(0, width - self.width))
+    }
+}
+
+extension Character {
+    /// 0, 1 or 2.
+    fileprivate var width: Int {
+        if isASCII { return 1 }
+        // What follows in a character is drawn onto its first scalar; U+FE0F asks for a picture.
+        guard let first = unicodeScalars.first else { return 0 }
+        if first.isWide || unicodeScalars.contains("\u{FE0F}") { return 2 }
+        switch first.properties.generalCategory {
+        case .nonspacingMark, .enclosingMark, .format: return 0
+        default: return 1
+        }
+    }
+}
+
+extension Unicode.Scalar {
+    /// Wide and Fullwidth of https://www.unicode.org/reports/tr11/, by blocks.
+    fileprivate var isWide: Bool {
+        switch value {
+        case 0x1100...0x115F, 0x2E80...0x303E, 0x3041...0xA4CF, 0xA960...0xA97F, 0xAC00...0xD7A3,
+            0xF900...0xFAFF,
+            0xFE10...0xFE19, 0xFE30...0xFE6F, 0xFF00...0xFF60, 0xFFE0...0xFFE6, 0x16FE0...0x1B2FF,
+            0x20000...0x3FFFD:
+            true
+        default: properties.isEmojiPresentation
+        }
+    }
+}

@@ -1,0 +1,124 @@
+import Foundation
+import Glibc
+import HistoryConfiguration
+import HistoryFeed
+import HistoryNATS
+import PersistentHistory
+
+/// What deployments trip over, as the running program finds it: as its user and inside its sandbox. It looks, and changes
+/// nothing.
+struct Doctor {
+    struct Finding: Codable {
+        enum Check: String, Codable { case file, store, feed, mirror, space, server, stream }
+
+        let check: Check
+        /// What was checked: a path, a server, a stream.
+        let subject: String
+        /// What is wrong, and what mends it; nil where nothing is wrong.
+        let problem: String?
+    }
+
+    let configuration: NATSConfiguration
+
+    /// It lives as long as the process: see `WakeUp`.
+    private static let wakeUp = WakeUp()
+
+    func examine() -> [Finding] {
+        files() + configuration.publish.flatMap(stores) + configuration.follow.flatMap(mirrors)
+            + configuration.servers.flatMap(servers)
+    }
+
+    private func finding(_ check: Finding.Check, _ subject: String, _ problem: String?) -> Finding {
+        Finding(check: check, subject: subject, problem: problem)
+    }
+
+    private func files() -> [Finding] {
+        let tls = configuration.tls
+        let paths = [
+            configuration.credentials, configuration.nkeySeed, tls?.authority, tls?.certificate, tls?.key,
+        ]
+        return paths.compactMap(\.self).map { path in
+            finding(
+                .file, path,
+                access(path, R_OK) == 0
+                    ? nil : "It cannot be read: \(reason). Credentials of the unit come by LoadCredential=.")
+        }
+    }
+
+    private var reason: String { String(cString: strerror(errno)) }
+
+    private func stores(_ publication: NATSConfiguration.Publication) -> [Finding] {
+        let path = publication.store
+        var problems = StoreAccess.problems(of: path, isPolled: false)
+        if problems.isEmpty {
+            do {
+                try MirrorSource(path, spoolingIn: NSTemporaryDirectory()).close()
+            } catch {
+                problems = ["\(error)"]
+            }
+        }
+        let store =
+            problems.isEmpty ? [finding(.store, path, nil)] : problems.map { finding(.store, path, $0) }
+        return store + (publication.feed.map { [feed($0, publication)] } ?? [])
+    }
+
+    private func feed(_ source: NATSConfiguration.FeedSource, _ publication: NATSConfiguration.Publication)
+        -> Finding
+    {
+        let path = source.socket ?? Feed.systemSocket
+        let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+        defer { close(descriptor) }
+        let isThere = StatusListener.withAddress(of: path) { connect(descriptor, $0, $1) } == 0
+        return finding(
+            .feed, "\(source.consumer)/\(source.context) of \"\(path)\"",
+            isThere
+                ? nil
+                : "The daemon does not answer: \(reason). Until it does, it may delete history of \"\(publication.store)\" that is not published."
+        )
+    }
+
+    private func mirrors(_ following: NATSConfiguration.Following) -> [Finding] {
+        let folder = following.folder
+        let isWritable = access(folder, W_OK | X_OK) == 0
+        let why = reason
+        let space = FreeSpace.half(of: folder)
+        return [
+            finding(
+                .mirror, following.path,
+                isWritable
+                    ? nil
+                    : "The folder \"\(folder)\" cannot be written: \(why). It must be there, belong to this user, and be in ReadWritePaths= of the unit."
+            ),
+            finding(
+                .space, folder,
+                space >= Self.leastSpace ? nil : "There are only \(space >> 19) MB free: free some space."),
+        ]
+    }
+
+    /// Less does not hold a group and the mirror's log.
+    private static let leastSpace = 32 << 20
+
+    private func servers(_ server: String) -> [Finding] {
+        var one = configuration
+        one.servers = [server]
+        do {
+            let connection = try NATSConnection(one, name: "historyd-nats doctor", wakeUp: Self.wakeUp)
+            defer { connection.close() }
+            let jetStream = JetStream(connection: connection)
+            let names = Set(configuration.publish.map(\.name) + configuration.follow.map(\.name)).sorted()
+            return [finding(.server, server, nil)]
+                + names.map { finding(.stream, "\($0) at \(server)", problem(of: $0, jetStream)) }
+        } catch {
+            return [finding(.server, server, "\(sentence(error))")]
+        }
+    }
+
+    private func problem(of name: String, _ jetStream: JetStream) -> String? {
+        do {
+            let end = try StreamEnd(StreamName(name), jetStream)
+            return end.last == nil && end.head == nil ? "It has neither history nor a snapshot yet." : nil
+        } catch {
+            return sentence(error)
+        }
+    }
+}

@@ -1,0 +1,42 @@
+import Foundation
+import TestSupport
+import Testing
+
+@testable import PersistentHistory
+
+/// What an operator is to copy into a shell of root's.
+@Suite struct AccessAdviceTests {
+    /// Names that a shell, a format of printf or a unit would read otherwise; to `String` a quote and an accent behind it
+    /// are one character.
+    private static let names = [
+        "plain", "two words", "it's", "'\u{301}$(touch hacked)'", "100%s", "a\\b", "\"quoted\"",
+        "\u{301}accent",
+    ]
+
+    @Test(arguments: names)
+    func pathsAreQuoted(name: String) async throws {
+        let path = "/\(name)"
+        let printed = try await Command("sh", ["-c", "printf %s \(ShellText.quote(path))"]).succeed()
+        #expect(printed.hasSameBytes(as: path))
+        #expect(StorePath.parent(of: "/a/\(name)").hasSameBytes(as: "/a"))
+    }
+
+    @Test(arguments: names)
+    func aDropInNamesTheFolder(name: String) async throws {
+        let folder = try TemporaryFolder()
+        let text = AccessAdvice.openSandbox(folder: "/srv/\(name)").text()
+        let command = try #require(text.firstRange(of: "printf")).lowerBound
+        let end = try #require(text.firstRange(of: " > /etc")).lowerBound
+        try await Command("sh", ["-c", "cd \(folder.path) && \(text[command..<end]) > unit"]).succeed()
+        #expect(try FileManager.default.contentsOfDirectory(atPath: folder.path) == ["unit"])
+        let lines = try String(contentsOfFile: folder.file("unit"), encoding: .utf8)
+        #expect(
+            lines.hasSameBytes(
+                as: "[Service]\nReadWritePaths=\(ShellText.quoteForUnit("/srv/\(name)"))\n"))
+    }
+
+    @Test func aUnitReadsAPathAsItIs() {
+        #expect(ShellText.quoteForUnit("/srv/a-b") == "/srv/a-b")
+        #expect(ShellText.quoteForUnit("/srv/100% a\\b\"") == #""/srv/100%% a\\b\"""#)
+    }
+}

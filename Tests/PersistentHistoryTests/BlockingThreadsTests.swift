@@ -1,0 +1,121 @@
+import Glibc
+import Testing
+
+@testable import PersistentHistory
+
+/// Threads for what may block, and what notices that something blocks elsewhere.
+@Suite(.timeLimit(.minutes(3))) struct BlockingThreadsTests {
+    /// Blocks a thread until it is opened.
+    private final class Gate: Sendable {
+        private let ends: [Int32]
+
+        init() {
+            var ends: [Int32] = [-1, -1]
+            precondition(pipe(&ends) == 0)
+            self.ends = ends
+        }
+
+        func pass() {
+            var byte: UInt8 = 0
+            while read(ends[0], &byte, 1) < 0 {}
+        }
+
+        func open() { close(ends[1]) }
+    }
+
+    /// Far more than there are processors.
+    private static let many = 40
+
+    @Test func whatHangsTakesNothingFromOthers() async {
+        let gate = Gate()
+        await withTaskGroup { group in
+            for _ in 0..<Self.many { group.addTask { await onPool { gate.pass() } } }
+            // If it had to wait for them, it would wait for ever.
+            await onPool {}
+            gate.open()
+        }
+    }
+
+    @Test func whatIsDoneInTheMeantimeNeedsNoOtherThread() async {
+        let threads = BlockingThreads()
+        for _ in 0..<Self.many {
+            await withCheckedContinuation { continuation in threads.run { continuation.resume() } }
+        }
+        // A thread that has just called this one may not wait for work yet.
+        #expect(threads.measures.threads < Self.many / 2)
+    }
+
+    @Test func aJobThatNeitherEndsNorComputesStandsStill() async throws {
+        let executor = SerialThreadExecutor()
+        let gate = Gate()
+        #expect(executor.standstill() == nil)
+        await withCheckedContinuation { begun in
+            executor.perform {
+                begun.resume()
+                gate.pass()
+            }
+        }
+        while executor.standstill() ?? .zero < .milliseconds(20) { try await Task.sleep(for: .milliseconds(1)) }
+        gate.open()
+        await withCheckedContinuation { ended in executor.perform { ended.resume() } }
+        // One that computes is another matter, however long it takes.
+        let isOver = Locked(false)
+        await withCheckedContinuation { begun in
+            executor.perform {
+                begun.resume()
+                while !isOver.withLock(\.self) {}
+            }
+        }
+        let end = ContinuousClock.now + .seconds(60)
+        var computed = 0
+        while computed < 3, .now < end {
+            try await Task.sleep(for: .milliseconds(30))
+            if executor.standstill() == .zero { computed += 1 }
+        }
+        #expect(computed == 3)
+        isOver.withLock { $0 = true }
+    }
+
+    @Test func whatMayWaitKnowsTheLoop() async throws {
+        let loop = try HistoryLoop.shared()
+        #expect(!HistoryLoop.isCurrent)
+        await withCheckedContinuation { continuation in
+            loop.soon {
+                #expect(HistoryLoop.isCurrent)
+                continuation.resume()
+            }
+        }
+    }
+
+    #if DEBUG
+        @Test func aStoreIsNotOpenedOnTheLoop() async {
+            await #expect(processExitsWith: .failure) {
+                try HistoryLoop.shared().soon { _ = try? HistoryReader(path: "/nowhere") }
+                try await Task.sleep(for: .seconds(60))
+            }
+        }
+    #endif
+
+    @Test func aJobThatBlocksTheLoopIsNoted() async throws {
+        let loop = try HistoryLoop.shared()
+        let before = loop.stalls.count
+        await withCheckedContinuation { continuation in
+            loop.soon {
+                usleep(60_000)
+                loop.soon { continuation.resume() }
+            }
+        }
+        let (count, longest) = loop.stalls
+        #expect(count > before)
+        #expect(longest >= .milliseconds(60))
+    }
+
+    @Test func aStallSaysWhereItWas() throws {
+        var detector = LoopStallDetector()
+        detector.wokeUp()
+        usleep(50_000)
+        let stall = detector.ended(LoopPlace("Some/File.swift", 7))
+        let text = try #require(stall).description
+        #expect(text.contains("ms in Some/File.swift:7"), "\(text)")
+    }
+}
