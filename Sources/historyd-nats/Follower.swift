@@ -190,7 +190,7 @@ struct Follower: Sendable {
         var assembler = GroupAssembler(position: mirror.position)
         let folder = following.folder
         var body = GroupBody(spoolingIn: folder)
-        var limit = 0
+        var space = 0
         var before: (sequence: UInt64, id: String)?
         while true {
             guard let message = try consumer.nextInTime() else {
@@ -211,11 +211,14 @@ struct Follower: Sendable {
                 case .keep, .apply:
                     if header.part == 0 {
                         body = GroupBody(spoolingIn: folder)
-                        limit = header.isLast ? .max : min(GroupLimit.most, FreeSpace.half(of: folder))
+                        space = header.isLast ? .max : FreeSpace.half(of: folder)
                     }
                     try message.withBody { try body.append($0) }
-                    guard body.count <= limit else {
-                        return refuse(message, "a group is larger than \(limit) bytes")
+                    guard body.count <= GroupLimit.most else {
+                        return refuse(message, "a group is larger than \(GroupLimit.most) bytes")
+                    }
+                    guard body.count <= space else {
+                        return refuse(message, "\(FreeSpace.Lack(needed: body.count, folder: folder))")
                     }
                     guard step == .apply else { break }
                     let position = MirrorPosition(
@@ -242,7 +245,7 @@ struct Follower: Sendable {
         logger.report(
             .mirrorGroupRefused, "\(names.history), message \(message.sequence): \(reason)", metadata: metadata)
         status.refused()
-        return Need(reason: "a group could not be applied", isRepair: true)
+        return Need(reason: "a group could not be applied (\(reason))", isRepair: true)
     }
 
     /// Compares a mirror with its stream while nothing comes.

@@ -3,6 +3,16 @@ import HistoryConfiguration
 
 /// The space in a folder, which nothing from a stream may fill.
 enum FreeSpace {
+    /// What comes has more bytes than half of what is free: it may be taken when there is more.
+    struct Lack: Error, CustomStringConvertible {
+        let needed: Int
+        let folder: String
+
+        var description: String {
+            "No space left in \"\(folder)\": \(needed) bytes are more than half of what is free"
+        }
+    }
+
     /// Half of what is free, in bytes.
     static func half(of folder: String) -> Int {
         var status = statvfs()

@@ -94,7 +94,7 @@ struct SnapshotFetcher {
                 do {
                     try apply(head, to: mirror)
                     return true
-                } catch let error where error is MirrorError || error is Failure {
+                } catch let error where error is MirrorError || error is Failure || error is FreeSpace.Lack {
                     logger.error(
                         "The snapshot at \(head.header.through.number) cannot be used: \(sentence(error))")
                     failure = error
@@ -109,10 +109,7 @@ struct SnapshotFetcher {
 
     private func apply(_ head: SnapshotHeads.Head, to mirror: Mirror) throws {
         let bytes = head.content.bytes
-        guard bytes <= FreeSpace.half(of: folder) else {
-            throw Failure(
-                description: "the snapshot has \(bytes) bytes, more than half of what is free in \"\(folder)\"")
-        }
+        guard bytes <= FreeSpace.half(of: folder) else { throw FreeSpace.Lack(needed: bytes, folder: folder) }
         let first = head.content.firstSequence
         let consumer = try PullConsumer(jetStream, of: names.snapshots, from: first, timeout: Self.pause)
         try apply(SnapshotParts(head.header, from: first, consumer, atMost: bytes), to: mirror)

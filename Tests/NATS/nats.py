@@ -1484,7 +1484,7 @@ def limits(bench):
     bench.wait_level(300)
     bench.kill("publish")
     parts(11, 8_000_000, False)
-    await_log(bench, "follow", "a group is larger than")
+    await_log(bench, "follow", "No space left")
     free = os.statvfs(small)
     if free.f_bavail * free.f_frsize < 40 << 20:
         raise Failure(f"parts without an end fill the disk: {free}")
