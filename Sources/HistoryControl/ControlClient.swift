@@ -49,20 +49,12 @@ package struct ControlClient: Sendable {
     ///
     /// - Throws: As above; `Unanswered` after the timeout.
     package func send(_ command: ControlCommand, body: [UInt8] = []) async throws -> [UInt8] {
-        guard let timeout else { return try await answer(to: command, body) }
-        return try await withThrowingTaskGroup(of: [UInt8]?.self) { group in
-            defer { group.cancelAll() }
-            group.addTask { try await answer(to: command, body) }
-            group.addTask {
-                try await Task.sleep(for: timeout, clock: .loop)
-                return nil
-            }
-            if let answer = try await group.next() ?? nil { return answer }
-            throw Unanswered(
-                description:
-                    "historyd has not answered \(command.method.rawValue) \(command.target) at \"\(socketPath)\" within \(timeout.text)\(command.method == .get ? "." : "; it may still carry out the request.")"
-            )
-        }
+        if let answer = try await within(timeout, { try await answer(to: command, body) }) { return answer }
+        let request = "\(command.method.rawValue) \(command.target) at \"\(socketPath)\""
+        throw Unanswered(
+            description:
+                "historyd has not answered \(request) within \(timeout?.text ?? "any time")\(command.method == .get ? "." : "; it may still carry out the request.")"
+        )
     }
 
     private func answer(to command: ControlCommand, _ body: [UInt8]) async throws -> [UInt8] {

@@ -134,7 +134,7 @@ package struct Daemon: Sendable {
             let line = engine.dependencies.status.line
             notifier.notify(.ready, .status(line))
             logger.report(.ready, "\(line).")
-            // Until now, nobody was served who would have waited.
+            // Until now, no consumer was served that would have waited.
             reportStalls()
             // Most of what was read of the program until now only the start-up needed.
             cmemory_give_back_code()

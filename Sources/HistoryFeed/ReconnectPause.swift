@@ -25,6 +25,7 @@ struct ReconnectPause {
         try Task.checkCancellation()
         switch error {
         case let error as ControlClient.Unreachable where !error.isForbidden: report(error.description)
+        case let error as ControlClient.Unanswered: report(error.description)
         case let error as ControlError where error.passes: report(error.description)
         case let error as ControlError: throw FeedError(error)
         case let error as ControlClient.Unreachable: throw FeedError(.notPermitted, error.description)

@@ -1,3 +1,4 @@
+import Glibc
 import HistoryControl
 import Logging
 import NIOCore
@@ -206,5 +207,48 @@ import Testing
         }
         let logged = lines.withLock { $0 }
         #expect(logged.count == 1 && logged[0].contains("\(folder.file("control.sock"))"), "\(logged)")
+    }
+
+    /// A daemon that starts, or is stopped, accepts nothing for a while: the feed does not end for that.
+    @Test func aFeedWaitsForADaemonThatAcceptsNothing() async throws {
+        let folder = try TemporaryFolder()
+        let listener = try FullListener(path: folder.file("control.sock"))
+        defer { listener.close() }
+        let lines = Locked<[String]>([])
+        let feed = Feed(
+            consumer: "MainApp", context: "live", socketPath: folder.file("control.sock"),
+            logger: Logger(label: "test") { _ in Lines(lines: lines) })
+        var pause = ReconnectPause(feed: feed)
+        let error = await #expect(throws: ControlClient.Unanswered.self) {
+            _ = try await feed.socket.client.send(.status)
+        }
+        try await pause.wait(after: try #require(error))
+        #expect(lines.withLock { $0 }.first?.contains("accepts no connections") ?? false)
+    }
+
+    /// A socket at which as many connections wait as may.
+    private struct FullListener {
+        private let listener: Int32
+        private let waiting: Int32
+
+        init(path: String) throws {
+            listener = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
+            waiting = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
+            var address = sockaddr_un()
+            address.sun_family = sa_family_t(AF_UNIX)
+            withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8.prefix($0.count - 1)) }
+            let size = socklen_t(MemoryLayout<sockaddr_un>.size)
+            let results = withUnsafePointer(to: &address) { pointer in
+                pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
+                    [bind(listener, address, size), listen(listener, 0), connect(waiting, address, size)]
+                }
+            }
+            try #require(results == [0, 0, 0])
+        }
+
+        func close() {
+            Glibc.close(waiting)
+            Glibc.close(listener)
+        }
     }
 }

@@ -52,6 +52,18 @@ import Testing
         #expect(try present(store) == Set(rows.map { .integer($0) }))
     }
 
+    /// VACUUM numbers the rows of a table without an index anew: the application's index may go at any time.
+    @Test func aDroppedIndexKeepsNoRowids() throws {
+        let folder = try TemporaryFolder()
+        let store = try store("CREATE TABLE t (a); CREATE INDEX i ON t (a)", folder)
+        try Tracking.track(store.path, ["t": nil])
+        try store.write { try $0.execute(sql: "INSERT INTO t VALUES (1), (2), (3); DELETE FROM t WHERE a = 1") }
+        try store.writeWithoutTransaction { try $0.execute(sql: "DROP INDEX i; VACUUM") }
+        let rowids = try store.read { try Int64.fetchAll($0, sql: "SELECT rowid FROM t") }
+        #expect(rowids == [2, 3])
+        #expect(try present(store) == [.integer(2), .integer(3)])
+    }
+
     /// An index that only the application can compute: it is said, and a replica ends equal all the same.
     @Test func aFunctionOfTheApplications() async throws {
         let folder = try TemporaryFolder(inMemory: true)

@@ -133,7 +133,7 @@ package struct CleanConfiguration: Sendable, Hashable {
     /// How long a consumer may stand still before it no longer blocks; nil is for ever.
     package var maximumDuration: Duration?
 
-    /// History younger than this is not deleted, whoever has had it.
+    /// History younger than this is not deleted, even if all consumers have received it.
     package var keep: Duration
 
     package init(strategy: CleaningStrategy = .none, maximumDuration: Duration? = nil, keep: Duration = .zero) {

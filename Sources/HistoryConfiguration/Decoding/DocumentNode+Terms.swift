@@ -96,7 +96,7 @@ extension DocumentNode {
 }
 
 /// Names that are given once each, and where that was. Two that look the same (`String` takes them for equal) are one
-/// name: nobody could tell such consumers or contexts apart.
+/// name: such consumers or contexts could not be told apart.
 struct Claims {
     private var first: [String: DocumentNode] = [:]
 

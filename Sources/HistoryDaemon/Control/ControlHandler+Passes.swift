@@ -143,21 +143,6 @@ extension ControlHandler {
         return token
     }
 
-    private func within<T: Sendable>(
-        _ limit: Duration?, _ body: @escaping @Sendable () async throws -> T?
-    ) async throws -> T? {
-        guard let limit else { return try await body() }
-        return try await withThrowingTaskGroup(of: T?.self) { group in
-            group.addTask { try await body() }
-            group.addTask {
-                try await Task.sleep(for: limit, clock: .loop)
-                return nil
-            }
-            defer { group.cancelAll() }
-            return try await group.next() ?? nil
-        }
-    }
-
     // MARK: Following
 
     /// Sends transactions as they are committed, one a line, until the client goes.

@@ -41,7 +41,7 @@ extension ControlHandler {
         await forEachStore(stores) { await report($0).consumers }.flatMap { $0 }
     }
 
-    /// Asks all stores at the same time: one that does not answer delays nobody's answer but its own.
+    /// Asks all stores at the same time: one that does not answer delays its own answer alone.
     func forEachStore<T: Sendable>(
         _ stores: [RunningStore], _ body: @escaping @Sendable (RunningStore) async -> T
     ) async -> [T] {

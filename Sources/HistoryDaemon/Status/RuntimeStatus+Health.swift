@@ -23,7 +23,7 @@ extension RuntimeStatus {
 extension RuntimeStatus.Store {
     /// A look or a save that takes as long waits for something.
     fileprivate static let stuckTime: Duration = .seconds(1)
-    /// A history of so many changes that nobody cleans was forgotten, rather than is wanted.
+    /// A history of so many changes that is never cleaned was forgotten, rather than is wanted.
     static let manyChanges: Int64 = 1_000_000
 
     fileprivate func reasons(

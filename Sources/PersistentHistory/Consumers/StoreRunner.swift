@@ -12,7 +12,7 @@ package struct ServedStore: Sendable {
     package let consumers: [Consumer]
     package let cleaning: CleaningStrategy
     package let maximumDuration: Duration?
-    /// History younger than this is not deleted, whoever has had it.
+    /// History younger than this is not deleted, even if all consumers have received it.
     package var keep: Duration = .zero
     /// The consumers that other processes with the same state serve: their cursors are kept, and the
     /// cleaning waits for them, too.

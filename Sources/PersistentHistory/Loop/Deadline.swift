@@ -1,7 +1,7 @@
 extension SerialThreadExecutor {
     /// Does blocking work in its turn, and waits for it no longer than some time.
     ///
-    /// - Returns: Nil if it takes longer. The work goes on, and nobody waits for what comes of it.
+    /// - Returns: Nil if it takes longer. The work goes on, and its result is not used.
     func perform<T: Sendable>(
         within limit: Duration, _ body: @escaping @Sendable () throws -> T
     ) async throws -> T? {

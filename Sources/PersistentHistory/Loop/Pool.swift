@@ -1,6 +1,6 @@
 /// Does blocking work on a thread of its own: see `BlockingThreads`.
 ///
-/// The body is `@concurrent` and `@Sendable`, so it has the isolation of nobody: on the loop it would keep all others
+/// The body is `@concurrent` and `@Sendable`, so it has no isolation: on the loop it would keep all others
 /// waiting.
 @concurrent package func onPool<T: Sendable, Failure: Error>(
     _ body: @escaping @concurrent @Sendable () async throws(Failure) -> T

@@ -33,8 +33,8 @@ struct TableSchema: Sendable {
     /// Whether the rowid identifies rows, of which some or all have no key. Beside a key it is no column: a change of it
     /// is not recorded, and copies of the table do without it.
     var rowidIdentifies: Bool { rowid != nil && (key == .rowid || keyMayBeNull) }
-    /// Whether there is an index that is not ours.
-    let hasIndex: Bool
+    /// Whether there is an index that lasts as long as the table: that of a UNIQUE or a key.
+    let hasLastingIndex: Bool
     let uniqueness: [Uniqueness]
     /// Whether the application has triggers that write before a row of the table is written.
     let hasWritingBeforeTriggers: Bool
@@ -81,7 +81,7 @@ struct TableSchema: Sendable {
         keyCollations = keyColumns.map { column in
             keyIndex?.terms.first { $0.column.hasSameBytes(as: column.name) }?.collation ?? "BINARY"
         }
-        hasIndex = table.indexes.contains { !SQLText.isReserved($0.name) }
+        hasLastingIndex = table.indexes.contains { SQLText.isOfSQLite($0.name) }
         // INTEGER PRIMARY KEY is the rowid and has no index of its own (with the historical
         // exception of INTEGER PRIMARY KEY DESC: https://www.sqlite.org/lang_createtable.html#rowid).
         keyIsRowid =
