@@ -14,8 +14,7 @@ package enum ControlCommand: Sendable, Hashable {
     case removeHooks(HookSelection)
     case plugins
     case restartPlugin(String)
-    /// Nil is the plugin's first hook.
-    case testPlugin(String, hook: String? = nil)
+    case testPlugin(PluginTestRequest)
     case reload
     /// Nil is every store.
     case pause(store: String?)
@@ -109,6 +108,23 @@ package struct FeedRequest: Sendable, Hashable {
         self.store = store
         self.consumer = consumer
         self.context = context
+    }
+}
+
+package struct PluginTestRequest: Sendable, Hashable {
+    package var plugin: String
+    /// Nil is the plugin's first.
+    package var hook: String?
+    /// The transaction whose call is made; nil for an invented one.
+    package var token: String?
+    /// Whether the call is only shown.
+    package var dryRun: Bool
+
+    package init(plugin: String, hook: String? = nil, token: String? = nil, dryRun: Bool = false) {
+        self.plugin = plugin
+        self.hook = hook
+        self.token = token
+        self.dryRun = dryRun
     }
 }
 

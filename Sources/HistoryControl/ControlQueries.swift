@@ -95,6 +95,18 @@ extension FeedRequest {
     }
 }
 
+extension PluginTestRequest {
+    init(_ query: inout QueryReader) throws(ControlError) {
+        self.init(
+            plugin: try query.need("plugin"), hook: query.take("hook"), token: query.take("token"),
+            dryRun: try query.flag("dryRun"))
+    }
+
+    var query: ControlRoute.Query {
+        [("plugin", plugin), ("hook", hook), ("token", token), ("dryRun", dryRun ? "true" : nil)]
+    }
+}
+
 extension CleanRequest {
     init(_ query: inout QueryReader) throws(ControlError) {
         self.init(

@@ -51,10 +51,8 @@ struct ControlRoute: Sendable {
         .init(.post, "plugins/restart", { .restartPlugin(try $0.need("plugin")) }) {
             if case .restartPlugin(let name) = $0 { [("plugin", name)] } else { nil }
         },
-        .init(
-            .post, "plugins/test", { .testPlugin(try $0.need("plugin"), hook: $0.take("hook")) }
-        ) {
-            if case .testPlugin(let name, let hook) = $0 { [("plugin", name), ("hook", hook)] } else { nil }
+        .init(.post, "plugins/test", { .testPlugin(try PluginTestRequest(&$0)) }) {
+            if case .testPlugin(let request) = $0 { request.query } else { nil }
         },
         .init(.post, "reload", .reload),
         .init(.post, "pause", { .pause(store: $0.take("store")) }) {

@@ -44,31 +44,23 @@ package struct PluginRestart: Codable, Sendable, Hashable {
     }
 }
 
-/// What came of a sample call to one hook.
+/// A call that was made to try a hook, and its outcome.
 package struct PluginTest: Codable, Sendable, Hashable {
     package var hook: String
-    /// The parameters that it got.
+    /// The parameters.
     package var call: String
-    /// Whether it succeeded.
-    package var succeeded: Bool
+    /// Nil if the call was only to be shown.
+    package var succeeded: Bool?
     /// What a merge hook has answered: `goOn` or `finish`.
     package var result: String?
     /// Why it failed.
     package var problem: String?
-    package var seconds: Double
+    package var seconds: Double?
     /// What the process wrote to standard error.
-    package var errors: [String]
+    package var errors: [String] = []
 
-    package init(
-        hook: String, call: String, succeeded: Bool, result: String?, problem: String?, seconds: Double,
-        errors: [String]
-    ) {
+    package init(hook: String, call: String) {
         self.hook = hook
         self.call = call
-        self.succeeded = succeeded
-        self.result = result
-        self.problem = problem
-        self.seconds = seconds
-        self.errors = errors
     }
 }

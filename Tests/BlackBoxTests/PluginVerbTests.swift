@@ -82,8 +82,18 @@ struct PluginVerbTests {
             #expect(bad.status == .exited(75), "\(bad)")
             #expect(bad.output.contains("ended with status 3: one / two"), "\(bad)")
             #expect(try await bench.ctl("plugins", "test", "good", "none").status == .exited(66))
-            // Nobody's history or count has changed.
+            // Neither history nor counts have changed by it.
             #expect(try await bench.report("hooks", "list")["hooks"][0]["calls"].int == 0)
+            // What is to be sent can be seen before: a past transaction's call as it was, but for its delivery.
+            let token = try await bench.commit("INSERT INTO person (id, name) VALUES (7, 'Ada')")
+            let past = try await bench.report("plugins", "test", "good", "--token", token, "--dry-run")
+            #expect(past["succeeded"].bool == nil && past["errors"].list.isEmpty, "\(past)")
+            let call = try #require(past["call"].text)
+            #expect(call.contains(#""objectID":{"id":7}"#) && call.contains(#""token":"\#(token)""#), "\(call)")
+            #expect(call.contains(#""sample":true"#) && call.contains(#""delivery":"test-"#), "\(call)")
+            #expect(try await bench.ctl("plugins", "test", "good", "--token", token).status == .exited(0))
+            let foreign = try await bench.ctl("plugins", "test", "good", "--token", "\(UUID().uuidString):1")
+            #expect(foreign.status == .exited(65), "\(foreign)")
             try await daemon.stop()
         }
     }

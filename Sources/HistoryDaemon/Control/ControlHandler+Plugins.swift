@@ -33,30 +33,66 @@ extension ControlHandler {
         return PluginRestart(plugin: name, problem: problem)
     }
 
-    /// Makes a sample call to one hook, in a process of its own: what the plugin's own process does meanwhile is not
-    /// disturbed.
-    func testPlugin(_ name: String, _ hookName: String?, _ peer: Peer) async throws -> PluginTest {
-        let plugin = try await plugin(name)
+    /// Makes a call to one hook: of a past transaction, or of an invented one.
+    func testPlugin(_ request: PluginTestRequest, _ peer: Peer) async throws -> PluginTest {
+        let plugin = try await plugin(request.plugin)
+        let hook = try Self.hook(request.hook, of: plugin)
+        let token = try request.token.map { text throws(ControlError) in try Self.token(text) }
+        let stores = await engine.stores
+        let store = stores.first {
+            (token == nil || token?.store == $0.control.storeID)
+                && (hook.store?.hasSameBytes(as: $0.name) ?? true)
+        }
+        if let token, store == nil {
+            throw ControlError(
+                .tokenForeign, "The token \(token) is of no open store that the hook \"\(hook.fullName)\" is for.")
+        }
+        let consumer = store?.served.consumers.first {
+            hook.consumer?.hasSameBytes(as: $0.author) ?? true
+        }
+        let trial = TrialCall(
+            hook.hook(calling: RunningPlugin(plugin, logger: logger).endpoint, policy: plugin.policy),
+            store: store?.name ?? "sample", consumer: consumer?.author ?? hook.consumer ?? "sample",
+            delivery: UUID.random().uuidString.lowercased(), contexts: consumer?.descriptions ?? [])
+        guard let parameters = try await parameters(of: trial, token, in: store) else {
+            throw ControlError(
+                .badRequest,
+                "Nothing of the transaction \(request.token ?? "") is for the hook \"\(hook.fullName)\".")
+        }
+        let call = String(decoding: parameters, as: UTF8.self)
+        if request.dryRun { return PluginTest(hook: hook.fullName, call: call) }
+        logger.notice(
+            "\(peer) makes a sample call to hook \"\(hook.fullName)\".", metadata: ["hook": "\(hook.fullName)"])
+        return await SampleCall(plugin: plugin, kind: hook.kind, header: trial.header, call: call).make()
+    }
+
+    /// A store that is not open has no entities to invent a change of.
+    private func parameters(of trial: TrialCall, _ token: HistoryToken?, in store: RunningStore?) async throws
+        -> [UInt8]?
+    {
+        guard let store else { return trial.invented() }
+        do {
+            return try await store.control.parameters(of: trial, token: token)
+        } catch let error as HistoryError where error.code == .storeNotOpen && token == nil {
+            return trial.invented()
+        }
+    }
+
+    private static func hook(_ wanted: String?, of plugin: PluginConfiguration) throws(ControlError)
+        -> HookConfiguration
+    {
+        let name = plugin.name
         if plugin.hooks.isEmpty {
             throw ControlError(
                 .unknownHook,
                 "Plugin \"\(name)\" has no hooks: it keeps contexts, which a sample call would change.")
         }
-        guard
-            let hook = plugin.hooks.first(where: {
-                hookName == nil || $0.fullName == "\(name)/\(hookName ?? "")"
-            })
-        else {
-            let known = plugin.hooks.map { String($0.fullName.dropFirst(name.count + 1)) }
-            throw ControlError(
-                .unknownHook,
-                "Plugin \"\(name)\" has no hook \"\(hookName ?? "")\". Hooks: \(known.quotedList).")
+        if let hook = plugin.hooks.first(where: { wanted == nil || $0.fullName == "\(name)/\(wanted ?? "")" }) {
+            return hook
         }
-        logger.notice(
-            "\(peer) makes a sample call to hook \"\(hook.fullName)\".", metadata: ["hook": "\(hook.fullName)"])
-        let stores = await engine.stores
-        let store = stores.first { $0.name == hook.store } ?? stores.first
-        return try await SampleCall(hook, of: plugin, store: store?.served).make()
+        let known = plugin.hooks.map { String($0.fullName.dropFirst(name.count + 1)) }
+        throw ControlError(
+            .unknownHook, "Plugin \"\(name)\" has no hook \"\(wanted ?? "")\". Hooks: \(known.quotedList).")
     }
 
     private func plugin(_ name: String) async throws(ControlError) -> PluginConfiguration {

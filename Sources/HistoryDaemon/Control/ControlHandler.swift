@@ -61,7 +61,7 @@ struct ControlHandler: Sendable {
         case .removeHooks(let selection): try await response.send(await remove(selection, peer))
         case .plugins: try await response.send(await pluginList())
         case .restartPlugin(let name): try await response.send(await restartPlugin(name, peer))
-        case .testPlugin(let name, let hook): try await response.send(await testPlugin(name, hook, peer))
+        case .testPlugin(let request): try await response.send(await testPlugin(request, peer))
         case .reload: try await response.send(await reload())
         case .pause(let store): try await response.send(await pause(store, peer))
         case .resume(let store): try await response.send(await resume(store, peer))

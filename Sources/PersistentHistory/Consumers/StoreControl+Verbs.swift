@@ -91,6 +91,18 @@ extension StoreControl {
         try await ask { try $0.noteFailure(of: number, reason) }
     }
 
+    // MARK: Trials
+
+    /// The parameters of the call that a transaction makes to a hook; without a token, of one that is invented.
+    ///
+    /// - Returns: Nil if nothing of the transaction is for the hook.
+    package func parameters(of trial: TrialCall, token: HistoryToken?) async throws -> [UInt8]? {
+        try await reading { source in
+            guard let token else { return trial.invented(try source.entities()) }
+            return try trial.parameters(of: token, in: source)
+        }
+    }
+
     // MARK: Following
 
     /// Hands on transactions as they are committed, in their order, until the task is cancelled. While

@@ -47,22 +47,27 @@ struct RestartPlugin: AsyncParsableCommand {
 
 struct TestPlugin: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "test", abstract: "Make a sample call to a hook, and show the result.",
+        commandName: "test", abstract: "Make a call to a hook, and show the result.",
         discussion: """
-            A separate process is started for the call. The call has the member "sample": true, a delivery that \
-            begins with "test-", and an invented change of an object with the key -1. Whatever the plugin does with \
-            a change, it does with this one. Status 75 if the hook fails.
+            A separate process is started for the call. The call is that of a past transaction, or of an invented one, \
+            whose object has the key -1 or "sample". It has the member "sample": true, and a delivery that begins with \
+            "test-". Whatever the plugin does with a change, it does with this one: see first what it gets, with \
+            --dry-run. Status 75 if the hook fails.
             """)
 
     @OptionGroup var daemon: DaemonOptions
     @Argument(help: "The plugin.") var name: String
     @Argument(help: "The hook; without one, the plugin's first.") var hook: String?
+    @Option(help: "Make the first call that this transaction makes to the hook.") var token: String?
+    @Flag(help: "Only show the call.") var dryRun = false
 
     func run() async throws {
-        let test = try await daemon.ask(.testPlugin(name, hook: hook), PluginTest.self) { test, output in
+        let request = PluginTestRequest(plugin: name, hook: hook, token: token, dryRun: dryRun)
+        let test = try await daemon.ask(.testPlugin(request), PluginTest.self) { test, output in
             try output.writeLine("call: \(test.call.printable)")
             for line in test.errors { try output.writeLine("standard error: \(line.printable)") }
-            let milliseconds = Int((test.seconds * 1000).rounded())
+            guard let seconds = test.seconds else { return }
+            let milliseconds = Int((seconds * 1000).rounded())
             if let problem = test.problem {
                 try output.writeLine("failed after \(milliseconds) ms: \(problem.printable)")
             } else {
@@ -70,6 +75,6 @@ struct TestPlugin: AsyncParsableCommand {
                 try output.writeLine("succeeded after \(milliseconds) ms\(result)")
             }
         }
-        if !test.succeeded { throw ExitCode(ExitStatus.temporary.rawValue) }
+        if test.succeeded == false { throw ExitCode(ExitStatus.temporary.rawValue) }
     }
 }
