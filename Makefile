@@ -61,16 +61,18 @@ DOCUMENTED = PersistentHistory HistoryFeed
 # would keep those waiting that listen to a daemon.
 TESTGROUPS = PersistentHistoryTests DifferentialTests|FaultTests \
 	HistoryConfigurationTests|HistoryControlTests|HistoryPluginsTests|HistoryDaemonTests|HistoryNATSTests|BenchTests \
-	SimulationTests \
-	BlackBoxTests|SystemdTests
-test-command = $(SWIFT) test --skip-build --disable-xctest
-# What failed is said once more at the end: much is printed after it.
-run-tests = $(if $(TESTFLAGS),$(test-command) $(1) $(TESTFLAGS),@failed=; log=$$(mktemp); all=$$(mktemp); \
-	trap 'rm -f "$$log" "$$all"' EXIT; \
+	SimulationTests BlackBoxTests
+# In a booted system tests wait more than they compute: it runs beside the others.
+BESIDE = SystemdTests
+tests-in = $(1)/historydPackageTests.xctest --testing-library swift-testing
+# $(1): where the tests were built; $(2): the group that runs beside. What failed is said once more at the end: much is
+# printed after it.
+run-tests = $(if $(TESTFLAGS),$(call tests-in,$(1)) $(TESTFLAGS),@failed=; logs=$$(mktemp -d); trap 'rm -rf "$$logs"' EXIT; \
+	$(if $(2),$(call tests-in,$(1)) --filter '$(2)' >"$$logs/beside" 2>&1 & beside=$$!;) \
 	for group in $(foreach group,$(TESTGROUPS),'$(group)'); do \
-	$(test-command) --filter "$$group" $(1) 2>&1 | tee "$$log" || failed="$$failed $$group"; \
-	grep -E '^✘|^error:|[Ff]atal error' "$$log" >> "$$all"; done; \
-	[ -z "$$failed" ] || { echo "Failed, in:$$failed"; cat "$$all"; exit 1; })
+	$(call tests-in,$(1)) --filter "$$group" 2>&1 | tee -a "$$logs/all" || failed="$$failed $$group"; done; \
+	$(if $(2),wait $$beside || failed="$$failed $(2)"; tee -a "$$logs/all" <"$$logs/beside";) \
+	[ -z "$$failed" ] || { echo "Failed, in:$$failed"; grep -aE '^.{0,5}✘|^error:|[Ff]atal error' "$$logs/all"; exit 1; })
 
 .DEFAULT_GOAL := help
 .PHONY: help toolchain dependencies build programs debug test test-docs docs test-openapi test-differential test-faults model mutants \
@@ -133,7 +135,7 @@ debug: dependencies Package.resolved ## Build for development, tests included, i
 	$(call bench-programs,.build/debug)
 
 test: debug ## Run every test. TESTFLAGS="--filter NAME" runs some, here and below.
-	$(run-tests)
+	$(call run-tests,.build/debug,$(BESIDE))
 
 # The first seed, another one each time, and how many cases.
 SEED  ?= $(shell date +%s)
@@ -143,11 +145,10 @@ test-differential: debug ## Compare histories with the tables, for CASES= random
 	$(if $(filter current,$(SQLITE)),/usr/bin/python3 Tests/CurrentSQLite/make-library.py .build/current-sqlite)
 	HISTORYD_DIFFERENTIAL_SEED=$(SEED) HISTORYD_DIFFERENTIAL_CASES=$(CASES) \
 		$(if $(filter current,$(SQLITE)),LD_LIBRARY_PATH=.build/current-sqlite) \
-		.build/debug/historydPackageTests.xctest --testing-library swift-testing \
-		--filter DifferentialTests.DifferentialTests
+		$(call tests-in,.build/debug) --filter DifferentialTests
 
 test-faults: debug ## Let every call of every operation to the disk fail, from SEED= on.
-	HISTORYD_FAULTS=all HISTORYD_FAULTS_SEED=$(SEED) $(test-command) --filter FaultTests
+	HISTORYD_FAULTS=all HISTORYD_FAULTS_SEED=$(SEED) $(call tests-in,.build/debug) --filter FaultTests
 
 test-openapi: debug ## Make requests that are derived from config/openapi.json to a live daemon, CASES= for each operation.
 	@[ -x .build/openapi/bin/schemathesis ] || { python3 -m venv .build/openapi && \
@@ -156,7 +157,7 @@ test-openapi: debug ## Make requests that are derived from config/openapi.json t
 		$(if $(filter 20000,$(CASES)),20,$(CASES))
 
 test-packages: debug ## Install, upgrade and purge the Debian packages in a booted system. As root.
-	HISTORYD_PACKAGES=1 $(test-command) --filter 'SystemdTests.*PackageTests'
+	HISTORYD_PACKAGES=1 $(call tests-in,.build/debug) --filter 'SystemdTests.*PackageTests'
 
 # The samples that the tests leave out build a Swift package from outside, which takes minutes. Who uses the library
 # builds it for use without the flags of the programs.
@@ -196,7 +197,7 @@ simulate: toolchain ## Simulate daemons from SEEDS= seeds, FROM= on, of a KIND= 
 		$(if $(WITHOUT),--without $(WITHOUT)) $(SIMULATEFLAGS)
 
 fuzz-coredata: debug ## Read CASES= damaged Core Data stores, five times as many damaged models, and some of Apple's own.
-	HISTORYD_MUTATIONS=$(CASES) $(test-command) --filter 'CoreDataHostileTests'
+	HISTORYD_MUTATIONS=$(CASES) $(call tests-in,.build/debug) --filter 'CoreDataHostileTests'
 
 MINUTES ?= 10
 torture: debug ## Stress the daemon for MINUTES (10), and print the result. As root, also with a full disk.
@@ -340,14 +341,14 @@ tsan: export TSAN_OPTIONS = suppressions=$(CURDIR)/Tests/tsan.suppressions
 tsan: dependencies Package.resolved ## Run the tests under the thread sanitizer.
 	$(SWIFT) build --build-tests --sanitize=thread --scratch-path .build-tsan
 	$(call build-extension,.build-tsan/debug)
-	$(call run-tests,--sanitize=thread --scratch-path .build-tsan --skip SystemdTests)
+	$(call run-tests,.build-tsan/debug)
 
 # What is never freed is not looked for: the Swift runtime keeps things to a process's end.
 asan: export ASAN_OPTIONS = detect_leaks=0
 asan: dependencies Package.resolved ## Run the tests under the address sanitizer.
 	$(SWIFT) build --build-tests --sanitize=address --scratch-path .build-asan
 	$(call build-extension,.build-asan/debug)
-	$(call run-tests,--sanitize=address --scratch-path .build-asan --skip SystemdTests)
+	$(call run-tests,.build-asan/debug)
 
 lint: ## Check the style of the sources.
 	$(SWIFT) format lint --strict --recursive Sources Tests Package.swift

@@ -234,7 +234,7 @@ struct ControlSocketTests {
         .measuresMemory)
     func slowReader() async throws {
         try await withWorkbench { bench in
-            try bench.configure(StoreSetup())
+            try bench.configure(StoreSetup(), plugins: [])
             let daemon = try await bench.startDaemon()
             let reader = try await bench.startPython(
                 """
@@ -254,7 +254,7 @@ struct ControlSocketTests {
                         WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 4000)
                         INSERT INTO item (code) SELECT '\(text)' || (\(round) * 4000 + i) FROM n
                         """, as: "Importer")
-                    try await bench.calls(round + 1, of: daemon)
+                    try await bench.waitUntilServed((round + 1) * 4000)
                 }
             }
             // More than fits into the pipe, so that it is stuck from here on.

@@ -34,7 +34,7 @@ struct NATSTests {
     func permissions() async throws { try await run("permissions") }
 
     @Test("Publisher, follower and server killed, the server set back, a second publisher: the mirror is equal")
-    func faults() async throws { try await run("faults", "15", "\(Int.random(in: 0..<1_000_000))") }
+    func faults() async throws { try await run("faults", "8", "\(Int.random(in: 0..<1_000_000))") }
 
     @Test(
         "Tables altered, renamed, made again, between groups and within one: the mirror is equal, in the same words"

@@ -17,7 +17,7 @@ import Testing
 
     /// How many files are tried: more by `make fuzz-coredata`.
     private static let count =
-        ProcessInfo.processInfo.environment["HISTORYD_MUTATIONS"].flatMap { Int($0) } ?? 200
+        ProcessInfo.processInfo.environment["HISTORYD_MUTATIONS"].flatMap { Int($0) } ?? 60
 
     /// Changes some bytes, takes some away, or repeats some.
     private func mutated(_ bytes: [UInt8], _ seed: inout Seed) -> [UInt8] {
