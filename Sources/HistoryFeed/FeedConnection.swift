@@ -44,14 +44,14 @@ struct FeedConnection {
 struct FeedOrder {
     /// The last whole transaction that was handed over, or the position at which the feed started over.
     private var last: HistoryToken?
-    private var expiry: FeedExpiry?
+    private var expiry: Expiry?
 
     /// - Parameter acknowledged: The last token that the program acknowledged since it was last notified of a loss.
     mutating func take(_ line: FeedLine, acknowledged: HistoryToken? = nil) -> FeedItem? {
         switch line {
         case .begins(let token):
             guard let last, last.store != token.store else { return nil }
-            return take(FeedExpiry(reason: .replaced, lost: last, after: token))
+            return take(Expiry(reason: .replaced, lost: last, after: token))
         case .expired(let expiry) where expiry.reason == .recreated:
             // It has its position among the transactions.
             if expiry.after.isReached(by: last) { return nil }
@@ -69,7 +69,7 @@ struct FeedOrder {
         }
     }
 
-    private mutating func take(_ expiry: FeedExpiry) -> FeedItem? {
+    private mutating func take(_ expiry: Expiry) -> FeedItem? {
         if expiry == self.expiry { return nil }
         self.expiry = expiry
         last = expiry.after

@@ -6,7 +6,7 @@ public enum FeedItem: Sendable, Hashable {
     case transaction(FeedTransaction)
     /// History was lost, and with it changes that the program did not receive. Read the store's current rows, then
     /// acknowledge. All later transactions follow.
-    case expired(FeedExpiry)
+    case expired(Expiry)
 
     /// The token to acknowledge when the program has processed the item; nil if another part of its transaction
     /// follows.
@@ -119,40 +119,5 @@ public struct FeedRow: Sendable, Hashable {
     public init(values: [BinaryText: HistoryValue], cutValues: [BinaryText: Int] = [:]) {
         self.values = values
         self.cutValues = cutValues
-    }
-}
-
-/// Why a feed does not continue at its position.
-public struct FeedExpiry: Sendable, Hashable {
-    /// How history was lost.
-    public enum Reason: String, Sendable, Hashable {
-        /// The history was deleted.
-        case expired
-        /// The store was restored from a backup.
-        case restored
-        /// The feed is new, and history was deleted before.
-        case late
-        /// The path now has another store.
-        case replaced
-        /// Changes of some entities may have gone unrecorded: their tables were made again, or their triggers were
-        /// missing for a time. Nothing else was lost.
-        case recreated
-    }
-
-    /// How history was lost.
-    public let reason: Reason
-    /// The last token that was acknowledged or delivered; nil for a new feed.
-    public let lost: HistoryToken?
-    /// The token to acknowledge after reading the store. The transactions after it follow.
-    public let after: HistoryToken
-    /// For `recreated`: the entities to read again. Empty means everything.
-    public let entities: [String]
-
-    /// An expiry, for tests and previews.
-    public init(reason: Reason, lost: HistoryToken?, after: HistoryToken, entities: [String] = []) {
-        self.reason = reason
-        self.lost = lost
-        self.after = after
-        self.entities = entities
     }
 }

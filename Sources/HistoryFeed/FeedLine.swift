@@ -5,7 +5,7 @@ import PersistentHistory
 /// A line of the stream, read.
 enum FeedLine {
     case begins(after: HistoryToken)
-    case expired(FeedExpiry)
+    case expired(Expiry)
     case transaction(FeedTransaction)
     /// Of a kind that this version does not know.
     case other
@@ -18,8 +18,8 @@ enum FeedLine {
             self = .begins(after: begins.after.token)
         } else if let expired = message.expired {
             self = .expired(
-                FeedExpiry(
-                    reason: FeedExpiry.Reason(rawValue: expired.reason) ?? .expired, lost: expired.lost?.token,
+                Expiry(
+                    reason: Expiry.Reason(rawValue: expired.reason) ?? .expired, lost: expired.lost?.token,
                     after: expired.after.token, entities: expired.entities ?? []))
         } else if let token = message.token, let timestamp = message.timestamp {
             let changed = (message.insertedObjectIDs ?? []) + (message.updatedObjectIDs ?? [])

@@ -223,7 +223,7 @@ struct FeedClientTests {
             let feed = Feed(consumer: "MainApp", context: "live", socketPath: bench.controlSocket)
             var items = feed.makeAsyncIterator()
             let id = try await bench.id()
-            let expired = FeedExpiry(
+            let expired = Expiry(
                 reason: .expired, lost: HistoryToken("\(id):0"), after: try #require(HistoryToken("\(id):3")))
             #expect(try await items.next() == .expired(expired))
             try await feed.acknowledge(.expired(expired))

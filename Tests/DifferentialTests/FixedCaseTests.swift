@@ -45,6 +45,28 @@ import Testing
         }
     }
 
+    /// The least integer and the real of its value are equal, and two keys to who compares bytes.
+    @Test(arguments: ["DATE PRIMARY KEY", "INT PRIMARY KEY"], ["", "WITHOUT ROWID"])
+    func theLeastKeyBecomesReal(key: String, options: String) throws {
+        try expectNoFailure(
+            ["CREATE TABLE t (id \(key), n) \(options)"],
+            steps([
+                "INSERT INTO t VALUES (-9223372036854775808, 1)", "UPDATE t SET id = id - 1",
+                "UPDATE t SET n = 2", "UPDATE t SET id = -9223372036854775808", "UPDATE t SET id = id - 1, n = 3",
+            ]), followed: true)
+    }
+
+    /// The foreign key's action on the row that refers to itself is recorded before the row's new key.
+    @Test(arguments: ["", "WITHOUT ROWID"], ["CASCADE", "SET NULL"])
+    func theKeyOfARowThatRefersToItselfChanges(options: String, action: String) throws {
+        try expectNoFailure(
+            ["CREATE TABLE t (id TEXT PRIMARY KEY NOT NULL, up REFERENCES t ON UPDATE \(action)) \(options)"],
+            steps([
+                "INSERT INTO t VALUES ('a', 'a'), ('b', 'a')", "UPDATE t SET id = 'c' WHERE id = 'a'",
+                "UPDATE t SET id = id || 'd', up = id || 'd'", "DELETE FROM t WHERE up = id", "DELETE FROM t",
+            ]), followed: true)
+    }
+
     /// A column takes a name of the rowid from it before tracking is brought up to date.
     @Test(arguments: ["", "id INTEGER PRIMARY KEY, ", "id TEXT PRIMARY KEY, "], ["rowid", "oid"])
     func aColumnHidesTheRowid(key: String, name: String) throws {

@@ -104,7 +104,7 @@ import Testing
             Issue.record("no expired")
             return
         }
-        #expect(expiry == FeedExpiry(reason: .late, lost: nil, after: token(3)))
+        #expect(expiry == Expiry(reason: .late, lost: nil, after: token(3)))
         guard case .other = try read(#"{"news":1}"#) else {
             Issue.record("no other")
             return
@@ -127,8 +127,8 @@ import Testing
 
     @Test func handsOverEachOnceWhateverComesAgain() {
         let part = FeedTransaction.Part(index: 0, isLast: false)
-        let expired = FeedLine.expired(FeedExpiry(reason: .expired, lost: token(5), after: token(9)))
-        let restored = FeedLine.expired(FeedExpiry(reason: .restored, lost: token(12), after: token(2)))
+        let expired = FeedLine.expired(Expiry(reason: .expired, lost: token(5), after: token(9)))
+        let restored = FeedLine.expired(Expiry(reason: .restored, lost: token(12), after: token(2)))
         #expect(
             items([
                 .begins(after: token(0)), transaction(1), transaction(3), .begins(after: token(1)),
@@ -143,7 +143,7 @@ import Testing
 
     /// A store that is restored from one backup again and again, and written to as often each time.
     @Test func tellsOfTheSameLossOnceMoreWhenItHappensOnceMore() {
-        let restored = FeedLine.expired(FeedExpiry(reason: .restored, lost: token(5), after: token(2)))
+        let restored = FeedLine.expired(Expiry(reason: .restored, lost: token(5), after: token(2)))
         var order = FeedOrder()
         #expect(order.take(transaction(5), acknowledged: token(4)) != nil)
         #expect(order.take(restored, acknowledged: token(5)) != nil)

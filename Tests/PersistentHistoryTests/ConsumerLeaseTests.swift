@@ -23,6 +23,8 @@ import Testing
                 #expect(error.code == .consumerInUse)
                 #expect(error.message.contains("\"MainApp\"") && error.message.contains("this process"))
             }
+            // For a program that runs it in a task, and does not wait for its error.
+            #expect(second.state.storeError?.code == .consumerInUse)
             // Another author shares the state.
             try await other.runOnce()
         }

@@ -38,7 +38,9 @@ import Testing
         let merge = await tracker.registerMergeHook { input in
             input.transactions.contains { $0.author == "BANNED" } ? .finish : .goOn
         }
-        await tracker.registerMergeHook(before: merge) { _ in .goOn }
+        await tracker.registerMergeHook(before: merge) { input in
+            .rejecting(input.transactions.filter { $0.context == "draft" }.map(\.token))
+        }
         await tracker.removeObserver(id: observer)
 
         try await withThrowingTaskGroup(of: Void.self) { group in

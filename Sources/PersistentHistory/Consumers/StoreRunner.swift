@@ -135,7 +135,9 @@ package struct StoreRunner: Sendable {
                     }
                 }
             } catch let error as HistoryError where error.code == .consumerInUse && store.isUsedInProcess {
-                // A program that is started twice fails at once; a daemon waits until the tracker has ended.
+                // A program that is started twice fails at once; a daemon waits until the tracker has ended. It is reported
+                // as well: the task that the program runs it in may swallow its error.
+                reporter.report(.storeLost(error))
                 throw error
             } catch let error as HistoryError {
                 if let error = movingAsideDamage(error), trouble.isNews(error) {

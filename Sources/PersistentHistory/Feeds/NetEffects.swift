@@ -30,14 +30,15 @@ final class NetEffects: Sendable {
                     PRAGMA journal_mode = OFF;
                     PRAGMA cache_size = -8192;
                     CREATE TABLE object (
-                        first INTEGER PRIMARY KEY, entity INTEGER, key, isNew INTEGER, isGone INTEGER,
+                        first INTEGER PRIMARY KEY, entity INTEGER, key, was INTEGER, isGone INTEGER,
                         UNIQUE (entity, key));
                     BEGIN
                     """)
+            // Whether the row was there before (1) or not (-1): an update says nothing of that (0).
             let insert = try db.cachedStatement(
                 sql: """
-                    INSERT INTO object VALUES (?, ?, ?, ?, ?)
-                    ON CONFLICT (entity, key) DO UPDATE SET isGone = excluded.isGone
+                    INSERT INTO object VALUES (?, ?, ?, ?, ?) ON CONFLICT (entity, key) DO UPDATE
+                    SET was = CASE was WHEN 0 THEN excluded.was ELSE was END, isGone = excluded.isGone
                     """)
             var kinds = Kinds()
             try history.forEachPart(of: transaction) { changes in
@@ -48,13 +49,13 @@ final class NetEffects: Sendable {
                         [
                             .integer(number), .integer(kinds.number(of: change)),
                             key ?? .text(change.objectID.keyText),
-                            .integer(change.operation == .insert ? 1 : 0),
+                            .integer(change.operation == .insert ? -1 : change.operation == .delete ? 1 : 0),
                             .integer(change.operation == .delete ? 1 : 0),
                         ])
                 }
             }
             // A row that came and went within the transaction is left out.
-            try db.execute(sql: "DELETE FROM object WHERE isNew AND isGone; COMMIT")
+            try db.execute(sql: "DELETE FROM object WHERE was < 0 AND isGone; COMMIT")
             return try Int.fetchOne(db, sql: "SELECT count(*) FROM object") ?? 0
         }
     }
@@ -98,14 +99,16 @@ final class NetEffects: Sendable {
         let found = try queue.read { db in
             try Row.fetchAll(
                 try db.cachedStatement(
-                    sql: "SELECT first, isGone FROM object WHERE first > ? ORDER BY first LIMIT ?"),
+                    sql: "SELECT first, was < 0 AS isNew, isGone FROM object WHERE first > ? ORDER BY first LIMIT ?"),
                 arguments: [position, partSize(values)]
-            ).map { row in (number: try row.integer("first"), isGone: try row.flag("isGone")) }
+            ).map { row in
+                (number: try row.integer("first"), isNew: try row.flag("isNew"), isGone: try row.flag("isGone"))
+            }
         }
         let (changes, values) = try history.changes(
             at: found.map(\.number), of: transaction, values: values)
         let objects = zip(changes, found).compactMap { change, found in
-            ObjectIDNotification.Effect(first: change.operation, last: found.isGone ? .delete : .update).map {
+            ObjectIDNotification.Effect(isNew: found.isNew, isGone: found.isGone).map {
                 ObjectIDNotification.Object(entity: change.entity, objectID: change.objectID, effect: $0)
             }
         }

@@ -6,12 +6,15 @@ package struct ObjectIDNotification: Sendable {
     package enum Effect: Sendable, CaseIterable {
         case inserted, updated, deleted
 
-        init?(first: ChangeOperation, last: ChangeOperation) {
-            switch (first, last) {
-            case (.insert, .delete): return nil
-            case (.insert, _): self = .inserted
-            case (_, .delete): self = .deleted
-            default: self = .updated
+        /// - Parameters:
+        ///   - isNew: Whether the row was not there before.
+        ///   - isGone: Whether it is not there afterwards.
+        init?(isNew: Bool, isGone: Bool) {
+            switch (isNew, isGone) {
+            case (true, true): return nil
+            case (true, false): self = .inserted
+            case (false, true): self = .deleted
+            case (false, false): self = .updated
             }
         }
     }
@@ -28,18 +31,21 @@ package struct ObjectIDNotification: Sendable {
     /// - Parameter entities: Those that are wanted; nil for all.
     package init(_ transaction: HistoryTransaction, entities: Set<BinaryText>? = nil) {
         var indices: [Key: Int] = [:]
-        var touched: [(change: HistoryChange, last: ChangeOperation)] = []
+        var touched: [(change: HistoryChange, first: ChangeOperation, last: ChangeOperation)] = []
         for change in transaction.changes where entities?.contains(change.entity.name) ?? true {
             let key = Key(entity: BinaryText(change.entity.name), objectID: change.objectID)
             if let index = indices[key] {
+                // An update says nothing of what was before: a foreign key's action on a row that refers to itself is
+                // recorded before the new key of the row.
+                if touched[index].first == .update { touched[index].first = change.operation }
                 touched[index].last = change.operation
             } else {
                 indices[key] = touched.count
-                touched.append((change, change.operation))
+                touched.append((change, change.operation, change.operation))
             }
         }
-        objects = touched.compactMap { change, last in
-            Effect(first: change.operation, last: last).map {
+        objects = touched.compactMap { change, first, last in
+            Effect(isNew: first == .insert, isGone: last == .delete).map {
                 Object(entity: change.entity, objectID: change.objectID, effect: $0)
             }
         }

@@ -1,4 +1,4 @@
-/// Why a consumer does not continue at its position, and where it continues instead.
+/// Why a consumer or a feed does not continue at its position, and where it continues instead.
 public struct Expiry: Sendable, Hashable, Codable {
     /// How history was lost.
     public enum Reason: String, Sendable, Hashable, Codable {
@@ -8,6 +8,8 @@ public struct Expiry: Sendable, Hashable, Codable {
         case restored
         /// The consumer is new, and history was deleted before.
         case late
+        /// The path now has another store: only a feed is told so, whose token names its store.
+        case replaced
         /// Changes of some entities may have gone unrecorded: their tables were made again, or their triggers were
         /// missing for a time. Nothing else was lost.
         case recreated
@@ -15,9 +17,9 @@ public struct Expiry: Sendable, Hashable, Codable {
 
     /// How history was lost.
     public let reason: Reason
-    /// The position that was lost; nil for a new consumer.
+    /// The position that was lost: of a feed, the last token that was acknowledged or delivered. Nil for a new consumer.
     public let lost: HistoryToken?
-    /// The position after which the consumer continues.
+    /// The position after which it continues. For a feed: the token to acknowledge after reading the store.
     public let after: HistoryToken
     /// For `recreated`: what has to be read again. Empty means everything.
     public let entities: [String]

@@ -65,28 +65,31 @@ struct TableSchema: Sendable {
         self.name = table.name
         sql = table.sql
         let converted = schema.convertedColumns(of: table)
+        let keyColumns = table.columns.filter { $0.placeInKey > 0 }.sorted { $0.placeInKey < $1.placeInKey }
+        let keyIndex = table.indexes.first(where: \.isPrimaryKey)
+        // INTEGER PRIMARY KEY is the rowid and has no index of its own (with the historical
+        // exception of INTEGER PRIMARY KEY DESC: https://www.sqlite.org/lang_createtable.html#rowid).
+        let keyIsRowid =
+            !table.isWithoutRowid && keyColumns.count == 1
+            && keyColumns[0].declaredType.asciiUppercased == "INTEGER" && keyIndex == nil
+        self.keyIsRowid = keyIsRowid
         columns = table.columns.map { column in
             let affinity = ColumnAffinity(declaredType: column.declaredType, isStrict: table.isStrict)
             return Column(
                 name: column.name, declaredType: column.declaredType,
                 isGenerated: column.isVirtual || column.isStored, isVirtual: column.isVirtual,
-                keepsStorageClass: affinity == .blob,
+                // The least integer has an equal real, which INTEGER and NUMERIC columns leave as it is.
+                keepsStorageClass: affinity == .blob
+                    || column.placeInKey > 0 && !keyIsRowid && [.integer, .numeric].contains(affinity),
                 defaultForNull: column.isNotNull
                     ? column.defaultText.map { ColumnDefault($0, storedIn: affinity) } : nil,
                 isConverted: converted.contains(SQLText.folded(column.name)))
         }
-        let keyColumns = table.columns.filter { $0.placeInKey > 0 }.sorted { $0.placeInKey < $1.placeInKey }
         primaryKey = keyColumns.map(\.name)
-        let keyIndex = table.indexes.first(where: \.isPrimaryKey)
         keyCollations = keyColumns.map { column in
             keyIndex?.terms.first { $0.column.hasSameBytes(as: column.name) }?.collation ?? "BINARY"
         }
         hasLastingIndex = table.indexes.contains { SQLText.isOfSQLite($0.name) }
-        // INTEGER PRIMARY KEY is the rowid and has no index of its own (with the historical
-        // exception of INTEGER PRIMARY KEY DESC: https://www.sqlite.org/lang_createtable.html#rowid).
-        keyIsRowid =
-            !table.isWithoutRowid && keyColumns.count == 1
-            && keyColumns[0].declaredType.asciiUppercased == "INTEGER" && keyIndex == nil
         keyMayBeNull = !table.isWithoutRowid && !keyIsRowid && keyColumns.contains { !$0.isNotNull }
         let rowidName = Self.rowidName(hiddenBy: columns.map(\.name))
         rowid = table.isWithoutRowid ? nil : keyIsRowid ? SQLText.name(primaryKey[0]) : rowidName

@@ -62,7 +62,7 @@ public actor PersistentHistoryTracker {
     ///   - reporter: Receives all events, for a log or for metrics; nil logs them with swift-log
     ///     (`LogReporter`). `SilentReporter` ignores them.
     ///   - logLevel: What is logged if no reporter is given: 0 nothing, 1 important events, 2 all events.
-    ///   - autoStart: Whether `run()` starts to track at once, or waits for `start()`.
+    ///   - autoStart: Whether `run()` starts to track at once, or waits for `start()`. Without `run()`, nothing is tracked.
     ///   - waitsForStore: Whether `run()` waits for a store that does not exist or is not tracked yet.
     ///     Otherwise it throws, so that a wrong path or a forgotten `Tracking.track` does not go unnoticed.
     public init(

@@ -5,7 +5,7 @@ public struct TrackerState: Sendable {
     /// The last loss of history since the tracker was created. The program must rebuild from the store what it derived
     /// from the changes until `lostHistory.lost`.
     public internal(set) var lostHistory: Expiry?
-    /// Why the store cannot be used now; it is tried again.
+    /// Why the store cannot be used now. It is tried again, unless `run()` has thrown this error.
     public internal(set) var storeError: HistoryError?
     /// Why a hook's last call failed; nil once that hook has succeeded.
     public internal(set) var hookFailure: HookFailure?
