@@ -79,7 +79,8 @@ import Testing
         let own = HistoryError(try obstacle(rule.decision(for: nil)), "/srv/contacts/store", .wal)
         #expect(own.hint?.contains("chmod g+s /srv/contacts") == true)
         // Root's group is not to be joined.
-        let roots = Self.rule(0o640, group: 0, setGroupID: false, keepsLists: false, groups: [])
+        var roots = Self.rule(0o640, group: 0, setGroupID: false, keepsLists: false, groups: [])
+        roots.ownerGroups = [0]
         #expect(try obstacle(roots.decision(for: nil)).remedy == [])
         let reader = Self.rule(0o640, setGroupID: false, keepsLists: false, groups: [])
         #expect(try obstacle(reader.decision(for: nil)).remedy == [.joinGroup(Self.app), .letGroupWrite])
