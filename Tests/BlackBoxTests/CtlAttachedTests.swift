@@ -1,3 +1,4 @@
+import Foundation
 import TestSupport
 import Testing
 
@@ -26,14 +27,31 @@ struct CtlAttachedTests {
 
         """
 
+    /// What an SQLite before 3.39 says of itself; it has no `sqlite3_db_name()`.
+    private static let old = """
+        int sqlite3_libversion_number(void) { return 3038005; }
+        const char *sqlite3_db_name(void *db, int number) { (void)db; (void)number; __builtin_trap(); }
+        """
+
     /// The stores a, b, c after a program that is connected to a.
-    private func stores(after code: String) async throws -> (output: String, histories: [[String]]) {
+    private func stores(after code: String, isOld: Bool = false) async throws -> (
+        output: String, histories: [[String]]
+    ) {
+        let folder = try TemporaryFolder()
+        var environment: [String: String?] = [:]
+        if isOld {
+            try Self.old.write(toFile: folder.file("old.c"), atomically: true, encoding: .utf8)
+            try await Command("cc", ["-shared", "-fPIC", "-o", folder.file("old.so"), folder.file("old.c")])
+                .succeed()
+            environment["LD_PRELOAD"] = folder.file("old.so")
+        }
         var stores: [CtlStore] = []
         for _ in 0..<3 { stores.append(try await CtlStore(Self.schema)) }
         let script = Python.prelude + Self.helpers + code
         let output = try await Command(
             Python.path,
-            ["-c", script, stores[0].path, BuiltProducts.libhistory()] + stores.dropFirst().map(\.path)
+            ["-c", script, stores[0].path, BuiltProducts.libhistory()] + stores.dropFirst().map(\.path),
+            environment: environment
         ).succeed()
         var histories: [[String]] = []
         for store in stores { histories.append(try await store.history().map(\.short)) }
@@ -41,24 +59,26 @@ struct CtlAttachedTests {
     }
 
     /// A transaction over two stores is one transaction in each.
-    @Test func anAttachedStoreIsRecordedToo() async throws {
+    @Test(arguments: [false, true]) func anAttachedStoreIsRecordedToo(isOld: Bool) async throws {
         let (_, histories) = try await stores(
             after: """
                 c = loaded("A")
                 run(c, f"ATTACH '{stores[0]}' AS b", "BEGIN", *[INSERT % s for s in ("main", "b") * 2], "COMMIT", INSERT % "b")
-                """)
+                """, isOld: isOld)
         #expect(histories[0] == ["A: insert t id=1; insert t id=2"])
         #expect(histories[1] == ["A: insert t id=1; insert t id=2", "A: insert t id=3"])
     }
 
     /// Detaching another store changes the numbers of those after it.
-    @Test func aTransactionStaysOneWhileAnotherStoreIsDetached() async throws {
+    @Test(arguments: [false, true]) func aTransactionStaysOneWhileAnotherStoreIsDetached(isOld: Bool)
+        async throws
+    {
         let (output, histories) = try await stores(
             after: """
                 c = loaded("A")
                 run(c, f"ATTACH '{stores[0]}' AS b", f"ATTACH '{stores[1]}' AS c")
                 run(c, "BEGIN", INSERT % "c", "DETACH b", INSERT % "c", "COMMIT")
-                """)
+                """, isOld: isOld)
         #expect(output == "")
         #expect(histories[2] == ["A: insert t id=1; insert t id=2"])
     }

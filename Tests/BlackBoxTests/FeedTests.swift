@@ -97,17 +97,19 @@ struct FeedTests {
             let (all, items) = (try bench.listen(to: "all"), try bench.listen(to: "items"))
             try await bench.write(
                 "INSERT INTO person (id) VALUES (1); INSERT INTO item VALUES ('a', 1)",
-                "INSERT INTO person (id) VALUES (2)", "INSERT INTO item VALUES ('b', 1)",
+                "INSERT INTO item VALUES ('b', 1)", "INSERT INTO person (id) VALUES (2)",
                 "INSERT INTO item VALUES ('c', 1)", as: "Widget")
             #expect(
                 try await all.lines(5, of: daemon) == [
-                    "begins 0", "2 Widget +p1 +ta", "3 Widget +p2", "4 Widget +tb", "5 Widget +tc",
+                    "begins 0", "2 Widget +p1 +ta", "3 Widget +tb", "4 Widget +p2", "5 Widget +tc",
                 ])
             #expect(
-                try await items.lines(3, of: daemon) == ["begins 0", "2 Widget +ta", "4 Widget +tb"])
+                try await items.lines(3, of: daemon) == ["begins 0", "2 Widget +ta", "3 Widget +tb"])
             try await bench.acknowledge(5, of: "all")
             try await bench.acknowledge(2, of: "items")
             #expect(try await items.lines(4, of: daemon).last == "5 Widget +tc")
+            // A plan moves feeds over what is not for them, and one may be made at any time. The next one here is.
+            try await bench.steer("clean", "--dry-run")
             let contexts = try await bench.report("consumers")["consumers"][0]["contexts"]
             #expect(contexts.list.map { $0["kind"].text } == ["feed", "feed"])
             #expect(contexts.list.map { $0["feed"]["behind"].int } == [0, 3])

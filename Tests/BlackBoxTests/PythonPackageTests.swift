@@ -60,6 +60,68 @@ struct PythonPackageTests {
         #expect(printed == "First\nFirst\nSecond\nSecond\n")
     }
 
+    /// Threads of both, which share a pool or have connections of their own, beside a writer that declares nothing.
+    @Test(arguments: CtlStore.Journal.allCases)
+    func integrationsUnderLoad(journal: CtlStore.Journal) async throws {
+        let store = try await CtlStore("CREATE TABLE t (id INTEGER PRIMARY KEY, who TEXT)", journal: journal)
+        try await Command(
+            ClientPackages.python,
+            [
+                "-B", "-c",
+                """
+                import random, sqlite3, sys, threading
+                import django, historyd
+                from django.conf import settings
+                from sqlalchemy import create_engine, text
+                store, library = sys.argv[1:]
+                settings.configure(DATABASES={'default': {'ENGINE': 'django.db.backends.sqlite3', 'NAME': store, 'OPTIONS': {'timeout': 60}}})
+                django.setup()
+                from django.db import connection, transaction
+                engine = create_engine('sqlite:///' + store, connect_args={'timeout': 60}, pool_size=2, max_overflow=0)
+                historyd.declare_sqlalchemy(engine, 'Alchemy', extension=library)
+                historyd.declare_django('Django', extension=library)
+                class Undone(Exception): pass
+                def alchemy(n, fails):
+                    with engine.begin() as c:
+                        for _ in range(2): c.execute(text('INSERT INTO t (who) VALUES (:who)'), {'who': 'Alchemy'})
+                        if fails: raise Undone
+                def site(n, fails):
+                    with transaction.atomic(), connection.cursor() as c:
+                        for _ in range(2): c.execute('INSERT INTO t (who) VALUES (%s)', ['Django'])
+                        if fails: raise Undone
+                    if n % 5 == 0: connection.close()
+                def plain(n, fails):
+                    c = sqlite3.connect(store, timeout=60)
+                    try:
+                        with c:
+                            for _ in range(2): c.execute("INSERT INTO t (who) VALUES ('nobody')")
+                            if fails: raise Undone
+                    finally: c.close()
+                problems = []
+                def work(body):
+                    try:
+                        for n in range(20):
+                            try: body(n, n % 4 == 3)
+                            except Undone: pass
+                    except BaseException as error: problems.append(error)
+                    connection.close()
+                threads = [threading.Thread(target=work, args=[body]) for body in (alchemy, site, plain) for _ in range(3)]
+                for each in threads: each.start()
+                for each in threads: each.join()
+                assert not problems, problems
+                """, store.path, try await BuiltProducts.libhistory(),
+            ], environment: ["PYTHONPATH": Sources.path("config/python")]
+        ).succeed()
+        let lines = try await store.sql("SELECT id || ' ' || who FROM t").split(separator: "\n")
+        var told: Set<Substring> = []
+        for transaction in try await store.history() {
+            let (who, keys) = (transaction.author ?? "nobody", transaction.changes.map { $0.objectID["id"] })
+            #expect(transaction.author == nil || keys.count == 2)
+            for key in keys { told.insert("\(key?.description ?? "") \(who)") }
+        }
+        #expect(told == Set(lines) && lines.count == 270)
+    }
+
     /// A Python built without `enable_load_extension` registers the extension with SQLite itself.
     @Test func aPythonThatCannotLoadExtensionsDeclaresAuthors() async throws {
         let store = try await CtlStore("CREATE TABLE t (id INTEGER PRIMARY KEY)")

@@ -1,4 +1,5 @@
 import Foundation
+import PersistentHistory
 import TestSupport
 import Testing
 
@@ -28,6 +29,26 @@ struct ReloadTests {
                     "audit/all Second 1 Widget person insert p1", "audit/all Second 2 Widget person insert p2",
                 ])
             try await daemon.stop()
+        }
+    }
+
+    @Test("A consumer whose name only looks the same is another one")
+    func otherBytes() async throws {
+        try await withWorkbench { bench in
+            let (one, two) = ("caf\u{e9}", "cafe\u{301}")
+            try bench.configure(StoreSetup(authors: StoreSetup.named(one)))
+            let daemon = try await bench.startDaemon()
+            try await bench.write("INSERT INTO person (id) VALUES (1)", as: two)
+            try await bench.calls(1, of: daemon)
+            try bench.configure(StoreSetup(authors: StoreSetup.named(two)))
+            #expect(try await bench.report("reload")["stores"]["changed"].texts == ["contacts"])
+            try await daemon.logged("is no longer configured")
+            try await bench.write("INSERT INTO person (id) VALUES (2)", as: one)
+            let calls = try await bench.calls(2, of: daemon)
+            #expect(calls.map { BinaryText($0.params.consumer) } == [one, two].asBinary)
+            #expect(calls.compactMap(\.params.transaction?.number) == [1, 2])
+            try await daemon.stop()
+            #expect(try await bench.runDaemon("--once").status == .exited(0))
         }
     }
 

@@ -137,6 +137,67 @@ struct SharedStoreTests {
         }
     }
 
+    @Test("A link beside a store is not taken for its file, and no right on what it leads to is advised")
+    func links() async throws {
+        try await withWorkbench { bench in
+            let shared = try await SharedStore(
+                bench, Sharing(folder: "chmod 0777 .", store: "chmod 666 store", daemonGroups: []))
+            try await shared.makeStore()
+            for suffix in ["-wal", "-shm"] {
+                try await shared.asRoot("touch secret; chmod 600 secret; ln -s secret store\(suffix)")
+                let look = try await shared.asDaemon([Products.historyctl, "describe", shared.path])
+                #expect(look.ending == .exited(77))
+                #expect(
+                    look.errors.contains("store\(suffix)\" is a symbolic link")
+                        && !look.errors.contains("As root"),
+                    "\(look.errors)")
+                try await shared.asRoot("rm store\(suffix)")
+            }
+            let look = try await shared.asDaemon([Products.historyctl, "describe", shared.path])
+            #expect(look.ending == .exited(0), "\(look.errors)")
+        }
+    }
+
+    @Test("A store that is not there is no question of rights")
+    func missing() async throws {
+        try await withWorkbench { bench in
+            let shared = try await SharedStore(bench, Sharing(folder: "chmod 0755 ."))
+            for path in [shared.path, "nowhere"] {
+                let look = try await shared.asDaemon([Products.historyctl, "describe", path])
+                #expect(look.ending == .exited(66))
+                #expect(
+                    look.errors.contains("Check the path") && !look.errors.contains("setfacl"), "\(look.errors)"
+                )
+            }
+        }
+    }
+
+    @Test("What is advised for a private store opens nothing of it to its group")
+    func privateStore() async throws {
+        try await withWorkbench { bench in
+            let group = 61003
+            let shared = try await SharedStore(
+                bench,
+                Sharing(
+                    folder: "chown $app:\(group) . && chmod 2750 . && setfacl -m u:$daemon:rwx .", store: ":",
+                    mask: "077", daemonGroups: []))
+            try await shared.makeStore()
+            let look = try await shared.asDaemon([Products.historyctl, "describe", shared.path])
+            #expect(look.ending == .exited(77))
+            let command = try #require(look.errors.firstMatch(of: /As root: (.*)\n/)?.1)
+            try await shared.asRoot(String(command))
+            let writer = try await shared.startApp("INSERT INTO person (id) VALUES (2)")
+            let again = try await shared.asDaemon([Products.historyctl, "describe", shared.path])
+            #expect(again.ending == .exited(0), "\(again.errors)")
+            for file in ["store", "store-wal", "store-shm"] {
+                let reader = try bench.start(
+                    Users.run(as: 61004, [group]) + ["/bin/cat", "\(shared.folder)/\(file)"], "reader-\(file)")
+                #expect(try await reader.end() == .exited(1), "\(file)")
+            }
+            try await writer.destroy()
+        }
+    }
+
     @Test("A store that comes into WAL mode while it is served is not locked either")
     func intoWALMode() async throws {
         try await withWorkbench(.delete) { bench in

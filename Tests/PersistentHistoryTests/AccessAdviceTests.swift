@@ -35,6 +35,18 @@ import Testing
                 as: "[Service]\nReadWritePaths=\(ShellText.quoteForUnit("/srv/\(name)"))\n"))
     }
 
+    /// Rights on a home or on a folder of the system are not advised: they concern more than the store.
+    @Test func whatHoldsMoreThanStores() {
+        for folder in [
+            "/", "/home", "/home/alice", "/root", "/run/user/1000", "/srv", "/tmp", "/usr/local", "/var/lib",
+        ] {
+            #expect(AccessAdvice.holdsMore(folder), "\(folder)")
+        }
+        for folder in ["/srv/contacts", "/home/alice/contacts", "/var/lib/contacts", "/opt/contacts"] {
+            #expect(!AccessAdvice.holdsMore(folder), "\(folder)")
+        }
+    }
+
     @Test func aUnitReadsAPathAsItIs() {
         #expect(ShellText.quoteForUnit("/srv/a-b") == "/srv/a-b")
         #expect(ShellText.quoteForUnit("/srv/100% a\\b\"") == #""/srv/100%% a\\b\"""#)

@@ -66,6 +66,22 @@ import Testing
         #expect(!rule.delivers(one, to: one) && rule.delivers(one, to: two))
     }
 
+    /// A configuration may come back from an editor in another form.
+    @Test func checkpointsAreToldApart() throws {
+        let store = try GatekeeperStore()
+        let state = try store.state()
+        let (one, two) = (Self.one, Self.two)
+        for (position, name) in [(1, one), (2, two)] as [(Int64, String)] {
+            try state.cursors.save(Checkpoint(position: position, movedAt: .now), of: name)
+            try state.feeds.begin(FeedID(consumer: two, context: name), at: position, nil)
+        }
+        #expect(try state.cursors.all().mapValues(\.position) == [BinaryText(one): 1, BinaryText(two): 2])
+        #expect(try state.keepOnly([two]).haveSameBytes(as: [one]))
+        #expect(try state.cursors.saved().keys.map(\.self) == [BinaryText(two)])
+        #expect(try state.feeds.keepOnly([two], of: two).haveSameBytes(as: [one]))
+        try state.close()
+    }
+
     /// To `String`, a quote and an accent behind it are one character.
     @Test func quotesAreBytes() throws {
         let name = "a\"\u{301}b\"\"'\u{301}"

@@ -258,7 +258,8 @@ extension GatekeeperStore {
     func cursors() throws -> [String: Int64] {
         let state = try state()
         defer { try? state.close() }
-        return try state.cursors.all().mapValues(\.position)
+        return Dictionary(
+            uniqueKeysWithValues: try state.cursors.all().map { ($0.key.text, $0.value.position) })
     }
 
     func feed(_ feed: FeedID) throws -> Int64? {

@@ -73,6 +73,15 @@ import Testing
     @Test func withoutListsTheDaemonHasToJoinTheGroup() throws {
         let rule = Self.rule(setGroupID: false, keepsLists: false, groups: [])
         #expect(try obstacle(rule.decision(for: nil)).remedy == [.inheritGroup])
+        // A group that new files of all the system would get.
+        let shared = HistoryError(try obstacle(rule.decision(for: nil)), "/tmp/store", .wal)
+        #expect(shared.hint?.contains("put it into a folder of its own") == true)
+        let own = HistoryError(try obstacle(rule.decision(for: nil)), "/srv/contacts/store", .wal)
+        #expect(own.hint?.contains("chmod g+s /srv/contacts") == true)
+        // Root's group is not to be joined.
+        var roots = Self.rule(0o640, group: 0, setGroupID: false, keepsLists: false, groups: [])
+        roots.ownerGroups = [0]
+        #expect(try obstacle(roots.decision(for: nil)).remedy == [])
         let reader = Self.rule(0o640, setGroupID: false, keepsLists: false, groups: [])
         #expect(try obstacle(reader.decision(for: nil)).remedy == [.joinGroup(Self.app), .letGroupWrite])
     }

@@ -97,6 +97,12 @@ actor Engine {
         var plugins = ReloadReport.Changes(begun: [], ended: [], changed: [], unchanged: [])
     }
 
+    /// Whether a configuration is the same to the byte: `==` takes names for equal that look the same, and an author's
+    /// transactions are told from others' by the bytes.
+    private static func areSame(_ a: StoreConfiguration, _ b: StoreConfiguration) -> Bool {
+        a == b && String(describing: a).hasSameBytes(as: String(describing: b))
+    }
+
     /// Puts a configuration and hooks in force.
     func apply(_ loaded: LoadedConfiguration, _ catalog: HookCatalog) async -> Difference {
         DescriptorBudget.shared.keepSpare(loaded.spareDescriptors(plugins: catalog.needed.count))
@@ -121,7 +127,7 @@ actor Engine {
         var kept: [String: RunningStore] = [:]
         for store in loaded.configuration.stores {
             let old = stores.first { $0.name == store.name }
-            if let old, old.configuration == store {
+            if let old, Self.areSame(old.configuration, store) {
                 kept[store.name] = old
                 difference.stores.unchanged.append(store.name)
                 continue

@@ -28,9 +28,10 @@ final class RestingConsumers: Sendable {
     }
 
     /// The checkpoints of consumers that are idle, or that were woken up and have not continued yet.
-    var checkpoints: [String: Checkpoint] {
+    var checkpoints: [BinaryText: Checkpoint] {
         state.withLock { state in
-            var checkpoints = state.woken
+            var checkpoints: [BinaryText: Checkpoint] = [:]
+            for (consumer, checkpoint) in state.woken { checkpoints[consumer] = checkpoint }
             for consumer in state.resting { checkpoints[consumer] = state.checkpoint }
             return checkpoints
         }

@@ -5,7 +5,7 @@ extension StoreControl {
     package struct Positions: Sendable {
         package let oldest: HistoryToken
         package let newest: HistoryToken
-        package let cursors: [String: Checkpoint]
+        package let cursors: [BinaryText: Checkpoint]
         package let feeds: [FeedStanding]
         /// The consumers that have not come to the end of their work: a replica may not show all up to the cursor.
         package let working: Set<String>

@@ -15,7 +15,7 @@ struct CoreDataCatalog: Sendable {
     /// A row of `Z_PRIMARYKEY`.
     struct PrimaryKey: Sendable, Hashable {
         let number: Int64
-        let name: String
+        let name: BinaryText
         let parent: Int64
     }
 
@@ -71,7 +71,8 @@ struct CoreDataCatalog: Sendable {
                 }
                 numbers.append(
                     PrimaryKey(
-                        number: sqlite3_column_int64(row, 0), name: name, parent: sqlite3_column_int64(row, 2)))
+                        number: sqlite3_column_int64(row, 0), name: BinaryText(name),
+                        parent: sqlite3_column_int64(row, 2)))
             }
             return numbers
         }
@@ -91,7 +92,7 @@ struct CoreDataCatalog: Sendable {
         let names = Dictionary(version.numbers.map { ($0.number, $0.name) }) { first, _ in first }
         var entities: [Int64: Known] = [:]
         for key in version.numbers where entities[key.number] == nil {
-            entities[key.number] = Self.known(key, parent: names[key.parent], model, evidence)
+            entities[key.number] = Self.known(key, parent: names[key.parent]?.text, model, evidence)
         }
         self.entities = entities
     }
@@ -99,18 +100,21 @@ struct CoreDataCatalog: Sendable {
     private static func known(
         _ key: PrimaryKey, parent: String?, _ model: ObjectModel?, _ evidence: ColumnEvidence?
     ) -> Known {
-        guard let model, let described = model.entities[key.name] else { return unnamed(key.number, key.name) }
-        let isAgreed = described.parent == parent && evidence?.contradicts(key.name) == false
-        let preserved = isAgreed ? PreservedAttributes(of: key.name, in: model) : .none
-        let columns = (model.orderedProperties(of: key.name) ?? []).compactMap { property -> Entity.Column? in
+        guard let model, let described = model.entities[key.name] else {
+            return unnamed(key.number, key.name.text)
+        }
+        let name = described.name
+        let isAgreed = described.parent.hasSameBytes(as: parent) && evidence?.contradicts(name) == false
+        let preserved = isAgreed ? PreservedAttributes(of: name, in: model) : .none
+        let columns = (model.orderedProperties(of: name) ?? []).compactMap { property -> Entity.Column? in
             guard case .attribute(let attribute) = property.kind, !attribute.isTransient else { return nil }
             return Entity.Column(name: property.name, declaredType: attribute.type.name)
         }
         return Known(
             entity: Entity(
-                shape: key.number, name: key.name, columns: columns, key: .column("Z_PK"),
+                shape: key.number, name: name, columns: columns, key: .column("Z_PK"),
                 preserved: preserved.columns, source: .coreData),
-            slots: isAgreed ? PropertySlots(of: key.name, in: model) : nil, preserved: preserved)
+            slots: isAgreed ? PropertySlots(of: name, in: model) : nil, preserved: preserved)
     }
 
     /// An entity of which nothing but its name, or nothing but its number, is known.
@@ -139,12 +143,13 @@ struct CoreDataCatalog: Sendable {
 /// one for the entity's number, one whose inverse is ordered one for the place in that order.
 private struct ColumnEvidence {
     private let model: ObjectModel
-    private let columns: [String: Set<String>]
+    private let columns: [BinaryText: Set<BinaryText>]
 
     init(_ db: Database, _ model: ObjectModel) throws {
         self.model = model
-        var columns: [String: Set<String>] = [:]
-        let roots = Set(model.entities.values.filter { $0.parent == nil }.map { "Z" + $0.name.uppercased() })
+        var columns: [BinaryText: Set<BinaryText>] = [:]
+        let roots = Set<BinaryText>(
+            names: model.entities.values.filter { $0.parent == nil }.map { "Z" + $0.name.uppercased() })
         let rows = try Row.fetchCursor(
             db,
             sql: """
@@ -169,12 +174,12 @@ private struct ColumnEvidence {
             guard case .relationship(let relationship) = property.kind, !relationship.isToMany else { continue }
             let column = property.name.uppercased()
             if let destination = relationship.destination, model.parents.contains(destination),
-                !found.contains(where: { Self.isEntityColumn($0, of: column) })
+                !found.contains(where: { Self.isEntityColumn($0.text, of: column) })
             {
                 return true
             }
             if let inverse = relationship.inverse, inverse.isToMany, inverse.isOrdered,
-                !found.contains(where: { $0.hasPrefix("Z_FOK_" + column) })
+                !found.contains(where: { $0.text.hasBytePrefix("Z_FOK_" + column) })
             {
                 return true
             }
@@ -184,9 +189,9 @@ private struct ColumnEvidence {
 
     /// `Z9_PARENT` or `Z9PARENT`, perhaps with a number behind it, where siblings have columns of one name.
     private static func isEntityColumn(_ column: String, of name: String) -> Bool {
-        var rest = column.dropFirst()
-        while let first = rest.first, first.isNumber { rest = rest.dropFirst() }
-        if rest.first == "_" { rest = rest.dropFirst() }
-        return rest.hasPrefix(name) && rest.dropFirst(name.count).allSatisfy(\.isNumber)
+        func isDigit(_ byte: UInt8) -> Bool { UInt8(ascii: "0")...UInt8(ascii: "9") ~= byte }
+        var rest = column.utf8.dropFirst().drop(while: isDigit)
+        if rest.first == UInt8(ascii: "_") { rest = rest.dropFirst() }
+        return rest.starts(with: name.utf8) && rest.dropFirst(name.utf8.count).allSatisfy(isDigit)
     }
 }

@@ -111,7 +111,7 @@ struct CoreDataDecoder {
 struct CoreDataOrigins {
     private struct Key: Hashable {
         let numbers: [Int64]
-        let texts: [String?]
+        let texts: [BinaryText?]
     }
 
     private var known: [Key: Authorship] = [:]
@@ -145,7 +145,7 @@ struct CoreDataOrigins {
             guard number == key.numbers[index] else { return false }
             if number != .min { continue }
             if let text = key.texts[index] {
-                guard ChangeDecoder.isText(row, column + 4, text) else { return false }
+                guard ChangeDecoder.isText(row, column + 4, text.text) else { return false }
             } else if sqlite3_column_type(row, column + 4) != SQLITE_NULL {
                 return false
             }
@@ -155,11 +155,11 @@ struct CoreDataOrigins {
 
     private func key(_ row: OpaquePointer) throws -> Key {
         var numbers: [Int64] = []
-        var texts: [String?] = []
+        var texts: [BinaryText?] = []
         for index: Int32 in 0..<4 {
             let isNull = sqlite3_column_type(row, 2 + index) == SQLITE_NULL
             numbers.append(isNull ? .min : sqlite3_column_int64(row, 2 + index))
-            texts.append(isNull ? try Self.text(row, 6 + index) : nil)
+            texts.append(isNull ? try Self.text(row, 6 + index).map { BinaryText($0) } : nil)
         }
         return Key(numbers: numbers, texts: texts)
     }
@@ -167,7 +167,7 @@ struct CoreDataOrigins {
     /// A number leads to a text in a table of its own; where there is none, the text is beside it.
     private func authorship(_ key: Key, _ db: Database) throws -> Authorship {
         let texts = try zip(key.numbers, key.texts).map { number, text in
-            guard number != .min else { return text }
+            guard number != .min else { return text?.text }
             return try db.rows("SELECT ZNAME FROM ATRANSACTIONSTRING WHERE Z_PK = ?", number) { row in
                 try row.step(db) ? try Self.text(row, 0) : nil
             }

@@ -4,8 +4,8 @@ import GRDBSQLite
 /// The tables in which Core Data keeps a store's history, as far as they are needed to read it.
 struct CoreDataTables: Sendable, Hashable {
     /// Whether strings are kept in a table of their own (`…TS` columns).
-    let stringColumns: Set<String>
-    let transactionColumns: Set<String>
+    let stringColumns: Set<BinaryText>
+    let transactionColumns: Set<BinaryText>
     /// `ZTOMBSTONE0` and so on, as far as there is none missing.
     let tombstones: Int
     let hasColumns: Bool
@@ -47,7 +47,7 @@ struct CoreDataTables: Sendable, Hashable {
         if let name = missing.first { throw UnexpectedValue("the history's column \(name) is missing") }
         let hasStrings = try Self.isTable(db, "ATRANSACTIONSTRING")
         self.transactionColumns = transactionColumns
-        stringColumns = hasStrings ? transactionColumns.filter { $0.hasSuffix("TS") } : []
+        stringColumns = hasStrings ? transactionColumns.filter { $0.text.hasSuffix("TS") } : []
         var tombstones = 0
         while changeColumns.contains("ZTOMBSTONE\(tombstones)") { tombstones += 1 }
         self.tombstones = tombstones
@@ -55,11 +55,13 @@ struct CoreDataTables: Sendable, Hashable {
         isIndexed = try Self.hasIndex(db)
     }
 
-    private static func columns(of table: String, _ db: Database) throws -> Set<String> {
+    private static func columns(of table: String, _ db: Database) throws -> Set<BinaryText> {
         Set(
-            try Row.fetchAll(db, sql: "SELECT name, hidden FROM pragma_table_xinfo(?)", arguments: [table])
-                // A generated column may hold any expression.
-                .filter { try $0.integer("hidden") == 0 }.map { try $0.text("name") })
+            names: try Row.fetchAll(
+                db, sql: "SELECT name, hidden FROM pragma_table_xinfo(?)", arguments: [table]
+            )
+            // A generated column may hold any expression.
+            .filter { try $0.integer("hidden") == 0 }.map { try $0.text("name") })
     }
 
     private static func hasIndex(_ db: Database) throws -> Bool {

@@ -51,7 +51,7 @@ extension ObjectModel {
             names[object] = name
         }
         var reader = PropertyReader(archive: archive, entities: names)
-        var entities: [String: Entity] = [:]
+        var entities: [BinaryText: Entity] = [:]
         for (object, name) in names {
             guard entities.updateValue(try reader.entity(object, name), forKey: name) == nil else {
                 throw Unreadable("two entities have one name")
@@ -77,7 +77,7 @@ private struct PropertyReader {
     }
 
     mutating func entity(_ object: KeyedArchive.Object, _ name: String) throws -> ObjectModel.Entity {
-        var properties: [String: ObjectModel.Property] = [:]
+        var properties: [BinaryText: ObjectModel.Property] = [:]
         for (name, property) in try archive.dictionary("NSProperties", of: object) ?? [] {
             properties[name] = ObjectModel.Property(name: name, kind: try kind(of: property))
             count += 1

@@ -93,23 +93,23 @@ public struct ObjectModel: Sendable, Hashable {
         public let parent: String?
         public let isAbstract: Bool
         /// The inherited ones included.
-        public let properties: [String: Property]
+        public let properties: [BinaryText: Property]
     }
 
-    public let entities: [String: Entity]
+    public let entities: [BinaryText: Entity]
     /// The entities from which another inherits.
-    let parents: Set<String>
+    let parents: Set<BinaryText>
 
-    init(entities: [String: Entity]) {
+    init(entities: [BinaryText: Entity]) {
         self.entities = entities
-        parents = Set(entities.values.compactMap(\.parent))
+        parents = Set(names: entities.values.compactMap(\.parent))
     }
 
     /// How many properties are looked at to put those of all entities in order; nil where it is more than a limit.
     func work(atMost limit: Int) -> Int? {
         var work = 0
         for name in entities.keys {
-            for level in ancestry(of: name) ?? [] {
+            for level in ancestry(of: name.text) ?? [] {
                 work += 1 + level.properties.count
                 if work > limit { return nil }
             }
@@ -135,11 +135,10 @@ public struct ObjectModel: Sendable, Hashable {
     /// name in byte order within a level.
     func orderedProperties(of name: String) -> [Property]? {
         guard let chain = ancestry(of: name), let entity = chain.first else { return nil }
-        var known: Set<String> = []
+        var known: Set<BinaryText> = []
         var ordered: [Property] = []
         for level in chain.reversed() {
-            let new = level.properties.keys.filter { known.insert($0).inserted }
-                .sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) }
+            let new = level.properties.keys.filter { known.insert($0).inserted }.sorted()
             for name in new {
                 // What a sub-entity has made of an inherited property counts.
                 guard let property = entity.properties[name] else { return nil }

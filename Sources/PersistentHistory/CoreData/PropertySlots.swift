@@ -64,7 +64,7 @@ struct PropertySlots: Sendable {
     /// The properties of a bitmap, its most significant bits first.
     func changed(_ bitmap: UnsafeBufferPointer<UInt8>) -> Changed {
         guard bitmap.count == (count + 7) / 8 else { return .unknown }
-        var names: Set<String> = []
+        var names: Set<BinaryText> = []
         var unnamed: [String] = []
         for (index, byte) in bitmap.enumerated() where byte != 0 {
             for bit in 0..<8 where byte & 0x80 >> bit != 0 {
@@ -80,12 +80,13 @@ struct PropertySlots: Sendable {
             }
         }
         return Changed(
-            names: names.sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) },
+            names: names.sorted().map(\.text),
             unnamed: unnamed.isEmpty ? nil : unnamed)
     }
 
     private func add(
-        _ place: Int, of group: [String], _ kind: String, _ names: inout Set<String>, _ unnamed: inout [String]
+        _ place: Int, of group: [String], _ kind: String, _ names: inout Set<BinaryText>,
+        _ unnamed: inout [String]
     ) {
         if group.count == 1, namesSingleMembers {
             names.insert(group[0])

@@ -6,7 +6,8 @@ internal import Glibc
 enum AccessAdvice: Equatable {
     /// A folder on the way that may not be passed.
     case passFolder(String)
-    /// The same of a folder that is the system's, or a user's home: rights on it concern more than the store.
+    /// The folder is the system's or a user's home: rights on it concern more than the store. (To sshd, a home with an
+    /// access control list that lets another user write is open to others, and it takes no key from there.)
     case moveStore(folder: String)
     /// The sandbox of the unit does not show the folder: ProtectHome=.
     case showHome(folder: String)
@@ -18,6 +19,8 @@ enum AccessAdvice: Equatable {
     case writeFolder(String)
     /// The files beside it are another user's, and new ones will be.
     case useSideFiles(store: String)
+    /// A symbolic link in the place of such a file: what it leads to is none of it.
+    case removeLink(String)
     /// For watching it.
     case readFolder(String)
 
@@ -25,6 +28,8 @@ enum AccessAdvice: Equatable {
     ///   - path: Of a store that need not be there.
     ///   - isService: Whether a service manager started this process.
     init?(_ path: String, isService: Bool = getenv("INVOCATION_ID") != nil) {
+        // SQLite looks for the other files beside the store itself.
+        let path = StorePath.real(path)
         var folder = ""
         for name in path.utf8.split(separator: UInt8(ascii: "/")).dropLast() {
             folder += "/" + String(decoding: name, as: UTF8.self)
@@ -43,18 +48,20 @@ enum AccessAdvice: Equatable {
         if access(folder, W_OK) != 0 {
             switch errno {
             case EROFS: self = isService ? .openSandbox(folder: folder) : .mountReadOnly(folder: folder)
-            case EACCES: self = Self.isShared(folder) ? .moveStore(folder: folder) : .writeFolder(folder)
+            case EACCES: self = Self.holdsMore(folder) ? .moveStore(folder: folder) : .writeFolder(folder)
             default: return nil
             }
-            if access(path, R_OK) != 0, errno == EACCES, !Self.isShared(folder) { self = .readStore(path) }
+            if access(path, R_OK) != 0, errno == EACCES, !Self.holdsMore(folder) { self = .readStore(path) }
         } else if access(folder, R_OK) != 0 {
-            self = Self.isShared(folder) ? .moveStore(folder: folder) : .readFolder(folder)
+            self = Self.holdsMore(folder) ? .moveStore(folder: folder) : .readFolder(folder)
         } else if access(path, R_OK) != 0, errno == EACCES {
             self = .readStore(path)
         } else if access(path, W_OK) != 0, errno == EACCES {
             self = .writeStore(path)
+        } else if let link = ["-wal", "-shm", "-journal"].map({ path + $0 }).first(where: Self.isLink) {
+            self = .removeLink(link)
         } else if ["-wal", "-shm"].contains(where: { access(path + $0, R_OK | W_OK) != 0 && errno == EACCES }) {
-            self = .useSideFiles(store: path)
+            self = Self.holdsMore(folder) ? .moveStore(folder: folder) : .useSideFiles(store: path)
         } else {
             return nil
         }
@@ -73,9 +80,19 @@ enum AccessAdvice: Equatable {
         return hidden.contains(folder) && stat(folder, &status) == 0 && status.st_mode & 0o777 == 0
     }
 
+    private static func isLink(_ path: String) -> Bool {
+        var status = stat()
+        return lstat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFLNK
+    }
+
     /// Whether a folder is the system's, or holds all homes: no store's own.
     private static func isShared(_ folder: String) -> Bool {
         hidden.contains(folder) || folder.split(separator: "/").count <= 1
+    }
+
+    /// Whether stores do not lie there alone.
+    static func holdsMore(_ folder: String) -> Bool {
+        isShared(folder) || ["/home", "/run/user", "/usr", "/var"].contains(StorePath.parent(of: folder))
     }
 
     private static func folder(of path: String) -> String { StorePath.parent(of: path) }
@@ -87,13 +104,17 @@ enum AccessAdvice: Equatable {
         }
         switch self {
         case .passFolder(let folder): return grant("x", folder)
-        case .readStore(let path), .writeStore(let path): return grant("rw", path)
+        case .readStore(let path), .writeStore(let path):
+            let isPrivate = FileRights(of: path).map { $0.list == nil && $0.groupPermissions.isEmpty } ?? false
+            guard isPrivate, !Self.holdsMore(Self.folder(of: path)) else { return grant("rw", path) }
+            return "\(grant("rw", path)) && \(Self.grantNew(beside: path, to: user))"
         case .writeFolder(let folder), .readFolder(let folder): return grant("rwx", folder)
         case .useSideFiles(let store):
-            let (quoted, folder) = (ShellText.quote(store), ShellText.quote(Self.folder(of: store)))
-            let owner = FileRights(of: store).map { Accounts.name(ofUser: $0.owner) } ?? user
+            let quoted = ShellText.quote(store)
             return
-                "As root: setfacl -m u:\(user):rw \(quoted)-wal \(quoted)-shm && setfacl -d -m u:\(user):rw,u:\(owner):rw \(folder)"
+                "As root: setfacl -m u:\(user):rw \(quoted)-wal \(quoted)-shm && \(Self.grantNew(beside: store, to: user))"
+        case .removeLink(let path):
+            return "\"\(path)\" is a symbolic link, and SQLite follows none there: remove it."
         case .moveStore(let folder):
             return
                 "It lies in \"\(folder)\", which is not its own: put it into a folder of its own, such as one in /srv, that this user may use."
@@ -107,6 +128,15 @@ enum AccessAdvice: Equatable {
                 ["ReadWritePaths=\(ShellText.quoteForUnit(folder))"],
                 "the unit's sandbox does not allow writes there")
         }
+    }
+
+    /// The command for what is created beside a store. SQLite gives that the store's mode, in which the list's mask
+    /// stands for the group's permissions: a group that may not read the store must not be let in by it.
+    private static func grantNew(beside store: String, to user: String) -> String {
+        let rights = FileRights(of: store)
+        let owner = rights.map { Accounts.name(ofUser: $0.owner) } ?? user
+        let group = rights?.groupPermissions.isEmpty ?? false ? ",g::-" : ""
+        return "setfacl -d -m u:\(user):rw,u:\(owner):rw\(group) \(ShellText.quote(folder(of: store)))"
     }
 
     private static func dropIn(_ lines: [String], _ reason: String) -> String {

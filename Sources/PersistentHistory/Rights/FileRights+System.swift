@@ -12,10 +12,11 @@ extension FileRights {
         self.init(owner: status.st_uid, group: status.st_gid, mode: status.st_mode & 0o777, list: list)
     }
 
-    /// Those of the regular file that a path leads to; nil if there is none, or it cannot be seen.
+    /// Those of a regular file; nil if there is none, or it cannot be seen. A link is none: beside a store, anybody who
+    /// may write the folder could let it lead to a file that has nothing to do with the store.
     init?(of path: String) {
         var status = stat()
-        guard stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFREG else { return nil }
+        guard lstat(path, &status) == 0, status.st_mode & S_IFMT == S_IFREG else { return nil }
         self.init(status, list: Self.list(Self.listName, of: path).list)
     }
 

@@ -12,11 +12,14 @@ extension HistoryError {
             ? "The file \"\(store)\(kind.rawValue)\" locks \(obstacle.lockedOut) out of the store: it is \(rights)."
             : "Opening the store \"\(store)\" would lock \(obstacle.lockedOut) out of it: its \(kind.rawValue) would be \(rights)."
         let steps = obstacle.remedy.map { $0.text(store: store) }
-        self.init(
-            .wouldLockOut, message,
-            hint: steps.isEmpty
+        let folder = StorePath.parent(of: store)
+        let hint =
+            obstacle.remedy.contains(.inheritGroup) && AccessAdvice.holdsMore(folder)
+            ? AccessAdvice.moveStore(folder: folder).text()
+            : steps.isEmpty
                 ? "Put both into one group that may write the store and its folder."
-                : "As root: \(steps.joined(separator: " && "))")
+                : "As root: \(steps.joined(separator: " && "))"
+        self.init(.wouldLockOut, message, hint: hint)
     }
 }
 
@@ -43,7 +46,7 @@ extension SideFileRule.Remedy {
         case .giveBack:
             let files = SideFiles.Kind.allCases.map { store + $0.rawValue }.filter { FileRights(of: $0) != nil }
                 .map(ShellText.quote).joined(separator: " ")
-            let plain = "chown --reference=\(quoted) \(files) && chmod --reference=\(quoted) \(files)"
+            let plain = "chown -h --reference=\(quoted) \(files) && chmod --reference=\(quoted) \(files)"
             return FileRights(of: store)?.list == nil
                 ? plain : "\(plain) && getfacl -p \(quoted) | setfacl --set-file=- \(files)"
         case .inheritGroup:

@@ -151,6 +151,8 @@ struct SideFileRule: Sendable {
                 [join, .letGroupWrite, .inheritGroup], [.letUserWrite(process.user)],
             ]
         return attempts.first { attempt in
+            // Root's group may do more than use a store.
+            if store.group == 0, attempt.contains(join) { return false }
             var (rule, file) = (self, file)
             for step in attempt { rule.take(step, &file) }
             if case .wait = rule.decisionWithoutRemedy(for: file, mayPrepare) { return false }

@@ -4,7 +4,7 @@ import GRDB
 final class CursorStore: Sendable {
     private let connection: StateConnection
     /// Moved, and not saved yet.
-    private let unsaved = Locked<[String: Checkpoint]>([:])
+    private let unsaved = Locked<[BinaryText: Checkpoint]>([:])
     /// Consumers that move together.
     let resting: RestingConsumers
     /// The position of those at the last `flush`.
@@ -35,7 +35,7 @@ final class CursorStore: Sendable {
     }
 
     /// All checkpoints, by consumer, including those that are not saved yet.
-    func all() throws -> [String: Checkpoint] {
+    func all() throws -> [BinaryText: Checkpoint] {
         try connection.access { db in
             try saved(db).merging(unsaved.withLock { $0 }) { $1 }
                 .merging(resting.checkpoints) { $1.position > $0.position ? $1 : $0 }
@@ -44,16 +44,17 @@ final class CursorStore: Sendable {
 
     /// Saves what is not saved yet, and returns all checkpoints, by consumer, as they are after a crash: no history
     /// after them may be deleted.
-    func saved() throws -> [String: Checkpoint] {
+    func saved() throws -> [BinaryText: Checkpoint] {
         try flush()
         return try connection.access(saved)
     }
 
-    private func saved(_ db: Database) throws -> [String: Checkpoint] {
+    private func saved(_ db: Database) throws -> [BinaryText: Checkpoint] {
         let rows = try Row.fetchAll(
             try db.cachedStatement(
                 sql: "SELECT consumer, position, fingerprint, moved_at, served FROM cursor"))
-        return Dictionary(uniqueKeysWithValues: try rows.map { (try $0.text("consumer"), try Checkpoint($0)) })
+        return Dictionary(
+            uniqueKeysWithValues: try rows.map { (BinaryText(try $0.text("consumer")), try Checkpoint($0)) })
     }
 
     // MARK: Saving
@@ -96,7 +97,7 @@ final class CursorStore: Sendable {
             guard !checkpoints.isEmpty else { return }
             do {
                 try db.inTransaction {
-                    for (consumer, checkpoint) in checkpoints { try save(checkpoint, of: consumer, db) }
+                    for (consumer, checkpoint) in checkpoints { try save(checkpoint, of: consumer.text, db) }
                     return .commit
                 }
             } catch {

@@ -72,13 +72,13 @@ struct DeadLetterStore: Sendable {
         }
     }
 
-    /// How many there are, by consumer.
+    /// How many there are, by consumer; those of an earlier one whose name looks the same are its own, too.
     func counts() throws -> [String: Int] {
         try connection.access { db in
             let rows = try Row.fetchAll(
                 try db.cachedStatement(sql: "SELECT consumer, count(*) AS n FROM dead_letter GROUP BY consumer")
             )
-            return Dictionary(uniqueKeysWithValues: rows.map { ($0["consumer"] as String, $0["n"] as Int) })
+            return Dictionary(rows.map { ($0["consumer"] as String, $0["n"] as Int) }, uniquingKeysWith: +)
         }
     }
 

@@ -117,7 +117,8 @@ struct FeedStore: Sendable {
         try connection.access { db in
             let known = try String.fetchAll(
                 db, sql: "SELECT context FROM feed WHERE consumer = ?", arguments: [consumer])
-            let gone = known.filter { !contexts.contains($0) }
+            let kept = Set<BinaryText>(names: contexts)
+            let gone = known.filter { !kept.contains($0) }
             for context in gone {
                 try db.execute(
                     sql: "DELETE FROM feed WHERE consumer = ? AND context = ?", arguments: [consumer, context])

@@ -23,7 +23,7 @@ struct ReplicaStore: Sendable {
                 db, sql: "SELECT * FROM replica WHERE consumer = ? AND context = ?",
                 arguments: [consumer, context])
             guard let row else { return Known() }
-            let isHere = try row.text("path") == path
+            let isHere = try row.text("path").hasSameBytes(as: path)
             let filling = try row.optionalInteger("position", in: HistoryPosition.range).map {
                 Checkpoint(
                     position: $0, fingerprint: try row.optionalText("fingerprint"),

@@ -81,7 +81,8 @@ package final class StateDatabase: Sendable {
     ///
     /// - Returns: Those that were forgotten.
     func keepOnly(_ consumers: Set<String>) throws -> [String] {
-        let gone = try cursors.all().keys.filter { !consumers.contains($0) }.sorted()
+        let kept = Set<BinaryText>(names: consumers)
+        let gone = try cursors.all().keys.filter { !kept.contains($0) }.sorted().map(\.text)
         guard !gone.isEmpty else { return [] }
         try connection.transaction { db in
             for consumer in gone {

@@ -41,6 +41,13 @@ enum StorePath {
         return last.path
     }
 
+    /// The path without links where it leads to a file, else as it is from the root on.
+    static func real(_ path: String) -> String {
+        guard let resolved = realpath(path, nil) else { return absolute(path) }
+        defer { free(resolved) }
+        return String(cString: resolved)
+    }
+
     private static func absolute(_ path: String) -> String {
         if path.hasPrefix("/") { return path }
         guard let folder = getcwd(nil, 0) else { return "/" + path }
@@ -55,10 +62,14 @@ enum StorePath {
     }
 
     private static func unusable(_ path: String, errno number: Int32) -> HistoryError {
-        HistoryError(
-            number == ENOENT || number == ENOTDIR ? .storeMissing : .storeUnreadable,
+        let isMissing = number == ENOENT || number == ENOTDIR
+        var advice = AccessAdvice(path)
+        // No right brings a store that is not there; but a sandbox may hide it.
+        if isMissing { if case .showHome = advice {} else { advice = nil } }
+        return HistoryError(
+            isMissing ? .storeMissing : .storeUnreadable,
             "The store \"\(path)\" cannot be opened: \(String(cString: strerror(number))).",
-            hint: AccessAdvice(path)?.text() ?? "Check the path and the permissions of its folders.")
+            hint: advice?.text() ?? "Check the path and the permissions of its folders.")
     }
 }
 

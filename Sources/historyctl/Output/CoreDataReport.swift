@@ -43,11 +43,12 @@ struct CoreDataReport {
     private func rows(_ entity: CoreDataDescription.Entity) -> [[String]] {
         let name = entity.name + (entity.model?.isAbstract == true ? " (abstract)" : "")
         let first = [name, entity.parent ?? "", String(entity.changes), "", "", ""]
+        let preserved = Set<BinaryText>(names: entity.preserved)
         return [first]
             + entity.properties.map { property in
                 [
                     "", "", "", property.name, Self.type(property.kind),
-                    entity.preserved.contains(property.name) ? "yes" : "",
+                    preserved.contains(property.name) ? "yes" : "",
                 ]
             }
     }

@@ -78,7 +78,7 @@ import Testing
             let bytes = Deflate.stored(mutated(archive, &seed))
             do throws(ObjectModel.Unreadable) {
                 let model = try ObjectModel(compressed: bytes)
-                for name in model.entities.keys {
+                for name in model.entities.keys.map(\.text) {
                     _ = PropertySlots(of: name, in: model)
                     _ = PreservedAttributes(of: name, in: model)
                 }

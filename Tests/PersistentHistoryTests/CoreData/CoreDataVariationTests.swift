@@ -98,6 +98,35 @@ import Testing
         try reader.close()
     }
 
+    @Test("Authors and properties whose names only look the same are told apart")
+    func namesAreBytes() throws {
+        let (one, two) = ("caf\u{e9}", "cafe\u{301}")
+        let attribute = ObjectModel.Property.Kind.attribute(
+            .init(type: .string, isTransient: false, isDerived: false, isPreserved: true))
+        let properties = [one, two].map { ObjectModel.Property(name: $0, kind: attribute) }
+        let model = ObjectModel(entities: [
+            "A": .init(
+                name: "A", parent: nil, isAbstract: false,
+                properties: Dictionary(uniqueKeysWithValues: properties.map { (BinaryText($0.name), $0) }))
+        ])
+        // In the order of the bytes.
+        let slots = try #require(PropertySlots(of: "A", in: model))
+        #expect(slots.named.haveSameBytes(as: [two, one]))
+        #expect(PreservedAttributes(of: "A", in: model).columns.map(\.name).haveSameBytes(as: [two, one]))
+        let both = [0b1100_0000 as UInt8].withUnsafeBufferPointer { slots.changed($0) }
+        #expect(both.names.haveSameBytes(as: [two, one]))
+
+        let folder = try TemporaryFolder()
+        let store = try GeneratedStore(
+            folder.file("s.sqlite"), StoreModel([.init("A", attributes: [.init("a", .string)])]),
+            layout: .inline, random: SplitMix(state: 7))
+        for author in [one, two, one] { try store.commit(.init(author: author), [.init("A", 1, .insert)]) }
+        let reader = try CoreDataReader(path: store.path)
+        #expect(try reader.all().compactMap(\.author).haveSameBytes(as: [one, two, one]))
+        try reader.close()
+        store.close()
+    }
+
     @Test("A property of a kind that is not known leaves the places of tombstones unknown")
     func unknownProperty() {
         let attribute = ObjectModel.Attribute(
