@@ -9,13 +9,13 @@ enum FixedCase {
 
     /// - Parameter followed: Whether a replica takes in each step, and not all of them at the end.
     static func expectNoFailure(
-        _ schema: [String], _ steps: [Case.Step], isUTF16: Bool = false, followed: Bool = false
+        _ schema: [String], _ steps: [Case.Step], isUTF16: Bool = false, followed: Bool = false, preservesEvery: Int = 2
     ) throws {
         let folder = try TemporaryFolder(inMemory: true)
         for setting in settings {
             let settings = Case.Settings(
                 isWAL: setting < 2, isUTF16: isUTF16, recursiveTriggers: setting & 1 != 0,
-                foreignKeys: setting & 2 != 0, preservesEvery: 2)
+                foreignKeys: setting & 2 != 0, preservesEvery: preservesEvery)
             let specimen = Case(
                 seed: UInt64(followed ? 4 * setting : setting), settings: settings,
                 schema: schema.map { SQL($0) }, later: [],
@@ -29,8 +29,8 @@ enum FixedCase {
 }
 
 func expectNoFailure(
-    _ schema: [String], _ steps: [Case.Step], isUTF16: Bool = false, followed: Bool = false
+    _ schema: [String], _ steps: [Case.Step], isUTF16: Bool = false, followed: Bool = false, preservesEvery: Int = 2
 ) throws {
-    try FixedCase.expectNoFailure(schema, steps, isUTF16: isUTF16, followed: followed)
+    try FixedCase.expectNoFailure(schema, steps, isUTF16: isUTF16, followed: followed, preservesEvery: preservesEvery)
 }
 func steps(_ statements: [String]) -> [Case.Step] { FixedCase.steps(statements) }
