@@ -1301,7 +1301,13 @@ def overtaken(bench):
     bench.start_nats("follow")
     await_log(bench, "follow", "the stream has begun a new epoch")
     db.execute("INSERT INTO person (name) VALUES ('after')")
-    # The publisher looks at its stream every four minutes. Until then the mirror takes nothing of the earlier epoch.
+    # The publisher looks at its stream every four minutes. Until then the mirror takes nothing of the earlier epoch, and
+    # says so.
+    bench.await_problem("follow", "in an epoch that is over for the mirror", 30)
+    if (status := once(bench, "follow")[0]) != 75:
+        raise Failure(f"--once of an overtaken mirror: {status}")
+    if not health(bench, "follow")[0]:
+        raise Failure("an overtaken mirror is healthy")
     bench.wait_level(400)
     bench.compare()
     print("a snapshot of a later epoch without its session: the publisher begins a later one, and the mirror is equal")
