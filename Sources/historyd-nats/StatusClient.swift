@@ -55,13 +55,15 @@ struct StatusClient: ParsableArguments {
             guard rest > .zero else {
                 throw Unanswered(
                     description:
-                        "historyd-nats has not answered \(method) \(target) at \"\(socket)\" within \(limit.text).")
+                        "historyd-nats has not answered \(method) \(target) at \"\(socket)\" within \(limit.text)."
+                )
             }
             StatusListener.limitWaits(on: descriptor, to: rest)
         }
         // As many connections as may wait are waiting where it is stopped.
         try limitNextCall()
-        guard descriptor >= 0, StatusListener.withAddress(of: socket, { connect(descriptor, $0, $1) }) == 0 else {
+        guard descriptor >= 0, StatusListener.withAddress(of: socket, { connect(descriptor, $0, $1) }) == 0
+        else {
             let number = errno
             try limitNextCall()
             Self.say(
@@ -78,7 +80,11 @@ struct StatusClient: ParsableArguments {
             try limitNextCall()
             count = recv(descriptor, &buffer, buffer.count, 0)
             // Its time is up, which is found out above.
-            if count < 0, errno == EAGAIN || errno == EINTR { count = 1 } else { answer += buffer[..<max(0, count)] }
+            if count < 0, errno == EAGAIN || errno == EINTR {
+                count = 1
+            } else {
+                answer += buffer[..<max(0, count)]
+            }
         }
         let text = String(decoding: answer, as: UTF8.self)
         guard let end = text.range(of: "\r\n\r\n"),

@@ -96,4 +96,3 @@ struct ReloadCommand: ParsableCommand {
         throw ExitCode(status.rawValue)
     }
 }
-

@@ -81,7 +81,8 @@ struct ClientTimeoutTests {
         try await withWorkbench { bench in
             try bench.folder.write(
                 "nats.json",
-                #"{"version": 1, "servers": ["nats://127.0.0.1:1"], "follow": [{"name": "a", "path": "m.sqlite"}]}"#)
+                #"{"version": 1, "servers": ["nats://127.0.0.1:1"], "follow": [{"name": "a", "path": "m.sqlite"}]}"#
+            )
             let path = BuiltProducts.path("historyd-nats")
             let program = try bench.start(
                 [path, "--config", bench.path("nats.json")], "nats",

@@ -90,7 +90,8 @@ struct ClockTests {
 
     @Test("Nothing hangs when the clock is set back") func back() async throws {
         try await withClock { bench, clock in
-            let quick = #""timeout": "1s", "retry": {"attempts": 3, "initialDelay": "1s", "maximumDelay": "1s"}"#
+            let quick =
+                #""timeout": "1s", "retry": {"attempts": 3, "initialDelay": "1s", "maximumDelay": "1s"}"#
             try bench.configure(
                 StoreSetup(
                     authors: StoreSetup.feeding("live", and: "Slow"),

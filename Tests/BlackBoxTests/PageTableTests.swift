@@ -84,6 +84,7 @@ struct PageTableTests {
         let listed = try rows("Control", "Exit statuses").map { $0[0] }
         #expect(listed == ["0", "1", "2", "64", "65", "66", "69", "70", "74", "75", "77", "78"])
         let help = try await Command(BuiltProducts.path("historyctl"), ["--help"]).succeed()
+        let nats = BuiltProducts.path("historyd-nats")
         for status in listed where (Int(status) ?? 0) >= 64 {
             #expect(help.contains("\(status) "), "\(status)")
         }
@@ -115,6 +116,21 @@ struct PageTableTests {
             try await expect((78, "reload"))
             try await expect((1, "health"))
             try await daemon.stop()
+
+            try bench.folder.write(
+                "nats.json",
+                #"{"version": 1, "servers": ["nats://127.0.0.1:1"], "follow": [{"name": "a", "path": "m.sqlite"}]}"#
+            )
+            try bench.folder.write("wrong.json", "{")
+            let unknown = ["publish", "--new-epoch", "nobody", "--config"]
+            for (status, arguments) in [
+                (66, unknown + [bench.path("nats.json")]), (78, unknown + [bench.path("wrong.json")]),
+                (69, ["status", "--socket", bench.path("none")]), (64, ["status", "--timeout", "soon"]),
+            ] as [(Int32, [String])] where FileManager.default.isExecutableFile(atPath: nats) {
+                let program = try bench.start([nats] + arguments, "nats-\(UUID().uuidString)")
+                let ending = try await program.end()
+                #expect(ending == .exited(status), "\(arguments): \(program.errors)")
+            }
         }
     }
 }

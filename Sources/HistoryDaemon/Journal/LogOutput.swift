@@ -34,7 +34,8 @@ package enum LogOutput: Sendable, Hashable {
         switch self {
         case .journal:
             LoggingSystem.bootstrap(
-                { _, provider in DaemonLogHandler.journal(level, provider) }, metadataProvider: metadataProvider)
+                { _, provider in DaemonLogHandler.journal(level, provider) }, metadataProvider: metadataProvider
+            )
             // The last lines, mostly the reason for an exit, still wait then.
             atexit { JournalWriter.shared.flush() }
         case .standardError:
