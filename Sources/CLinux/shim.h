@@ -9,5 +9,6 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-// gettid(2), which glibc declares for _GNU_SOURCE alone.
+// glibc declares these for _GNU_SOURCE alone. The semaphore is a sem_t: its header would make types of Glibc this module's.
+int sem_clockwait(void *semaphore, clockid_t clock, const struct timespec *end);
 static inline pid_t clinux_thread(void) { return (pid_t)syscall(SYS_gettid); }

@@ -67,6 +67,11 @@ package struct GroupHeader: Hashable, Sendable {
     /// The position of the stream with this message, without an unfinished group.
     package var reached: StreamPosition { kind == .group && !isLast ? after : through }
 
+    /// Whether it has what the mirror has not, but in an epoch that is over for it.
+    package func isOvertaken(by mirror: MirrorPosition) -> Bool {
+        epoch < mirror.epoch && reached.number > mirror.position.number
+    }
+
     // MARK: As headers
 
     /// The only format version so far.

@@ -15,8 +15,9 @@ package struct WorkerHealth: Codable, Sendable, Hashable {
 
     package struct Reason: Codable, Sendable, Hashable {
         package let verdict: Verdict
-        package let role: WorkerReport.Role
-        package let stream: String
+        /// Nil where it is the whole program's.
+        package let role: WorkerReport.Role?
+        package let stream: String?
         /// For people.
         package let message: String
     }
@@ -36,6 +37,12 @@ package struct WorkerHealth: Codable, Sendable, Hashable {
         }
         reasons = found.filter { $0.verdict == .failing } + found.filter { $0.verdict != .failing }
         verdict = reasons.first?.verdict ?? .healthy
+    }
+
+    /// Of a program that does not answer.
+    package init(unanswered message: String) {
+        reasons = [Reason(verdict: .failing, role: nil, stream: nil, message: message)]
+        verdict = .failing
     }
 
     private static func problem(

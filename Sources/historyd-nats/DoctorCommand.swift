@@ -14,14 +14,13 @@ struct DoctorCommand: ParsableCommand {
             not running.
             """)
 
-    @Option(help: "The socket of the program.")
-    var socket = StatusListener.path() ?? "/run/historyd-nats/status.sock"
+    @OptionGroup var client: StatusClient
 
     @Flag(help: "Print JSON.")
     var json = false
 
     func run() throws {
-        let (status, body) = try StatusClient.ask("GET", "/v1/doctor", at: socket)
+        let (status, body) = try client.ask("GET", "/v1/doctor")
         guard status == 200 else {
             StatusClient.say(body)
             throw ExitCode(ExitStatus.temporary.rawValue)

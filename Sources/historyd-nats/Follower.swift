@@ -113,7 +113,7 @@ struct Follower: Sendable {
                     metadata: metadata)
             }
             let start = try Self.start(in: end.state, position, jetStream, names.history)
-            status.isLevel(start > end.state.last)
+            note(isLevel: start > end.state.last, mirror, end.last)
             if isOnce, start > end.state.last { return try checkLevel(mirror, end) }
             need = try follow(
                 try PullConsumer(jetStream, of: names.history, from: start), jetStream, into: mirror,
@@ -146,10 +146,20 @@ struct Follower: Sendable {
             name: following.name)
     }
 
+    /// - Parameter last: The last message of the stream.
+    private func note(isLevel: Bool, _ mirror: Mirror, _ last: GroupHeader?) {
+        let isOvertaken = mirror.position.flatMap { last?.isOvertaken(by: $0) } ?? false
+        status.isLevel(
+            isLevel,
+            obstacle: isLevel && isOvertaken
+                ? "The publisher goes on in an epoch that is over for the mirror; it begins a later one within minutes"
+                : nil)
+    }
+
     /// After everything was followed, the mirror has what the stream had.
     private func checkLevel(_ mirror: Mirror, _ end: StreamEnd) throws {
         guard let mine = mirror.position, let last = end.last else { return }
-        guard mine.epoch > last.epoch || mine.position.number >= last.reached.number else {
+        guard mine.position.number >= last.reached.number else {
             throw Stale(
                 description:
                     "the mirror is at \(mine.position.number), and the stream ends at \(last.reached.number)"
@@ -184,7 +194,7 @@ struct Follower: Sendable {
 
     /// - Returns: Why a snapshot is needed; nil at the last message that is wanted.
     private func follow(
-        _ consumer: PullConsumer, _ jetStream: JetStream, into mirror: Mirror, until last: UInt64?,
+        _ consumer: PullConsumer, _ jetStream: JetStream, into mirror: Mirror, until end: UInt64?,
         _ succeeded: () -> Void
     ) throws -> Need? {
         var assembler = GroupAssembler(position: mirror.position)
@@ -192,6 +202,7 @@ struct Follower: Sendable {
         var body = GroupBody(spoolingIn: folder)
         var space = 0
         var before: (sequence: UInt64, id: String)?
+        var last: GroupHeader?
         while true {
             guard let message = try consumer.nextInTime() else {
                 if let need = try compare(mirror, jetStream) { return need }
@@ -204,6 +215,7 @@ struct Follower: Sendable {
                 guard mirror.isThere else {
                     throw SessionOver(description: "the mirror was removed or replaced")
                 }
+                last = header
                 let step = assembler.take(header, session: GroupHeader.session(of: message.messageID))
                 switch step {
                 case .ignore: break
@@ -236,8 +248,8 @@ struct Follower: Sendable {
                 }
             }
             before = (message.sequence, message.messageID)
-            status.isLevel(message.pending == 0)
-            if let last, message.sequence >= last { return nil }
+            note(isLevel: message.pending == 0, mirror, last)
+            if let end, message.sequence >= end { return nil }
         }
     }
 

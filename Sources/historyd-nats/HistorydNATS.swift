@@ -42,7 +42,7 @@ struct ConfigurationOption: ParsableArguments {
 /// The log, configured like the daemon's.
 private func makeLogger() -> (Logger, LiveLogLevel) {
     let level = LiveLogLevel(.info)
-    LogOutput.suitable.bootstrap(level: level, identifier: "historyd-nats")
+    LogOutput.suitable.bootstrap(level: level)
     return (Logger(label: "historyd-nats"), level)
 }
 

@@ -9,8 +9,7 @@ struct StatusCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "status", abstract: "Show the streams and mirrors of the running program.")
 
-    @Option(help: "The socket of the program.")
-    var socket = StatusListener.path() ?? "/run/historyd-nats/status.sock"
+    @OptionGroup var client: StatusClient
 
     @Flag(help: "Print JSON.")
     var json = false
@@ -19,7 +18,7 @@ struct StatusCommand: ParsableCommand {
     var metrics = false
 
     func run() throws {
-        let body = try StatusClient.ask("GET", metrics ? "/v1/metrics" : "/v1/status", at: socket).body
+        let body = try client.ask("GET", metrics ? "/v1/metrics" : "/v1/status").body
         if json || metrics {
             print(metrics ? PrometheusText.converted(body) : body, terminator: metrics ? "" : "\n")
             return
@@ -48,24 +47,31 @@ extension StatusCommand {
 struct HealthCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "health", abstract: "Show whether everything is published and followed.",
-        discussion: "The status is 0 where it is healthy, 1 where it is degraded, 2 where it is failing.")
+        discussion: """
+            The status is 0 where it is healthy, 1 where it is degraded, 2 where it is failing or the program does not \
+            answer within 5 seconds (--timeout).
+            """)
 
-    @Option(help: "The socket of the program.")
-    var socket = StatusListener.path() ?? "/run/historyd-nats/status.sock"
+    @OptionGroup var client: StatusClient
 
     @Flag(help: "Print JSON.")
     var json = false
 
     func run() throws {
-        let body = try StatusClient.ask("GET", "/v1/health", at: socket).body
-        let health = try JSONDecoder().decode(WorkerHealth.self, from: Data(body.utf8))
+        let health: WorkerHealth
+        do {
+            let body = try client.answer("GET", "/v1/health", within: .seconds(5)).body
+            health = try JSONDecoder().decode(WorkerHealth.self, from: Data(body.utf8))
+        } catch let error as StatusClient.Unanswered {
+            health = WorkerHealth(unanswered: error.description)
+        }
         if json {
-            print(body)
+            print(WorkerReport.json(health))
         } else {
             print(health.verdict.rawValue)
             for reason in health.reasons {
-                print(
-                    "  \(reason.verdict.rawValue): \(reason.role.rawValue) \(reason.stream): \(reason.message)")
+                let subject = reason.role.map { "\($0.rawValue) \(reason.stream ?? ""): " } ?? ""
+                print("  \(reason.verdict.rawValue): \(subject)\(reason.message)")
             }
         }
         if health.verdict != .healthy { throw ExitCode(health.verdict.rank) }
@@ -80,45 +86,13 @@ struct ReloadCommand: ParsableCommand {
             All sessions with the servers begin again, so that changed credentials are used.
             """)
 
-    @Option(help: "The socket of the program.")
-    var socket = StatusListener.path() ?? "/run/historyd-nats/status.sock"
+    @OptionGroup var client: StatusClient
 
     func run() throws {
-        let answer = try StatusClient.ask("POST", "/v1/reload", at: socket)
+        let answer = try client.ask("POST", "/v1/reload")
         if answer.status == 200 { return }
         StatusClient.say(answer.body)
         let status: ExitStatus = answer.status == 403 ? .noPermission : .configuration
         throw ExitCode(status.rawValue)
-    }
-}
-
-/// Asks the running program on its socket.
-enum StatusClient {
-    static func say(_ text: String) { FileHandle.standardError.write(Data(text.utf8)) }
-
-    /// - Throws: `ExitCode` after the reason was printed.
-    static func ask(_ method: String, _ target: String, at path: String) throws -> (status: Int, body: String) {
-        let descriptor = Glibc.socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
-        defer { close(descriptor) }
-        guard descriptor >= 0, StatusListener.withAddress(of: path, { connect(descriptor, $0, $1) }) == 0 else {
-            let reason = String(cString: strerror(errno))
-            say("historyd-nats does not answer at \"\(path)\": \(reason). Is it running?\n")
-            throw ExitCode(ExitStatus.unavailable.rawValue)
-        }
-        let request = Array("\(method) \(target) HTTP/1.1\r\nHost: localhost\r\n\r\n".utf8)
-        _ = send(descriptor, request, request.count, Int32(MSG_NOSIGNAL))
-        var answer: [UInt8] = []
-        var buffer = [UInt8](repeating: 0, count: 4096)
-        while case let count = recv(descriptor, &buffer, buffer.count, 0), count > 0 {
-            answer += buffer[..<count]
-        }
-        let text = String(decoding: answer, as: UTF8.self)
-        guard let end = text.range(of: "\r\n\r\n"),
-            let status = text.split(separator: " ", maxSplits: 2).dropFirst().first.flatMap({ Int($0) })
-        else {
-            say("The answer of \"\(path)\" is not complete.\n")
-            throw ExitCode(ExitStatus.temporary.rawValue)
-        }
-        return (status, String(text[end.upperBound...]))
     }
 }

@@ -1,3 +1,4 @@
+internal import CLinux
 import Dispatch
 import Foundation
 import Glibc
@@ -64,6 +65,15 @@ final class StatusListener: Sendable {
         }
     }
 
+    /// No call on the socket waits longer than some time.
+    static func limitWaits(on descriptor: Int32, to time: Duration = .seconds(2)) {
+        let microseconds = max(1, time.microseconds)
+        var limit = timeval(tv_sec: Int(microseconds / 1_000_000), tv_usec: Int(microseconds % 1_000_000))
+        for option in [SO_RCVTIMEO, SO_SNDTIMEO] {
+            setsockopt(descriptor, SOL_SOCKET, option, &limit, socklen_t(MemoryLayout<timeval>.size))
+        }
+    }
+
     /// The publishers and followers that it reports from now on.
     func show(_ reports: [WorkerStatus], _ configuration: NATSConfiguration) {
         shown.withLock { $0 = (reports, configuration) }
@@ -90,18 +100,18 @@ final class StatusListener: Sendable {
                 close(client)
                 continue
             }
-            if request == "GET /v1/doctor", !isPublic, examines(for: client) { continue }
-            send(isPublic ? publicResponse(to: request) : response(to: request, client), to: client)
+            switch request {
+            case "GET /v1/doctor" where !isPublic && examines(for: client): break
+            case "POST /v1/reload" where !isPublic && Self.mayChange(client): reload(for: client)
+            default: send(isPublic ? publicResponse(to: request) : response(to: request), to: client)
+            }
         }
     }
 
     /// The method and the target; nil where none comes.
     private func request(of client: Int32) -> String? {
         // A client that sends no request, or does not read, delays others no longer than this.
-        var limit = timeval(tv_sec: 2, tv_usec: 0)
-        let size = socklen_t(MemoryLayout<timeval>.size)
-        setsockopt(client, SOL_SOCKET, SO_RCVTIMEO, &limit, size)
-        setsockopt(client, SOL_SOCKET, SO_SNDTIMEO, &limit, size)
+        Self.limitWaits(on: client)
         var request: [UInt8] = []
         var buffer = [UInt8](repeating: 0, count: 1024)
         while request.count < 4096, !request.contains(UInt8(ascii: "\n")) {
@@ -171,34 +181,26 @@ final class StatusListener: Sendable {
         )
     }
 
-    private func response(to request: String, _ client: Int32) -> Response {
+    private func response(to request: String) -> Response {
         switch request {
         case "GET /v1/status": return ("200 OK", "application/json", WorkerReport.json(current))
         case "GET /v1/health": return ("200 OK", "application/json", WorkerReport.json(health(current)))
         case "GET /v1/metrics": return publicResponse(to: request)
         case "POST /v1/reload":
-            guard Self.mayChange(client) else {
-                return ("403 Forbidden", "text/plain", "Only root and the program's user may reload.\n")
-            }
-            let problems = reloaded()
-            let text = problems.map { "\($0)\n" }.joined()
-            return (problems.isEmpty ? "200 OK" : "422 Unprocessable Content", "text/plain", text)
+            return ("403 Forbidden", "text/plain", "Only root and the program's user may reload.\n")
         case "GET /v1/doctor":
             return ("503 Service Unavailable", "text/plain", "It is being examined already. Try again.\n")
         default: return ("404 Not Found", "text/plain", "")
         }
     }
 
-    /// Waits until the configuration was read again.
-    private func reloaded() -> [String] {
-        let isDone = DispatchSemaphore(value: 0)
-        let problems = Locked<[String]>([])
-        reload { found in
-            problems.withLock { $0 = found }
-            isDone.signal()
+    /// Answers when the configuration was read again.
+    private func reload(for client: Int32) {
+        reload { problems in
+            let text = problems.map { "\($0)\n" }.joined()
+            self.send(
+                (problems.isEmpty ? "200 OK" : "422 Unprocessable Content", "text/plain", text), to: client)
         }
-        isDone.wait()
-        return problems.withLock { $0 }
     }
 
     /// Whether it is root, or the user of this program, who asks.

@@ -1,4 +1,3 @@
-import Dispatch
 import PersistentHistory
 
 /// The events that a worker's thread waits for.
@@ -14,7 +13,7 @@ final class WakeUp: Sendable {
 
     private let reasons = Locked<Reasons>([])
     private let connection = Locked<NATSConnection?>(nil)
-    private let semaphore = DispatchSemaphore(value: 0)
+    private let semaphore = TimedSemaphore()
 
     /// It lives as long as the process, because libnats' threads may signal after their connection was destroyed.
     init() { _ = Unmanaged.passRetained(self) }
@@ -57,7 +56,7 @@ final class WakeUp: Sendable {
             }
             let rest = deadline - .now
             if rest <= .zero { return [] }
-            _ = semaphore.wait(timeout: .now() + min(rest, .seconds(1 << 30)) / .seconds(1))
+            semaphore.wait(atMost: rest)
         }
     }
 }

@@ -7,13 +7,13 @@ final class WorkerStatus: Sendable {
     private struct State {
         var report: WorkerReport
         /// Since when it has, or may have, less than there is; nil while it has everything.
-        var behindSince: Double?
+        var behindSince: ContinuousClock.Instant? = .now
+        var failingSince: ContinuousClock.Instant?
         var lastForeign: ForeignNote?
 
         mutating func fail() {
-            let now = Date.now.timeIntervalSince1970
-            if report.failingSince == nil { report.failingSince = now }
-            if behindSince == nil { behindSince = now }
+            if failingSince == nil { failingSince = .now }
+            if behindSince == nil { behindSince = .now }
         }
     }
 
@@ -22,10 +22,7 @@ final class WorkerStatus: Sendable {
     private let changed: @Sendable () -> Void
 
     init(_ role: WorkerReport.Role, name: String, path: String, changed: @escaping @Sendable () -> Void) {
-        state = Locked(
-            State(
-                report: WorkerReport(role, name: name, path: path),
-                behindSince: Date.now.timeIntervalSince1970))
+        state = Locked(State(report: WorkerReport(role, name: name, path: path)))
         self.changed = changed
     }
 
@@ -34,10 +31,12 @@ final class WorkerStatus: Sendable {
 
     /// With the lag as it is now.
     var current: WorkerReport {
-        let (report, since) = state.withLock { ($0.report, $0.behindSince) }
+        let (report, since, failingSince) = state.withLock { ($0.report, $0.behindSince, $0.failingSince) }
         var current = report
         let now = Date.now.timeIntervalSince1970
-        current.lag.seconds = since.map { max(0, now - $0) } ?? 0
+        current.lag.seconds = since.map { (.now - $0) / .seconds(1) } ?? 0
+        // As if the clock had always shown what it shows now.
+        current.failingSince = failingSince.map { now - (.now - $0) / .seconds(1) }
         if since == nil { current.lag.transactions = 0 }
         if report.role == .publish,
             let backlog = try? HistoryReader.backlog(of: report.path, after: report.position),
@@ -54,7 +53,7 @@ final class WorkerStatus: Sendable {
     /// - Returns: The failure that is over by it; nil if there was none.
     func connected(_ position: StreamPosition, of store: String, epoch: Int64) -> String? {
         let problem = state.withLock { state -> String? in
-            defer { (state.report.problem, state.report.failingSince) = (nil, nil) }
+            defer { (state.report.problem, state.failingSince) = (nil, nil) }
             state.report.isConnected = true
             state.report.needsOperator = false
             state.report.connections += 1
@@ -80,14 +79,16 @@ final class WorkerStatus: Sendable {
     }
 
     /// Whether there is nothing that it has not.
-    func isLevel(_ isLevel: Bool) {
-        state.withLock { state in
-            if isLevel {
-                state.behindSince = nil
-            } else if state.behindSince == nil {
-                state.behindSince = Date.now.timeIntervalSince1970
-            }
+    ///
+    /// - Parameter obstacle: Why it can have nothing more for now.
+    func isLevel(_ isLevel: Bool, obstacle: String?) {
+        if let obstacle { return waits(obstacle) }
+        let isOver = state.withLock { state in
+            defer { (state.report.problem, state.failingSince) = (nil, nil) }
+            state.behindSince = isLevel ? nil : state.behindSince ?? .now
+            return state.report.problem != nil
         }
+        if isOver { changed() }
     }
 
     /// - Returns: Whether it is another failure than the last one: a failure that continues is reported once.

@@ -73,4 +73,46 @@ struct ClientTimeoutTests {
             try await filler.destroy()
         }
     }
+
+    @Test(
+        "historyd-nats that is stopped: each command says that it does not answer",
+        .enabled(if: FileManager.default.isExecutableFile(atPath: BuiltProducts.path("historyd-nats"))))
+    func nats() async throws {
+        try await withWorkbench { bench in
+            try bench.folder.write(
+                "nats.json",
+                #"{"version": 1, "servers": ["nats://127.0.0.1:1"], "follow": [{"name": "a", "path": "m.sqlite"}]}"#
+            )
+            let path = BuiltProducts.path("historyd-nats")
+            let program = try bench.start(
+                [path, "--config", bench.path("nats.json")], "nats",
+                environment: ["RUNTIME_DIRECTORY": bench.folder.path])
+            let socket = bench.path("status.sock")
+            func ask(_ arguments: String...) async throws -> (RunningProgram.Ending, RunningProgram) {
+                let client = try bench.start(
+                    [path] + arguments + ["--socket", socket], "client-\(UUID().uuidString)")
+                return (try await client.end(within: .seconds(40)), client)
+            }
+            try await eventually("the socket") { FileManager.default.fileExists(atPath: socket) }
+            #expect(try await ask("status").0 == .exited(0))
+            program.signal(SIGSTOP)
+            for command in ["status", "reload", "doctor"] {
+                let (ending, client) = try await ask(command, "--timeout", "100ms")
+                #expect(ending == .exited(75))
+                #expect(
+                    client.errors.contains("historyd-nats has not answered")
+                        && client.errors.contains("within 100 ms"), "\(client.errors)")
+            }
+            // Its own limit, without being told.
+            let (ending, health) = try await ask("health")
+            #expect(ending == .exited(2) && health.output.hasPrefix("failing\n"), "\(health.output)")
+            #expect(health.output.contains("has not answered GET /v1/health"), "\(health.output)")
+            let (_, report) = try await ask("health", "--json", "--timeout", "100ms")
+            #expect(try Tree(report.output)["verdict"].text == "failing")
+            program.signal(SIGCONT)
+            try await eventually("an answer") { try await ask("status").0 == .exited(0) }
+            program.signal(SIGTERM)
+            #expect(try await program.end() == .exited(0))
+        }
+    }
 }

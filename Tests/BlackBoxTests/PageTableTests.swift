@@ -47,26 +47,34 @@ struct PageTableTests {
 
     @Test("Each command has the options that the table gives it, and takes the common ones")
     func options() async throws {
-        func help(_ command: [String]) async throws -> String {
-            try await Command(BuiltProducts.path("historyctl"), command + ["--help"]).succeed()
-        }
+        // All of it from one process: each start of the program takes its time.
+        let all = try Tree(
+            try await Command(BuiltProducts.path("historyctl"), ["--experimental-dump-help"]).succeed()
+        )["command"]
         var checked = 0
         for row in try rows("Control", "Overview") {
             let cell = codes(row[0])
             guard let first = cell.first else { continue }
             let words = first.split(separator: " ").map(String.init)
             let command = words.prefix { $0.wholeMatch(of: #/[a-z-]+/#) != nil && !$0.hasPrefix("-") }
-            let commands = try await help(Array(command))
+            let found = command.reduce(all) { tree, word in
+                tree["subcommands"].list.first { $0["commandName"].text == word } ?? tree["none"]
+            }
+            #expect(found["commandName"].text == command.last, "\(command)")
+            // An option of one of its subcommands is named with them.
+            let parts = [found] + found["subcommands"].list
+            let options = Set(
+                parts.flatMap { $0["arguments"].list }.flatMap { $0["names"].list }.compactMap(\.["name"].text))
             for option in row[0].matches(of: #/--[a-z-]+/#).map({ String($0.output) }) where option != "--all" {
                 checked += 1
-                #expect(commands.contains("\(option)"), "\(command) \(option)")
+                #expect(options.contains(String(option.dropFirst(2))), "\(command) \(option)")
             }
-            if commands.contains("SUBCOMMANDS:") { continue }
+            if parts.count > 1 { continue }
             let name = command.joined(separator: " ")
             let (forPeople, streams) = (["top", "tail"], ["top", "tail", "follow", "feed"])
-            #expect(commands.contains("--format") != (forPeople + ["metrics"]).contains(name), "\(name)")
-            #expect(commands.contains("--timeout") != streams.contains(name), "\(name)")
-            #expect(commands.contains("--socket"), "\(name)")
+            #expect(options.contains("format") != (forPeople + ["metrics"]).contains(name), "\(name)")
+            #expect(options.contains("timeout") != streams.contains(name), "\(name)")
+            #expect(options.contains("socket"), "\(name)")
         }
         #expect(checked > 8)
     }
@@ -76,6 +84,7 @@ struct PageTableTests {
         let listed = try rows("Control", "Exit statuses").map { $0[0] }
         #expect(listed == ["0", "1", "2", "64", "65", "66", "69", "70", "74", "75", "77", "78"])
         let help = try await Command(BuiltProducts.path("historyctl"), ["--help"]).succeed()
+        let nats = BuiltProducts.path("historyd-nats")
         for status in listed where (Int(status) ?? 0) >= 64 {
             #expect(help.contains("\(status) "), "\(status)")
         }
@@ -107,6 +116,21 @@ struct PageTableTests {
             try await expect((78, "reload"))
             try await expect((1, "health"))
             try await daemon.stop()
+
+            try bench.folder.write(
+                "nats.json",
+                #"{"version": 1, "servers": ["nats://127.0.0.1:1"], "follow": [{"name": "a", "path": "m.sqlite"}]}"#
+            )
+            try bench.folder.write("wrong.json", "{")
+            let unknown = ["publish", "--new-epoch", "nobody", "--config"]
+            for (status, arguments) in [
+                (66, unknown + [bench.path("nats.json")]), (78, unknown + [bench.path("wrong.json")]),
+                (69, ["status", "--socket", bench.path("none")]), (64, ["status", "--timeout", "soon"]),
+            ] as [(Int32, [String])] where FileManager.default.isExecutableFile(atPath: nats) {
+                let program = try bench.start([nats] + arguments, "nats-\(UUID().uuidString)")
+                let ending = try await program.end()
+                #expect(ending == .exited(status), "\(arguments): \(program.errors)")
+            }
         }
     }
 }

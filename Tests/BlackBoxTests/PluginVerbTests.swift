@@ -76,6 +76,9 @@ struct PluginVerbTests {
                 good.output.contains("standard error: \(mode == "coprocess" ? "version 1" : "hello")"),
                 "\(good)")
             #expect(good.output.contains("succeeded after"), "\(good)")
+            for member in ["token", "author", "context", "processID", "timestamp"] {
+                #expect(good.output.contains("\"\(member)\":"), "\(member): \(good)")
+            }
             let merge = try await bench.report("plugins", "test", "good", "dedup")
             #expect(merge["succeeded"].bool == true && merge["result"].text == "goOn", "\(merge)")
             let bad = try await bench.ctl("plugins", "test", "bad")

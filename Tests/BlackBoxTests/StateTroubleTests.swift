@@ -193,6 +193,29 @@ struct StateTroubleTests {
     }
 
     @Test(
+        "A cleanup on a full disk says so, with the status for it",
+        .enabled(if: SmallDisk.canMount, Comment(rawValue: SmallDisk.missing)))
+    func cleanup() async throws {
+        try await withWorkbench { bench in
+            try bench.configure(StoreSetup(path: "disk/contacts.sqlite"), plugins: [])
+            // In a rollback journal, which has to be made before anything can be deleted.
+            let make = "\(Products.shell) contacts.sqlite '\(Workbench.schema)'"
+            let disk = try await bench.startDaemon(withDisk: "disk", before: make)
+            try await disk.shell(
+                "\(Products.shell) '\(disk.folder)/contacts.sqlite' 'INSERT INTO person (id) VALUES (1)'")
+            try await eventually("a consumer that has it") {
+                try await bench.report("clean", "--dry-run")["stores"][0]["changes"].int == 1
+            }
+            try await disk.fill()
+            let full = try await bench.ctl("clean")
+            #expect(full.status == .exited(74) && full.errors.contains("full"), "\(full)")
+            try await disk.makeRoom()
+            #expect(try await bench.report("clean")["stores"][0]["changes"].int == 1)
+            try await disk.daemon.stop()
+        }
+    }
+
+    @Test(
         "A disk that is full, or read-only, when the daemon starts",
         .enabled(if: SmallDisk.canMount, Comment(rawValue: SmallDisk.missing)),
         arguments: [

@@ -205,10 +205,10 @@ int pthread_once(pthread_once_t *once, void (*routine)(void)) {
     return 0;
 }
 
-static int wait_on_semaphore(sem_t *semaphore, const struct timespec *time) {
+static int wait_on_semaphore(sem_t *semaphore, clockid_t clock, const struct timespec *time) {
     point();
     while (sem_trywait(semaphore) != 0)
-        if (!wait_for(semaphore, deadline(CLOCK_REALTIME, time, true), NULL, 0)) {
+        if (!wait_for(semaphore, deadline(clock, time, true), NULL, 0)) {
             errno = ETIMEDOUT;
             return -1;
         }
@@ -216,11 +216,17 @@ static int wait_on_semaphore(sem_t *semaphore, const struct timespec *time) {
 }
 
 int sem_wait(sem_t *semaphore) {
-    return takes_turns ? wait_on_semaphore(semaphore, NULL) : NEXT(sem_wait)(semaphore);
+    return takes_turns ? wait_on_semaphore(semaphore, CLOCK_REALTIME, NULL) : NEXT(sem_wait)(semaphore);
 }
 
 int sem_timedwait(sem_t *semaphore, const struct timespec *time) {
-    return takes_turns ? wait_on_semaphore(semaphore, time) : NEXT(sem_timedwait)(semaphore, time);
+    return takes_turns
+        ? wait_on_semaphore(semaphore, CLOCK_REALTIME, time) : NEXT(sem_timedwait)(semaphore, time);
+}
+
+int sem_clockwait(sem_t *semaphore, clockid_t clock, const struct timespec *time) {
+    return takes_turns
+        ? wait_on_semaphore(semaphore, clock, time) : NEXT(sem_clockwait)(semaphore, clock, time);
 }
 
 int sem_post(sem_t *semaphore) {

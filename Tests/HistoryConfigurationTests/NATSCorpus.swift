@@ -35,6 +35,7 @@ let natsCorpus: [CorpusCase] = [
             "snapshot": {"every": 3600, "keep": 1}
             """)),
     .good("bytes", publication("\"stream\": {\"maxBytes\": 1048576}")),
+    .good("log level off", top("\"logLevel\": \"off\"")),
 
     .bad("list", "[]", "1:1: expected an object, found a list"),
     .badBeyondSchema(

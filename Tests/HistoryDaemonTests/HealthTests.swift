@@ -101,6 +101,12 @@ import Testing
             "a consumer that cannot go on", .consumerStuck,
             events: .consumerFailed(consumer: "Main", error, retryAfter: .zero)),
         Case("history that is kept", .historyKept, events: opened, .cleaningHeldBack(by: ["Main"])),
+        Case("much history that is never cleaned", [.historyKept]) {
+            $0.stores["a", default: .init()].neverCleaned = RuntimeStatus.Store.manyChanges
+        },
+        Case("some history that is never cleaned", []) {
+            $0.stores["a", default: .init()].neverCleaned = RuntimeStatus.Store.manyChanges - 1
+        },
         Case("a cleanup that fails", .cleaningFailing, events: opened, .cleaningFailed(error)),
         Case("a store whose thread waits", [.storeStuck]) {
             $0.stores["a", default: .init()].unresponsiveTime = .seconds(1)

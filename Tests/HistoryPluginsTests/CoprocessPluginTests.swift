@@ -166,6 +166,8 @@ func isGone(_ process: pid_t) -> Bool {
             of: plugin, adding: ["B": "3"],
             inherited: [
                 "A": "1", "PATH": "/bin", "NOTIFY_SOCKET": "/run/n", "WATCHDOG_USEC": "1", "LISTEN_FDS": "1",
+                "LISTEN_FDNAMES": "control", "LISTEN_PID": "1", "JOURNAL_STREAM": "8:1", "INVOCATION_ID": "0a",
+                "CREDENTIALS_DIRECTORY": "/run/c", "STATE_DIRECTORY": "/var/s", "RUNTIME_DIRECTORY": "/run/r",
             ])
         #expect(environment.sorted() == ["A=2", "B=3", "PATH=/bin"])
     }

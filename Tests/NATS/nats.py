@@ -1301,7 +1301,13 @@ def overtaken(bench):
     bench.start_nats("follow")
     await_log(bench, "follow", "the stream has begun a new epoch")
     db.execute("INSERT INTO person (name) VALUES ('after')")
-    # The publisher looks at its stream every four minutes. Until then the mirror takes nothing of the earlier epoch.
+    # The publisher looks at its stream every four minutes. Until then the mirror takes nothing of the earlier epoch, and
+    # says so.
+    bench.await_problem("follow", "in an epoch that is over for the mirror", 30)
+    if (status := once(bench, "follow")[0]) != 75:
+        raise Failure(f"--once of an overtaken mirror: {status}")
+    if not health(bench, "follow")[0]:
+        raise Failure("an overtaken mirror is healthy")
     bench.wait_level(400)
     bench.compare()
     print("a snapshot of a later epoch without its session: the publisher begins a later one, and the mirror is equal")
@@ -1930,8 +1936,19 @@ def faults(bench, seconds):
     if columns:
         db.execute("INSERT OR REPLACE INTO person (id, data) VALUES (1000, x'00')")
     # What was written after a restore may be in the stream otherwise: then only an operator knows what is right.
-    if restored and (result := new_epoch(bench)).returncode not in (0, 75):
-        raise Failure(f"--new-epoch: {result.stderr}")
+    for _ in range(5):
+        # nats-server 2.9 removes a deleted stream's folder later, and with it the files of one that was made meanwhile.
+        if "no such file or directory" in bench.status("publish"):
+            print("the server has lost the files of a stream: it is started again")
+            bench.kill("server")
+            bench.start_server()
+        # A failure that is temporary is tried again, as an operator does.
+        result = new_epoch(bench) if restored else None
+        if not result or result.returncode == 0:
+            break
+        print(f"--new-epoch: {result.returncode} {result.stderr}")
+        if result.returncode != 75:
+            raise Failure(f"--new-epoch: {result.stderr}")
     bench.wait_level(120)
     bench.compare()
     # What nobody declared is one transaction or several, as it is read.

@@ -51,4 +51,19 @@ import Testing
         #expect(ShellText.quoteForUnit("/srv/a-b") == "/srv/a-b")
         #expect(ShellText.quoteForUnit("/srv/100% a\\b\"") == #""/srv/100%% a\\b\"""#)
     }
+
+    /// A sandbox leaves nothing of a home; rights on the folder that holds all of them would not help, and harm.
+    @Test(arguments: ["/home/nobody-has-this/notes", "/root/nobody-has-this/notes", "/run/user/0x/notes"])
+    func whatTheSandboxHidesIsShown(folder: String) throws {
+        let path = folder + "/store.sqlite"
+        #expect(AccessAdvice(path, isService: true) == .showHome(folder: folder))
+        #expect(AccessAdvice(path, isService: false) == nil)
+        let text = AccessAdvice.showHome(folder: folder).text()
+        #expect(text.contains("ProtectHome=tmpfs") && text.contains("BindPaths=-\(folder)"), "\(text)")
+        #expect(!text.contains("setfacl"), "\(text)")
+    }
+
+    @Test func rightsOnASharedFolderAreNotAdvised() {
+        #expect(!AccessAdvice.moveStore(folder: "/home").text().contains("setfacl"))
+    }
 }

@@ -64,7 +64,7 @@ extension ServiceTests {
                     after: mark, "--unit=\(unit)", "HISTORYD_CONSUMER=MainApp")
                 let expected = [
                     "MESSAGE": "Every field. unknown key=\"two words\"", "PRIORITY": "4",
-                    "SYSLOG_IDENTIFIER": "historyd", "_TRANSPORT": "journal",
+                    "SYSLOG_IDENTIFIER": "service-probe", "_TRANSPORT": "journal",
                     "HISTORYD_STORE": "contacts", "HISTORYD_CONSUMER": "MainApp",
                     "HISTORYD_AUTHOR": "WidgetExtension", "HISTORYD_CONTEXT": "view",
                     "HISTORYD_HOOK": "audit/new-people", "HISTORYD_PLUGIN": "audit",

@@ -43,12 +43,10 @@ struct DaemonLogHandler: LogHandler {
     }
 
     static func journal(
-        _ level: LiveLogLevel, _ provider: Logger.MetadataProvider? = nil, identifier: String = "historyd",
-        to writer: JournalWriter = .shared
+        _ level: LiveLogLevel, _ provider: Logger.MetadataProvider? = nil, to writer: JournalWriter = .shared
     ) -> DaemonLogHandler {
         DaemonLogHandler(level: level, metadataProvider: provider) { level, message, metadata in
-            writer.write(
-                JournalEntry(level: level, message: message, metadata: metadata, identifier: identifier))
+            writer.write(JournalEntry(level: level, message: message, metadata: metadata))
         }
     }
 

@@ -23,10 +23,8 @@ struct JournalEntry: Sendable {
     /// Where each field ends in `bytes`.
     private(set) var ends: [Int] = []
 
-    /// - Parameter identifier: The program's, for `journalctl -t`.
-    init(
-        level: Logger.Level, message: String, metadata: Logger.Metadata = [:], identifier: String = "historyd"
-    ) {
+    /// The `SYSLOG_IDENTIFIER` is the program's name, which sd_journal_sendv(3) adds.
+    init(level: Logger.Level, message: String, metadata: Logger.Metadata = [:]) {
         // By key, so that one entry always looks the same.
         let metadata = metadata.sorted { $0.key < $1.key }
         let isField = { (key: String, value: Logger.MetadataValue) in
@@ -39,7 +37,6 @@ struct JournalEntry: Sendable {
         }
         append("MESSAGE", text)
         append("PRIORITY", String(level.syslogPriority))
-        append("SYSLOG_IDENTIFIER", identifier)
         for (key, value) in metadata where isField(key, value) {
             if let name = Self.fieldNames[key] { append(name, "\(value)") }
         }

@@ -1,5 +1,4 @@
 import CSystemd
-import Dispatch
 import Glibc
 import Logging
 import PersistentHistory
@@ -18,7 +17,7 @@ final class JournalWriter: Sendable {
     private enum Item: Sendable {
         case entry(JournalEntry)
         /// Everything before it was handed over.
-        case flushed(DispatchSemaphore)
+        case flushed(TimedSemaphore)
         case end
     }
 
@@ -72,10 +71,10 @@ final class JournalWriter: Sendable {
     ///
     /// - Returns: whether everything was.
     @discardableResult
-    func flush(within limit: DispatchTimeInterval = .seconds(1)) -> Bool {
-        let done = DispatchSemaphore(value: 0)
+    func flush(within limit: Duration = .seconds(1)) -> Bool {
+        let done = TimedSemaphore()
         queue.add(.flushed(done))
-        return done.wait(timeout: .now() + limit) == .success
+        return done.wait(atMost: limit)
     }
 
     private static func report(_ dropped: Count, _ send: Send) {

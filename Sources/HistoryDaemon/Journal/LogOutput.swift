@@ -29,17 +29,13 @@ package enum LogOutput: Sendable, Hashable {
 
     /// Makes this the output of every `Logger` of the process. To be called once, first of all.
     ///
-    /// - Parameters:
-    ///   - level: stays connected: a change of it is felt at once.
-    ///   - identifier: The program's, for `journalctl -t`.
-    package func bootstrap(
-        level: LiveLogLevel, metadataProvider: Logger.MetadataProvider? = nil, identifier: String = "historyd"
-    ) {
+    /// - Parameter level: stays connected: a change of it is felt at once.
+    package func bootstrap(level: LiveLogLevel, metadataProvider: Logger.MetadataProvider? = nil) {
         switch self {
         case .journal:
             LoggingSystem.bootstrap(
-                { _, provider in DaemonLogHandler.journal(level, provider, identifier: identifier) },
-                metadataProvider: metadataProvider)
+                { _, provider in DaemonLogHandler.journal(level, provider) }, metadataProvider: metadataProvider
+            )
             // The last lines, mostly the reason for an exit, still wait then.
             atexit { JournalWriter.shared.flush() }
         case .standardError:

@@ -1,5 +1,4 @@
 internal import DequeModule
-internal import Dispatch
 
 /// Threads for blocking work: what waits for a lock, a disk or another program, and what takes long.
 ///
@@ -92,7 +91,7 @@ package final class BlockingThreads: Sendable {
 /// A thread that waits for work.
 private final class IdleThread: Sendable {
     private let work = Locked<BlockingThreads.Work?>(nil)
-    private let isHanded = DispatchSemaphore(value: 0)
+    private let isHanded = TimedSemaphore()
 
     func hand(_ work: @escaping BlockingThreads.Work) {
         self.work.withLock { $0 = work }
@@ -101,8 +100,6 @@ private final class IdleThread: Sendable {
 
     /// - Returns: Nil if the time is over.
     func wait(atMost time: Duration?) -> BlockingThreads.Work? {
-        let deadline: DispatchTime = time.map { .now() + .nanoseconds(Int($0.nanoseconds)) } ?? .distantFuture
-        guard isHanded.wait(timeout: deadline) == .success else { return nil }
-        return work.withLock { $0.take() }
+        isHanded.wait(atMost: time) ? work.withLock { $0.take() } : nil
     }
 }

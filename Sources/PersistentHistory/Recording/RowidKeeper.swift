@@ -13,6 +13,7 @@ enum RowidKeeper {
 
     /// The name of the index, where there is to be one.
     static func names(of table: TableSchema, _ entity: Entity) -> [String] {
-        table.rowidIdentifies && !table.hasLastingIndex ? ["\(RecordingFormat.prefix)\(entity.shape)_rowids"] : []
+        table.rowidIdentifies && !table.hasLastingIndex
+            ? ["\(RecordingFormat.prefix)\(entity.shape)_rowids"] : []
     }
 }

@@ -167,7 +167,10 @@ struct Plan {
         let present = step.table.triggers.filter(\.isOurs)
         let sql = Dictionary(present.map { ($0.name, $0.sql) }) { first, _ in first }
         let others = schema.ownObjects(ofShape: current.shape).filter { $0.type != "trigger" }.map(\.name)
-        return sql.count == triggers.count && triggers.allSatisfy { trigger in sql[trigger.name].map { $0.hasSameBytes(as: trigger.sql) } ?? false }
+        return sql.count == triggers.count
+            && triggers.allSatisfy { trigger in
+                sql[trigger.name].map { $0.hasSameBytes(as: trigger.sql) } ?? false
+            }
             && Set(others).isSuperset(of: writer.knownRowsNames + RowidKeeper.names(of: step.table, wanted))
     }
 

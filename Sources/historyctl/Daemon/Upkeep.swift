@@ -42,7 +42,8 @@ extension CleanReport.Store {
             return "\(what): \(first.name)\(more) has not processed \(first.changes, "change")."
         }
         if let tooYoung {
-            return "\(what): \(tooYoung.changes, "change"), since \(tooYoung.since), \(tooYoung.changes == 1 ? "is" : "are") younger than \"keep\"."
+            return
+                "\(what): \(tooYoung.changes, "change"), since \(tooYoung.since), \(tooYoung.changes == 1 ? "is" : "are") younger than \"keep\"."
         }
         return "\(what): there is no history that is cleaned."
     }

@@ -20,10 +20,12 @@ extension Workbench {
         return Outcome(status: try await program.end(), output: program.output, errors: program.errors)
     }
 
-    func startCtl(_ arguments: [String], under wrapper: [String] = []) throws -> RunningProgram {
+    func startCtl(
+        _ arguments: [String], under wrapper: [String] = [], environment: [String: String] = [:]
+    ) throws -> RunningProgram {
         try start(
             wrapper + [Products.historyctl] + arguments, "ctl-\(UUID().uuidString)",
-            environment: ["STATE_DIRECTORY": path("state")])
+            environment: environment.merging(["STATE_DIRECTORY": path("state")]) { $1 })
     }
 
     /// Runs historyctl, which must succeed, and gives its output.

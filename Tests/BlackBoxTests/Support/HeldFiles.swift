@@ -1,17 +1,11 @@
 import Foundation
 import TestSupport
-import Testing
 
 /// A library, loaded into the daemon before all others, that lets calls of the system wait: writes and syncs of files
 /// whose path contains a text, and starts of programs whose path does.
 ///
 /// Each call waits as long as there is a file `hold` in the workbench whose content is part of the path.
 enum HeldFiles {
-    static let compiler = ["/usr/bin/cc", "/usr/bin/gcc", "/usr/bin/clang", "/opt/swift/usr/bin/clang"].first {
-        FileManager.default.isExecutableFile(atPath: $0)
-    }
-    static let missing = "There is no C compiler, which makes the library that lets calls of the system wait."
-
     private static let source = #"""
         #define _GNU_SOURCE
         #include <dlfcn.h>
@@ -90,13 +84,8 @@ enum HeldFiles {
 
     /// - Returns: The environment of a daemon whose calls wait.
     static func environment(_ bench: Workbench) async throws -> [String: String] {
-        let compiler = try #require(Self.compiler)
-        try bench.folder.write("hold.c", source)
-        let library = bench.path("hold.so")
-        try await bench.start(
-            [compiler, "-shared", "-fPIC", "-O1", "-o", library, bench.path("hold.c"), "-ldl"], "compiler"
-        ).succeed()
-        return ["LD_PRELOAD": library, "HOLD_FILE": bench.path("hold")]
+        try await PreloadedLibrary.environment("hold", source, bench)
+            .merging(["HOLD_FILE": bench.path("hold")]) { $1 }
     }
 }
 

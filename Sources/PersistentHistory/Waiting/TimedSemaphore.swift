@@ -1,0 +1,36 @@
+internal import CLinux
+internal import Glibc
+
+/// A semaphore whose waits may be limited. Those of `DispatchSemaphore` are limited by the system's clock: if that is
+/// set back by an hour, they take an hour longer.
+package final class TimedSemaphore: Sendable {
+    private nonisolated(unsafe) let semaphore = UnsafeMutablePointer<sem_t>.allocate(capacity: 1)
+
+    package init() { sem_init(semaphore, 0, 0) }
+
+    deinit {
+        sem_destroy(semaphore)
+        semaphore.deallocate()
+    }
+
+    package func signal() { sem_post(semaphore) }
+
+    /// Blocks the thread.
+    ///
+    /// - Parameter limit: Nil for as long as it takes.
+    /// - Returns: Whether it was signaled in time.
+    @discardableResult
+    package func wait(atMost limit: Duration? = nil) -> Bool {
+        var end = timespec()
+        if let limit = limit?.components {
+            clock_gettime(CLOCK_MONOTONIC, &end)
+            let nanoseconds = end.tv_nsec + Int(limit.attoseconds / 1_000_000_000)
+            end.tv_sec += Int(min(max(0, limit.seconds), 1 << 40)) + nanoseconds / 1_000_000_000
+            end.tv_nsec = nanoseconds % 1_000_000_000
+        }
+        while (limit == nil ? sem_wait(semaphore) : sem_clockwait(semaphore, CLOCK_MONOTONIC, &end)) != 0 {
+            if errno != EINTR { return false }
+        }
+        return true
+    }
+}
