@@ -1,4 +1,3 @@
-internal import CLinux
 import Dispatch
 import Foundation
 import Glibc
@@ -68,7 +67,8 @@ final class StatusListener: Sendable {
     /// No call on the socket waits longer than some time.
     static func limitWaits(on descriptor: Int32, to time: Duration = .seconds(2)) {
         let microseconds = max(1, time.microseconds)
-        var limit = timeval(tv_sec: Int(microseconds / 1_000_000), tv_usec: Int(microseconds % 1_000_000))
+        // As timeval has them: that one's members are of another module in each kind of build.
+        var limit = (seconds: Int(microseconds / 1_000_000), microseconds: Int(microseconds % 1_000_000))
         for option in [SO_RCVTIMEO, SO_SNDTIMEO] {
             setsockopt(descriptor, SOL_SOCKET, option, &limit, socklen_t(MemoryLayout<timeval>.size))
         }
