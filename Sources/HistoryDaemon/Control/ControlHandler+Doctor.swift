@@ -12,15 +12,14 @@ extension ControlHandler {
         for store in try await stores(name) {
             let path = store.configuration.path
             let isOnlyRead = store.configuration.source == .coreData
+            let isPolled = store.configuration.poll != nil
             let problems =
-                isOnlyRead
-                ? Self.readingProblems(path)
-                : StoreAccess.problems(of: path, isPolled: store.configuration.poll != nil)
-            let missing = problems.isEmpty ? Self.missing(path) : problems
+                Self.missing(path)
+                + (isOnlyRead ? Self.readingProblems(path) : StoreAccess.problems(of: path, isPolled: isPolled))
             // A store that cannot be read has said so.
             let note =
-                missing.isEmpty && !isOnlyRead ? await onPool { try? JournalMode.note(on: path) } : nil
-            findings += Self.findings(.store, path, missing, note: note)
+                problems.isEmpty && !isOnlyRead ? await onPool { try? JournalMode.note(on: path) } : nil
+            findings += Self.findings(.store, path, problems, note: note)
             folders.insert(Self.folder(of: path))
             for replica in store.served.consumers.flatMap(\.contexts) {
                 findings += Self.findings(
@@ -55,7 +54,7 @@ extension ControlHandler {
     }
 
     private static func missing(_ path: String) -> [String] {
-        guard access(path, F_OK) != 0 else { return [] }
+        guard access(path, F_OK) != 0, errno == ENOENT else { return [] }
         let folder = folder(of: path)
         let what = access(folder, F_OK) == 0 ? "file \"\(path)\"" : "folder \"\(folder)\""
         return ["There is no \(what), or it is not shown to this user: the store waits for it."]

@@ -16,7 +16,8 @@ enum AccessAdvice: Equatable {
     case mountReadOnly(folder: String)
     case readStore(String)
     case writeStore(String)
-    case writeFolder(String)
+    /// With the store itself, where that may not be written either.
+    case writeFolder(String, store: String?)
     /// The files beside it are another user's, and new ones will be.
     case useSideFiles(store: String)
     /// A symbolic link in the place of such a file: what it leads to is none of it.
@@ -48,10 +49,14 @@ enum AccessAdvice: Equatable {
         if access(folder, W_OK) != 0 {
             switch errno {
             case EROFS: self = isService ? .openSandbox(folder: folder) : .mountReadOnly(folder: folder)
-            case EACCES: self = Self.holdsMore(folder) ? .moveStore(folder: folder) : .writeFolder(folder)
+            case EACCES: self = Self.holdsMore(folder) ? .moveStore(folder: folder) : .writeFolder(folder, store: nil)
             default: return nil
             }
-            if access(path, R_OK) != 0, errno == EACCES, !Self.holdsMore(folder) { self = .readStore(path) }
+            if case .writeFolder = self, access(path, R_OK | W_OK) != 0, errno == EACCES {
+                self = .writeFolder(folder, store: path)
+            } else if access(path, R_OK) != 0, errno == EACCES, !Self.holdsMore(folder) {
+                self = .readStore(path)
+            }
         } else if access(folder, R_OK) != 0 {
             self = Self.holdsMore(folder) ? .moveStore(folder: folder) : .readFolder(folder)
         } else if access(path, R_OK) != 0, errno == EACCES {
@@ -108,7 +113,9 @@ enum AccessAdvice: Equatable {
             let isPrivate = FileRights(of: path).map { $0.list == nil && $0.groupPermissions.isEmpty } ?? false
             guard isPrivate, !Self.holdsMore(Self.folder(of: path)) else { return grant("rw", path) }
             return "\(grant("rw", path)) && \(Self.grantNew(beside: path, to: user))"
-        case .writeFolder(let folder), .readFolder(let folder): return grant("rwx", folder)
+        case .readFolder(let folder), .writeFolder(let folder, nil): return grant("rwx", folder)
+        case .writeFolder(let folder, let store?):
+            return grant("rwx", folder) + Self.writeStore(store).text(user: user).replacing("As root:", with: " &&")
         case .useSideFiles(let store):
             let quoted = ShellText.quote(store)
             return
