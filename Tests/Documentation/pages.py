@@ -141,18 +141,18 @@ class Home:
         return output
 
     def start(self, command: str) -> None:
-        """Starts the daemon, and waits until it answers."""
+        """Starts the daemon, and waits until it says that it is ready: its stores are open then."""
         self.stop()
+        before = len(self.log())
         with open(self.folder / "daemon.log", "ab") as log:
             self.daemon = subprocess.Popen(
                 ["/bin/bash", "-c", "exec " + command], cwd=self.current, env=self.environment,
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             )  # fmt: skip
         end = time.monotonic() + 60
-        status = [self.programs / "historyctl", "status", "--socket", self.folder / "run/control.sock"]
-        while subprocess.run(status, capture_output=True).returncode != 0:
+        while "event=ready" not in self.log()[before:]:
             if self.daemon.poll() is not None or time.monotonic() > end:
-                raise Failed(f"{command} does not answer:\n{self.log()}")
+                raise Failed(f"{command} is not ready:\n{self.log()}")
             time.sleep(0.05)
 
     def stop(self) -> None:
