@@ -145,7 +145,8 @@ import ServiceLifecycle
     }
 
     private func supervise() async {
-        var delay = RestartDelay()
+        // The first restart is at once; then pauses grow until the process has shown that it works.
+        var delay = GrowingPause(first: .milliseconds(100), atOnce: 1)
         while !isStopping, !Task.isCancelled {
             let pause: Duration
             do throws(HookFailure) {
