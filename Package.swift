@@ -162,7 +162,8 @@ let package = Package(
             dependencies: ["HistoryConfiguration", "TestSupport", subprocess],
             swiftSettings: strict),
         .testTarget(
-            name: "HistoryPluginsTests", dependencies: ["HistoryPlugins", "TestSupport", logging, lifecycle],
+            name: "HistoryPluginsTests",
+            dependencies: ["HistoryConfiguration", "HistoryPlugins", "TestSupport", logging, lifecycle],
             swiftSettings: strict),
         .testTarget(
             name: "HistoryControlTests",

@@ -31,7 +31,7 @@ int cspawn_pipe(int ends[2]) {
 /// What the child does between vfork(2) and its program, in its parent's memory: nothing but calls of the system.
 /// Not posix_spawn(3): that cannot set a limit, and one set from outside comes after the program's first steps.
 static int become(
-    const char *program, char *const arguments[], char *const environment[], const char *directory,
+    const char *program, char *const arguments[], char *const environment[],
     const int standard[3], unsigned long descriptors) {
     struct sigaction byDefault = {.sa_handler = SIG_DFL};
     struct rlimit limit;
@@ -41,7 +41,6 @@ static int become(
     for (int i = 0; i < 3; i++)
         if (dup2(standard[i], i) < 0) return errno;
     if (close_range(3, ~0U, 0) != 0) return errno;
-    if (directory && chdir(directory) != 0) return errno;
     if (descriptors && getrlimit(RLIMIT_NOFILE, &limit) == 0) {
         limit.rlim_cur = descriptors < limit.rlim_max ? descriptors : limit.rlim_max;
         setrlimit(RLIMIT_NOFILE, &limit);
@@ -56,7 +55,7 @@ static int become(
 }
 
 int cspawn_start(
-    const char *program, char *const arguments[], char *const environment[], const char *directory,
+    const char *program, char *const arguments[], char *const environment[],
     int input, int output, int errors, unsigned long descriptors, pid_t *pid, int *pidfd) {
     const int standard[3] = {input, output, errors};
     volatile int error = 0;
@@ -66,7 +65,7 @@ int cspawn_start(
     pthread_sigmask(SIG_SETMASK, &all, &before);
     pid_t child = vfork();
     if (child == 0) {
-        error = become(program, arguments, environment, directory, standard, descriptors);
+        error = become(program, arguments, environment, standard, descriptors);
         _exit(127);
     }
     if (child < 0) error = errno;

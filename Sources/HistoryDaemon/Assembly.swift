@@ -24,15 +24,6 @@ struct Assembly: Sendable {
     }
 }
 
-extension PluginDescription {
-    init(_ plugin: PluginConfiguration) {
-        self.init(
-            name: plugin.name, command: plugin.command, mode: plugin.mode == .coprocess ? .coprocess : .oneshot,
-            environment: plugin.environment, credentials: plugin.credentials, timeout: plugin.timeout,
-            window: plugin.window)
-    }
-}
-
 extension ServedStore {
     /// - Parameter plugins: What answers the calls now, by the plugins' names.
     init(_ store: StoreConfiguration, plugins: Locked<[String: any HookEndpoint]>) {
@@ -41,11 +32,26 @@ extension ServedStore {
             cleansUnlisted: store.cleansUnlisted, mirroringAuthors: Set(names: store.mirroringAuthors),
             includingMirroring: store.includingMirroring)
         let consumers = store.consumers.map { author in
-            Consumer(
-                store: store.name, author: author.name, rule: rule,
-                contexts: author.contexts.compactMap { ReplicaContext($0) },
-                feeds: author.contexts.compactMap { FeedContext($0) },
-                pluginContexts: author.contexts.compactMap { PluginContext($0, plugins) })
+            var consumer = Consumer(store: store.name, author: author.name, rule: rule)
+            for context in author.contexts {
+                let entities = context.entities.map { Set(names: $0) }
+                switch context.kind {
+                case .replica(let path, let access):
+                    consumer.contexts.append(
+                        ReplicaContext(name: context.name, path: path, entities: entities, access: access))
+                case .feed(let window, let maximumValueBytes):
+                    consumer.feeds.append(
+                        FeedContext(
+                            name: context.name, entities: entities, window: window,
+                            maximumValueBytes: maximumValueBytes))
+                case .plugin(let plugin):
+                    consumer.pluginContexts.append(
+                        PluginContext(
+                            name: context.name, plugin: plugin, entities: entities,
+                            endpoint: CurrentPlugin(name: plugin, plugins: plugins)))
+                }
+            }
+            return consumer
         }
         self.init(
             name: store.name, path: store.path,
@@ -58,32 +64,6 @@ extension ServedStore {
         isMirror = store.isMirror
         recording = store.source
         keep = store.clean.keep
-    }
-}
-
-extension ReplicaContext {
-    init?(_ context: ContextConfiguration) {
-        guard case .replica(let path, let access) = context.kind else { return nil }
-        self.init(
-            name: context.name, path: path, entities: context.entities.map { Set(names: $0) }, access: access)
-    }
-}
-
-extension FeedContext {
-    init?(_ context: ContextConfiguration) {
-        guard case .feed(let window, let maximumValueBytes) = context.kind else { return nil }
-        self.init(
-            name: context.name, entities: context.entities.map { Set(names: $0) }, window: window,
-            maximumValueBytes: maximumValueBytes)
-    }
-}
-
-extension PluginContext {
-    fileprivate init?(_ context: ContextConfiguration, _ plugins: Locked<[String: any HookEndpoint]>) {
-        guard case .plugin(let plugin) = context.kind else { return nil }
-        self.init(
-            name: context.name, plugin: plugin, entities: context.entities.map { Set(names: $0) },
-            endpoint: CurrentPlugin(name: plugin, plugins: plugins))
     }
 }
 

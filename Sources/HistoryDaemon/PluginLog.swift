@@ -13,12 +13,6 @@ struct PluginLog: Sendable {
     let status: LiveStatus
     private let pace = Locked(Pace())
 
-    init(plugin: String, logger: Logger, status: LiveStatus) {
-        self.plugin = plugin
-        self.logger = logger
-        self.status = status
-    }
-
     /// When a failing plugin is reported.
     struct Pace: Sendable {
         /// So many ends in a row are no accident.

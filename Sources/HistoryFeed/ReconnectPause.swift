@@ -4,18 +4,16 @@ import PersistentHistory
 
 /// Growing pauses between attempts to reach the daemon.
 struct ReconnectPause {
-    private static let longest: Duration = .seconds(5)
     private static let silence: Duration = .seconds(300)
 
     let feed: Feed
-    private var next: Duration = .milliseconds(20)
+    private var pauses = GrowingPause(first: .milliseconds(20), longest: .seconds(5))
     private var reportedAt: ContinuousClock.Instant?
 
     init(feed: Feed) { self.feed = feed }
 
     mutating func wait() async throws {
-        try await Task.sleep(for: next, clock: .loop)
-        next = min(next * 2, Self.longest)
+        try await Task.sleep(for: pauses.next(), clock: .loop)
     }
 
     /// Waits after what passes by itself: the daemon starts, stops, or opens the store.

@@ -1,3 +1,5 @@
+import PersistentHistory
+
 /// How large a group may be: a publisher makes a snapshot instead of a larger one.
 package enum GroupLimit {
     /// In bytes.
@@ -20,10 +22,7 @@ package enum SnapshotPace {
 
 /// When a mirror may be filled again because a group could not be applied: pauses grow until one is applied.
 package struct RepairPause: Sendable {
-    private static let first: Duration = .seconds(1)
-    private static let longest: Duration = .seconds(300)
-
-    private var pause: Duration?
+    private var pauses = GrowingPause(first: .seconds(1), longest: .seconds(300))
     private var earliest: ContinuousClock.Instant?
 
     package init() {}
@@ -31,8 +30,7 @@ package struct RepairPause: Sendable {
     /// - Returns: How long to wait before the repair; the first one need not wait.
     package mutating func take(at now: ContinuousClock.Instant) -> Duration {
         let wait = max(.zero, earliest.map { $0 - now } ?? .zero)
-        pause = min(pause.map { $0 * 2 } ?? Self.first, Self.longest)
-        earliest = now + wait + (pause ?? .zero)
+        earliest = now + wait + pauses.next()
         return wait
     }
 

@@ -1,6 +1,7 @@
 import CSpawn
 import FoundationEssentials
 import Glibc
+import HistoryConfiguration
 import PersistentHistory
 
 /// A plugin's process while it runs: the leader of a process group of its own, with three pipes.
@@ -19,7 +20,7 @@ struct ChildProcess: Sendable {
     ///
     /// - Throws: `HookFailure` with the reason `cannotStart`; the body has not run then.
     static func run<Result: Sendable>(
-        _ plugin: PluginDescription, adding environment: [String: String] = [:],
+        _ plugin: PluginConfiguration, adding environment: [String: String] = [:],
         isolation: isolated (any Actor)? = #isolation, body: (ChildProcess) async -> Result
     ) async throws(HookFailure) -> (Result, ExitStatus) {
         // The program's file may lie on a slow disk, and so may the credentials.
@@ -84,7 +85,7 @@ extension ExitStatus {
 
 extension ChildProcess {
     private static func start(
-        _ plugin: PluginDescription, adding environment: [String: String]
+        _ plugin: PluginConfiguration, adding environment: [String: String]
     ) throws(HookFailure) -> ChildProcess {
         let inherited = ProcessInfo.processInfo.environment
         let secrets = try secrets(of: plugin, in: inherited["CREDENTIALS_DIRECTORY"])
@@ -94,15 +95,14 @@ extension ChildProcess {
                 environment: self.environment(
                     of: plugin, adding: environment.merging(secrets) { $1 }, inherited: inherited))
         } catch {
-            var message = "Plugin \"\(plugin.name)\" could not be started: \(error)"
-            if let program = plugin.command.first { message += " (\(program)" }
-            if let directory = plugin.workingDirectory { message += ", in \(directory)" }
-            throw HookFailure(.cannotStart, message + ").")
+            let program = plugin.command.first.map { " (\($0))" } ?? ""
+            throw HookFailure(
+                .cannotStart, "Plugin \"\(plugin.name)\" could not be started: \(error)\(program).")
         }
     }
 
     /// Read at each start: the service manager may have renewed them.
-    private static func secrets(of plugin: PluginDescription, in folder: String?) throws(HookFailure)
+    private static func secrets(of plugin: PluginConfiguration, in folder: String?) throws(HookFailure)
         -> [String: String]
     {
         var secrets: [String: String] = [:]
@@ -138,7 +138,7 @@ extension ChildProcess {
     ]
 
     static func environment(
-        of plugin: PluginDescription, adding: [String: String], inherited: [String: String]
+        of plugin: PluginConfiguration, adding: [String: String], inherited: [String: String]
     ) -> [String] {
         var environment = inherited
         for name in ownVariables { environment[name] = nil }
@@ -147,7 +147,7 @@ extension ChildProcess {
         return environment.map { "\($0)=\($1)" }
     }
 
-    private static func spawn(_ plugin: PluginDescription, environment: [String]) throws(SystemError)
+    private static func spawn(_ plugin: PluginConfiguration, environment: [String]) throws(SystemError)
         -> ChildProcess
     {
         assertMayWait()
@@ -163,7 +163,7 @@ extension ChildProcess {
             let number = withCStrings(plugin.command) { arguments in
                 withCStrings(environment) { environment in
                     cspawn_start(
-                        program, arguments, environment, plugin.workingDirectory,
+                        program, arguments, environment,
                         pipes[0].theirs, pipes[1].theirs, pipes[2].theirs, DescriptorLimit.inherited,
                         &processID, &pidfd)
                 }

@@ -1,4 +1,5 @@
 import DequeModule
+package import HistoryConfiguration
 package import Logging
 package import PersistentHistory
 import ServiceLifecycle
@@ -13,7 +14,7 @@ import ServiceLifecycle
     /// after SIGTERM.
     package nonisolated static let grace: Duration = .seconds(3)
 
-    package nonisolated let plugin: PluginDescription
+    package nonisolated let plugin: PluginConfiguration
     nonisolated let logger: Logger
     nonisolated let grace: Duration
     nonisolated let report: @Sendable (PluginEvent) -> Void
@@ -59,7 +60,7 @@ import ServiceLifecycle
     private let stopRequest = OneShotEvent()
 
     package nonisolated convenience init(
-        _ plugin: PluginDescription, logger: Logger,
+        _ plugin: PluginConfiguration, logger: Logger,
         report: @escaping @Sendable (PluginEvent) -> Void = { _ in }
     ) {
         self.init(
@@ -67,7 +68,7 @@ import ServiceLifecycle
     }
 
     nonisolated init(
-        _ plugin: PluginDescription, logger: Logger, grace: Duration, window: CoprocessProtocol.Window,
+        _ plugin: PluginConfiguration, logger: Logger, grace: Duration, window: CoprocessProtocol.Window,
         report: @escaping @Sendable (PluginEvent) -> Void = { _ in }
     ) {
         self.plugin = plugin
@@ -145,7 +146,8 @@ import ServiceLifecycle
     }
 
     private func supervise() async {
-        var delay = RestartDelay()
+        // The first restart is at once; then pauses grow until the process has shown that it works.
+        var delay = GrowingPause(first: .milliseconds(100), atOnce: 1)
         while !isStopping, !Task.isCancelled {
             let pause: Duration
             do throws(HookFailure) {

@@ -1,4 +1,5 @@
 import Glibc
+package import HistoryConfiguration
 package import Logging
 package import PersistentHistory
 
@@ -7,11 +8,11 @@ package import PersistentHistory
 ///
 /// Calls for several consumers run side by side, in a process each.
 package final class OneshotPlugin: HookEndpoint {
-    package let plugin: PluginDescription
+    package let plugin: PluginConfiguration
     private let logger: Logger
     private let isFinishing = Locked(false)
 
-    package init(_ plugin: PluginDescription, logger: Logger) {
+    package init(_ plugin: PluginConfiguration, logger: Logger) {
         self.plugin = plugin
         var logger = logger
         logger[metadataKey: "plugin"] = "\(plugin.name)"

@@ -25,18 +25,18 @@ enum Part: String, CaseIterable, ExpressibleByArgument {
     func measure(_ workplace: Workplace, _ sizes: Sizes) throws -> Findings {
         switch self {
         case .latency:
-            Findings(figures: try PacedLatencyBenchmark(workplace, sizes).run())
-                + (try LatencyBenchmark(workplace, sizes).run())
-        case .backlog: try BacklogBenchmark(workplace, sizes).run()
+            Findings(figures: try PacedLatencyBenchmark(workplace: workplace, sizes: sizes).run())
+                + (try LatencyBenchmark(workplace: workplace, sizes: sizes).run())
+        case .backlog: try BacklogBenchmark(workplace: workplace, sizes: sizes).run()
         case .replica: Findings(figures: try ReplicaBenchmark(workplace, sizes).run())
         case .scale: Findings(figures: try ScaleBenchmark(workplace, sizes).run())
-        case .writer: Findings(figures: try WriterBenchmark(workplace, sizes).run())
+        case .writer: Findings(figures: try WriterBenchmark(workplace: workplace, sizes: sizes).run())
         case .recording: Findings(figures: try RecordingBenchmark(workplace).run())
         case .idle: Findings(figures: try IdleBenchmark(workplace, sizes).run())
-        case .cleaning: Findings(figures: try CleaningBenchmark(workplace, sizes).run())
-        case .migration: Findings(figures: try MigrationBenchmark(workplace, sizes).run())
-        case .coreData: Findings(figures: try CoreDataBenchmark(workplace, sizes).run())
-        case .stream: try StreamBenchmark(workplace, sizes).run()
+        case .cleaning: Findings(figures: try CleaningBenchmark(workplace: workplace, sizes: sizes).run())
+        case .migration: Findings(figures: try MigrationBenchmark(workplace: workplace, sizes: sizes).run())
+        case .coreData: Findings(figures: try CoreDataBenchmark(workplace: workplace, sizes: sizes).run())
+        case .stream: try StreamBenchmark(workplace: workplace, sizes: sizes).run()
         case .instructions: try InstructionsBenchmark(workplace, sizes).run()
         }
     }

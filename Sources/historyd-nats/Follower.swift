@@ -33,7 +33,7 @@ struct Follower: Sendable {
 
     /// Follows until the program ends.
     func run() {
-        var pause = Pause()
+        var pause = GrowingPause(longest: .seconds(5))
         var repairs = RepairPause()
         while !wakeUp.isStopped {
             do {
@@ -49,7 +49,7 @@ struct Follower: Sendable {
                 }
                 moveAside(error)
             }
-            _ = wakeUp.wait(for: [], until: .now + pause.take())
+            _ = wakeUp.wait(for: [], until: .now + pause.next())
         }
     }
 

@@ -1,5 +1,6 @@
 import Glibc
 import HistoryConfiguration
+import PersistentHistory
 
 /// The space in a folder, which nothing from a stream may fill.
 enum FreeSpace {
@@ -25,8 +26,5 @@ enum FreeSpace {
 
 extension NATSConfiguration.Following {
     /// The mirror's folder, which has space for what goes into the mirror.
-    var folder: String {
-        guard let slash = path.lastIndex(of: "/") else { return "." }
-        return slash == path.startIndex ? "/" : String(path[..<slash])
-    }
+    var folder: String { StorePath.parent(of: path) }
 }

@@ -35,7 +35,7 @@ struct Publisher: Sendable {
 
     /// Publishes until the program ends.
     func run() {
-        var pause = Pause()
+        var pause = GrowingPause(longest: .seconds(5))
         while !wakeUp.isStopped {
             do {
                 try session(isOnce: false, wantsNewEpoch: false) { pause.reset() }
@@ -50,7 +50,7 @@ struct Publisher: Sendable {
                     logger.debug(text, metadata: metadata)
                 }
             }
-            _ = wakeUp.wait(for: [], until: .now + pause.take())
+            _ = wakeUp.wait(for: [], until: .now + pause.next())
         }
     }
 

@@ -60,16 +60,3 @@ final class WakeUp: Sendable {
         }
     }
 }
-
-/// Growing pauses between attempts to reach a server.
-struct Pause {
-    private static let longest: Duration = .seconds(5)
-    private var next: Duration = .milliseconds(50)
-
-    mutating func reset() { next = .milliseconds(50) }
-
-    mutating func take() -> Duration {
-        defer { next = min(next * 2, Self.longest) }
-        return next
-    }
-}

@@ -9,7 +9,8 @@ enum FixedCase {
 
     /// - Parameter followed: Whether a replica takes in each step, and not all of them at the end.
     static func expectNoFailure(
-        _ schema: [String], _ steps: [Case.Step], isUTF16: Bool = false, followed: Bool = false, preservesEvery: Int = 2
+        _ schema: [String], _ steps: [Case.Step], isUTF16: Bool = false, followed: Bool = false,
+        preservesEvery: Int = 2
     ) throws {
         let folder = try TemporaryFolder(inMemory: true)
         for setting in settings {
@@ -29,8 +30,10 @@ enum FixedCase {
 }
 
 func expectNoFailure(
-    _ schema: [String], _ steps: [Case.Step], isUTF16: Bool = false, followed: Bool = false, preservesEvery: Int = 2
+    _ schema: [String], _ steps: [Case.Step], isUTF16: Bool = false, followed: Bool = false,
+    preservesEvery: Int = 2
 ) throws {
-    try FixedCase.expectNoFailure(schema, steps, isUTF16: isUTF16, followed: followed, preservesEvery: preservesEvery)
+    try FixedCase.expectNoFailure(
+        schema, steps, isUTF16: isUTF16, followed: followed, preservesEvery: preservesEvery)
 }
 func steps(_ statements: [String]) -> [Case.Step] { FixedCase.steps(statements) }

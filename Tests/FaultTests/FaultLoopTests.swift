@@ -17,7 +17,7 @@ import Testing
         ("first serving", FirstServingOperation()),
         ("merge", MergeOperation()), ("feed", FeedOperation()), ("clean", CleanOperation(journal: "WAL")),
         ("clean with a journal", CleanOperation(journal: "DELETE")), ("migrate", MigrateOperation()),
-        ("mirror", MirrorOperation()), ("state of an earlier version", StateMigrationOperation()),
+        ("mirror", MirrorOperation()),
     ]
 
     @Test("Without a fault, it is right at once and when it is made again", arguments: operations.map(\.0))

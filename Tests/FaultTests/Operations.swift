@@ -280,42 +280,6 @@ struct MigrateOperation: FaultyOperation {
     }
 }
 
-/// Opening a state that a program wrote before states had versions.
-struct StateMigrationOperation: FaultyOperation {
-    private func path(_ store: FaultStore) -> String {
-        StateDatabase.path(folder: store.stateFolder, store: .sample())
-    }
-
-    func prepare(_ store: FaultStore) async throws {
-        try store.make()
-        try FaultStore.access(path(store)) { db in
-            try db.execute(
-                sql: """
-                    PRAGMA journal_mode = WAL;
-                    CREATE TABLE cursor (
-                        consumer TEXT PRIMARY KEY, number INTEGER NOT NULL, moved_at INTEGER NOT NULL,
-                        served INTEGER NOT NULL, mark TEXT) WITHOUT ROWID;
-                    INSERT INTO cursor VALUES ('Main', 8, 1, 19452, 'fingerprint')
-                    """)
-        }
-    }
-
-    func run(_ store: FaultStore, stop: OneShotEvent) async throws {
-        let state = try StateDatabase(folder: store.stateFolder, store: .sample())
-        let result = Result { try state.cursors.checkpoint(of: "Main") }
-        try state.close()
-        let checkpoint = try result.get()
-        #expect(checkpoint?.position == 8)
-        #expect(checkpoint?.fingerprint == "fingerprint")
-    }
-
-    func checkAfterFault(_ store: FaultStore) throws {
-        #expect(try FaultStore.check(path(store)) == [])
-    }
-
-    func checkAtEnd(_ store: FaultStore) async throws { try checkAfterFault(store) }
-}
-
 /// A snapshot and a group, applied to a mirror.
 struct MirrorOperation: FaultyOperation {
     func prepare(_ store: FaultStore) async throws {

@@ -33,7 +33,8 @@ import Testing
                 .feed(FeedRequest(store: name, consumer: given, context: given)),
                 .acknowledge(FeedRequest(store: name, consumer: given, context: given), token: given),
                 .dropDeadLetters(DeadLetterSelection(id: given)), .setLogLevel(given),
-                .restartPlugin(given), .testPlugin(PluginTestRequest(plugin: given, hook: name, token: name, dryRun: name != nil)),
+                .restartPlugin(given),
+                .testPlugin(PluginTestRequest(plugin: given, hook: name, token: name, dryRun: name != nil)),
                 .removeHooks(HookSelection(.pair(entity: given, operation: "insert"), kind: "observer")),
             ]
         }

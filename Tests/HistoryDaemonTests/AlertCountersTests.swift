@@ -52,16 +52,6 @@ import Testing
         #expect(counters == AlertCounters() && log.isEmpty)
     }
 
-    @Test("The file of a version that counted no retries is read") func older() throws {
-        let text = #"""
-            {"hooks":{"p/h":{"failures":3}},"stores":{"s":{"deletedChanges":1,"deadLetters":{"M":2}}},"pluginEnds":{}}
-            """#
-        try folder.write("counters.json", text)
-        let (counters, log) = try load()
-        #expect(counters.hooks["p/h"]?.failures == 3 && counters.hooks["p/h"]?.retries == 0 && log.isEmpty)
-        #expect(counters.stores["s"]?.deadLetters == ["M": 2])
-    }
-
     @Test(
         "A damaged file is moved aside, which is logged, and counting starts over",
         arguments: [

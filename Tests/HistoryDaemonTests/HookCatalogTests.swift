@@ -1,10 +1,10 @@
 import FoundationEssentials
-import HistoryConfiguration
 import HistoryControl
 import PersistentHistory
 import TestSupport
 import Testing
 
+@testable import HistoryConfiguration
 @testable import HistoryDaemon
 
 /// Which hooks there are after any sequence of additions and removals.

@@ -1,7 +1,7 @@
-import PersistentHistory
 import Testing
 
 @testable import HistoryPlugins
+@testable import PersistentHistory
 
 /// What a plugin that keeps a context reads, and what its answers mean.
 @Suite(.timeLimit(.minutes(2))) struct ContextCallTests {

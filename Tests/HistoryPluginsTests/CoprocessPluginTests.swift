@@ -5,6 +5,7 @@ import PersistentHistory
 import ServiceLifecycle
 import Testing
 
+@testable import HistoryConfiguration
 @testable import HistoryPlugins
 
 /// A merge hook's answer that tells the number of its process.
@@ -161,7 +162,7 @@ func isGone(_ process: pid_t) -> Bool {
     }
 
     @Test func theServiceManagersVariablesAreNotPassedOn() {
-        let plugin = PluginDescription(name: "test", command: [], environment: ["A": "2", "B": "2"])
+        let plugin = PluginConfiguration(name: "test", command: [], environment: ["A": "2", "B": "2"])
         let environment = ChildProcess.environment(
             of: plugin, adding: ["B": "3"],
             inherited: [
@@ -477,7 +478,7 @@ func isGone(_ process: pid_t) -> Bool {
         let journal = Journal()
         let command = try scripts.sh("while read line; do :; done; echo end of input >&2")
         let plugin = CoprocessPlugin(
-            PluginDescription(name: "test", command: command, mode: .coprocess), logger: journal.logger,
+            PluginConfiguration(name: "test", command: command, mode: .coprocess), logger: journal.logger,
             grace: .seconds(60), window: .init())
         let group = ServiceGroup(services: [plugin], logger: Journal().logger)
         try await withThrowingTaskGroup(of: Void.self) { tasks in
@@ -522,7 +523,7 @@ func isGone(_ process: pid_t) -> Bool {
         let command = try scripts.sh("trap '' TERM; echo $$ >&2; while :; do sleep 1000; done")
         let journal = Journal()
         let plugin = CoprocessPlugin(
-            PluginDescription(name: "test", command: command, mode: .coprocess), logger: journal.logger)
+            PluginConfiguration(name: "test", command: command, mode: .coprocess), logger: journal.logger)
         let task = Task { await plugin.run() }
         var process: pid_t?
         for await entry in journal.stream where entry.level == .info {

@@ -153,9 +153,9 @@ import Testing
     }
 }
 
-@Suite struct RestartDelayTests {
+@Suite struct GrowingPauseTests {
     @Test func firstAtOnceThenDoubling() {
-        var delay = RestartDelay()
+        var delay = GrowingPause(first: .milliseconds(100), atOnce: 1)
         var delays: [Duration] = []
         for _ in 0..<12 { delays.append(delay.next()) }
         #expect(

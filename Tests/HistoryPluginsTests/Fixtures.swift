@@ -1,10 +1,11 @@
 import FoundationEssentials
 import Logging
-import PersistentHistory
 import TestSupport
 import Testing
 
+@testable import HistoryConfiguration
 @testable import HistoryPlugins
+@testable import PersistentHistory
 
 /// A folder of scripts, removed at the end.
 struct Scripts: ~Copyable {
@@ -134,7 +135,7 @@ func withCoprocess<Result: Sendable>(
     window: CoprocessProtocol.Window = .init(), environment: [String: String] = [:],
     journal: Journal = Journal(), _ body: (CoprocessPlugin) async throws -> Result
 ) async throws -> Result {
-    let description = PluginDescription(
+    let description = PluginConfiguration(
         name: "test", command: command, mode: .coprocess, environment: environment, timeout: timeout)
     let plugin = CoprocessPlugin(description, logger: journal.logger, grace: grace, window: window) { event in
         guard case .ended(let failure, _, _, _) = event else { return }
@@ -149,11 +150,10 @@ func withCoprocess<Result: Sendable>(
 
 func oneshot(
     _ command: [String], timeout: Duration = .seconds(120), environment: [String: String] = [:],
-    directory: String? = nil, journal: Journal = Journal()
+    journal: Journal = Journal()
 ) -> OneshotPlugin {
     OneshotPlugin(
-        PluginDescription(
-            name: "test", command: command, environment: environment, timeout: timeout,
-            workingDirectory: directory),
+        PluginConfiguration(
+            name: "test", command: command, environment: environment, timeout: timeout),
         logger: journal.logger)
 }

@@ -1,8 +1,8 @@
 import FoundationEssentials
-import PersistentHistory
 import Testing
 
 @testable import HistoryPlugins
+@testable import PersistentHistory
 
 @Suite struct PluginAnswerTests {
     private static func read(_ line: String) -> PluginAnswer? { PluginAnswer(line: Array(line.utf8)[...]) }

@@ -69,9 +69,11 @@ import Testing
 
     /// One command for both: who has followed one advice is not to meet the next one.
     @Test func aFolderIsAdvisedWithItsStore() {
-        let text = AccessAdvice.writeFolder("/srv/contacts", store: "/srv/contacts/c.sqlite").text(user: "historyd")
+        let text = AccessAdvice.writeFolder("/srv/contacts", store: "/srv/contacts/c.sqlite").text(
+            user: "historyd")
         #expect(
             text
-                == "As root: setfacl -m u:historyd:rwx /srv/contacts && setfacl -m u:historyd:rw /srv/contacts/c.sqlite")
+                == "As root: setfacl -m u:historyd:rwx /srv/contacts && setfacl -m u:historyd:rw /srv/contacts/c.sqlite"
+        )
     }
 }

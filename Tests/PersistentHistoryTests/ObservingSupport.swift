@@ -213,3 +213,21 @@ func append(to path: String) {
     #expect(Glibc.write(file, "x", 1) == 1, "\(path): \(errno)")
     close(file)
 }
+
+extension WriterProbe {
+    /// Looks until everything that a signal spoke of has been seen.
+    func awaitVisibility(look: () async throws -> Bool) async throws {
+        var rule = VisibilityRule()
+        var step = rule.woke()
+        while step != .rest {
+            switch step {
+            case .ask: step = rule.asked(writerActive: try isWriterActive())
+            case .look: step = rule.looked(foundNew: try await look())
+            case .wait(let delay):
+                try await Task.sleep(for: delay)
+                step = rule.waited()
+            case .rest: break
+            }
+        }
+    }
+}

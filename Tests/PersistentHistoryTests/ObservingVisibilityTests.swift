@@ -293,36 +293,6 @@ struct ObservingVisibilityTests {
         _ = rule.looked(foundNew: nil)
         #expect(rule.signalled() == .ask)
     }
-
-    // MARK: Running it
-
-    @Test func settleAsksLooksAndPausesInOrder() async throws {
-        var answers = [true, true, true, false]
-        var log: [String] = []
-        try await VisibilityRule(firstDelay: .milliseconds(3)).awaitVisibility(
-            isWriterActive: {
-                log.append("ask")
-                return answers.removeFirst()
-            },
-            pause: { log.append("pause \($0)") },
-            look: {
-                log.append("look")
-                return false
-            })
-        #expect(
-            log == [
-                "ask", "look", "ask", "pause 0.003 seconds", "ask", "look", "pause 0.003 seconds", "ask",
-                "look",
-            ])
-    }
-
-    @Test func settleEndsWhenItsTaskIsCancelled() async {
-        let task = Task {
-            try await VisibilityRule().awaitVisibility(isWriterActive: { true }, look: { false })
-        }
-        task.cancel()
-        await #expect(throws: CancellationError.self) { try await task.value }
-    }
 }
 
 // MARK: - Rules to compare with

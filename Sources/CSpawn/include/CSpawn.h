@@ -12,11 +12,11 @@ int cspawn_pipe(int ends[2]);
 
 /// Starts a program in a process group of its own, with default signals and no descriptors but
 /// the three given, which become its standard input, output and error.
-/// A name without a slash is looked for in PATH. `directory` may be null. `descriptors` is the program's soft limit of
+/// A name without a slash is looked for in PATH. `descriptors` is the program's soft limit of
 /// descriptors, 0 for the same as this process has.
 /// Returns 0 or an errno; `pidfd` (pidfd_open(2)) becomes readable when the process ends.
 int cspawn_start(
-    const char *program, char *const arguments[], char *const environment[], const char *directory,
+    const char *program, char *const arguments[], char *const environment[],
     int input, int output, int errors, unsigned long descriptors, pid_t *pid, int *pidfd);
 
 /// Whether the child has ended (it stays a zombie, and its number stays its own).

@@ -3,10 +3,10 @@ package struct DaemonConfiguration: Sendable, Hashable {
     /// At least one, in the order of the files.
     package var stores: [StoreConfiguration]
     /// Manifests: each a file, or a folder of `*.json`.
-    package var plugins: [String]
-    package var logLevel: LogLevel
+    package var plugins: [String] = []
+    package var logLevel: LogLevel = .info
     /// How long a stop waits for the calls in flight.
-    package var stopTimeout: Duration
+    package var stopTimeout = Self.defaultStopTimeout
 
     /// The plugins that keep contexts.
     package var contextPlugins: Set<String> {
@@ -18,16 +18,6 @@ package struct DaemonConfiguration: Sendable, Hashable {
 
     /// What `stopTimeout` is where a configuration does not say.
     package static let defaultStopTimeout: Duration = .seconds(20)
-
-    package init(
-        stores: [StoreConfiguration], plugins: [String] = [], logLevel: LogLevel = .info,
-        stopTimeout: Duration = Self.defaultStopTimeout
-    ) {
-        self.stores = stores
-        self.plugins = plugins
-        self.logLevel = logLevel
-        self.stopTimeout = stopTimeout
-    }
 }
 
 /// How much is logged. The names are those of swift-log, and `off`.

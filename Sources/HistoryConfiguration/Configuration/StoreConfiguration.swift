@@ -9,50 +9,28 @@ package struct StoreConfiguration: Sendable, Hashable {
     package var entities: [TrackedEntity]?
     /// Whether every table is tracked, new ones as they come; `entities` then says what to preserve.
     package var tracksEveryTable = false
-    package var authors: [AuthorConfiguration]
-    package var unlistedAuthors: UnlistedAuthors
+    package var authors: [AuthorConfiguration] = []
+    package var unlistedAuthors: UnlistedAuthors = .deliver
     /// Whether history by unlisted authors is cleaned although it is ignored.
-    package var cleansUnlisted: Bool
+    package var cleansUnlisted = false
     /// Whether the transactions of mirroring authors are delivered, and their history is cleaned.
-    package var includingMirroring: Bool
+    package var includingMirroring = false
     /// Besides the well-known ones.
-    package var mirroringAuthors: [String]
-    package var clean: CleanConfiguration
+    package var mirroringAuthors: [String] = []
+    package var clean = CleanConfiguration()
     /// How often to look at a store on a file system without inotify; nil to rely on inotify.
     package var poll: Duration?
     /// How long after its commit a transaction may wait to be delivered before that is a failure.
-    package var healthyLag: Duration
+    package var healthyLag = Self.defaultHealthyLag
     /// Whether historyd-nats alone writes to it: it is recorded at its source.
     package var isMirror = false
     /// Who records its history.
     package var source = Entity.Source.recorded
     /// Whether delivery begins with the daemon, or with `historyctl resume`.
-    package var autoStart: Bool
+    package var autoStart = true
 
     /// What `healthyLag` is where a configuration does not say.
     package static let defaultHealthyLag: Duration = .seconds(300)
-
-    package init(
-        name: String, path: String, entities: [TrackedEntity]? = nil, authors: [AuthorConfiguration] = [],
-        unlistedAuthors: UnlistedAuthors = .deliver, cleansUnlisted: Bool = false,
-        includingMirroring: Bool = false, mirroringAuthors: [String] = [],
-        clean: CleanConfiguration = CleanConfiguration(), poll: Duration? = nil,
-        healthyLag: Duration = Self.defaultHealthyLag,
-        autoStart: Bool = true
-    ) {
-        self.name = name
-        self.path = path
-        self.entities = entities
-        self.authors = authors
-        self.unlistedAuthors = unlistedAuthors
-        self.cleansUnlisted = cleansUnlisted
-        self.includingMirroring = includingMirroring
-        self.mirroringAuthors = mirroringAuthors
-        self.clean = clean
-        self.poll = poll
-        self.healthyLag = healthyLag
-        self.autoStart = autoStart
-    }
 
     /// The authors that have a cursor: all but the batch ones.
     package var consumers: [AuthorConfiguration] { authors.filter { !$0.isBatch } }
@@ -80,14 +58,8 @@ package struct AuthorConfiguration: Sendable, Hashable {
     /// Unique in its store.
     package var name: String
     /// Only writes: it has no cursor and no contexts.
-    package var isBatch: Bool
-    package var contexts: [ContextConfiguration]
-
-    package init(name: String, isBatch: Bool = false, contexts: [ContextConfiguration] = []) {
-        self.name = name
-        self.isBatch = isBatch
-        self.contexts = contexts
-    }
+    package var isBatch = false
+    package var contexts: [ContextConfiguration] = []
 }
 
 /// What a consumer's changes are merged into.
@@ -118,27 +90,14 @@ package struct ContextConfiguration: Sendable, Hashable {
     package var entities: [String]?
     /// Of a feed, if its program acknowledges later than others; nil is the store's.
     package var healthyLag: Duration?
-
-    package init(name: String, kind: Kind, entities: [String]? = nil, healthyLag: Duration? = nil) {
-        self.name = name
-        self.kind = kind
-        self.entities = entities
-        self.healthyLag = healthyLag
-    }
 }
 
 /// When history that all consumers have processed is deleted.
 package struct CleanConfiguration: Sendable, Hashable {
-    package var strategy: CleaningStrategy
+    package var strategy: CleaningStrategy = .none
     /// How long a consumer may stand still before it no longer blocks; nil is for ever.
     package var maximumDuration: Duration?
 
     /// History younger than this is not deleted, even if all consumers have received it.
-    package var keep: Duration
-
-    package init(strategy: CleaningStrategy = .none, maximumDuration: Duration? = nil, keep: Duration = .zero) {
-        self.strategy = strategy
-        self.keep = keep
-        self.maximumDuration = maximumDuration
-    }
+    package var keep: Duration = .zero
 }

@@ -4,16 +4,9 @@ package struct ConfigurationProblem: Sendable, Hashable, CustomStringConvertible
     /// Nil if the file could not be read at all.
     package let position: SourcePosition?
     /// `stores[0].authors[1].batch`; empty for the document as a whole.
-    package let keyPath: String
+    package var keyPath = ""
     /// What is wrong, and what is allowed.
     package let message: String
-
-    package init(file: String, position: SourcePosition?, keyPath: String = "", message: String) {
-        self.file = file
-        self.position = position
-        self.keyPath = keyPath
-        self.message = message
-    }
 
     /// `file:line:column: key path: message`, on one line whatever the file holds.
     package var description: String {
@@ -26,10 +19,6 @@ package struct ConfigurationProblem: Sendable, Hashable, CustomStringConvertible
 package struct ConfigurationErrors: Error, Sendable, Hashable, CustomStringConvertible {
     /// Never empty.
     package let problems: [ConfigurationProblem]
-
-    package init(problems: [ConfigurationProblem]) {
-        self.problems = problems
-    }
 
     /// A line for each problem.
     package var description: String {

@@ -5,11 +5,6 @@ package struct SourcePosition: Sendable, Hashable, Comparable, CustomStringConve
     /// From 1, in Unicode scalars.
     package let column: Int
 
-    package init(line: Int, column: Int) {
-        self.line = line
-        self.column = column
-    }
-
     package var description: String { "\(line):\(column)" }
 
     package static func < (a: Self, b: Self) -> Bool {

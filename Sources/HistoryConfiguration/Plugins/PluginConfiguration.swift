@@ -20,35 +20,18 @@ package struct PluginConfiguration: Sendable, Hashable {
     package var name: String
     /// The program, by its absolute path, and its arguments.
     package var command: [String]
-    package var mode: Mode
+    package var mode: Mode = .oneshot
     /// Added to the environment of the program.
-    package var environment: [String: String]
+    package var environment: [String: String] = [:]
     /// Variables whose values are secrets, with the names of the credentials.
-    package var credentials: [String: String]
+    package var credentials: [String: String] = [:]
     /// For one call; then the program's process group is killed.
-    package var timeout: Duration
+    package var timeout = Self.defaultTimeout
     /// Requests that may be unanswered at once, for a coprocess.
-    package var window: Int
-    package var policy: FailurePolicy
+    package var window = Self.largestWindow
+    package var policy = FailurePolicy()
     /// In the manifest's order.
-    package var hooks: [HookConfiguration]
-
-    package init(
-        name: String, command: [String], mode: Mode = .oneshot, environment: [String: String] = [:],
-        credentials: [String: String] = [:],
-        timeout: Duration = Self.defaultTimeout, window: Int = Self.largestWindow,
-        policy: FailurePolicy = FailurePolicy(), hooks: [HookConfiguration] = []
-    ) {
-        self.name = name
-        self.command = command
-        self.mode = mode
-        self.environment = environment
-        self.credentials = credentials
-        self.timeout = timeout
-        self.window = window
-        self.policy = policy
-        self.hooks = hooks
-    }
+    package var hooks: [HookConfiguration] = []
 }
 
 /// A hook as its manifest describes it.
@@ -59,7 +42,7 @@ package struct HookConfiguration: Sendable, Hashable, Identifiable {
     /// For an observer; nil is every entity.
     package var entity: String?
     /// For an observer.
-    package var operations: Set<ChangeOperation>
+    package var operations: Set<ChangeOperation> = Set(ChangeOperation.allCases)
     /// Nil is every store.
     package var store: String?
     /// Nil is every consumer.
@@ -68,21 +51,6 @@ package struct HookConfiguration: Sendable, Hashable, Identifiable {
     package var before: String?
     /// The longest text or blob that it gets with changed objects; nil is no values at all.
     package var maximumValueBytes: Int?
-
-    package init(
-        fullName: String, kind: Hook.Kind, entity: String? = nil,
-        operations: Set<ChangeOperation> = Set(ChangeOperation.allCases),
-        store: String? = nil, consumer: String? = nil, before: String? = nil, maximumValueBytes: Int? = nil
-    ) {
-        self.fullName = fullName
-        self.kind = kind
-        self.entity = entity
-        self.operations = operations
-        self.store = store
-        self.consumer = consumer
-        self.before = before
-        self.maximumValueBytes = maximumValueBytes
-    }
 
     /// The same over restarts, since it is made of the name alone.
     package var id: UUID { HookID.make(fullName: fullName) }

@@ -20,11 +20,11 @@ extension ControlHandler {
             let note =
                 problems.isEmpty && !isOnlyRead ? await onPool { try? JournalMode.note(on: path) } : nil
             findings += Self.findings(.store, path, problems, note: note)
-            folders.insert(Self.folder(of: path))
+            folders.insert(StorePath.parent(of: path))
             for replica in store.served.consumers.flatMap(\.contexts) {
                 findings += Self.findings(
                     .replica, replica.path, StoreAccess.problems(ofReplica: replica.path, replica.access))
-                folders.insert(Self.folder(of: replica.path))
+                folders.insert(StorePath.parent(of: replica.path))
             }
             findings.append(.init(.clock, store.name, problem: await clockProblem(store)))
         }
@@ -55,13 +55,9 @@ extension ControlHandler {
 
     private static func missing(_ path: String) -> [String] {
         guard access(path, F_OK) != 0, errno == ENOENT else { return [] }
-        let folder = folder(of: path)
+        let folder = StorePath.parent(of: path)
         let what = access(folder, F_OK) == 0 ? "file \"\(path)\"" : "folder \"\(folder)\""
         return ["There is no \(what), or it is not shown to this user: the store waits for it."]
-    }
-
-    private static func folder(of path: String) -> String {
-        path.lastIndex(of: "/").map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
     }
 
     private static var user: String {

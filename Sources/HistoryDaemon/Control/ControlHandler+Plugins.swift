@@ -45,7 +45,8 @@ extension ControlHandler {
         }
         if let token, store == nil {
             throw ControlError(
-                .tokenForeign, "The token \(token) is of no open store that the hook \"\(hook.fullName)\" is for.")
+                .tokenForeign,
+                "The token \(token) is of no open store that the hook \"\(hook.fullName)\" is for.")
         }
         let consumer = store?.served.consumers.first {
             hook.consumer?.hasSameBytes(as: $0.author) ?? true

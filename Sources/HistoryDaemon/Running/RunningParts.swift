@@ -18,12 +18,12 @@ struct RunningPlugin: Sendable {
         making = PluginMaking(plugin)
         switch plugin.mode {
         case .coprocess:
-            let coprocess = CoprocessPlugin(PluginDescription(plugin), logger: logger, report: report)
+            let coprocess = CoprocessPlugin(plugin, logger: logger, report: report)
             self.coprocess = coprocess
             endpoint = coprocess
         case .oneshot:
             coprocess = nil
-            endpoint = OneshotPlugin(PluginDescription(plugin), logger: logger)
+            endpoint = OneshotPlugin(plugin, logger: logger)
         }
     }
 

@@ -11,23 +11,8 @@ struct AlertCounters: Codable, Sendable, Equatable {
     struct Hook: Codable, Sendable, Equatable {
         /// Attempts that failed.
         var failures = 0
-        /// Of these, those after which the call was to be tried again. Nil in the file of an older version.
-        private var again: Int?
-
-        var retries: Int {
-            get { again ?? 0 }
-            set { again = newValue }
-        }
-
-        enum CodingKeys: String, CodingKey {
-            case failures
-            case again = "retries"
-        }
-
-        init(failures: Int = 0, retries: Int = 0) {
-            self.failures = failures
-            again = retries
-        }
+        /// Of these, those after which the call was to be tried again.
+        var retries = 0
     }
 
     struct Store: Codable, Sendable, Equatable {

@@ -5,18 +5,11 @@ package struct CleaningPlan: Sendable, Equatable {
     package struct Holder: Sendable, Equatable {
         package let consumer: String
         /// For one context of the consumer that has its own position.
-        package let context: String?
+        package var context: String?
         /// The last transaction that it is done with; nil if it has had nothing yet.
         package let number: Int64?
         /// How long it has left something undone.
         package let standing: Duration
-
-        package init(consumer: String, context: String? = nil, number: Int64?, standing: Duration) {
-            self.consumer = consumer
-            self.context = context
-            self.number = number
-            self.standing = standing
-        }
 
         /// `Main`, `Main/view`.
         package var name: String { context.map { "\(consumer)/\($0)" } ?? consumer }

@@ -6,13 +6,6 @@ package struct HistoryClock: Sendable {
     /// Monotonic time, which setting the clock does not change.
     package let elapsed: @Sendable () -> Duration
 
-    package init(
-        wall: @escaping @Sendable () -> HistoryTimestamp, elapsed: @escaping @Sendable () -> Duration
-    ) {
-        self.wall = wall
-        self.elapsed = elapsed
-    }
-
     /// The machine's clocks. While it is suspended, nothing can be served, and no time elapses.
     package static let system = HistoryClock(wall: { .now }, elapsed: { SuspendingClock.now - start })
 

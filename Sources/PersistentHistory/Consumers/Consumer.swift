@@ -4,10 +4,10 @@ package struct Consumer: Sendable {
     package let store: String
     package let author: String
     package let rule: DeliveryRule
-    package let contexts: [ReplicaContext]
-    package let feeds: [FeedContext]
+    package var contexts: [ReplicaContext]
+    package var feeds: [FeedContext]
     /// Contexts that plugins keep.
-    package let pluginContexts: [PluginContext]
+    package var pluginContexts: [PluginContext]
     /// Contexts of the program in which a tracker runs.
     let programContexts: [any HistoryContext]
 
@@ -21,16 +21,8 @@ package struct Consumer: Sendable {
 
     package init(
         store: String, author: String, rule: DeliveryRule, contexts: [ReplicaContext] = [],
-        feeds: [FeedContext] = [], pluginContexts: [PluginContext] = []
-    ) {
-        self.init(
-            store: store, author: author, rule: rule, contexts: contexts, feeds: feeds,
-            pluginContexts: pluginContexts, programContexts: [])
-    }
-
-    init(
-        store: String, author: String, rule: DeliveryRule, contexts: [ReplicaContext], feeds: [FeedContext],
-        pluginContexts: [PluginContext] = [], programContexts: [any HistoryContext]
+        feeds: [FeedContext] = [], pluginContexts: [PluginContext] = [],
+        programContexts: [any HistoryContext] = []
     ) {
         self.store = store
         self.author = author

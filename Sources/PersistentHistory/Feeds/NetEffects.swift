@@ -99,7 +99,9 @@ final class NetEffects: Sendable {
         let found = try queue.read { db in
             try Row.fetchAll(
                 try db.cachedStatement(
-                    sql: "SELECT first, was < 0 AS isNew, isGone FROM object WHERE first > ? ORDER BY first LIMIT ?"),
+                    sql:
+                        "SELECT first, was < 0 AS isNew, isGone FROM object WHERE first > ? ORDER BY first LIMIT ?"
+                ),
                 arguments: [position, partSize(values)]
             ).map { row in
                 (number: try row.integer("first"), isNew: try row.flag("isNew"), isGone: try row.flag("isGone"))

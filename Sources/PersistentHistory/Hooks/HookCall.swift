@@ -2,11 +2,6 @@
 package struct CallPart: Sendable, Hashable {
     package let index: Int
     package let isLast: Bool
-
-    package init(index: Int, isLast: Bool) {
-        self.index = index
-        self.isLast = isLast
-    }
 }
 
 /// One transaction's changes of one entity and operation, for an observer.
@@ -106,12 +101,6 @@ package struct ContextDescription: Sendable, Hashable {
     /// `replica` or `feed`.
     package let kind: String
     package let path: String?
-
-    package init(name: String, kind: String, path: String?) {
-        self.name = name
-        self.kind = kind
-        self.path = path
-    }
 }
 
 /// A fetched batch, for a merge hook.

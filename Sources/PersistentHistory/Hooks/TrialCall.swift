@@ -7,7 +7,9 @@ package struct TrialCall: Sendable {
     private let hook: Hook
     private let contexts: [ContextDescription]
 
-    package init(_ hook: Hook, store: String, consumer: String, delivery: String, contexts: [ContextDescription]) {
+    package init(
+        _ hook: Hook, store: String, consumer: String, delivery: String, contexts: [ContextDescription]
+    ) {
         self.hook = hook
         self.contexts = contexts
         header = HookCallHeader(
@@ -28,7 +30,8 @@ package struct TrialCall: Sendable {
         switch hook.kind {
         case .observer:
             let plan = DeliveryPlan(
-                [transaction], hooks: [hook], store: header.store, consumer: header.consumer, values: batch.values)
+                [transaction], hooks: [hook], store: header.store, consumer: header.consumer,
+                values: batch.values)
             guard var run = plan.runs.first else { return nil }
             if let unread = run.unread {
                 let (changes, values) = try source.changes(unread)
@@ -118,7 +121,9 @@ extension Entity {
         let row = RowValues.Row(
             names: RowNames(columns.map(\.name)), values: columns.map { inventedValue(of: $0.name) ?? .null },
             sizes: [:])
-        guard let integer = object.integer(in: self) else { return RowValues.Rows(texts: [BinaryText(object.keyText): row]) }
+        guard let integer = object.integer(in: self) else {
+            return RowValues.Rows(texts: [BinaryText(object.keyText): row])
+        }
         return RowValues.Rows(integers: [integer: row])
     }
 

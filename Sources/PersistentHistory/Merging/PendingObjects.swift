@@ -15,14 +15,6 @@ enum PendingObjects {
                 CREATE TABLE IF NOT EXISTS historyd_pending_object ( -- Keys of other kinds, as text.
                     entity TEXT, place INTEGER, object TEXT, PRIMARY KEY (entity, place, object)) WITHOUT ROWID;
                 """)
-        // As an earlier version has it.
-        if try db.tableExists("historyd_pending") {
-            try db.execute(
-                sql: """
-                    INSERT OR IGNORE INTO historyd_pending_object SELECT entity, 0, object FROM historyd_pending;
-                    DROP TABLE historyd_pending;
-                    """)
-        }
     }
 
     static func isEmpty(_ db: Database) throws -> Bool {

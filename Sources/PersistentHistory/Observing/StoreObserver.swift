@@ -7,12 +7,11 @@ internal import Glibc
 /// kernel reports an event; writers are not affected. To follow a path may wait for a disk: that is not for the loop.
 ///
 /// A signal says that a commit may have happened. The last write of a commit happens before other processes can
-/// see the commit, so a consumer looks for it with `WriterProbe.awaitVisibility(look:)`:
+/// see the commit, so `remoteChanges(of:after:)` looks until it is visible:
 ///
 /// ```swift
-/// for try await signal in try observer.watch(path) {
-///     try await probe.awaitVisibility { try await fetchWhatIsNew() > 0 }
-/// }
+/// async let running: Void = observer.run()
+/// for try await token in try observer.remoteChanges(of: path) { print(token) }
 /// ```
 ///
 /// The consumer should keep its connection open: opening and closing a connection may create and remove files

@@ -49,7 +49,8 @@ enum AccessAdvice: Equatable {
         if access(folder, W_OK) != 0 {
             switch errno {
             case EROFS: self = isService ? .openSandbox(folder: folder) : .mountReadOnly(folder: folder)
-            case EACCES: self = Self.holdsMore(folder) ? .moveStore(folder: folder) : .writeFolder(folder, store: nil)
+            case EACCES:
+                self = Self.holdsMore(folder) ? .moveStore(folder: folder) : .writeFolder(folder, store: nil)
             default: return nil
             }
             if case .writeFolder = self, access(path, R_OK | W_OK) != 0, errno == EACCES {
@@ -115,7 +116,8 @@ enum AccessAdvice: Equatable {
             return "\(grant("rw", path)) && \(Self.grantNew(beside: path, to: user))"
         case .readFolder(let folder), .writeFolder(let folder, nil): return grant("rwx", folder)
         case .writeFolder(let folder, let store?):
-            return grant("rwx", folder) + Self.writeStore(store).text(user: user).replacing("As root:", with: " &&")
+            return grant("rwx", folder)
+                + Self.writeStore(store).text(user: user).replacing("As root:", with: " &&")
         case .useSideFiles(let store):
             let quoted = ShellText.quote(store)
             return

@@ -4,18 +4,9 @@ package struct Checkpoint: Sendable, Equatable {
     package let position: Int64
     /// Proof that the transaction at the position is still the same; see `HistoryBatch.fingerprint`. Nil if it
     /// is not known.
-    package let fingerprint: String?
+    package var fingerprint: String?
     package let movedAt: HistoryTimestamp
     /// When it moved in served time: how long the store had been served in all. Being caught up counts as moving.
-    package let movedAtServed: Duration
-
-    /// - Parameter movedAtServed: Ignored where the checkpoint is saved.
-    package init(
-        position: Int64, fingerprint: String? = nil, movedAt: HistoryTimestamp, movedAtServed: Duration = .zero
-    ) {
-        self.position = position
-        self.fingerprint = fingerprint
-        self.movedAt = movedAt
-        self.movedAtServed = movedAtServed
-    }
+    /// Ignored where the checkpoint is saved.
+    package var movedAtServed: Duration = .zero
 }

@@ -10,19 +10,6 @@ package struct DeadLetter: Sendable, Equatable {
     /// The call's parameters as JSON.
     package let call: String
     package let keptAt: HistoryTimestamp
-
-    package init(
-        consumer: String, hook: String, delivery: String, reason: String, attempts: Int, call: String,
-        keptAt: HistoryTimestamp
-    ) {
-        self.consumer = consumer
-        self.hook = hook
-        self.delivery = delivery
-        self.reason = reason
-        self.attempts = attempts
-        self.call = call
-        self.keptAt = keptAt
-    }
 }
 
 /// The dead letters of a store's consumers, with the numbers that they are known by.

@@ -68,7 +68,7 @@ final class StateConnection: Sendable {
         }
     }
 
-    /// Opens a state database, creates it where there is none, and migrates it to the present schema.
+    /// Opens a state database, or creates it where there is none.
     ///
     /// - Throws: `HistoryError` with `.stateUnusable`.
     init(_ path: String, clock: HistoryClock) throws {
@@ -84,7 +84,7 @@ final class StateConnection: Sendable {
         do {
             let queue = try Self.open(path)
             servedBefore = try queue.writeWithoutTransaction { db in
-                try StateSchema.migrate(db, path: path)
+                try StateSchema.prepare(db, path: path)
                 let served = try Int64.fetchOne(
                     db,
                     sql:

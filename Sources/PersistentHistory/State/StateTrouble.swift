@@ -78,9 +78,9 @@ extension HistoryError {
         if error.resultCode == .SQLITE_CANTOPEN, DescriptorLimit.isReached {
             return .tooManyFiles("The state database \"\(path)\" cannot be used", cause: error)
         }
-        let folder = String(path[..<(path.lastIndex(of: "/") ?? path.startIndex)])
         let trouble =
-            StateTrouble(error.extendedResultCode) ?? StateTrouble(folder: folder) ?? .unusable
+            StateTrouble(error.extendedResultCode) ?? StateTrouble(folder: StorePath.parent(of: path))
+            ?? .unusable
         let said = error.message ?? "SQLite result \(error.extendedResultCode.rawValue)"
         return HistoryError(
             trouble.code, "The state database \"\(path)\" cannot be used: \(said).", hint: trouble.hint,

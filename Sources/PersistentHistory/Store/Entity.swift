@@ -9,11 +9,6 @@ public final class Entity: Sendable, Hashable {
         public let name: String
         /// The declared type; empty if there is none.
         public let declaredType: String
-
-        package init(name: String, declaredType: String) {
-            self.name = name
-            self.declaredType = declaredType
-        }
     }
 
     /// How a row's identity is written in the history.

@@ -66,12 +66,6 @@ public struct Tombstone: Hashable, Sendable {
     /// When the row was deleted.
     public let deletedDate: HistoryTimestamp
 
-    /// A tombstone of the preserved columns and their values.
-    package init(values: [(column: Entity.Column, value: HistoryValue)], deletedDate: HistoryTimestamp) {
-        self.values = values
-        self.deletedDate = deletedDate
-    }
-
     public static func == (a: Self, b: Self) -> Bool {
         a.deletedDate == b.deletedDate && a.values.elementsEqual(b.values) { $0 == $1 }
     }

@@ -7,9 +7,9 @@ import Glibc
 /// on the way could lay a link to a file of somebody else, which a daemon with more rights would then change and
 /// copy. So each link must belong to root, to this process's user, or to the owner of the file that it leads to
 /// (the rule of `fs.protected_symlinks`, proc(5)).
-enum StorePath {
+package enum StorePath {
     /// The folder that a file is in.
-    static func parent(of path: String) -> String {
+    package static func parent(of path: String) -> String {
         guard let slash = path.utf8.lastIndex(of: UInt8(ascii: "/")) else { return "." }
         return slash == path.startIndex ? "/" : String(path[..<slash])
     }

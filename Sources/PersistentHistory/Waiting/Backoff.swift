@@ -7,3 +7,25 @@ package enum Backoff {
         min(first * (1 << min(max(failures - 1, 0), 16)), longest)
     }
 }
+
+/// Growing pauses between attempts, until one succeeds.
+package struct GrowingPause: Sendable {
+    private let first: Duration
+    private let longest: Duration
+    /// How many failures no pause follows.
+    private let atOnce: Int
+    private var failures = 0
+
+    package init(first: Duration = .milliseconds(50), longest: Duration = .seconds(30), atOnce: Int = 0) {
+        (self.first, self.longest, self.atOnce) = (first, longest, atOnce)
+    }
+
+    /// How long to wait after one more failure.
+    package mutating func next() -> Duration {
+        failures += 1
+        if failures <= atOnce { return .zero }
+        return Backoff.delay(afterFailures: failures - atOnce, first: first, longest: longest)
+    }
+
+    package mutating func reset() { failures = 0 }
+}

@@ -18,13 +18,8 @@ struct BacklogBenchmark {
         }
     }
 
-    private let workplace: Workplace
-    private let sizes: Sizes
-
-    init(_ workplace: Workplace, _ sizes: Sizes) {
-        self.workplace = workplace
-        self.sizes = sizes
-    }
+    let workplace: Workplace
+    let sizes: Sizes
 
     func run() throws -> Findings {
         let single = Backlog(transactions: sizes.backlog, rows: 1, aim: .atLeast(600_000))

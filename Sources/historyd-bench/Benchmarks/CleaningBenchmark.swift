@@ -5,13 +5,8 @@ import PersistentHistory
 
 /// How a cleanup slows a writer: the time of its commits with and without a cleanup, in turns.
 struct CleaningBenchmark {
-    private let workplace: Workplace
-    private let sizes: Sizes
-
-    init(_ workplace: Workplace, _ sizes: Sizes) {
-        self.workplace = workplace
-        self.sizes = sizes
-    }
+    let workplace: Workplace
+    let sizes: Sizes
 
     func run() throws -> [Figure] {
         let folder = try workplace.makeFolder("cleaning")

@@ -4,8 +4,8 @@ import PersistentHistory
 /// Reads the history of a store that Core Data would have written, from the file to lines of JSON. The baseline steps
 /// through the same rows and does nothing with them.
 struct CoreDataBenchmark {
-    private let workplace: Workplace
-    private let sizes: Sizes
+    let workplace: Workplace
+    let sizes: Sizes
 
     private static let model = StoreModel([
         .init(
@@ -22,11 +22,6 @@ struct CoreDataBenchmark {
             ]),
         .init("User", relationships: [.init("devices", to: "Device", isToMany: true, inverse: "user")]),
     ])
-
-    init(_ workplace: Workplace, _ sizes: Sizes) {
-        self.workplace = workplace
-        self.sizes = sizes
-    }
 
     func run() throws -> [Figure] {
         let folder = try workplace.makeFolder("coredata")

@@ -20,13 +20,8 @@ struct LatencyBenchmark {
         Mode(journal: .delete, synchronous: "FULL"),
     ]
 
-    private let workplace: Workplace
-    private let sizes: Sizes
-
-    init(_ workplace: Workplace, _ sizes: Sizes) {
-        self.workplace = workplace
-        self.sizes = sizes
-    }
+    let workplace: Workplace
+    let sizes: Sizes
 
     func run() throws -> Findings {
         var findings = Findings()

@@ -4,13 +4,8 @@ import PersistentHistory
 /// How long changes go unrecorded after a table was rebuilt, while a writer commits without a pause: until the daemon
 /// has created the triggers again.
 struct MigrationBenchmark {
-    private let workplace: Workplace
-    private let sizes: Sizes
-
-    init(_ workplace: Workplace, _ sizes: Sizes) {
-        self.workplace = workplace
-        self.sizes = sizes
-    }
+    let workplace: Workplace
+    let sizes: Sizes
 
     func run() throws -> [Figure] {
         try [BenchStore.Journal.wal, .delete].map { journal in

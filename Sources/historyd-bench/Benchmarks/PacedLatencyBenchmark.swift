@@ -3,13 +3,8 @@
 ///
 /// Each observer has a store and a writer of its own, and they take turns.
 struct PacedLatencyBenchmark {
-    private let workplace: Workplace
-    private let sizes: Sizes
-
-    init(_ workplace: Workplace, _ sizes: Sizes) {
-        self.workplace = workplace
-        self.sizes = sizes
-    }
+    let workplace: Workplace
+    let sizes: Sizes
 
     func run() throws -> [Figure] {
         try ["NORMAL", "FULL"].flatMap { synchronous in

@@ -5,13 +5,8 @@ import Glibc
 ///
 /// A mirror's commits are seen by the bare C consumer, which watches it as any consumer would.
 struct StreamBenchmark {
-    private let workplace: Workplace
-    private let sizes: Sizes
-
-    init(_ workplace: Workplace, _ sizes: Sizes) {
-        self.workplace = workplace
-        self.sizes = sizes
-    }
+    let workplace: Workplace
+    let sizes: Sizes
 
     func run() throws -> Findings {
         for program in [workplace.historydNATS, workplace.stream] where access(program, X_OK) != 0 {

@@ -1,13 +1,8 @@
 /// How historyd slows a writer: the time of its commits while a daemon observes them, and while it processes a
 /// backlog. The baseline is the same commits without a daemon.
 struct WriterBenchmark {
-    private let workplace: Workplace
-    private let sizes: Sizes
-
-    init(_ workplace: Workplace, _ sizes: Sizes) {
-        self.workplace = workplace
-        self.sizes = sizes
-    }
+    let workplace: Workplace
+    let sizes: Sizes
 
     func run() throws -> [Figure] {
         var figures: [Figure] = []
