@@ -181,9 +181,16 @@ package struct Daemon: Sendable {
                     let log = PipelineLog(
                         store: store.name, logger: logger, status: status, deliveries: deliveries
                     ) { stop.signal() }
-                    try await StoreRunner(
-                        store, hooks: registry, stateFolder: folder.path, reporter: log, stop: stop
-                    ).runOnce()
+                    do {
+                        try await StoreRunner(
+                            store, hooks: registry, stateFolder: folder.path, reporter: log, stop: stop
+                        ).runOnce()
+                    } catch let error as HistoryError where error.code != .stateInUse && !error.isOfState {
+                        throw HistoryError(
+                            error.code, "Store \"\(store.name)\" cannot be used. \(error.message)",
+                            hint: error.hint,
+                            cause: error.cause)
+                    }
                     return !stop.isSignaled
                 }
             }

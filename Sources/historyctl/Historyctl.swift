@@ -63,8 +63,17 @@ struct Historyctl: AsyncParsableCommand {
             exit(withError: ExitCode(ExitStatus.inputOutput.rawValue))
         } catch {
             // Help and version, which are no failures, and wrong usage.
-            exit(withError: error)
+            exit(withError: unknownCommand().map { ValidationError($0) } ?? error)
         }
+    }
+
+    /// What is wrong with the first argument where it should name a command and does not.
+    private static func unknownCommand() -> String? {
+        guard let name = CommandLine.arguments.dropFirst().first, !name.hasPrefix("-") else { return nil }
+        let known = configuration.subcommands.map { $0._commandName } + ["help"]
+        if known.contains(name) { return nil }
+        let hint = NearestName.of(name, in: known).map { " Did you mean \"\($0)\"?" } ?? ""
+        return "There is no command \"\(name)\".\(hint)"
     }
 
     static func complain(_ text: String) {

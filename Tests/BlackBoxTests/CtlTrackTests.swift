@@ -39,6 +39,14 @@ import Testing
         )
     }
 
+    @Test func aMisspeltCommandIsNamed() async throws {
+        let outcome = try await Command(Products.historyctl, ["trak", "contacts.sqlite", "person"]).run()
+        #expect(outcome.status == .exited(64))
+        #expect(outcome.errors.hasPrefix("Error: There is no command \"trak\". Did you mean \"track\"?\n"))
+        let known = try await Command(Products.historyctl, ["help", "track"]).run()
+        #expect(known.status == .exited(0))
+    }
+
     @Test func untrackingOneEntityLeavesTheOthersAndTheHistory() async throws {
         let store = try await CtlStore(
             "CREATE TABLE a (id INTEGER PRIMARY KEY); CREATE TABLE b (id INTEGER PRIMARY KEY);")

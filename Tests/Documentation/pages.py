@@ -89,7 +89,9 @@ class Home:
         self.work = folder / "work"
         self.bin = folder / "bin"
         self.daemon: subprocess.Popen[bytes] | None = None
-        for each in (self.work, self.bin, folder / "run"):
+        # Where a daemon that somebody starts by hand listens.
+        self.socket = folder / ".local/state/historyd/control.sock"
+        for each in (self.work, self.bin):
             each.mkdir()
         # What Swift packages were fetched before need not be fetched again.
         (folder / ".cache").mkdir()
@@ -103,7 +105,6 @@ class Home:
             "PYTHONPATH": str(ROOT / "config/python"),
             "PYTHONDONTWRITEBYTECODE": "1",
             "HISTORYD_EXTENSION": str(programs / "libhistory.so"),
-            "RUNTIME_DIRECTORY": str(folder / "run"),
             "LANG": "C.UTF-8",
             "TZ": "UTC",
         }
@@ -115,7 +116,7 @@ class Home:
             ("/usr/local/lib/historyd/libhistory", self.programs / "libhistory"),
             ("/usr/lib/historyd/plugins", ROOT / "config/plugins"),
             ("/var/lib/historyd", self.folder / ".local/state/historyd"),
-            ("/run/historyd/control.sock", self.folder / "run/control.sock"),
+            ("/run/historyd/control.sock", self.socket),
             ("/srv/contacts", self.work),
             ("/path/to/historyd", ROOT),
         ):

@@ -1,8 +1,8 @@
 /// Finds what a misspelt name was meant to be.
-enum NearestName {
+package enum NearestName {
     /// The known name that is fewest slips away (a letter missing, added, wrong, or two exchanged;
     /// upper and lower case are the same), unless more than a third of it would be wrong.
-    static func of(_ name: String, in known: some Sequence<String>) -> String? {
+    package static func of(_ name: String, in known: some Sequence<String>) -> String? {
         let letters = Array(name.lowercased().unicodeScalars)
         // Long text is not a misspelled name, and the work grows with the square of the length.
         guard letters.count <= 64 else { return nil }

@@ -45,7 +45,7 @@ struct ForegroundCommand {
     }
 
     /// - Returns: The command's exit status; 128 and the number of the signal that ended it.
-    /// - Throws: `ValidationError` where it cannot be started, or where its status cannot be had.
+    /// - Throws: `ValidationError` where it cannot be started, or where its status is not known.
     func run() throws -> Int32 {
         // A terminal's Ctrl-C, while there was no command that it could reach.
         if let signal = signals.takePending() { return 128 + signal }
