@@ -15,7 +15,7 @@ struct FuzzTests {
                 .appending(path: "../Fuzz/fuzz.py").standardized.path
             let run = try bench.start(
                 [
-                    Products.python, script, Products.historyd, Products.historyctl, "--cases", "120", "--seed",
+                    Products.python, script, Products.historyd, Products.historyctl, "--cases", "80", "--seed",
                     "\(seed)",
                 ], "fuzz")
             let ending = try await run.end(within: .seconds(600))

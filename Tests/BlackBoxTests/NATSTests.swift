@@ -33,9 +33,6 @@ struct NATSTests {
     @Test("The permissions of the page NATS are enough, and a follower's user cannot publish")
     func permissions() async throws { try await run("permissions") }
 
-    @Test("Publisher, follower and server killed, the server set back, a second publisher: the mirror is equal")
-    func faults() async throws { try await run("faults", "8", "\(Int.random(in: 0..<1_000_000))") }
-
     @Test(
         "Tables altered, renamed, made again, between groups and within one: the mirror is equal, in the same words"
     )

@@ -142,10 +142,14 @@ struct PythonPackageTests {
                 store = historyd.connect(sys.argv[1], 'App', 'view', extension=sys.argv[2])
                 with store: store.execute('INSERT INTO t VALUES (1)'); store.execute('INSERT INTO t VALUES (2)')
                 print(historyd.token(store).split(':')[1])
+                try: historyd.token(historyd.connect(':memory:', 'App', extension=sys.argv[2]))
+                except LookupError as error: print(error)
                 """, store.path, try await BuiltProducts.libhistory(),
             ], environment: ["PYTHONPATH": Sources.path("config/python")]
         ).succeed()
-        #expect(printed == "2\n")
+        let untracked =
+            "No store of this connection is tracked, so nothing is recorded. Track it: historyctl track STORE TABLE"
+        #expect(printed == "2\n\(untracked)\n")
         let transactions = try await store.history()
         #expect(transactions.map(\.author) == ["App"] && transactions.map(\.context) == ["view"])
     }

@@ -339,8 +339,8 @@ class Bench:
                 return
             if time.monotonic() > deadline:
                 raise Failure(
-                    f"the mirror is at {found}, the source at {wanted}\npublisher:\n{self.log('publish')}\nfollower:\n"
-                    + self.log("follow"))
+                    f"the mirror is at {found}, the source at {wanted}\n{self.status('publish')}{self.status('follow')}"
+                    f"publisher:\n{self.log('publish')}\nfollower:\n{self.log('follow')}")
             time.sleep(0.05)
 
     def compare_schema(self):

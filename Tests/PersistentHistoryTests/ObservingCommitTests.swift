@@ -11,7 +11,7 @@ struct ObservingCommitTests {
     struct Mode: Sendable, CustomTestStringConvertible {
         let journal: String
         let synchronous: String
-        var commits = 1000
+        var commits = 400
         /// Python, run before each commit.
         var before = ""
 
@@ -35,7 +35,7 @@ struct ObservingCommitTests {
                 journal: "WAL", synchronous: "NORMAL",
                 before: "c.execute('PRAGMA wal_checkpoint(TRUNCATE)').fetchall()"),
             Mode(
-                journal: "WAL", synchronous: "OFF", commits: 300,
+                journal: "WAL", synchronous: "OFF", commits: 120,
                 before: "c.close(); c = connect(path, 'synchronous=OFF')"),
         ]
 

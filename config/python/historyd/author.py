@@ -58,8 +58,18 @@ def declare(
 
 
 def token(connection: sqlite3.Connection) -> Optional[str]:
-    """The token of the connection's last committed transaction that recorded something."""
+    """The token of the connection's last committed transaction that recorded something; None before the first one.
+
+    Raises LookupError if no store of the connection is tracked: nothing is recorded then.
+    """
     found: Optional[str] = connection.execute("SELECT history_token()").fetchone()[0]
+    if found is None:
+        names = [row[0] for row in connection.execute("SELECT name FROM pragma_database_list").fetchall()]
+        tracked = "SELECT count(*) FROM \"{}\".sqlite_master WHERE name = 'historyd_change'"
+        if not any(connection.execute(tracked.format(name.replace('"', '""'))).fetchone()[0] for name in names):
+            raise LookupError(
+                "No store of this connection is tracked, so nothing is recorded. Track it: historyctl track STORE TABLE"
+            )
     return found
 
 
