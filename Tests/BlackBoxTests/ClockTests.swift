@@ -83,7 +83,8 @@ struct ClockTests {
 
             try bench.behave("refuse", "fails")
             try await bench.steer("run")
-            #expect(try await waiting.succeed() == "\(token)\n")
+            // It prints how far the consumer is by then: what came after it may be in the same batch.
+            #expect(try await waiting.succeed().hasPrefix("\(token.prefix { $0 != ":" }):"))
             try await daemon.stop()
         }
     }
