@@ -176,54 +176,17 @@ struct CoreDataTests {
             #expect(recorded.status != .exited(0))
             #expect(recorded.log.contains { $0.contains("is one in which historyd records") })
             try store(bench).close()
-            func files() throws -> [String: Data] {
-                let names = try FileManager.default.contentsOfDirectory(atPath: bench.folder.path)
-                let paths = names.map(bench.path).filter { $0.hasPrefix(bench.store) }
-                return try Dictionary(
-                    uniqueKeysWithValues: paths.map { ($0, try Data(contentsOf: URL(fileURLWithPath: $0))) })
-            }
-            let before = try files()
-            #expect(before.count == 1)
+            let before = try Data(contentsOf: URL(fileURLWithPath: bench.store))
             try bench.configure(StoreSetup(entities: #"{"ZNOTE": {}}"#))
             let written = try await bench.runDaemon("--once")
             #expect(written.status != .exited(0))
-            #expect(written.log.contains { $0.hasPrefix(#"error: Store "contacts" cannot be used. "#) })
             #expect(
                 written.log.contains {
                     $0.contains("\"source\": \"coreData\"") || $0.contains(#"\"source\": \"coreData\""#)
                 })
             let tracked = try await Command(Products.historyctl, ["track", bench.store, "--all"]).run()
             #expect(tracked.status != .exited(0) && tracked.errors.contains("only read"))
-            #expect(try files() == before)
-        }
-    }
-
-    @Test(
-        "A log that may not be read is named, and its folder need not be writable",
-        .enabled(
-            if: geteuid() == 0 && FileManager.default.isExecutableFile(atPath: "/usr/bin/setpriv"),
-            "needs root and setpriv, to be somebody else"))
-    func unreadable() async throws {
-        try await withWorkbench { bench in
-            let store = try store(bench)
-            try store.commit([.init("Note", 1, .insert)])
-            // The tables are in the file, and the last transaction only in the log.
-            try await bench.sql(
-                "PRAGMA wal_checkpoint; INSERT INTO ATRANSACTION (Z_PK, ZTIMESTAMP) VALUES (2, 7e8)")
-            let copy = bench.path("copy.sqlite")
-            for each in ["", "-wal"] {
-                try FileManager.default.copyItem(atPath: store.path + each, toPath: copy + each)
-                try #require(chmod(copy + each, each == "-wal" ? 0o600 : 0o644) == 0)
-            }
-            store.close()
-            try #require(chmod(bench.folder.path, 0o755) == 0)
-            let outcome = try await Command(
-                "/usr/bin/setpriv",
-                ["--reuid=65534", "--regid=65534", "--clear-groups", Products.historyctl, "history", copy]
-            ).run()
-            #expect(outcome.status == .exited(77))
-            #expect(
-                outcome.errors.hasSuffix("As root: setfacl -m u:nobody:r \(copy)-wal\n"), "\(outcome.errors)")
+            #expect(try Data(contentsOf: URL(fileURLWithPath: bench.store)) == before)
         }
     }
 
@@ -377,7 +340,7 @@ struct CoreDataTests {
             let script = try #require(
                 page.components(separatedBy: "```python\n").last?.components(separatedBy: "```").first)
             let file = try bench.folder.write(
-                "copy-notes.py", script.replacing("file:Notes.store", with: "file:" + bench.store))
+                "copy-notes.py", script.replacing("/srv/contacts/Notes.store", with: bench.store))
             let maker = Sources.path("Tests/Documentation/sample-coredata")
             try await Command(Products.python, [maker, bench.store, "3"]).succeed()
             try bench.configure(

@@ -47,9 +47,6 @@ struct OpenStore: Sendable {
         self.store = store
         self.reporter = reporter
         loop = try HistoryLoop.shared()
-        if store.recording == .recorded {
-            try StoreHistory.requireRecordable(store.path, isUsedInProcess: store.isUsedInProcess)
-        }
         let isMigrating =
             store.recording == .recorded
             && WriterProbe.isMigrating(store.path, isUsedInProcess: store.isUsedInProcess)

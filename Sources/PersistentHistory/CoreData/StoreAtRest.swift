@@ -41,14 +41,14 @@ struct StoreFiles: Sendable, Equatable {
         }
     }
 
-    /// Asks by descriptors that stay open where this process may have locks on the store: closing any would drop them.
+    /// Asks by descriptors that stay open: closing any would drop the locks that this process has.
     ///
     /// - Throws: `HistoryError`.
-    func access(to path: String, isUsedInProcess: Bool) throws -> UntouchedAccess {
+    func access(to path: String) throws -> UntouchedAccess {
         // SQLite would remove the log of an empty store.
         guard let store, store.size >= 512 else { throw Self.noDatabase(path) }
-        let probe = try Self.probe(path, isUsedInProcess: isUsedInProcess)
-        defer { if isUsedInProcess { WriterProbes.shared.keep(probe) } else { try? probe.close() } }
+        let probe = try Self.probe(path)
+        defer { WriterProbes.shared.keep(probe) }
         guard let isLogged = probe.withStore({ Self.isInLogMode($0) }) else { throw Self.noDatabase(path) }
         if try shm != nil && probe.isIndexUsed() { return .shared }
         if let wal, wal.size > 0 { return .still }
@@ -61,15 +61,14 @@ struct StoreFiles: Sendable, Equatable {
             hint: "Check the path. Decrypt an encrypted store first.")
     }
 
-    private static func probe(_ path: String, isUsedInProcess: Bool) throws -> WriterProbe {
-        do throws(ObserverError) {
-            return isUsedInProcess ? try WriterProbes.shared.take(path) : try WriterProbe(storePath: path)
+    private static func probe(_ path: String) throws -> WriterProbe {
+        do {
+            return try WriterProbes.shared.take(path)
         } catch {
             throw HistoryError(
                 error.code == .missing ? .storeMissing : .storeUnreadable,
                 "The store \"\(path)\" cannot be opened: \(error)",
-                hint: AccessAdvice(path, isOnlyRead: true)?.text()
-                    ?? "Check the permissions of the file and its folder.",
+                hint: AccessAdvice(path)?.text() ?? "Check the permissions of the file and its folder.",
                 cause: error)
         }
     }

@@ -23,20 +23,17 @@ final class UntouchedConnection: Sendable {
 
     let path: String
     let work = WorkLimit()
-    private let isUsedInProcess: Bool
     private let state: Locked<State>
     /// Of the work that a read may make where others wait for it.
     private static let mostLooks = 1000
     /// How often a read begins again because the files changed meanwhile.
     private static let attempts = 5
 
-    /// - Parameter isUsedInProcess: Whether this process may have other connections to the store.
     /// - Throws: `HistoryError`.
-    init(path: String, timeout: Duration, isUsedInProcess: Bool = true) throws {
+    init(path: String, timeout: Duration) throws {
         self.path = path
-        self.isUsedInProcess = isUsedInProcess
         state = Locked(State(timeout: timeout))
-        try HistoryError.translating(path, isOnlyRead: true) {
+        try HistoryError.translating(path) {
             try state.withLock { state in _ = try opened(&state) }
         }
     }
@@ -59,7 +56,7 @@ final class UntouchedConnection: Sendable {
     }
 
     func close() throws {
-        try HistoryError.translating(path, isOnlyRead: true) {
+        try HistoryError.translating(path) {
             try state.withLock { state in
                 state.isEnded = true
                 try state.opened.take()?.queue.end()
@@ -71,9 +68,7 @@ final class UntouchedConnection: Sendable {
     ///
     /// - Throws: `HistoryError`, what the body throws.
     func read<T>(_ body: (Database) throws -> T) throws -> T {
-        try HistoryError.translating(
-            path, isOnlyRead: true, remedy: "Copy the store again from where it is written."
-        ) {
+        try HistoryError.translating(path, remedy: "Copy the store again from where it is written.") {
             try work.explaining {
                 try state.withLock { state in
                     for _ in 0..<Self.attempts {
@@ -127,7 +122,7 @@ final class UntouchedConnection: Sendable {
         let file = try StorePath.resolve(path)
         let files = StoreFiles(of: file)
         let timeout = state.timeout
-        let access = try files.access(to: file, isUsedInProcess: isUsedInProcess)
+        let access = try files.access(to: file)
         let queue = try Self.value(Result { try Self.connect(file, access, timeout, work) }, path)
         let opened = Opened(queue: queue, access: access, files: files, file: file)
         state.opened = opened

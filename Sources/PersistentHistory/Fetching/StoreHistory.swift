@@ -76,14 +76,10 @@ public enum StoreHistory {
     /// Refuses to change a store whose history Core Data records, before anything is opened that may leave a file
     /// beside it.
     ///
-    /// - Parameter isUsedInProcess: Whether this process may have connections to the store.
     /// - Throws: `HistoryError` with `.onlyRead`.
-    static func requireRecordable(_ path: String, isUsedInProcess: Bool = true) throws {
+    static func requireRecordable(_ path: String) throws {
         // Any other trouble shows when the store is opened.
-        guard
-            let connection = try? UntouchedConnection(
-                path: path, timeout: .zero, isUsedInProcess: isUsedInProcess)
-        else { return }
+        guard let connection = try? UntouchedConnection(path: path, timeout: .zero) else { return }
         let source = try? connection.read { db in try Self.source(of: db) }
         try connection.close()
         if source == .coreData { throw HistoryError.onlyRead(path) }

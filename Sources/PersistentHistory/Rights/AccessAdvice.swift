@@ -15,8 +15,6 @@ enum AccessAdvice: Equatable {
     case openSandbox(folder: String)
     case mountReadOnly(folder: String)
     case readStore(String)
-    /// A store that is left as it is, or a file beside it.
-    case readFile(String)
     case writeStore(String)
     /// With the store itself, where that may not be written either.
     case writeFolder(String, store: String?)
@@ -29,9 +27,8 @@ enum AccessAdvice: Equatable {
 
     /// - Parameters:
     ///   - path: Of a store that need not be there.
-    ///   - isOnlyRead: Whether the store is left as it is: then its files are read, and none is made beside it.
     ///   - isService: Whether a service manager started this process.
-    init?(_ path: String, isOnlyRead: Bool = false, isService: Bool = getenv("INVOCATION_ID") != nil) {
+    init?(_ path: String, isService: Bool = getenv("INVOCATION_ID") != nil) {
         // SQLite looks for the other files beside the store itself.
         let path = StorePath.real(path)
         var folder = ""
@@ -47,14 +44,6 @@ enum AccessAdvice: Equatable {
                 }
                 return
             }
-        }
-        if isOnlyRead {
-            let files = ["", "-wal", "-shm"].map { path + $0 }
-            guard let file = files.first(where: { access($0, R_OK) != 0 && errno == EACCES }) else {
-                return nil
-            }
-            self = .readFile(file)
-            return
         }
         folder = Self.folder(of: path)
         if access(folder, W_OK) != 0 {
@@ -121,7 +110,6 @@ enum AccessAdvice: Equatable {
         }
         switch self {
         case .passFolder(let folder): return grant("x", folder)
-        case .readFile(let path): return grant("r", path)
         case .readStore(let path), .writeStore(let path):
             let isPrivate = FileRights(of: path).map { $0.list == nil && $0.groupPermissions.isEmpty } ?? false
             guard isPrivate, !Self.holdsMore(Self.folder(of: path)) else { return grant("rw", path) }

@@ -158,17 +158,14 @@ extension Database {
 extension HistoryError {
     /// Runs a body and says what its SQLite errors mean for the store at a path.
     ///
-    /// - Parameters:
-    ///   - isOnlyRead: Whether the store is left as it is, so that nothing need be written beside it.
-    ///   - remedy: What to do about a damaged history.
+    /// - Parameter remedy: What to do about a damaged history.
     static func translating<T>(
-        _ path: String, isOnlyRead: Bool = false,
-        remedy: String = "Restore the store, or untrack and track it.", _ body: () throws -> T
+        _ path: String, remedy: String = "Restore the store, or untrack and track it.", _ body: () throws -> T
     ) throws -> T {
         do {
             return try body()
         } catch let error as DatabaseError {
-            throw HistoryError(error, path: path, isOnlyRead: isOnlyRead)
+            throw HistoryError(error, path: path)
         } catch let error as UnexpectedValue {
             throw damaged(path, error.message, remedy, error)
         } catch let error as RowDecodingError {
@@ -184,7 +181,7 @@ extension HistoryError {
             cause: cause)
     }
 
-    init(_ error: DatabaseError, path: String, isOnlyRead: Bool = false) {
+    init(_ error: DatabaseError, path: String) {
         let said = error.message ?? "SQLite result \(error.extendedResultCode.rawValue)"
         switch error.resultCode {
         case _ where error.extendedResultCode.rawValue == HISTORY_IOERR_MAPPING_LOST:
@@ -216,7 +213,7 @@ extension HistoryError {
         case .SQLITE_CANTOPEN, .SQLITE_PERM, .SQLITE_READONLY, .SQLITE_AUTH:
             self.init(
                 .storeUnreadable, "The store \"\(path)\" cannot be used: \(said).",
-                hint: AccessAdvice(path, isOnlyRead: isOnlyRead)?.text()
+                hint: AccessAdvice(path)?.text()
                     ?? "Check the permissions of the file, its -wal and -shm, and its folder.", cause: error)
         default:
             self.init(.sqlite, "SQLite reports for \"\(path)\": \(said).", cause: error)
