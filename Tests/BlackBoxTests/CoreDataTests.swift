@@ -340,7 +340,7 @@ struct CoreDataTests {
             let script = try #require(
                 page.components(separatedBy: "```python\n").last?.components(separatedBy: "```").first)
             let file = try bench.folder.write(
-                "copy-notes.py", script.replacing("/srv/contacts/Notes.store", with: bench.store))
+                "copy-notes.py", script.replacing("file:Notes.store", with: "file:" + bench.store))
             let maker = Sources.path("Tests/Documentation/sample-coredata")
             try await Command(Products.python, [maker, bench.store, "3"]).succeed()
             try bench.configure(
