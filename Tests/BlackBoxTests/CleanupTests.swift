@@ -124,7 +124,7 @@ struct CleanupTests {
         }
     }
 
-    @Test("Expiry ends the hold of a failing hook: it is told of that before anything else")
+    @Test("Expiry ends the hold of a failing hook: it is notified of that before anything else")
     func expiryEndsAHold() async throws {
         try await withWorkbench { bench in
             try bench.configure(

@@ -73,7 +73,7 @@ struct ClockTests {
                 _ = try await bench.commit("INSERT INTO person (id) VALUES (\(number))")
                 try await feed.lines(number + 1, of: daemon)
                 try await bench.acknowledge(number)
-                // It is looked at anew, with the clock as it is.
+                // It is looked at again, with the clock as it is.
                 _ = try await bench.steer("clean", "--dry-run")
             }
             #expect(waiting.ended == nil, "\(waiting.errors)")

@@ -52,7 +52,7 @@ import Testing
         #expect(try present(store) == Set(rows.map { .integer($0) }))
     }
 
-    /// VACUUM numbers the rows of a table without an index anew: the application's index may go at any time.
+    /// VACUUM gives the rows of a table without an index new numbers: the application's index may go at any time.
     @Test func aDroppedIndexKeepsNoRowids() throws {
         let folder = try TemporaryFolder()
         let store = try store("CREATE TABLE t (a); CREATE INDEX i ON t (a)", folder)

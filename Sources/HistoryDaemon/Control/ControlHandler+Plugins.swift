@@ -51,9 +51,9 @@ extension ControlHandler {
         let consumer = store?.served.consumers.first {
             hook.consumer?.hasSameBytes(as: $0.author) ?? true
         }
+        let sample = SampleCall(hook, of: plugin)
         let trial = TrialCall(
-            hook.hook(calling: RunningPlugin(plugin, logger: logger).endpoint, policy: plugin.policy),
-            store: store?.name ?? "sample", consumer: consumer?.author ?? hook.consumer ?? "sample",
+            sample.hook, store: store?.name ?? "sample", consumer: consumer?.author ?? hook.consumer ?? "sample",
             delivery: UUID.random().uuidString.lowercased(), contexts: consumer?.descriptions ?? [])
         guard let parameters = try await parameters(of: trial, token, in: store) else {
             throw ControlError(
@@ -64,7 +64,7 @@ extension ControlHandler {
         if request.dryRun { return PluginTest(hook: hook.fullName, call: call) }
         logger.notice(
             "\(peer) makes a sample call to hook \"\(hook.fullName)\".", metadata: ["hook": "\(hook.fullName)"])
-        return await SampleCall(plugin: plugin, kind: hook.kind, header: trial.header, call: call).make()
+        return await sample.make(trial.header, call)
     }
 
     /// A store that is not open has no entities to invent a change of.

@@ -7,27 +7,30 @@ import PersistentHistory
 /// Makes a call to a hook, to see what the plugin does with it: in a process of its own, so that what the plugin's own
 /// process does meanwhile is not disturbed.
 struct SampleCall {
-    let plugin: PluginConfiguration
-    let kind: Hook.Kind
-    let header: HookCallHeader
-    let call: String
+    let hook: Hook
+    private let running: RunningPlugin
+    /// What the plugin writes to standard error.
+    private let errors = Locked<[String]>([])
 
-    func make() async -> PluginTest {
-        let errors = Locked<[String]>([])
-        let logger = Logger(label: "test") { _ in CapturedErrors(lines: errors) }
-        let running = RunningPlugin(plugin, logger: logger)
+    init(_ hook: HookConfiguration, of plugin: PluginConfiguration) {
+        let lines = errors
+        running = RunningPlugin(plugin, logger: Logger(label: "test") { _ in CapturedErrors(lines: lines) })
+        self.hook = hook.hook(calling: running.endpoint, policy: plugin.policy)
+    }
+
+    func make(_ header: HookCallHeader, _ call: String) async -> PluginTest {
         let start = ContinuousClock.now
         let answer: Result<String?, HookFailure>
         if let coprocess = running.coprocess {
             answer = await withTaskGroup(of: Void.self) { group in
                 group.addTask { await coprocess.run() }
-                let answer = await self.answer(of: coprocess)
+                let answer = await self.answer(header, call)
                 coprocess.stop()
                 await group.waitForAll()
                 return answer
             }
         } else {
-            answer = await self.answer(of: running.endpoint)
+            answer = await self.answer(header, call)
         }
         var test = PluginTest(hook: header.hook, call: call)
         test.seconds = Double(start.duration(to: .now).microseconds) / 1_000_000
@@ -39,19 +42,19 @@ struct SampleCall {
         return test
     }
 
-    private func answer(of endpoint: any HookEndpoint) async -> Result<String?, HookFailure> {
-        if let coprocess = endpoint as? CoprocessPlugin {
+    private func answer(_ header: HookCallHeader, _ call: String) async -> Result<String?, HookFailure> {
+        if let coprocess = running.coprocess {
             do throws(HookFailure) { try await coprocess.waitUntilStarted() } catch { return .failure(error) }
         }
-        switch kind {
+        switch hook.kind {
         case .observer:
-            let outcome = await endpoint.observe([ObserverCall(header: header, kept: call)])
+            let outcome = await running.endpoint.observe([ObserverCall(header: header, kept: call)])
             if outcome.succeeded == 1 { return .success(nil) }
             return .failure(outcome.failure ?? HookFailure(.cancelled, "The call was cancelled."))
         case .merge:
             do throws(HookFailure) {
                 return .success(
-                    try await endpoint.merge(MergeCall(header: header, kept: call)).verdict.rawValue)
+                    try await running.endpoint.merge(MergeCall(header: header, kept: call)).verdict.rawValue)
             } catch {
                 return .failure(error)
             }

@@ -30,7 +30,7 @@ package struct CleaningPlan: Sendable, Equatable {
     ///   - newest: The store's newest change.
     ///   - maximumDuration: How long a consumer that does not move blocks the cleanup.
     ///   - force: Whether to wait for no consumer.
-    ///   - findYoung: Finds what is too young up to a position. Nobody's wish deletes that.
+    ///   - findYoung: Finds what is too young up to a position. It is kept even with `force`.
     init<E: Error>(
         _ holders: [Holder], newest: Int64, maximumDuration: Duration?, force: Bool = false,
         findYoung: (_ limit: Int64) throws(E) -> YoungHistory?

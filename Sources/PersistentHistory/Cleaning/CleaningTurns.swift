@@ -114,7 +114,7 @@ struct CleaningTurns: Sendable {
             let plan = try CleaningPlan(store, source: source, state: state)
             try tell(plan)
             if plan.number == nil { return .vain }
-            // Nobody's progress makes it older.
+            // No consumer's progress makes it older.
             let age = plan.young.map {
                 $0.time.milliseconds + store.keep.milliseconds - store.clock.wall().milliseconds
             }

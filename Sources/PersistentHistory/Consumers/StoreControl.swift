@@ -31,7 +31,7 @@ package final class StoreControl: Sendable {
     /// The watchdog is not fed after the store's thread has stood still for this time.
     package static let longestStandstill: Duration = .seconds(300)
 
-    /// For how long the store's thread has had a job and neither ended it nor computed, as far as this was asked before.
+    /// For how long the store's thread has neither ended its job nor computed, as far as this was asked before; nil without a job.
     /// What waits for a disk does not count: no restart mends that, and health names it.
     package func standstill() -> Duration? { thread.executor.standstill() }
 

@@ -102,16 +102,8 @@ package struct TrialCall: Sendable {
 }
 
 extension Entity {
-    private var keyColumns: [String] {
-        switch key {
-        case .rowid: ["rowid"]
-        case .column(let name): [name]
-        case .columns(let names): names
-        }
-    }
-
     fileprivate var inventedObject: ObjectID {
-        let names = keyColumns
+        let names = json.keyColumns
         return ObjectID(
             columns: names, values: names.map { inventedValue(of: $0) ?? .integer(-1) }, isRowID: key == .rowid)
     }
@@ -134,7 +126,7 @@ extension Entity {
         case .integer, .numeric: .integer(-1)
         case .real: .real(-1)
         case .text: .text("sample")
-        case .blob: keyColumns.contains { $0.hasSameBytes(as: name) } ? .text("sample") : .null
+        case .blob: key.columns.contains { $0.hasSameBytes(as: name) } ? .text("sample") : .null
         }
     }
 }

@@ -26,13 +26,7 @@ enum ChangedColumns {
 
 extension TriggerWriter {
     /// The columns of the key; empty if the rowid is all a row is known by.
-    var keyColumns: [String] {
-        switch entity.key {
-        case .rowid: []
-        case .column(let name): [name]
-        case .columns(let names): names
-        }
-    }
+    var keyColumns: [String] { entity.key.columns }
 
     /// The names by which a statement can set a new key; nil if it may use any.
     var keyNames: [String]? {

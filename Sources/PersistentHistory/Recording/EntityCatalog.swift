@@ -56,12 +56,7 @@ struct EntityDefinition: Codable {
     let recordedBy: RecordingGuard?
 
     static func text(_ entity: Entity, _ recordedBy: RecordingGuard) throws -> String {
-        let key: [String]? =
-            switch entity.key {
-            case .rowid: nil
-            case .column(let name): [name]
-            case .columns(let names): names
-            }
+        let key = entity.key == .rowid ? nil : entity.key.columns
         var isPlain = false
         if case .column = entity.key { isPlain = true }
         let definition = EntityDefinition(

@@ -24,7 +24,7 @@ struct ReplacedTables {
             let shared = new.map { table in
                 (table, Set<BinaryText>(names: table.columns.map(\.name)).intersection(columns))
             }
-            .filter { Self.key(of: $0.0) == Self.key(of: entity) && 2 * $0.1.count >= columns.count }
+            .filter { Self.key(of: $0.0) == entity.key.columns.asBinary && 2 * $0.1.count >= columns.count }
             guard let best = shared.map(\.1.count).max() else { continue }
             let candidates = shared.filter { $0.1.count == best }
             guard candidates.count == 1, let (table, names) = candidates.first else { continue }
@@ -36,13 +36,5 @@ struct ReplacedTables {
     private static func key(of table: StoreSchema.Table) -> [BinaryText] {
         table.columns.filter { $0.placeInKey > 0 }.sorted { $0.placeInKey < $1.placeInKey }
             .map { BinaryText($0.name) }
-    }
-
-    private static func key(of entity: Entity) -> [BinaryText] {
-        switch entity.key {
-        case .rowid: []
-        case .column(let name): [BinaryText(name)]
-        case .columns(let names): names.asBinary
-        }
     }
 }

@@ -106,18 +106,14 @@ enum AccessAdvice: Equatable {
     /// What to do, as sentences.
     func text(user: String = Accounts.name(ofUser: geteuid())) -> String {
         func grant(_ letters: String, _ path: String) -> String {
-            "As root: setfacl -m u:\(user):\(letters) \(ShellText.quote(path))"
+            "As root: \(Self.grant(letters, path, to: user))"
         }
         switch self {
         case .passFolder(let folder): return grant("x", folder)
-        case .readStore(let path), .writeStore(let path):
-            let isPrivate = FileRights(of: path).map { $0.list == nil && $0.groupPermissions.isEmpty } ?? false
-            guard isPrivate, !Self.holdsMore(Self.folder(of: path)) else { return grant("rw", path) }
-            return "\(grant("rw", path)) && \(Self.grantNew(beside: path, to: user))"
+        case .readStore(let path), .writeStore(let path): return "As root: \(Self.grantStore(path, to: user))"
         case .readFolder(let folder), .writeFolder(let folder, nil): return grant("rwx", folder)
         case .writeFolder(let folder, let store?):
-            return grant("rwx", folder)
-                + Self.writeStore(store).text(user: user).replacing("As root:", with: " &&")
+            return "\(grant("rwx", folder)) && \(Self.grantStore(store, to: user))"
         case .useSideFiles(let store):
             let quoted = ShellText.quote(store)
             return
@@ -137,6 +133,16 @@ enum AccessAdvice: Equatable {
                 ["ReadWritePaths=\(ShellText.quoteForUnit(folder))"],
                 "the unit's sandbox does not allow writes there")
         }
+    }
+
+    private static func grant(_ letters: String, _ path: String, to user: String) -> String {
+        "setfacl -m u:\(user):\(letters) \(ShellText.quote(path))"
+    }
+
+    private static func grantStore(_ path: String, to user: String) -> String {
+        let isPrivate = FileRights(of: path).map { $0.list == nil && $0.groupPermissions.isEmpty } ?? false
+        guard isPrivate, !holdsMore(folder(of: path)) else { return grant("rw", path, to: user) }
+        return "\(grant("rw", path, to: user)) && \(grantNew(beside: path, to: user))"
     }
 
     /// The command for what is created beside a store. SQLite gives that the store's mode, in which the list's mask

@@ -20,6 +20,15 @@ public final class Entity: Sendable, Hashable {
         /// Several columns, or columns that may be null, stored as a list. If the key of a row contains a null
         /// (SQLite allows several such rows), the rowid identifies the row.
         case columns([String])
+
+        /// The columns' names; none for a rowid.
+        package var columns: [String] {
+            switch self {
+            case .rowid: []
+            case .column(let name): [name]
+            case .columns(let names): names
+            }
+        }
     }
 
     /// Who records an entity's changes.

@@ -17,12 +17,7 @@ struct EntityJSON: Sendable {
             case .recorded: "x-history://"
             case .coreData: "x-coredata://"
             }
-        keyColumns =
-            switch key {
-            case .rowid: ObjectID.rowidColumns
-            case .column(let column): [column]
-            case .columns(let columns): columns
-            }
+        keyColumns = key == .rowid ? ObjectID.rowidColumns : key.columns
         beginnings = ChangeOperation.allCases.map { operation in
             var json = JSONBytes()
             json.name("entityName")

@@ -19,11 +19,6 @@ package func within<T: Sendable>(
 
 /// Waits for something, but no longer than some time: then it is cancelled.
 package func wait(atMost timeout: Duration, for body: @escaping @Sendable () async -> Void) async {
-    await withTaskGroup(of: Void.self) { group in
-        group.addTask { await body() }
-        // Woken early only by the cancellation that follows.
-        group.addTask { try? await Task.sleep(for: timeout, clock: .loop) }
-        await group.next()
-        group.cancelAll()
-    }
+    // Nothing in it throws but the sleep, which is cancelled with the caller.
+    _ = try? await within(timeout) { await body() }
 }
