@@ -245,19 +245,25 @@ struct PublishSession {
         }
         // Of which there may be none: then a snapshot is due.
         head = found.head?.header
-        // By a session that was fenced off behind its snapshot. Mirrors have seen its epoch, and take no earlier one.
+        try checkEpoch(head)
+        return found.foreign
+    }
+
+    /// A session that was fenced off behind its snapshot has begun a later epoch. Mirrors have seen it, and take no
+    /// earlier one.
+    private func checkEpoch(_ head: GroupHeader?) throws {
         if let latest = head?.epoch, latest > epoch {
             throw Publisher.SessionOver(description: "\(names.snapshots) has a later epoch, \(latest)")
         }
-        return found.foreign
     }
 
     /// Publishes a snapshot, after which the stream continues.
     mutating func jump(_ reason: String, epoch: Int64) throws {
         logger.notice("\(names.history) goes on from a new snapshot, in epoch \(epoch): \(reason).")
         self.epoch = epoch
+        let sender = try snapshotSender()
         remember(try source.end().position)
-        (position, schema) = try makeSnapshot()
+        (position, schema) = try makeSnapshot(sender)
         try sendBegin()
     }
 
@@ -297,11 +303,18 @@ struct PublishSession {
     }
 
     /// Publishes the whole store.
-    ///
-    /// - Returns: The position that it shows, and the schema.
-    @discardableResult
-    mutating func makeSnapshot() throws -> (StreamPosition, MirrorSchema) {
+    mutating func makeSnapshot() throws { _ = try makeSnapshot(snapshotSender()) }
+
+    /// Behind this one's snapshot, nobody would see a later epoch any more.
+    private func snapshotSender() throws -> SnapshotSender {
+        // A snapshot that comes after this is in the way of the new one.
         let sender = try SnapshotSender(jetStream, names, epoch: epoch, window: publication.window)
+        try checkEpoch(SnapshotHeads(names, jetStream).newest?.header)
+        return sender
+    }
+
+    /// - Returns: The position that it shows, and the schema.
+    private mutating func makeSnapshot(_ sender: SnapshotSender) throws -> (StreamPosition, MirrorSchema) {
         let group = try source.snapshot { try sender.sendWhatFits(of: $0) }
         let head = try sender.finish(
             group, earlier: self.head?.head?.kept ?? [], keeping: publication.keptSnapshots)

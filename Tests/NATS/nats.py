@@ -343,6 +343,10 @@ class Bench:
                     f"publisher:\n{self.log('publish')}\nfollower:\n{self.log('follow')}")
             time.sleep(0.05)
 
+    def epoch(self):
+        with contextlib.closing(sqlite3.connect(f"file:{self.mirror}?mode=ro", uri=True)) as mirror:
+            return mirror.execute("SELECT epoch FROM historyd_mirror").fetchone()[0]
+
     def compare_schema(self):
         """The tables and indexes that a mirror has are in the source's words."""
         def objects(path, own):
@@ -497,22 +501,16 @@ def losses(bench):
         for _ in range(count):
             bench.transaction(db, 6)
 
-    def epoch():
-        connection = sqlite3.connect(f"file:{bench.mirror}?mode=ro", uri=True)
-        value = connection.execute("SELECT epoch FROM historyd_mirror").fetchone()[0]
-        connection.close()
-        return value
-
     epochs = []
 
     def expect(what, wanted):
         """The mirror is equal, in the epoch of this number, of those that there were."""
         bench.wait_level()
         bench.compare()
-        if epoch() not in epochs:
-            epochs.append(epoch())
-        if len(epochs) != wanted or epoch() != max(epochs):
-            raise Failure(f"{what}: the epochs were {epochs}, and {wanted} are right; now it is {epoch()}")
+        if bench.epoch() not in epochs:
+            epochs.append(bench.epoch())
+        if len(epochs) != wanted or bench.epoch() != max(epochs):
+            raise Failure(f"{what}: the epochs were {epochs}, and {wanted} are right; now it is {bench.epoch()}")
         print(f"{what}: the mirror is equal, in epoch {wanted}")
 
     def copy(name):
@@ -634,9 +632,9 @@ def once(bench, name):
     return result.returncode, result.stderr
 
 
-def new_epoch(bench):
+def new_epoch(bench, configuration="publish.json"):
     return subprocess.run(
-        [bench.program("historyd-nats"), "publish", "--new-epoch", "contacts", "--config", bench.path("publish.json")],
+        [bench.program("historyd-nats"), "publish", "--new-epoch", "contacts", "--config", bench.path(configuration)],
         capture_output=True, text=True, timeout=60, env={"PATH": os.environ["PATH"], "STATE_DIRECTORY": bench.spool})
 
 
@@ -1086,13 +1084,10 @@ def permissions(bench):
     print("a missing certificate of the client is named")
 
 
-class LosingProxy:
-    """Between a follower and the server; it loses the first request for messages."""
-
-    REQUEST = re.compile(rb"PUB \$JS\.API\.CONSUMER\.MSG\.NEXT\.\S+ \S+ (\d+)\r\n")
+class Proxy:
+    """Between a program and the server; `let_through` says what goes on of what the program sends."""
 
     def __init__(self, server):
-        self.lost = threading.Event()
         self.server = server
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
@@ -1102,24 +1097,36 @@ class LosingProxy:
         while True:
             client = self.listener.accept()[0]
             server = socket.create_connection(("127.0.0.1", self.server))
-            for source, target, loses in [(client, server, True), (server, client, False)]:
-                threading.Thread(target=self.carry, args=[source, target, loses], daemon=True).start()
+            for source, target, change in [(client, server, self.let_through), (server, client, bytes)]:
+                threading.Thread(target=self.carry, args=[source, target, change], daemon=True).start()
 
-    def carry(self, source, target, loses):
+    def carry(self, source, target, change):
         try:
             # libnats sends a message at once and whole.
-            while data := source.recv(1 << 20):
-                found = self.REQUEST.search(data) if loses and not self.lost.is_set() else None
-                if found:
-                    end = found.end() + int(found[1]) + 2
-                    data = data[:found.start()] + data[end:]
-                    self.lost.set()
+            while (data := source.recv(1 << 16)) and (data := change(data)) is not None:
                 target.sendall(data)
         except OSError:
             pass
         finally:
             for end in [source, target]:
                 end.close()
+
+
+class LosingProxy(Proxy):
+    """It loses the first request for messages."""
+
+    REQUEST = re.compile(rb"PUB \$JS\.API\.CONSUMER\.MSG\.NEXT\.\S+ \S+ (\d+)\r\n")
+
+    def __init__(self, server):
+        self.lost = threading.Event()
+        super().__init__(server)
+
+    def let_through(self, data):
+        found = None if self.lost.is_set() else self.REQUEST.search(data)
+        if not found:
+            return data
+        self.lost.set()
+        return data[:found.start()] + data[found.end() + int(found[1]) + 2:]
 
 
 def make_streams(bench):
@@ -1247,37 +1254,22 @@ def abandoned(bench):
     print("a snapshot abandoned in the middle: the mirror is equal")
 
 
-class SwallowingProxy(LosingProxy):
-    """Between historyd-nats and the server; it carries nothing while it is silent, and closes nothing."""
+class SwallowingProxy(Proxy):
+    """It carries nothing while it is silent, in neither direction, and closes nothing."""
 
     def __init__(self, server):
         self.silent = threading.Event()
         super().__init__(server)
 
-    def carry(self, source, target, _):
-        try:
-            while data := source.recv(1 << 16):
-                if not self.silent.is_set():
-                    target.sendall(data)
-        except OSError:
-            pass
-        finally:
-            for end in [source, target]:
-                end.close()
+    def carry(self, source, target, change):
+        super().carry(source, target, lambda data: b"" if self.silent.is_set() else data)
 
 
-class CuttingProxy(LosingProxy):
-    """Between a publisher and the server; it ends the connection at the beginning of a session."""
+class CuttingProxy(Proxy):
+    """It ends the connection at the beginning of a session."""
 
-    def carry(self, source, target, is_from_client):
-        try:
-            while (data := source.recv(1 << 20)) and not (is_from_client and b"HPUB history.contacts._begin" in data):
-                target.sendall(data)
-        except OSError:
-            pass
-        finally:
-            for end in [source, target]:
-                end.close()
+    def let_through(self, data):
+        return None if b"HPUB history.contacts._begin" in data else data
 
 
 def overtaken(bench):
@@ -1292,17 +1284,24 @@ def overtaken(bench):
     proxy = CuttingProxy(bench.port)
     publish = json.load(open(bench.path("publish.json")))
     bench.write("cut.json", json.dumps({**publish, "servers": [f"nats://127.0.0.1:{proxy.port}"]}))
-    result = subprocess.run(
-        [bench.program("historyd-nats"), "publish", "--new-epoch", "contacts", "--config", bench.path("cut.json")],
-        capture_output=True, text=True, timeout=60, env={"PATH": os.environ["PATH"], "STATE_DIRECTORY": bench.spool})
-    if result.returncode != 75:
-        raise Failure(f"--new-epoch without a session: {result}")
-    bench.kill("follow")
-    bench.start_nats("follow")
-    await_log(bench, "follow", "the stream has begun a new epoch")
-    db.execute("INSERT INTO person (name) VALUES ('after')")
-    # The publisher looks at its stream every four minutes. Until then the mirror takes nothing of the earlier epoch, and
-    # says so.
+
+    def overtake():
+        before = bench.epoch()
+        result = new_epoch(bench, "cut.json")
+        if result.returncode != 75:
+            raise Failure(f"--new-epoch without a session: {result}")
+        bench.kill("follow")
+        bench.start_nats("follow")
+        deadline = time.monotonic() + 60
+        while bench.epoch() == before:
+            if time.monotonic() > deadline:
+                raise Failure(f"the mirror does not take the new epoch:\n{bench.log('follow')}")
+            time.sleep(0.1)
+        db.execute("INSERT INTO person (name) VALUES ('after')")
+
+    overtake()
+    # The publisher looks at its stream every four minutes, and before each snapshot. Until then the mirror takes nothing of
+    # the earlier epoch, and says so.
     bench.await_problem("follow", "in an epoch that is over for the mirror", 30)
     if (status := once(bench, "follow")[0]) != 75:
         raise Failure(f"--once of an overtaken mirror: {status}")
@@ -1310,26 +1309,28 @@ def overtaken(bench):
         raise Failure("an overtaken mirror is healthy")
     bench.wait_level(400)
     bench.compare()
+    # Its own snapshot would hide the later epoch from all who look for one.
+    overtake()
+    db.execute("ALTER TABLE person ADD COLUMN later")
+    bench.ctl("track", bench.source)
+    db.execute("INSERT INTO person (name, later) VALUES ('last', 1)")
+    bench.wait_level(60)
+    bench.compare()
     print("a snapshot of a later epoch without its session: the publisher begins a later one, and the mirror is equal")
 
 
-class SlowProxy(LosingProxy):
-    """Between a publisher and the server; it takes 1 MB a second until it is told to hurry."""
+class SlowProxy(Proxy):
+    """It takes 1 MB a second until it is told to hurry."""
 
     def __init__(self, server):
         self.carried = 0
         self.hurry = threading.Event()
         super().__init__(server)
 
-    def carry(self, source, target, is_from_client):
-        try:
-            while data := source.recv(1 << 16):
-                if is_from_client:
-                    self.hurry.wait(len(data) / 1e6)
-                    self.carried += len(data)
-                target.sendall(data)
-        except OSError:
-            pass
+    def let_through(self, data):
+        self.hurry.wait(len(data) / 1e6)
+        self.carried += len(data)
+        return data
 
 
 def slow(bench):
