@@ -59,19 +59,23 @@ CATALOG = Sources/PersistentHistory/PersistentHistory.docc
 DOCUMENTED = PersistentHistory HistoryFeed
 # One process for each group: tests of one process share its few threads, and those that compute
 # would keep those waiting that listen to a daemon.
-TESTGROUPS = PersistentHistoryTests DifferentialTests|FaultTests \
+TESTGROUPS = PersistentHistoryTests \
 	HistoryConfigurationTests|HistoryControlTests|HistoryPluginsTests|HistoryDaemonTests|HistoryNATSTests|BenchTests \
-	SimulationTests BlackBoxTests
-# In a booted system tests wait more than they compute: it runs beside the others.
-BESIDE = SystemdTests
+	BlackBoxTests
+# Two run beside them: what only computes, in the time that the others leave, and what waits for a booted system.
+COMPUTING = DifferentialTests|FaultTests|SimulationTests
+WAITING = SystemdTests
 tests-in = $(1)/historydPackageTests.xctest --testing-library swift-testing
-# $(1): where the tests were built; $(2): the group that runs beside. What failed is said once more at the end: much is
-# printed after it.
+# $(1): where the tests were built; $(2): the group that waits. What failed is said once more at the end: much is printed
+# after it.
 run-tests = $(if $(TESTFLAGS),$(call tests-in,$(1)) $(TESTFLAGS),@failed=; logs=$$(mktemp -d); trap 'rm -rf "$$logs"' EXIT; \
-	$(if $(2),$(call tests-in,$(1)) --filter '$(2)' >"$$logs/beside" 2>&1 & beside=$$!;) \
+	nice $(call tests-in,$(1)) --filter '$(COMPUTING)' >"$$logs/computing" 2>&1 & computing=$$!; \
+	$(if $(2),$(call tests-in,$(1)) --filter '$(2)' >"$$logs/waiting" 2>&1 & waiting=$$!;) \
 	for group in $(foreach group,$(TESTGROUPS),'$(group)'); do \
 	$(call tests-in,$(1)) --filter "$$group" 2>&1 | tee -a "$$logs/all" || failed="$$failed $$group"; done; \
-	$(if $(2),wait $$beside || failed="$$failed $(2)"; tee -a "$$logs/all" <"$$logs/beside";) \
+	wait $$computing || failed="$$failed $(COMPUTING)"; \
+	$(if $(2),wait $$waiting || failed="$$failed $(2)";) \
+	tee -a "$$logs/all" <"$$logs/computing"; $(if $(2),tee -a "$$logs/all" <"$$logs/waiting";) \
 	[ -z "$$failed" ] || { echo "Failed, in:$$failed"; grep -aE '^.{0,5}✘|^error:|[Ff]atal error' "$$logs/all"; exit 1; })
 
 .DEFAULT_GOAL := help
@@ -135,7 +139,7 @@ debug: dependencies Package.resolved ## Build for development, tests included, i
 	$(call bench-programs,.build/debug)
 
 test: debug ## Run every test. TESTFLAGS="--filter NAME" runs some, here and below.
-	$(call run-tests,.build/debug,$(BESIDE))
+	$(call run-tests,.build/debug,$(WAITING))
 
 # The first seed, another one each time, and how many cases.
 SEED  ?= $(shell date +%s)
