@@ -159,15 +159,15 @@ package struct GroupHeader: Hashable, Sendable {
         static let kept = 100
     }
 
-    /// Whether a message may stand in the stream behind another one: a session begins with its first message, and each
-    /// further one is chained to the one before.
+    /// Whether a message may stand in the stream behind another one: a session's first message may stand behind any, and
+    /// each further one is chained to the one before, also a beginning that follows a snapshot.
     ///
     /// - Parameters:
     ///   - id: Of this message.
     ///   - before: The id of the message before it; nil if it is not in the stream any more.
     package func fits(_ id: String, behind before: String?) -> Bool {
         guard let number = Self.number(of: id) else { return false }
-        if kind == .begin { return number == 0 }
+        if kind == .begin, number == 0 { return true }
         guard let before else { return number > 0 }
         return Self.number(of: before) == number - 1 && Self.session(of: before) == Self.session(of: id)
     }

@@ -25,8 +25,8 @@ struct StreamEnd {
                     switch message.content {
                     case .success(let header):
                         let before =
-                            header.kind == .begin
-                            ? nil : try jetStream.message(sequence - 1, of: names.history)?.messageID
+                            sequence > state.first
+                            ? try jetStream.message(sequence - 1, of: names.history)?.messageID : nil
                         if header.fits(message.messageID, behind: before) {
                             found = header
                         } else {

@@ -1275,7 +1275,7 @@ class CuttingProxy(Proxy):
 def overtaken(bench):
     """A new epoch whose snapshot is there, and whose session did not begin, beside a publisher that runs."""
     bench.make_store()
-    bench.configure()
+    bench.configure(more_publish={"stream": {"maxBytes": "1MiB"}})
     db = bench.open("App")
     db.execute("INSERT INTO person (name) VALUES ('before')")
     bench.start_server()
@@ -1311,9 +1311,9 @@ def overtaken(bench):
     bench.compare()
     # Its own snapshot would hide the later epoch from all who look for one.
     overtake()
-    db.execute("ALTER TABLE person ADD COLUMN later")
-    bench.ctl("track", bench.source)
-    db.execute("INSERT INTO person (name, later) VALUES ('last', 1)")
+    # More than half of what the stream keeps: then a snapshot is made.
+    db.execute("INSERT INTO person (data) VALUES (randomblob(600000))")
+    db.execute("INSERT INTO person (name) VALUES ('last')")
     bench.wait_level(60)
     bench.compare()
     print("a snapshot of a later epoch without its session: the publisher begins a later one, and the mirror is equal")
@@ -1672,6 +1672,19 @@ def ddl(bench):
         bench.wait_level()
         bench.compare()
         bench.compare_schema()
+    # What a publisher that was away does not know comes as a snapshot, and nothing else is written behind it.
+    bench.kill("publish")
+    change()
+    db.executescript("CREATE TABLE away (id INTEGER PRIMARY KEY, a)")
+    bench.ctl("track", bench.source, "--all")
+    change()
+    db.executescript("ALTER TABLE away ADD COLUMN b")
+    bench.ctl("track", bench.source, "--all")
+    change()
+    bench.start_nats("publish")
+    bench.wait_level()
+    bench.compare()
+    bench.compare_schema()
     print(f"schemas: {done}")
 
 
