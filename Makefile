@@ -36,7 +36,8 @@ EXTENSION = Sources/CSQLiteHistory/history.c
 build-extension = $(CC) -std=gnu11 -O2 -Wall -Wextra -Werror -fPIC -shared \
 	-o $(1)/libhistory.so $(EXTENSION)
 # What is compared to is written in C: it needs the least that can be needed.
-compile = $(CC) -std=gnu11 -O2 -Wall -Wextra -Werror -o $(1) Sources/BenchPrograms/$(2)
+compile = { [ $(1) -nt Sources/BenchPrograms/$(firstword $(2)) ] || \
+	$(CC) -std=gnu11 -O2 -Wall -Wextra -Werror -o $(1) Sources/BenchPrograms/$(2); }
 bench-programs = $(call compile,$(1)/bench-consumer,consumer.c -lsqlite3) && \
 	$(call compile,$(1)/bench-plugin,plugin.c) && \
 	$(call compile,$(1)/bench-coredata,coredata.c -lsqlite3) && \
