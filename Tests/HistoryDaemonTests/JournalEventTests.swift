@@ -21,13 +21,13 @@ import Testing
         #expect(Self.catalog.map(\.id).sorted() == Event.allCases.map(\.rawValue).sorted())
     }
 
-    /// Operators look events up on the page about operation.
+    /// Operators look events up there.
     @Test func thePageForOperatorsHasEveryEventWithItsLevelAndID() throws {
         let package = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
             .deletingLastPathComponent()
         let page = try String(
             contentsOf: package.appending(
-                path: "Sources/PersistentHistory/PersistentHistory.docc/Operations.md"),
+                path: "Sources/PersistentHistory/PersistentHistory.docc/Messages.md"),
             encoding: .utf8)
         let rows = page.matches(of: #/\n\| `(\w+)` \| (\w+) \| [^|]+ \| `([0-9a-f]{32})` \|/#).map {
             "\($0.output.1) \($0.output.2) \($0.output.3)"
