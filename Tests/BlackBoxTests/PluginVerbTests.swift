@@ -154,7 +154,9 @@ struct PluginVerbTests {
             let daemon = try bench.launchDaemon(under: wrapper)
             let line = try await daemon.logged("event=pluginUnstartable")
             #expect(line.contains("LoadCredential=api:"), "\(line)")
-            try bench.folder.write("credentials/api", "s3cret\n")
+            // At once, as a service manager does: the daemon may read it at any moment.
+            try bench.folder.write("api", "s3cret\n")
+            try FileManager.default.moveItem(atPath: bench.path("api"), toPath: bench.path("credentials/api"))
             try await daemon.logged("version 1 s3cret")
             try await daemon.stop()
         }
