@@ -82,39 +82,24 @@ package struct StoreRunner: Sendable {
         // Signals and timers come from the loop: here it is found out that there is none.
         _ = try HistoryLoop.shared()
         // Without signals there is nothing to wait for; the owner may watch again.
-        let end = OneShotEvent()
         var runner = self
-        runner.stop = end
+        runner.stop = signals.ended
         try await withThrowingTaskGroup(of: Void.self) { [runner] group in
             group.addTask {
                 await stop.wait()
-                end.signal()
+                signals.end()
             }
+            group.addTask { await signals.run() }
             defer { group.cancelAll() }
             try await runner.serve(signals, isUp, on: control.thread)
         }
+        if let failure = signals.failure { throw failure }
     }
 
     /// All of this is isolated to the store's thread by a parameter. A function that only inherits its caller's isolation
     /// would lose it in a closure for the standard library, which takes closures of no isolation: these run on the loop.
     private func serve(
         _ signals: StoreSignals, _ isUp: @escaping @Sendable () -> Void, on thread: isolated StoreThread
-    ) async throws {
-        let inbox = SignalInbox(stop)
-        let isDelivered = signals.deliver(
-            to: .init(signal: { inbox.post($0) }, end: { inbox.end($0) }))
-        try await withThrowingTaskGroup(of: Void.self) { group in
-            if !isDelivered { group.addTask { await onPool { await inbox.run(signals) } } }
-            defer { group.cancelAll() }
-            try await serve(inbox, isUp, on: thread)
-        }
-        // Letting go of them ends the watch.
-        withExtendedLifetime(signals) {}
-        if let failure = inbox.failure { throw failure }
-    }
-
-    private func serve(
-        _ inbox: SignalInbox, _ isUp: @escaping @Sendable () -> Void, on thread: isolated StoreThread
     ) async throws {
         var trouble = Trouble()
         while !stop.isSignaled, !Task.isCancelled {
@@ -127,7 +112,9 @@ package struct StoreRunner: Sendable {
                     let openedAt = ContinuousClock.now
                     wasOpen = true
                     do {
-                        try await session(opened, on: thread) { try await $0.run(watching: inbox, isUp: isUp) }
+                        try await session(opened, on: thread) {
+                            try await $0.run(watching: signals, isUp: isUp)
+                        }
                         trouble = Trouble()
                     } catch {
                         if .now - openedAt > Trouble.longestDelay { trouble = Trouble() }
@@ -153,7 +140,7 @@ package struct StoreRunner: Sendable {
                 // What failed while it was open may have passed by now; damage does not.
                 if error.waitsForChange, !wasOpen || error.code == .storeCorrupt {
                     // Stopped, where it throws.
-                    try? await stop.cancelling { await inbox.wait() }
+                    _ = try? await stop.cancelling { try await signals.next() }
                 }
             }
         }

@@ -2,7 +2,9 @@
 extension StoreSession {
     /// There may be a signal, which is taken unless what an earlier one spoke of is still looked for.
     func receive() {
-        guard !isEnding, let (rule, step) = begin(), let signal = inbox?.take(), !signal.isEmpty else { return }
+        guard !isEnding, let (rule, step) = begin(), let signal = signals?.take(), !signal.isEmpty else {
+            return
+        }
         if signal.contains(.overflowed) { opened.reporter.report(.watchOverflowed) }
         if isGone(signal) { return end() }
         advance(rule, step)

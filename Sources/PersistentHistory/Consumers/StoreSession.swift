@@ -35,7 +35,7 @@ actor StoreSession {
 
     var phase = Phase.settled
     var lookTimer: StoreTimer?
-    var inbox: SignalInbox?
+    var signals: StoreSignals?
     /// Runs while a migration has the triggers of the store taken out.
     var migrationTimer: StoreTimer?
     var isMigrating = false
@@ -180,12 +180,12 @@ actor StoreSession {
     var grace: Duration { stop.isSignaled ? control.stopTimeout : .seconds(1) }
 
     /// - Throws: `HistoryError` if the store is lost.
-    func run(watching inbox: SignalInbox, isUp: @Sendable () -> Void) async throws {
+    func run(watching signals: StoreSignals, isUp: @Sendable () -> Void) async throws {
         control.opened(self)
-        self.inbox = inbox
-        inbox.setReceiver { [weak self] in
+        self.signals = signals
+        signals.setReceiver { [weak self] in
             self?.perform { session in
-                session.inbox?.receiverBegan()
+                session.signals?.receiverBegan()
                 session.receive()
             }
         }
@@ -195,7 +195,7 @@ actor StoreSession {
             if isMigrating { awaitMigration() }
             isUp()
         }
-        inbox.setReceiver(nil)
+        signals.setReceiver(nil)
         await control.closed()
         if let failure { throw failure }
     }

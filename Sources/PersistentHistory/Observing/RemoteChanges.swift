@@ -19,17 +19,17 @@ public struct RemoteChanges: AsyncSequence, Sendable {
 
     /// Starts to wait for commits.
     public func makeAsyncIterator() -> Iterator {
-        Iterator(signals: signals.makeAsyncIterator(), lookout: Lookout(path: path, last: last))
+        Iterator(signals: signals, lookout: Lookout(path: path, last: last))
     }
 
     /// Waits for commits.
     public struct Iterator: AsyncIteratorProtocol {
-        private var signals: StoreSignals.Iterator
+        private let signals: StoreSignals
         private let lookout: Lookout
         private var rule = VisibilityRule()
         private var step = VisibilityRule.Step.rest
 
-        fileprivate init(signals: StoreSignals.Iterator, lookout: Lookout) {
+        fileprivate init(signals: StoreSignals, lookout: Lookout) {
             self.signals = signals
             self.lookout = lookout
         }
