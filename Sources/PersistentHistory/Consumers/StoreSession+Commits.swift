@@ -64,7 +64,7 @@ extension StoreSession {
 
     /// Everything has been seen. Where the tracking is for another schema, it follows before the next signal.
     func hasSeenEverything() {
-        if fetcher.schemaVersion != schemaVersion {
+        if opened.fetcher.schemaVersion != schemaVersion {
             guard opened.probe.isMigrating else { return followSchema() }
             awaitMigration()
         }
@@ -89,7 +89,7 @@ extension StoreSession {
 
     func look() throws -> Sight {
         do {
-            guard let look = try fetcher.look(values: wantedValues) else { return .nothing }
+            guard let look = try opened.fetcher.look(values: wantedValues) else { return .nothing }
             try wakeConsumers(for: look)
             control.notifyFollowers()
             return .something

@@ -1,5 +1,4 @@
-/// Owns a store from its opening until it is replaced, lost, or a stop is requested: its wake-ups, its fetcher and its
-/// consumers.
+/// Owns a store from its opening until it is replaced, lost, or a stop is requested: its wake-ups and its consumers.
 ///
 /// It has the thread of its store, which may wait: for the store's locks, for the disks of store and state. Everything
 /// of one store happens there in order, and nothing of another. The loop hands over signals, timers and answers, and
@@ -13,7 +12,6 @@ actor StoreSession {
     nonisolated let hooks: HookRegistry
     nonisolated let stop: OneShotEvent
     nonisolated let errands = Errands()
-    let fetcher: SharedFetcher
     var runners: [String: ConsumerRunner] = [:]
     var running = 0
     /// Consumers that have not started yet.
@@ -40,9 +38,9 @@ actor StoreSession {
     var migrationTimer: StoreTimer?
     var isMigrating = false
     var schemaVersion: Int64
-    /// As of a version of the hooks.
     /// Whether there are feeds of which a program may want values.
     let hasFeedsWithValues: Bool
+    /// As of a version of the hooks.
     var wantedByHooks: (version: Int, wanted: WantedValues?)?
 
     var failure: (any Error)?
@@ -62,7 +60,6 @@ actor StoreSession {
     ) {
         executor = thread.executor
         self.opened = opened
-        fetcher = SharedFetcher(opened.source, from: opened.start)
         self.hooks = hooks
         self.stop = stop
         self.control = control
@@ -203,7 +200,7 @@ actor StoreSession {
     /// Serves until all consumers have ended.
     func whileServing(_ begin: () -> Void) async {
         for beginning in opened.beginnings {
-            runners[beginning.consumer.author] = ConsumerRunner(beginning, of: self, reading: fetcher)
+            runners[beginning.consumer.author] = ConsumerRunner(beginning, of: self)
         }
         running = runners.count
         unprepared = runners.count
