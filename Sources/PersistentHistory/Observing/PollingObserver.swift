@@ -11,12 +11,11 @@ package struct PollingObserver: Sendable {
     /// - Parameters:
     ///   - path: The store, which need not exist yet.
     ///   - interval: From the end of one look to the next.
-    package init(of path: String, every interval: Duration) {
-        self.init(of: path, every: interval) { try await Task.sleep(for: $0, clock: .loop) }
-    }
-
-    init(
-        of path: String, every interval: Duration, sleep: @escaping @Sendable (Duration) async throws -> Void
+    package init(
+        of path: String, every interval: Duration,
+        sleep: @escaping @Sendable (Duration) async throws -> Void = {
+            try await Task.sleep(for: $0, clock: .loop)
+        }
     ) {
         self.path = path
         self.interval = interval
