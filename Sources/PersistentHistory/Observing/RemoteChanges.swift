@@ -24,15 +24,10 @@ public struct RemoteChanges: AsyncSequence, Sendable {
 
     /// Waits for commits.
     public struct Iterator: AsyncIteratorProtocol {
-        private let signals: StoreSignals
-        private let lookout: Lookout
-        private var rule = VisibilityRule()
-        private var step = VisibilityRule.Step.rest
-
-        fileprivate init(signals: StoreSignals, lookout: Lookout) {
-            self.signals = signals
-            self.lookout = lookout
-        }
+        fileprivate let signals: StoreSignals
+        fileprivate let lookout: Lookout
+        fileprivate var rule = VisibilityRule()
+        fileprivate var step = VisibilityRule.Step.rest
 
         public mutating func next() async throws -> HistoryToken? { try await next(isolation: #isolation) }
 
