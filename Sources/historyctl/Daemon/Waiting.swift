@@ -54,7 +54,6 @@ struct StreamOptions: ParsableArguments {
     var format = Format.json
 }
 
-/// What is followed.
 struct FollowOptions: ParsableArguments {
     @Option(help: "The store, if there are several.")
     var store: String?
