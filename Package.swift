@@ -123,7 +123,7 @@ let package = Package(
             name: "historyctl",
             dependencies: [
                 "CNoLocaleData", "CTerminal", "PersistentHistory", "HistoryConfiguration", "HistoryControl",
-                arguments, nio[0],
+                arguments,
             ],
             swiftSettings: strict),
         .executableTarget(
@@ -167,9 +167,7 @@ let package = Package(
             swiftSettings: strict),
         .testTarget(
             name: "HistoryControlTests",
-            dependencies: [
-                "HistoryControl", "HistoryFeed", "PersistentHistory", "TestSupport", logging, nio[0],
-            ],
+            dependencies: ["HistoryControl", "HistoryFeed", "PersistentHistory", "TestSupport", logging],
             swiftSettings: strict),
         .testTarget(
             name: "HistoryDaemonTests",

@@ -1,4 +1,4 @@
-package import NIOCore
+import NIOCore
 import NIOHTTP1
 import NIOPosix
 import PersistentHistory
@@ -32,7 +32,7 @@ package struct ControlClient: Sendable {
     /// - Throws: `ControlError` if the daemon refuses, `Unreachable` if there is none, and what
     ///   `take` throws.
     package func send(
-        _ command: ControlCommand, body: [UInt8] = [], take: (NIOCore.ByteBuffer) async throws -> Void
+        _ command: ControlCommand, body: [UInt8] = [], take: (ArraySlice<UInt8>) async throws -> Void
     ) async throws {
         do {
             try await send(command, body, over: connect(), take)
@@ -59,7 +59,7 @@ package struct ControlClient: Sendable {
 
     private func answer(to command: ControlCommand, _ body: [UInt8]) async throws -> [UInt8] {
         var answer: [UInt8] = []
-        try await send(command, body: body) { answer += $0.readableBytesView }
+        try await send(command, body: body) { answer += $0 }
         return answer
     }
 
@@ -97,7 +97,7 @@ package struct ControlClient: Sendable {
 
     private func send(
         _ command: ControlCommand, _ body: [UInt8], over connection: Connection,
-        _ take: (NIOCore.ByteBuffer) async throws -> Void
+        _ take: (ArraySlice<UInt8>) async throws -> Void
     ) async throws {
         try await connection.executeThenClose { inbound, outbound in
             let head = HTTPRequestHead(
@@ -117,7 +117,7 @@ package struct ControlClient: Sendable {
                 case .head(let head): status = head.status
                 case .body(let bytes):
                     if let status, status.code < 300 {
-                        try await take(bytes)
+                        try await take(ArraySlice(bytes.readableBytesView))
                     } else {
                         refusal += bytes.readableBytesView
                     }

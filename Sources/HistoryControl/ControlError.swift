@@ -82,4 +82,10 @@ package struct ControlFailure: Codable, Sendable, Hashable {
     package let error: ControlError
 
     package init(_ error: ControlError) { self.error = error }
+
+    /// The error that a line is, where a stream breaks off with it.
+    package static func error(in line: ArraySlice<UInt8>) throws -> ControlError? {
+        guard line.starts(with: #"{"error":"#.utf8) else { return nil }
+        return try ControlJSON.read(ControlFailure.self, from: Array(line)).error
+    }
 }

@@ -32,7 +32,6 @@ package struct HealthReport: Codable, Sendable, Hashable {
     package enum Cause: String, Codable, Sendable, CaseIterable {
         /// The daemon does not answer. Only `historyctl` says so.
         case notAnswering
-        /// A store is not open.
         case storeNotOpen
         /// A store waits for a lock or for a disk.
         case storeStuck

@@ -183,7 +183,6 @@ package struct ContextReport: Codable, Sendable, Hashable {
     package var problem: String?
     /// What it has not had.
     package var lag: LagReport?
-    /// How a feed is.
     package var feed: FeedReport?
 
     package init(

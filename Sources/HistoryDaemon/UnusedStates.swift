@@ -18,7 +18,6 @@ struct UnusedStates {
         var files: [String] = []
         /// When one of them was last changed, in seconds since 1970.
         var changedAt: Int = 0
-        /// Where the store was.
         var store: String?
     }
 

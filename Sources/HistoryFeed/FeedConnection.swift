@@ -13,13 +13,15 @@ struct FeedConnection {
         var pause = ReconnectPause(feed: feed)
         while true {
             do {
-                var lines = StreamLines()
+                var splitter = LineSplitter()
                 try await feed.socket.client.send(.feed(feed.request)) { bytes in
+                    var bytes = bytes
                     // What was acknowledged comes again where the daemon has lost its position: its state was removed,
                     // or restored from a backup. The program will not see it again; it is acknowledged once more
                     // in its stead, lest the feed's window stays full.
                     var again: HistoryToken?
-                    for line in lines.take(bytes) {
+                    while let (line, _) = splitter.next(&bytes) {
+                        if line.isEmpty { continue }
                         pause = ReconnectPause(feed: feed)
                         let line = try FeedLine(line)
                         let acknowledged = feed.acknowledged.withLock { $0 }

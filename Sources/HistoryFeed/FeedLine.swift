@@ -12,7 +12,7 @@ enum FeedLine {
 
     /// - Throws: `ControlError` if the stream breaks off with one, `DecodingError`.
     init(_ line: ArraySlice<UInt8>) throws {
-        if let error = try StreamLines.failure(in: line) { throw error }
+        if let error = try ControlFailure.error(in: line) { throw error }
         let message = try ControlJSON.read(Message.self, from: ExactLine.marked(in: line))
         if let begins = message.begins {
             self = .begins(after: begins.after.token)

@@ -1,4 +1,5 @@
 import HistoryConfiguration
+import PersistentHistory
 
 /// What a plugin writes to standard error, as lines for the log: cut where they are very long,
 /// repaired where they are no UTF-8, and held back when they come in a flood.
@@ -22,33 +23,30 @@ struct ErrorLines: Sendable {
     private(set) var dropped = 0
 
     mutating func split(_ chunk: ArraySlice<UInt8>, at now: SuspendingClock.Instant) -> [Line] {
-        collect(at: now) { $0.split(chunk, line: $1) }
+        refill(at: now)
+        var (rest, lines) = (chunk, [Line]())
+        while let (bytes, isCut) = splitter.next(&rest) {
+            if let line = admit(bytes, isCut) { lines.append(line) }
+        }
+        return lines
     }
 
     mutating func finish(at now: SuspendingClock.Instant) -> [Line] {
-        collect(at: now) { $0.finish(line: $1) }
+        refill(at: now)
+        guard let (bytes, isCut) = splitter.last(), let line = admit(bytes, isCut) else { return [] }
+        return [line]
     }
 
-    private mutating func collect(
-        at now: SuspendingClock.Instant, _ body: (inout LineSplitter, (ArraySlice<UInt8>, Bool) -> Void) -> Void
-    ) -> [Line] {
-        refill(at: now)
-        var lines: [Line] = []
-        var splitter = splitter
-        body(&splitter) { bytes, isCut in
-            guard bytes.contains(where: { $0 != UInt8(ascii: " ") && $0 != UInt8(ascii: "\r") }) else { return }
-            if allowance < 1 { isDropping = true }
-            guard !isDropping else {
-                dropped += 1
-                return
-            }
-            allowance -= 1
-            let text = Self.text(of: bytes) + (isCut ? "…" : "")
-            lines.append(Line(text: text, droppedBefore: dropped))
-            dropped = 0
+    private mutating func admit(_ bytes: ArraySlice<UInt8>, _ isCut: Bool) -> Line? {
+        guard bytes.contains(where: { $0 != UInt8(ascii: " ") && $0 != UInt8(ascii: "\r") }) else { return nil }
+        if allowance < 1 { isDropping = true }
+        guard !isDropping else {
+            dropped += 1
+            return nil
         }
-        self.splitter = splitter
-        return lines
+        allowance -= 1
+        defer { dropped = 0 }
+        return Line(text: Self.text(of: bytes) + (isCut ? "…" : ""), droppedBefore: dropped)
     }
 
     private mutating func refill(at now: SuspendingClock.Instant) {

@@ -68,8 +68,6 @@ struct PlainAnswer {
         let bytes: UnsafeBufferPointer<UInt8>
         var index = 0
 
-        init(bytes: UnsafeBufferPointer<UInt8>) { self.bytes = bytes }
-
         private var next: UInt8? { index < bytes.count ? bytes[index] : nil }
 
         var isAtEnd: Bool {

@@ -141,8 +141,7 @@ struct Program: Sendable {
         while !Task.isCancelled {
             do {
                 // The first signal is for commits before the store was watched.
-                try await observer.watch(worker.publication.store).forEach { _ in worker.wakeUp.signal(.commit)
-                }
+                try await observer.watch(worker.publication.store).forEach { worker.wakeUp.signal(.commit) }
                 return
             } catch {
                 logger.warning("The store \"\(worker.publication.store)\" cannot be watched: \(error).")

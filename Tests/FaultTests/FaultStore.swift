@@ -92,7 +92,7 @@ struct FaultStore: Sendable {
         let state = try StateDatabase(folder: stateFolder, store: reader.storeID)
         defer { try? state.close() }
         let keeper = FeedKeeper(store: served, source: reader, state: state, reporter: SilentReporter())
-        let fetcher = try SharedFetcher(reader, from: SharedFetcher.Start(endOf: reader))
+        let fetcher = try SharedFetcher(reader)
         var stream = FeedStream(Self.feed)
         while true {
             switch try await stream.step(keeper, fetcher) {

@@ -1,7 +1,6 @@
 import Glibc
 import HistoryControl
 import Logging
-import NIOCore
 import PersistentHistory
 import TestSupport
 import Testing
@@ -164,22 +163,6 @@ import Testing
                 transaction(1, of: .sample(2)), .begins(after: token(0, of: .sample(2))),
                 transaction(1, of: .sample(2)),
             ]) == ["4", "replaced \(StoreID.sample(2)):0", "1"])
-    }
-
-    @Test func linesComeWholeHoweverTheyAreCut() throws {
-        let text = "one\n\ntwo, longer\nthree\nfour, not whole"
-        for size in 1...text.utf8.count {
-            var lines = StreamLines()
-            var got: [String] = []
-            var rest = Array(text.utf8)[...]
-            while !rest.isEmpty {
-                got += lines.take(ByteBuffer(bytes: rest.prefix(size))).map {
-                    String(decoding: $0, as: UTF8.self)
-                }
-                rest = rest.dropFirst(size)
-            }
-            #expect(got == ["one", "two, longer", "three"])
-        }
     }
 
     /// Collects what is logged.

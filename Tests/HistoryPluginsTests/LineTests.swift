@@ -1,3 +1,4 @@
+import PersistentHistory
 import TestSupport
 import Testing
 
@@ -21,7 +22,8 @@ import Testing
             var bytes = Array(lines.map { $0 + [10] }.joined())[...]
             while !bytes.isEmpty {
                 let count = Int.random(in: 1...bytes.count, using: &generator)
-                splitter.split(bytes.prefix(count)) { line, isCut in
+                var chunk = bytes.prefix(count)
+                while let (line, isCut) = splitter.next(&chunk) {
                     found.append(Array(line))
                     cut.append(isCut)
                 }
@@ -35,15 +37,18 @@ import Testing
     @Test func aLineWithoutEnd() {
         var splitter = LineSplitter(limit: 3)
         var found: [String] = []
-        func keep(_ line: ArraySlice<UInt8>, _ isCut: Bool) {
-            found.append(String(decoding: line, as: UTF8.self) + (isCut ? "…" : ""))
+        func keep(_ next: (line: ArraySlice<UInt8>, isCut: Bool)?) {
+            if let next { found.append(String(decoding: next.line, as: UTF8.self) + (next.isCut ? "…" : "")) }
         }
-        splitter.split(Array("a\nbcd".utf8)[...], line: keep)
-        #expect(!splitter.isOverLimit)
-        splitter.split(Array("e".utf8)[...], line: keep)
+        var chunk = Array("a\nbcd".utf8)[...]
+        keep(splitter.next(&chunk))
+        keep(splitter.next(&chunk))
+        #expect(chunk.isEmpty && !splitter.isOverLimit)
+        chunk = Array("e".utf8)[...]
+        keep(splitter.next(&chunk))
         #expect(splitter.isOverLimit)
-        splitter.finish(line: keep)
-        splitter.finish(line: keep)
+        keep(splitter.last())
+        keep(splitter.last())
         #expect(found == ["a", "bcd…"])
     }
 }

@@ -114,7 +114,7 @@ import Testing
         var detector = LoopStallDetector()
         detector.wokeUp()
         usleep(50_000)
-        let stall = detector.ended(LoopPlace("Some/File.swift", 7))
+        let stall = detector.ended(LoopPlace(file: "Some/File.swift", line: 7))
         let text = try #require(stall).description
         #expect(text.contains("ms in Some/File.swift:7"), "\(text)")
     }

@@ -313,12 +313,6 @@ final class FeedReader {
     }
 }
 
-extension SharedFetcher {
-    convenience init(_ source: any HistorySource) throws {
-        self.init(source, from: try Start(endOf: source))
-    }
-}
-
 /// What the feeds of a store are read by, without a session.
 struct OpenFeeds {
     let reader: HistoryReader

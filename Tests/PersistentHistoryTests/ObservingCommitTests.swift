@@ -81,7 +81,8 @@ struct ObservingCommitTests {
                 if c.in_transaction: c.execute('COMMIT')
                 while line() != 'seen %d\\n' % n: pass
             """)
-        for try await _ in try observer.watch(path) {
+        let signals = try observer.watch(path)
+        while try await signals.next() != nil {
             try await probe.awaitVisibility {
                 guard let newest = try await reader.newest(), newest > seen else { return false }
                 seen = newest

@@ -49,9 +49,9 @@ struct ObservingCostTests {
         try await withFolder { folder in
             for name in ["one", "one-wal"] { try write(to: folder + "/" + name) }
             try await withObserver { observer in
-                var one = try observer.watch(folder + "/one").makeAsyncIterator()
+                let one = try observer.watch(folder + "/one")
                 _ = try await one.next()
-                var two = try observer.watch(folder + "/two").makeAsyncIterator()
+                let two = try observer.watch(folder + "/two")
                 for _ in 0..<100 {
                     for name in ["one", "one-wal"] { chmod(folder + "/" + name, 0o600) }
                 }
@@ -68,10 +68,10 @@ struct ObservingCostTests {
         try await withFolder { folder in
             for name in ["one", "two"] { try write(to: folder + "/" + name) }
             try await withObserver { observer in
-                var one = try observer.watch(folder + "/one").makeAsyncIterator()
+                let one = try observer.watch(folder + "/one")
                 _ = try await one.next()
                 let watches = observer.measures.watches
-                var two = try observer.watch(folder + "/two").makeAsyncIterator()
+                let two = try observer.watch(folder + "/two")
                 _ = try await two.next()
                 // The folder's watch serves both.
                 #expect(observer.measures.watches == watches + 1)
@@ -93,8 +93,8 @@ struct ObservingCostTests {
         try await withFolder { folder in
             try write(to: folder + "/store")
             try await withObserver { observer in
-                var one = try observer.watch(folder + "/store").makeAsyncIterator()
-                var two = try observer.watch(folder + "/store").makeAsyncIterator()
+                let one = try observer.watch(folder + "/store")
+                let two = try observer.watch(folder + "/store")
                 _ = try await (one.next(), two.next())
                 try write(to: folder + "/store-wal")
                 try await one.await(.changed)
@@ -110,7 +110,7 @@ struct ObservingCostTests {
                 for _ in 0..<20 {
                     let signals = try observer.watch(folder + "/store")
                     #expect(observer.measures.watches > 0)
-                    for try await _ in signals { break }
+                    _ = try await signals.next()
                 }
                 #expect(observer.measures.watches == 0)
             }
@@ -139,8 +139,8 @@ struct ObservingCostTests {
         try await withFolder { folder in
             for name in ["one", "two"] { try write(to: folder + "/" + name) }
             let observer = try StoreObserver(inotify: Inotify(), heedsMounts: false)
-            var one = try observer.watch(folder + "/one").makeAsyncIterator()
-            var two = try observer.watch(folder + "/two").makeAsyncIterator()
+            let one = try observer.watch(folder + "/one")
+            let two = try observer.watch(folder + "/two")
             _ = try await (one.next(), two.next())
             // Nobody reads the queue yet. Events that are equal to the one before are not queued.
             for number in 0...(Self.queueLength / 2) {
@@ -176,7 +176,7 @@ struct ObservingCostTests {
             let path = folder + "/store"
             try write(to: path)
             try await withObserver(StoreObserver(inotify: inotify, heedsMounts: false)) { observer in
-                var signals = try observer.watch(path).makeAsyncIterator()
+                let signals = try observer.watch(path)
                 _ = try await signals.next()
                 left.withLock { $0 = 0 }
 
@@ -221,7 +221,7 @@ struct ObservingCostTests {
     @Test func sequencesEndWithTheObserver() async throws {
         try await withFolder { folder in
             let observer = try StoreObserver(inotify: Inotify(), heedsMounts: false)
-            var signals = try observer.watch(folder + "/store").makeAsyncIterator()
+            let signals = try observer.watch(folder + "/store")
             try await withObserver(observer) { _ in }
             #expect(try await signals.next() == nil)
             #expect(throws: ObserverError.self) { try observer.watch(folder + "/store") }
@@ -230,9 +230,9 @@ struct ObservingCostTests {
     }
 
     @Test func sequencesEndWithAnObserverThatNeverRan() async throws {
-        var signals: StoreSignals.Iterator
+        let signals: StoreSignals
         do {
-            signals = try StoreObserver().watch("/nowhere/store").makeAsyncIterator()
+            signals = try StoreObserver().watch("/nowhere/store")
         }
         #expect(try await signals.next() == nil)
     }
@@ -242,7 +242,7 @@ struct ObservingCostTests {
             let observer = try StoreObserver(inotify: Inotify(), heedsMounts: false)
             let signals = try observer.watch(folder + "/store")
             let running = Task { try await observer.run() }
-            let waiting = Task { for try await _ in signals {} }
+            let waiting = Task { while try await signals.next() != nil {} }
             waiting.cancel()
             try await waiting.value
             running.cancel()
@@ -259,10 +259,10 @@ struct ObservingCostTests {
     @Test func aThousandStoresNeedOneDescriptor() async throws {
         try await withFolder { folder in
             try await withObserver { observer in
-                var watched: [StoreSignals.Iterator] = []
+                var watched: [StoreSignals] = []
                 for number in 0..<1000 {
                     try write(to: folder + "/store\(number)")
-                    watched.append(try observer.watch(folder + "/store\(number)").makeAsyncIterator())
+                    watched.append(try observer.watch(folder + "/store\(number)"))
                 }
                 for index in watched.indices {
                     try await watched[index].await(.appeared)

@@ -13,7 +13,7 @@ struct ObservingPathTests {
         try await withFolder { folder in
             try write(to: folder + "/store")
             try await withObserver { observer in
-                var signals = try observer.watch(folder + "/store").makeAsyncIterator()
+                let signals = try observer.watch(folder + "/store")
                 #expect(try await signals.next() == [.appeared, .changed])
             }
         }
@@ -24,7 +24,7 @@ struct ObservingPathTests {
             let path = folder + "/store"
             for file in ["", "-wal", "-journal"] { try write(to: path + file) }
             try await withObserver { observer in
-                var signals = try observer.watch(path).makeAsyncIterator()
+                let signals = try observer.watch(path)
                 _ = try await signals.next()
                 for file in ["", "-wal", "-journal"] {
                     append(to: path + file)
@@ -46,7 +46,7 @@ struct ObservingPathTests {
             let path = folder + "/store"
             try write(to: path)
             try await withObserver { observer in
-                var signals = try observer.watch(path).makeAsyncIterator()
+                let signals = try observer.watch(path)
                 _ = try await signals.next()
                 let watches = observer.measures.watches
                 for _ in 0..<50 {
@@ -68,7 +68,7 @@ struct ObservingPathTests {
     @Test func theStoreMayBeMadeLater() async throws {
         try await withFolder { folder in
             try await withObserver { observer in
-                var signals = try observer.watch(folder + "/store").makeAsyncIterator()
+                let signals = try observer.watch(folder + "/store")
                 try write(to: folder + "/store")
                 try await signals.await([.appeared, .changed])
                 append(to: folder + "/store")
@@ -82,7 +82,7 @@ struct ObservingPathTests {
             let path = folder + "/store"
             try write(to: path)
             try await withObserver { observer in
-                var signals = try observer.watch(path).makeAsyncIterator()
+                let signals = try observer.watch(path)
                 _ = try await signals.next()
                 for _ in 0..<20 {
                     try write(to: path + ".new")
@@ -100,7 +100,7 @@ struct ObservingPathTests {
             let path = folder + "/store"
             try write(to: path)
             try await withObserver { observer in
-                var signals = try observer.watch(path).makeAsyncIterator()
+                let signals = try observer.watch(path)
                 _ = try await signals.next()
                 for _ in 0..<20 {
                     #expect(unlink(path) == 0)
@@ -119,7 +119,7 @@ struct ObservingPathTests {
             let path = folder + "/store"
             try makeFolder(path)
             try await withObserver { observer in
-                var signals = try observer.watch(path).makeAsyncIterator()
+                let signals = try observer.watch(path)
                 #expect(rmdir(path) == 0)
                 try write(to: path)
                 #expect(try await signals.next()?.contains(.appeared) == true)
@@ -132,7 +132,7 @@ struct ObservingPathTests {
     @Test func foldersMayBeMadeLater() async throws {
         try await withFolder { folder in
             try await withObserver { observer in
-                var signals = try observer.watch(folder + "/a/b/c/store").makeAsyncIterator()
+                let signals = try observer.watch(folder + "/a/b/c/store")
                 for part in ["/a", "/a/b", "/a/b/c"] { try makeFolder(folder + part) }
                 try write(to: folder + "/a/b/c/store")
                 try await signals.await(.appeared)
@@ -149,7 +149,7 @@ struct ObservingPathTests {
             try makeFolder(folder + "/a/b")
             try write(to: path)
             try await withObserver { observer in
-                var signals = try observer.watch(path).makeAsyncIterator()
+                let signals = try observer.watch(path)
                 _ = try await signals.next()
                 for _ in 0..<10 {
                     move(folder + part, folder + "/elsewhere")
@@ -179,7 +179,7 @@ struct ObservingPathTests {
             try makeFolder(folder + "/a/b")
             try write(to: path)
             try await withObserver { observer in
-                var signals = try observer.watch(path).makeAsyncIterator()
+                let signals = try observer.watch(path)
                 _ = try await signals.next()
                 let held = [folder + "/a", folder + "/a/b"].map { (held: String) in open(held, O_RDONLY) }
                 defer { for descriptor in held { close(descriptor) } }
@@ -205,7 +205,7 @@ struct ObservingPathTests {
             try link(folder + "/one/link", to: "../two/link")
             try link(folder + "/two/link", to: folder + "/real/store")
             try await withObserver { observer in
-                var signals = try observer.watch(folder + "/one/../one/./link").makeAsyncIterator()
+                let signals = try observer.watch(folder + "/one/../one/./link")
                 _ = try await signals.next()
                 append(to: folder + "/real/store")
                 #expect(try await signals.next() == .changed)
@@ -226,7 +226,7 @@ struct ObservingPathTests {
             let current = folder + "/current"
             try link(current, to: "first")
             try await withObserver { observer in
-                var signals = try observer.watch(current + "/store").makeAsyncIterator()
+                let signals = try observer.watch(current + "/store")
                 _ = try await signals.next()
                 // The kernel says late that a link is gone while somebody holds it (O_PATH | O_NOFOLLOW).
                 let held = open(current, 0o10_400_000)
@@ -253,7 +253,7 @@ struct ObservingPathTests {
             try link(folder + "/a", to: "b")
             try link(folder + "/b", to: "a")
             try await withObserver { observer in
-                var signals = try observer.watch(folder + "/a").makeAsyncIterator()
+                let signals = try observer.watch(folder + "/a")
                 #expect(unlink(folder + "/b") == 0)
                 try write(to: folder + "/b")
                 #expect(try await signals.next()?.contains(.appeared) == true)
@@ -368,7 +368,7 @@ struct ObservingPathTests {
             let path = folder + "/mnt/store"
             try makeFolder(folder + "/mnt")
             try await withObserver(StoreObserver()) { observer in
-                var signals = try observer.watch(path).makeAsyncIterator()
+                let signals = try observer.watch(path)
                 for _ in 0..<3 {
                     #expect(mount("none", folder + "/mnt", "tmpfs", 0, nil) == 0)
                     defer { umount2(folder + "/mnt", 2) }

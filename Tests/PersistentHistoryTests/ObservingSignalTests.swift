@@ -7,40 +7,55 @@ import Testing
 @Suite(.timeLimit(.minutes(3)))
 struct ObservingSignalTests {
     @Test func signalsThatWaitAreUnited() async throws {
-        let (mailbox, wakeUps) = SignalMailbox.make()
-        var signals = StoreSignals(mailbox: mailbox, wakeUps: wakeUps).makeAsyncIterator()
-        for _ in 0..<10_000 { mailbox.post(.changed) }
-        mailbox.post(.replaced)
-        mailbox.post([])
+        let signals = StoreSignals()
+        for _ in 0..<10_000 { signals.post(.changed) }
+        signals.post(.replaced)
+        signals.post([])
         #expect(try await signals.next() == [.changed, .replaced])
-        mailbox.post(.disappeared)
+        signals.post(.disappeared)
         #expect(try await signals.next() == .disappeared)
-        mailbox.post(.appeared)
-        mailbox.finish()
+        signals.post(.appeared)
+        signals.end()
         #expect(try await signals.next() == .appeared)
         #expect(try await signals.next() == nil)
     }
 
     /// Posted from elsewhere at the same time: each flag arrives, and no signal is empty.
     @Test func noSignalIsLostBetweenTwoTasks() async throws {
-        let (mailbox, wakeUps) = SignalMailbox.make()
-        let signals = StoreSignals(mailbox: mailbox, wakeUps: wakeUps)
+        let signals = StoreSignals()
         async let posting: Void = {
-            for round in 0..<20_000 { mailbox.post(round % 2 == 0 ? .changed : .replaced) }
-            mailbox.post(.disappeared)
+            for round in 0..<20_000 { signals.post(round % 2 == 0 ? .changed : .replaced) }
+            signals.post(.disappeared)
         }()
-        for try await signal in signals {
+        while let signal = try await signals.next(), !signal.contains(.disappeared) {
             #expect(!signal.isEmpty)
-            if signal.contains(.disappeared) { break }
         }
         await posting
     }
 
+    /// Its owner may be slow to begin, and takes what came since as one.
+    @Test func aReceiverIsCalledOnceUntilItBegins() async throws {
+        let signals = StoreSignals()
+        let calls = Locked(0)
+        signals.post(.appeared)
+        signals.setReceiver { calls.withLock { $0 += 1 } }
+        signals.post(.changed)
+        #expect(calls.withLock(\.self) == 1)
+        // It need not take anything yet.
+        signals.receiverBegan()
+        signals.post(.changed)
+        #expect(calls.withLock(\.self) == 2)
+        #expect(signals.take() == [.appeared, .changed])
+        signals.setReceiver(nil)
+        signals.post(.replaced)
+        #expect(calls.withLock(\.self) == 2)
+        #expect(try await signals.next() == .replaced)
+    }
+
     @Test func aFailureComesAfterWhatWasPending() async throws {
-        let (mailbox, wakeUps) = SignalMailbox.make()
-        var signals = StoreSignals(mailbox: mailbox, wakeUps: wakeUps).makeAsyncIterator()
-        mailbox.post(.changed)
-        mailbox.finish(throwing: .failed(to: "watch 'x'", ENOSPC))
+        let signals = StoreSignals()
+        signals.post(.changed)
+        signals.end(.failed(to: "watch 'x'", ENOSPC))
         #expect(try await signals.next() == .changed)
         await #expect(throws: ObserverError.self) { _ = try await signals.next() }
     }
@@ -65,21 +80,22 @@ struct ObservingSignalTests {
                 {},
                 { throw CancellationError() },
             ])
-            let observer = PollingObserver(every: .seconds(5)) { pause in
+            let observer = PollingObserver(of: path, every: .seconds(5)) { pause in
                 #expect(pause == .seconds(5))
                 try script.withLock { try $0.removeFirst()() }
             }
             var seen: [StoreSignal] = []
-            for try await signal in observer.watch(path) { seen.append(signal) }
-            #expect(seen == [[.appeared, .changed], .changed, [.replaced, .changed], .disappeared])
+            await observer.run { seen.append($0) }
+            #expect(
+                seen == [[], [], [.appeared, .changed], .changed, [.replaced, .changed], .disappeared, []])
         }
     }
 
     @Test func pollingEndsWithItsTask() async throws {
         let task = Task {
-            for try await _ in PollingObserver(every: .seconds(3600)).watch("/nowhere/store") {}
+            await PollingObserver(of: "/nowhere/store", every: .seconds(3600)).run { _ in }
         }
         task.cancel()
-        try await task.value
+        await task.value
     }
 }

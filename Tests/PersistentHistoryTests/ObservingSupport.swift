@@ -33,9 +33,9 @@ func withObserver<R>(
     return result
 }
 
-extension StoreSignals.Iterator {
+extension StoreSignals {
     /// Takes signals until all of `wanted` were among them. Hangs where they do not come, until the time limit.
-    mutating func await(_ wanted: StoreSignal) async throws {
+    func await(_ wanted: StoreSignal) async throws {
         var seen: StoreSignal = []
         while !wanted.isSubset(of: seen) {
             guard let signal = try await next() else { throw EndedEarly(wanted: wanted, seen: seen) }
@@ -68,14 +68,12 @@ struct Placing {
     let inotify: Inotify
     var watches: StoreWatches
     let key: StoreKey
-    let wakeUps: AsyncStream<Void>
+    private let signals = StoreSignals()
 
     init(_ path: String, inotify: Inotify? = nil) throws {
         self.inotify = try inotify ?? Inotify()
         watches = StoreWatches(inotify: self.inotify)
-        let mailbox: SignalMailbox
-        (mailbox, wakeUps) = SignalMailbox.make()
-        (key, _) = try watches.add(path, mailbox)
+        (key, _) = try watches.add(path, signals)
     }
 
     /// What the kernel has told and nobody has read yet.

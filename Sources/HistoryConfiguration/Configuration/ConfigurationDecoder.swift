@@ -13,7 +13,6 @@ struct ConfigurationDecoder {
 
     private var storeDecoder = StoreDecoder()
 
-    /// The plugins that contexts name.
     var contextPlugins: [(name: String, node: DocumentNode)] { storeDecoder.plugins }
 
     private var storeNames = Claims()

@@ -19,10 +19,6 @@ struct JSONReader {
         return JSONDocument(root: root, problems: reader.problems)
     }
 
-    private init(input: JSONInput) {
-        self.input = input
-    }
-
     /// Why reading cannot continue. The problem itself has been reported.
     private struct Stop: Error {}
 

@@ -53,7 +53,8 @@ extension ControlHandler {
         }
         let sample = SampleCall(hook, of: plugin)
         let trial = TrialCall(
-            sample.hook, store: store?.name ?? "sample", consumer: consumer?.author ?? hook.consumer ?? "sample",
+            sample.hook, store: store?.name ?? "sample",
+            consumer: consumer?.author ?? hook.consumer ?? "sample",
             delivery: UUID.random().uuidString.lowercased(), contexts: consumer?.descriptions ?? [])
         guard let parameters = try await parameters(of: trial, token, in: store) else {
             throw ControlError(

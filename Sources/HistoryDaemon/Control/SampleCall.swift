@@ -72,8 +72,6 @@ private struct CapturedErrors: LogHandler {
     /// More is of no use to a person.
     private static let most = 100
 
-    init(lines: Locked<[String]>) { self.lines = lines }
-
     subscript(metadataKey key: String) -> Logger.MetadataValue? {
         get { metadata[key] }
         set { metadata[key] = newValue }

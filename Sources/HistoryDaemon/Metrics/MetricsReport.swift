@@ -150,7 +150,6 @@ extension MetricsSource {
             plugins.map { ([("plugin", $0.name)], Double(status.counters.pluginEnds[$0.name] ?? 0)) })
     }
 
-    /// Of a token.
     private static func number(_ token: String?) -> Double? {
         token.flatMap { HistoryToken($0) }.map { Double($0.number) }
     }

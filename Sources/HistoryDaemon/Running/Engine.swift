@@ -228,7 +228,7 @@ actor Engine {
         let path = configuration.path
         let watch: @Sendable () throws -> StoreSignals =
             if let interval = configuration.poll {
-                { PollingObserver(every: interval).watch(path) }
+                { StoreSignals(from: PollingObserver(of: path, every: interval)) }
             } else {
                 { [observer] in try observer.watch(path) }
             }

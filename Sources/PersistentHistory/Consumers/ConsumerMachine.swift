@@ -12,7 +12,6 @@ struct ConsumerMachine: Sendable {
         case fetched(HistoryBatch)
         /// The contexts have read the rows of a batch, which may have grown.
         case staged(HistoryBatch)
-        /// The changes that were to be read.
         case read([HistoryChange], RowValues? = nil)
         case observed(ObserverOutcome)
         case merged(Result<MergeResult, HookFailure>)

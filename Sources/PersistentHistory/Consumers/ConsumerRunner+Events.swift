@@ -56,7 +56,7 @@ extension ConsumerRunner {
         switch next {
         case .fetch(let number, let last):
             return .fetched(
-                try fetcher.batch(after: number, through: last, values: hookSet.wantedValues))
+                try store.fetcher.batch(after: number, through: last, values: hookSet.wantedValues))
         case .findFingerprint(let position, let batch):
             return .found(fingerprint: try store.source.fingerprint(at: position, in: batch))
         case .read(let unread):

@@ -25,7 +25,6 @@ final class ConsumerRunner {
     let control: StoreControl
     let stop: OneShotEvent
     let contexts: ContextKeeper
-    let fetcher: SharedFetcher
 
     var machine: ConsumerMachine
     /// Of the position where it begins, or begins again.
@@ -60,11 +59,10 @@ final class ConsumerRunner {
     var isIdle: Bool { if case .idle = phase { true } else { false } }
     var isPaused: Bool { if case .paused = phase { true } else { false } }
 
-    init(_ beginning: OpenStore.Beginning, of session: StoreSession, reading fetcher: SharedFetcher) {
+    init(_ beginning: OpenStore.Beginning, of session: StoreSession) {
         consumer = beginning.consumer
         fingerprint = beginning.fingerprint
         self.session = session
-        self.fetcher = fetcher
         store = session.opened
         hooks = session.hooks
         control = session.control

@@ -6,8 +6,7 @@ struct OpenStore: Sendable {
     let storeID: StoreID
     let source: any HistorySource
     let probe: WriterProbe
-    /// Where the looks begin.
-    let start: SharedFetcher.Start
+    let fetcher: SharedFetcher
     let state: StateDatabase
     let reporter: any PipelineReporter
     let cleaning: CleaningTurns
@@ -64,8 +63,8 @@ struct OpenStore: Sendable {
         schemaVersion = isMigrating ? -1 : try version ?? source.schemaVersion()
         try StateOwner.take(source.storeID, in: stateFolder, for: store.path)
         lease = try ConsumerLease(store.consumers.map(\.author), of: source.storeID, in: stateFolder)
-        start = try SharedFetcher.Start(endOf: source)
-        let end = start.end
+        fetcher = try SharedFetcher(source)
+        let end = fetcher.end
         let resting = RestingConsumers(
             store.consumers.map(\.author),
             at: Checkpoint(position: end.number, fingerprint: end.fingerprint, movedAt: store.clock.wall()))

@@ -1,56 +1,3 @@
-internal import FoundationEssentials
-
-/// One store and all consumers and feeds that are served from it.
-package struct ServedStore: Sendable {
-    package let name: String
-    package let path: String
-    /// What to track, with the columns to preserve; nil leaves the tracking to others.
-    package let entities: [BinaryText: [String]?]?
-    /// Whether every table is tracked, new ones as they come; `entities` then says what to preserve.
-    package var tracksEveryTable = false
-    package let rule: DeliveryRule
-    package let consumers: [Consumer]
-    package let cleaning: CleaningStrategy
-    package let maximumDuration: Duration?
-    /// History younger than this is not deleted, even if all consumers have received it.
-    package var keep: Duration = .zero
-    /// The consumers that other processes with the same state serve: their cursors are kept, and the
-    /// cleaning waits for them, too.
-    package var consumersElsewhere: Set<String> = []
-    /// Whether this process may have other connections to the store.
-    package var isUsedInProcess = false
-    /// Whether it is a mirror: it is recorded at its source, and nothing of that is changed here.
-    package var isMirror = false
-    /// Who records its history.
-    package var recording = Entity.Source.recorded
-    package let clock: HistoryClock
-    /// Transactions with more changes are read and delivered in parts.
-    var partSize = TransactionOutline.partSize
-    var visibilityRule = VisibilityRule()
-
-    package init(
-        name: String, path: String, entities: [BinaryText: [String]?]?, rule: DeliveryRule,
-        consumers: [Consumer],
-        cleaning: CleaningStrategy = .none, maximumDuration: Duration? = nil, clock: HistoryClock = .system
-    ) {
-        self.name = name
-        self.path = path
-        self.entities = entities
-        self.rule = rule
-        self.consumers = consumers
-        self.cleaning = cleaning
-        self.maximumDuration = maximumDuration
-        self.clock = clock
-    }
-}
-
-extension ServedStore {
-    /// All that must have processed a transaction before it is cleaned.
-    var mustHaveHad: Set<String> { consumersElsewhere.union(consumers.map(\.author)) }
-
-    var hasFeeds: Bool { consumers.contains { !$0.feeds.isEmpty } }
-}
-
 /// Serves one store: waits until it exists, detects its commits, and lets each consumer work
 /// off what is new. When the store is replaced or lost, everything is closed and started again.
 package struct StoreRunner: Sendable {
@@ -82,39 +29,24 @@ package struct StoreRunner: Sendable {
         // Signals and timers come from the loop: here it is found out that there is none.
         _ = try HistoryLoop.shared()
         // Without signals there is nothing to wait for; the owner may watch again.
-        let end = OneShotEvent()
         var runner = self
-        runner.stop = end
+        runner.stop = signals.ended
         try await withThrowingTaskGroup(of: Void.self) { [runner] group in
             group.addTask {
                 await stop.wait()
-                end.signal()
+                signals.end()
             }
+            group.addTask { await signals.run() }
             defer { group.cancelAll() }
             try await runner.serve(signals, isUp, on: control.thread)
         }
+        if let failure = signals.failure { throw failure }
     }
 
     /// All of this is isolated to the store's thread by a parameter. A function that only inherits its caller's isolation
     /// would lose it in a closure for the standard library, which takes closures of no isolation: these run on the loop.
     private func serve(
         _ signals: StoreSignals, _ isUp: @escaping @Sendable () -> Void, on thread: isolated StoreThread
-    ) async throws {
-        let inbox = SignalInbox(stop)
-        let isDelivered = signals.deliver(
-            to: .init(signal: { inbox.post($0) }, end: { inbox.end($0) }))
-        try await withThrowingTaskGroup(of: Void.self) { group in
-            if !isDelivered { group.addTask { await onPool { await inbox.run(signals) } } }
-            defer { group.cancelAll() }
-            try await serve(inbox, isUp, on: thread)
-        }
-        // Letting go of them ends the watch.
-        withExtendedLifetime(signals) {}
-        if let failure = inbox.failure { throw failure }
-    }
-
-    private func serve(
-        _ inbox: SignalInbox, _ isUp: @escaping @Sendable () -> Void, on thread: isolated StoreThread
     ) async throws {
         var trouble = Trouble()
         while !stop.isSignaled, !Task.isCancelled {
@@ -127,7 +59,9 @@ package struct StoreRunner: Sendable {
                     let openedAt = ContinuousClock.now
                     wasOpen = true
                     do {
-                        try await session(opened, on: thread) { try await $0.run(watching: inbox, isUp: isUp) }
+                        try await session(opened, on: thread) {
+                            try await $0.run(watching: signals, isUp: isUp)
+                        }
                         trouble = Trouble()
                     } catch {
                         if .now - openedAt > Trouble.longestDelay { trouble = Trouble() }
@@ -153,7 +87,7 @@ package struct StoreRunner: Sendable {
                 // What failed while it was open may have passed by now; damage does not.
                 if error.waitsForChange, !wasOpen || error.code == .storeCorrupt {
                     // Stopped, where it throws.
-                    try? await stop.cancelling { await inbox.wait() }
+                    _ = try? await stop.cancelling { try await signals.next() }
                 }
             }
         }

@@ -2,7 +2,9 @@
 extension StoreSession {
     /// There may be a signal, which is taken unless what an earlier one spoke of is still looked for.
     func receive() {
-        guard !isEnding, let (rule, step) = begin(), let signal = inbox?.take(), !signal.isEmpty else { return }
+        guard !isEnding, let (rule, step) = begin(), let signal = signals?.take(), !signal.isEmpty else {
+            return
+        }
         if signal.contains(.overflowed) { opened.reporter.report(.watchOverflowed) }
         if isGone(signal) { return end() }
         advance(rule, step)
@@ -32,12 +34,7 @@ extension StoreSession {
                 case .ask:
                     let writer = try opened.probe.writer()
                     step = rule.asked(writerActive: writer != nil, disturbsWriter: writer == .ofJournal)
-                case .look:
-                    switch try look() {
-                    case .something: step = rule.looked(foundNew: true)
-                    case .nothing: step = rule.looked(foundNew: false)
-                    case .lock: step = rule.looked(foundNew: nil)
-                    }
+                case .look: step = rule.looked(foundNew: try look())
                 case .wait(let delay): return wait(delay, rule)
                 case .rest: return hasSeenEverything()
                 }
@@ -62,7 +59,7 @@ extension StoreSession {
 
     /// Everything has been seen. Where the tracking is for another schema, it follows before the next signal.
     func hasSeenEverything() {
-        if fetcher.schemaVersion != schemaVersion {
+        if opened.fetcher.schemaVersion != schemaVersion {
             guard opened.probe.isMigrating else { return followSchema() }
             awaitMigration()
         }
@@ -78,21 +75,15 @@ extension StoreSession {
         return true
     }
 
-    /// What a look finds.
-    enum Sight {
-        case something, nothing
-        /// A lock stands in the way.
-        case lock
-    }
-
-    func look() throws -> Sight {
+    /// - Returns: Whether there was something new; nil if a lock stood in the way.
+    func look() throws -> Bool? {
         do {
-            guard let look = try fetcher.look(values: wantedValues) else { return .nothing }
+            guard let look = try opened.fetcher.look(values: wantedValues) else { return false }
             try wakeConsumers(for: look)
             control.notifyFollowers()
-            return .something
+            return true
         } catch let error as HistoryError where error.code == .storeBusy {
-            return .lock
+            return nil
         }
     }
 
@@ -202,5 +193,31 @@ extension StoreSession {
             }
         case .failure(let error): end(error)
         }
+    }
+
+    // MARK: Values
+
+    /// Of which objects hooks and the feeds to which a program is connected want the rows: these are read with the
+    /// changes, once for all.
+    var wantedValues: WantedValues? {
+        let version = hooks.version
+        if wantedByHooks?.version != version {
+            let wanted = opened.store.consumers.compactMap { consumer in
+                hooks.hooks(store: consumer.store, consumer: consumer.author).wantedValues
+            }
+            wantedByHooks = (version, WantedValues.union(wanted))
+        }
+        guard hasFeedsWithValues else { return wantedByHooks?.wanted }
+        return WantedValues.union([wantedByHooks?.wanted, wantedByFeeds].compactMap { $0 })
+    }
+
+    private var wantedByFeeds: WantedValues? {
+        let clients = control.seats.clients
+        let feeds = opened.store.consumers.flatMap { consumer in
+            consumer.feeds.filter {
+                clients[FeedID(consumer: consumer.author, context: $0.name)] != nil
+            }
+        }
+        return WantedValues.union(feeds.compactMap(\.wantedValues))
     }
 }

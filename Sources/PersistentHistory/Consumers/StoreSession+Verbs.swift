@@ -1,5 +1,3 @@
-extension StoreSession: SharedBatches {}
-
 /// What an operator may ask of an open store.
 extension StoreSession {
     nonisolated var source: any HistorySource { opened.source }
@@ -24,11 +22,6 @@ extension StoreSession {
         if case .settled = phase { hasSeenEverything() }
         wakeAll()
         return try source.newestToken()
-    }
-
-    /// What was fetched already.
-    func known(after number: Int64, through last: Int64, values: WantedValues?) -> HistoryBatch? {
-        fetcher.known(after: number, through: last, values: values)
     }
 
     func resync(_ name: String, of author: String) async throws -> HistoryToken {

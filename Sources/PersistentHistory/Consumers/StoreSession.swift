@@ -1,5 +1,4 @@
-/// Owns a store from its opening until it is replaced, lost, or a stop is requested: its wake-ups, its fetcher and its
-/// consumers.
+/// Owns a store from its opening until it is replaced, lost, or a stop is requested: its wake-ups and its consumers.
 ///
 /// It has the thread of its store, which may wait: for the store's locks, for the disks of store and state. Everything
 /// of one store happens there in order, and nothing of another. The loop hands over signals, timers and answers, and
@@ -13,7 +12,6 @@ actor StoreSession {
     nonisolated let hooks: HookRegistry
     nonisolated let stop: OneShotEvent
     nonisolated let errands = Errands()
-    let fetcher: SharedFetcher
     var runners: [String: ConsumerRunner] = [:]
     var running = 0
     /// Consumers that have not started yet.
@@ -35,26 +33,26 @@ actor StoreSession {
 
     var phase = Phase.settled
     var lookTimer: StoreTimer?
-    var inbox: SignalInbox?
+    var signals: StoreSignals?
     /// Runs while a migration has the triggers of the store taken out.
     var migrationTimer: StoreTimer?
     var isMigrating = false
     var schemaVersion: Int64
-    /// As of a version of the hooks.
     /// Whether there are feeds of which a program may want values.
     let hasFeedsWithValues: Bool
+    /// As of a version of the hooks.
     var wantedByHooks: (version: Int, wanted: WantedValues?)?
 
     var failure: (any Error)?
     var isEnding = false
     /// The connections have ended.
-    private var isClosed = false
+    var isClosed = false
     var graceTimer: StoreTimer?
     var cleaningTimer: StoreTimer?
     /// Waits for the last consumer's end.
     var waiter: CheckedContinuation<Void, Never>?
     /// Called when a consumer has everything: in a single run.
-    private var isSingleRun = false
+    var isSingleRun = false
 
     init(
         _ opened: OpenStore, hooks: HookRegistry, stop: OneShotEvent, control: StoreControl,
@@ -62,7 +60,6 @@ actor StoreSession {
     ) {
         executor = thread.executor
         self.opened = opened
-        fetcher = SharedFetcher(opened.source, from: opened.start)
         self.hooks = hooks
         self.stop = stop
         self.control = control
@@ -80,99 +77,6 @@ actor StoreSession {
         try opened.close()
     }
 
-    // MARK: From elsewhere
-
-    /// Calls a body on the store's thread, after what it does now.
-    nonisolated func perform(_ body: @escaping @Sendable (isolated StoreSession) -> Void) {
-        executor.perform { self.assumeIsolated { body($0) } }
-    }
-
-    /// The same with one of its consumers.
-    nonisolated func perform(for author: String, _ body: @escaping @Sendable (ConsumerRunner) -> Void) {
-        perform { session in if let runner = session.runners[author] { body(runner) } }
-    }
-
-    /// Calls a body on the store's thread when some time is over.
-    nonisolated func schedule(
-        after duration: Duration, file: StaticString = #fileID, line: UInt = #line,
-        _ body: @escaping @Sendable (isolated StoreSession) -> Void
-    ) -> StoreTimer {
-        let timer = StoreTimer()
-        timer.begin(
-            opened.loop.schedule(after: duration, file: file, line: line) {
-                self.perform { session in if !timer.isCancelled { body(session) } }
-            })
-        return timer
-    }
-
-    /// The same with one of its consumers.
-    nonisolated func schedule(
-        after duration: Duration, for author: String, _ body: @escaping @Sendable (ConsumerRunner) -> Void
-    ) -> StoreTimer {
-        schedule(after: duration) { session in if let runner = session.runners[author] { body(runner) } }
-    }
-
-    /// Begins something that waits, and calls a body on the store's thread with what comes of it.
-    ///
-    /// - Returns: False if nothing more may be started.
-    nonisolated func errand<T: Sendable>(
-        _ body: @escaping @Sendable () async -> T,
-        then: @escaping @Sendable (isolated StoreSession, T) -> Void
-    ) -> Bool {
-        errands.run { await self.finish(await body(), then) }
-    }
-
-    /// The same for one of its consumers.
-    nonisolated func errand<T: Sendable>(
-        _ body: @escaping @Sendable () async -> T, for author: String,
-        then: @escaping @Sendable (ConsumerRunner, T) -> Void
-    ) -> Bool {
-        errand(body) { session, result in if let runner = session.runners[author] { then(runner, result) } }
-    }
-
-    private func finish<T: Sendable>(_ result: T, _ then: @Sendable (isolated StoreSession, T) -> Void) {
-        then(self, result)
-    }
-
-    /// How long those who ask wait for an answer of the store's thread: the control socket answers within a second.
-    nonisolated static let answerTimeout: Duration = .milliseconds(300)
-    /// The same for what concerns one store alone, and changes something in it.
-    nonisolated static let actionTimeout: Duration = .milliseconds(900)
-
-    /// Asks something of the session. It does not wait for a thread that waits for a lock or a disk.
-    ///
-    /// - Throws: `HistoryError` with `.storeBusy`, caused by an `Unresponsive`, if there is no answer in time, and with
-    ///   `.storeNotOpen` if the session has ended; what the body throws.
-    nonisolated func ask<T: Sendable>(
-        within limit: Duration = answerTimeout,
-        _ body: @escaping @Sendable (isolated StoreSession) throws -> T
-    ) async throws -> T {
-        if let time = executor.busyTime, time >= limit { throw unresponsive(time) }
-        let answer = try await firstAnswer(within: limit) { answer in
-            perform { session in
-                answer(
-                    Result {
-                        if session.isClosed { throw HistoryError.storeNotOpen }
-                        return try body(session)
-                    })
-            }
-        }
-        guard let answer else { throw unresponsive(executor.busyTime ?? limit) }
-        return answer
-    }
-
-    /// The store's thread has been at work with one thing for some time.
-    struct Unresponsive: Error {
-        let time: Duration
-    }
-
-    nonisolated func unresponsive(_ time: Duration) -> HistoryError {
-        HistoryError(
-            .storeBusy,
-            "The store \"\(opened.store.path)\" has not answered for \(time.milliseconds) ms: it waits for a lock or for a disk, or reads much.",
-            hint: "Try again.", cause: Unresponsive(time: time))
-    }
-
     // MARK: Running
 
     /// How long the calls in flight may take when the session ends. One that takes longer is cancelled, and
@@ -180,12 +84,12 @@ actor StoreSession {
     var grace: Duration { stop.isSignaled ? control.stopTimeout : .seconds(1) }
 
     /// - Throws: `HistoryError` if the store is lost.
-    func run(watching inbox: SignalInbox, isUp: @Sendable () -> Void) async throws {
+    func run(watching signals: StoreSignals, isUp: @Sendable () -> Void) async throws {
         control.opened(self)
-        self.inbox = inbox
-        inbox.setReceiver { [weak self] in
+        self.signals = signals
+        signals.setReceiver { [weak self] in
             self?.perform { session in
-                session.inbox?.receiverBegan()
+                session.signals?.receiverBegan()
                 session.receive()
             }
         }
@@ -195,7 +99,7 @@ actor StoreSession {
             if isMigrating { awaitMigration() }
             isUp()
         }
-        inbox.setReceiver(nil)
+        signals.setReceiver(nil)
         await control.closed()
         if let failure { throw failure }
     }
@@ -203,7 +107,7 @@ actor StoreSession {
     /// Serves until all consumers have ended.
     func whileServing(_ begin: () -> Void) async {
         for beginning in opened.beginnings {
-            runners[beginning.consumer.author] = ConsumerRunner(beginning, of: self, reading: fetcher)
+            runners[beginning.consumer.author] = ConsumerRunner(beginning, of: self)
         }
         running = runners.count
         unprepared = runners.count
@@ -290,90 +194,6 @@ actor StoreSession {
         for runner in runners.values { runner.cancelCall() }
     }
 
-    func consumerPrepared() {
-        unprepared -= 1
-        guard unprepared == 0, !isSingleRun else { return }
-        // A consumer's contexts may have used it.
-        do { try opened.state.close() } catch { end(error) }
-    }
-
-    func consumerEnded(_ error: (any Error)?) {
-        running -= 1
-        if let error { end(error) }
-        if running == 0 { resumeWaiter() }
-    }
-
     func resumeWaiter() { waiter.take()?.resume() }
 
-    /// Whether a consumer is anything but caught up.
-    var isAtWork: Bool {
-        runners.values.contains { !$0.isIdle }
-    }
-
-    func caughtUp(_ author: String, _ brought: Bool) {
-        guard let runner = runners[author] else { return }
-        if brought {
-            // What came while the consumer did not look counts as one, too.
-            do { try opened.cleaning.countNotification(through: runner.cursor) } catch { end(error) }
-        }
-        stoppedWorking(author)
-        if isSingleRun { finish(runner) }
-        if mayForgetPages, unfinished == 0 {
-            mayForgetPages = false
-            perform { $0.opened.source.forgetPages() }
-        }
-    }
-
-    func noteAtWork(_ woken: some Sequence<ConsumerRunner>) {
-        for runner in woken where !runner.isPaused && !runner.isUnfinished {
-            runner.isUnfinished = true
-            unfinished += 1
-        }
-    }
-
-    /// A cleaning turn that comes before the slowest of those at work would only take a part. One that has failed may
-    /// hold history back for long, and is not waited for.
-    func stoppedWorking(_ author: String) {
-        if let runner = runners[author], runner.isUnfinished {
-            runner.isUnfinished = false
-            unfinished -= 1
-        }
-        if unfinished == 0 { opened.cleaning.mayDeleteMore() }
-    }
-
-    /// Cursors that moved past what is of no concern are saved together, a second after the first of them.
-    func saveCursors() async {
-        for await _ in opened.state.cursors.hasUnsaved {
-            await opened.ending.sleep(for: .seconds(1))
-            do { try await saveAllUntilItWorks() } catch { end(error) }
-        }
-    }
-
-    /// A damaged state is created again, no matter which part has found the damage.
-    func endWhenDamaged() async {
-        for await _ in opened.state.damaged { end(opened.state.damage) }
-    }
-
-    /// A full disk delays no consumer here: what is not saved is only fetched again after a crash.
-    func saveAllUntilItWorks() async throws {
-        var failures = 0
-        while true {
-            do {
-                try opened.state.cursors.flush()
-                if failures >= 5 { opened.reporter.report(.stateRecovered) }
-                return
-            } catch let error as HistoryError
-                where error.isOfState && error.code != .stateDamaged && !opened.ending.isSignaled
-            {
-                failures += 1
-                if failures == 5 { opened.reporter.report(.stateFailed(error)) }
-                await opened.ending.sleep(for: Backoff.delay(afterFailures: failures))
-            }
-        }
-    }
-
-    func wakeAll() {
-        noteAtWork(runners.values)
-        for runner in runners.values { runner.wakeUp() }
-    }
 }

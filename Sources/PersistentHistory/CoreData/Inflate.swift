@@ -16,14 +16,9 @@ struct Inflate: ~Copyable {
     /// - Parameter limit: The largest size of the result.
     static func inflate(_ bytes: [UInt8], limit: Int) throws(Failure) -> [UInt8] {
         try bytes.withUnsafeBufferPointer { input throws(Failure) in
-            var inflate = Inflate(input, limit: limit)
+            var inflate = Inflate(input: input, limit: limit)
             return try inflate.run()
         }
-    }
-
-    private init(_ input: UnsafeBufferPointer<UInt8>, limit: Int) {
-        self.input = input
-        self.limit = limit
     }
 
     private mutating func run() throws(Failure) -> [UInt8] {

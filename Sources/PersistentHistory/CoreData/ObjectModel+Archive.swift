@@ -69,12 +69,7 @@ private struct PropertyReader {
     let entities: [KeyedArchive.Object: String]
     var count = 0
     /// An inherited property is there once for each entity that has it.
-    private var known: [KeyedArchive.Object: ObjectModel.Property.Kind] = [:]
-
-    init(archive: KeyedArchive, entities: [KeyedArchive.Object: String]) {
-        self.archive = archive
-        self.entities = entities
-    }
+    var known: [KeyedArchive.Object: ObjectModel.Property.Kind] = [:]
 
     mutating func entity(_ object: KeyedArchive.Object, _ name: String) throws -> ObjectModel.Entity {
         var properties: [BinaryText: ObjectModel.Property] = [:]

@@ -145,12 +145,12 @@ struct FeedKeeper: Sendable {
     ///
     /// - Returns: Nil if there is nothing yet.
     func next(
-        for context: FeedContext, of consumer: Consumer, after number: Int64, sharing batches: any SharedBatches
-    ) async throws -> Portion? {
+        for context: FeedContext, of consumer: Consumer, after number: Int64, sharing fetcher: SharedFetcher
+    ) throws -> Portion? {
         let last = try cursor(of: consumer.author)
         guard number < last else { return nil }
         let batch: HistoryBatch
-        if let known = await batches.known(after: number, through: last, values: context.wantedValues) {
+        if let known = fetcher.known(after: number, through: last, values: context.wantedValues) {
             batch = known
         } else {
             batch = try source.outlinedBatch(

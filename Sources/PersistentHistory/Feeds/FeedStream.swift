@@ -57,7 +57,7 @@ struct FeedStream {
             do {
                 // One step at a time: the session cannot end while a step uses it.
                 let taken = try await control.withSession { session in
-                    try await step(session.feeds, session)
+                    try await step(session.feeds, session.opened.fetcher)
                 }
                 switch taken {
                 case .lines(let bytes): return bytes
@@ -78,7 +78,7 @@ struct FeedStream {
         return nil
     }
 
-    mutating func step(_ keeper: FeedKeeper, _ batches: any SharedBatches) async throws -> Step {
+    mutating func step(_ keeper: FeedKeeper, _ fetcher: SharedFetcher) async throws -> Step {
         let (consumer, context) = try keeper.context(of: feed)
         var state = try keeper.state(of: feed)
         guard let store else {
@@ -98,14 +98,14 @@ struct FeedStream {
         wantedValues = context.wantedValues
         do {
             if partial != nil { return .lines(try await nextPart()) }
-            return try await nextTransactions(keeper, batches, state, context, of: consumer)
+            return try await nextTransactions(keeper, fetcher, state, context, of: consumer)
         } catch let error as HistoryError where error.code == .tokenExpired {
             return .lines(begin(try keeper.expire(feed), store))
         }
     }
 
     private mutating func nextTransactions(
-        _ keeper: FeedKeeper, _ batches: any SharedBatches, _ state: FeedState, _ context: FeedContext,
+        _ keeper: FeedKeeper, _ fetcher: SharedFetcher, _ state: FeedState, _ context: FeedContext,
         of consumer: Consumer
     ) async throws -> Step {
         // The program may skip what it was not given yet.
@@ -121,7 +121,7 @@ struct FeedStream {
             return .lines(try await nextPart())
         }
         if !portion.isEmpty { return .lines(lines()) }
-        guard let next = try await keeper.next(for: context, of: consumer, after: end, sharing: batches) else {
+        guard let next = try keeper.next(for: context, of: consumer, after: end, sharing: fetcher) else {
             return .rest
         }
         portion = Deque(next.transactions)

@@ -1,4 +1,3 @@
-/// How a feed is.
 package struct FeedStanding: Sendable, Equatable {
     package let feed: FeedID
     package let state: FeedState

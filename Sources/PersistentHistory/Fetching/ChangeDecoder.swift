@@ -119,7 +119,6 @@ struct ChangeDecoder {
         return UnsafeBufferPointer(start: start, count: Int(sqlite3_column_bytes(statement, column)))
     }
 
-    /// Whether it is this text.
     static func isText(_ statement: OpaquePointer, _ column: Int32, _ text: String) -> Bool {
         guard let bytes = bytes(statement, column), let start = bytes.baseAddress else { return false }
         var text = text

@@ -1,41 +1,31 @@
-/// What was fetched for others already.
-protocol SharedBatches {
-    /// What was fetched after a position, if it is no more than is wanted.
-    func known(after number: Int64, through last: Int64, values: WantedValues?) async -> HistoryBatch?
-}
-
-extension SharedFetcher: SharedBatches {}
-
 /// Fetches on behalf of all consumers of a store: those that stand at the same position, as they do
-/// when a commit comes in, share one read.
-final class SharedFetcher {
+/// when a commit comes in, share one read, and their feeds share it, too.
+final class SharedFetcher: Sendable {
+    private struct State {
+        /// What has been seen: the newest change, and what tells it from another of its number (see
+        /// `HistoryBatch.fingerprint`).
+        var end: (number: Int64, fingerprint: String?)
+        var schemaVersion: Int64
+        var shared: (after: Int64, batch: HistoryBatch)?
+        /// Of which objects anybody wants the rows: they are read once for all.
+        var wanted: WantedValues?
+    }
+
     private let source: any HistorySource
-    private var newest: Int64
-    /// What tells the newest change from another of its number: see `HistoryBatch.fingerprint`.
-    private var fingerprint: String?
-    /// At the last look.
-    private(set) var schemaVersion: Int64
-    private var shared: (after: Int64, batch: HistoryBatch)?
-    /// Of which objects anybody wants the rows: they are read once for all.
-    private var wanted: WantedValues?
+    private let state: Locked<State>
 
-    /// Where the first look begins: everything up to there has been seen.
-    struct Start: Sendable {
-        let end: (number: Int64, fingerprint: String?)
-        let schemaVersion: Int64
-
-        /// - Throws: `HistoryError`.
-        init(endOf source: any HistorySource) throws {
-            end = try source.end()
-            schemaVersion = try source.schemaVersion()
-        }
-    }
-
-    init(_ source: any HistorySource, from start: Start) {
+    /// The first look begins at the end of the history.
+    ///
+    /// - Throws: `HistoryError`.
+    init(_ source: any HistorySource) throws {
         self.source = source
-        (newest, fingerprint) = start.end
-        schemaVersion = start.schemaVersion
+        state = Locked(State(end: try source.end(), schemaVersion: try source.schemaVersion()))
     }
+
+    /// Everything up to here has been seen.
+    var end: (number: Int64, fingerprint: String?) { state.withLock { $0.end } }
+    /// At the last look.
+    var schemaVersion: Int64 { state.withLock { $0.schemaVersion } }
 
     /// Looks whether something was committed since the last look, and fetches it.
     ///
@@ -47,21 +37,25 @@ final class SharedFetcher {
     /// - Throws: `HistoryError`; with `.tokenAhead` where what was seen before is no longer there: a
     ///   backup was copied into the open file.
     func look(values: WantedValues? = nil) throws -> HistoryLook? {
-        wanted = values
-        let look = try source.look(after: newest, fingerprint: fingerprint, values: values)
-        schemaVersion = look.schemaVersion
-        let isNews = look.end > newest
-        shared = isNews && !look.batch.transactions.isEmpty ? (newest, look.batch) : nil
-        guard isNews else { return nil }
-        (newest, fingerprint) = (look.end, look.fingerprint)
-        return look
+        let end = state.withLock { state in
+            state.wanted = values
+            return state.end
+        }
+        let look = try source.look(after: end.number, fingerprint: end.fingerprint, values: values)
+        let isNews = look.end > end.number
+        state.withLock { state in
+            state.schemaVersion = look.schemaVersion
+            state.shared = isNews && !look.batch.transactions.isEmpty ? (end.number, look.batch) : nil
+            if isNews { state.end = (look.end, look.fingerprint) }
+        }
+        return isNews ? look : nil
     }
 
     /// What was fetched after a position already, if it is no more than is wanted.
-    func known(after number: Int64, through last: Int64, values: WantedValues? = nil) -> HistoryBatch? {
-        guard let shared, shared.after == number, shared.batch.end <= last, shared.batch.covers(values) else {
-            return nil
-        }
+    func known(after number: Int64, through last: Int64 = .max, values: WantedValues? = nil) -> HistoryBatch? {
+        guard let shared = state.withLock(\.shared), shared.after == number, shared.batch.end <= last,
+            shared.batch.covers(values)
+        else { return nil }
         return shared.batch
     }
 
@@ -75,10 +69,10 @@ final class SharedFetcher {
         -> HistoryBatch
     {
         if let last { return try source.outlinedBatch(after: number, through: last, values: values) }
-        if let shared, shared.after == number, shared.batch.covers(values) { return shared.batch }
-        let all = WantedValues.union([values, wanted].compactMap { $0 })
+        if let known = known(after: number, values: values) { return known }
+        let all = WantedValues.union([values, state.withLock(\.wanted)].compactMap { $0 })
         let batch = try source.outlinedBatch(after: number, values: values == nil ? nil : all)
-        if batch.end > number { shared = (number, batch) }
+        if batch.end > number { state.withLock { $0.shared = (number, batch) } }
         return batch
     }
 }

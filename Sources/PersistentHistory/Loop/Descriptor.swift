@@ -33,7 +33,7 @@ package final class Descriptor: Sendable {
             guard fcntl(number, F_SETFL, fcntl(number, F_GETFL) | O_NONBLOCK) == 0 else {
                 throw SystemError(call: "fcntl", number: errno)
             }
-            let key = try loop.register(number, for: interest, place: LoopPlace(file, line)) {
+            let key = try loop.register(number, for: interest, place: LoopPlace(file: file, line: line)) {
                 self.ready()
             }
             state.withLock { $0.registration = key }

@@ -118,7 +118,7 @@ package final class HistoryLoop: Sendable {
 
     /// Calls the handler soon, after whatever is ready now has had its turn.
     package func soon(_ handler: @escaping Handler, file: StaticString = #fileID, line: UInt = #line) {
-        add(.handler(handler, LoopPlace(file, line)))
+        add(.handler(handler, LoopPlace(file: file, line: line)))
     }
 
     /// Whether the caller is on the loop's thread.
@@ -207,7 +207,7 @@ package final class HistoryLoop: Sendable {
         let deadline = Self.now + duration.nanoseconds
         let (key, wakes) = state.withLock { state in
             let key = state.timers.newKey()
-            state.timers.add(.handler(handler, LoopPlace(file, line)), key, at: deadline)
+            state.timers.add(.handler(handler, LoopPlace(file: file, line: line)), key, at: deadline)
             return (key, state.isAsleep.take())
         }
         if wakes { wake() }

@@ -22,14 +22,12 @@ package struct LoopStall: Sendable, CustomStringConvertible {
 
 /// The place in the program that gave a job to the loop.
 package struct LoopPlace: Sendable, CustomStringConvertible {
-    private let file: StaticString
-    private let line: UInt
-
-    init(_ file: StaticString, _ line: UInt) { (self.file, self.line) = (file, line) }
+    let file: StaticString
+    let line: UInt
 
     /// A part of a task. The runtime does not say which.
-    static let task = LoopPlace("a task", 0)
-    static let sleep = LoopPlace("a task that slept", 0)
+    static let task = LoopPlace(file: "a task", line: 0)
+    static let sleep = LoopPlace(file: "a task that slept", line: 0)
 
     package var description: String { line == 0 ? "\(file)" : "\(file):\(line)" }
 }

@@ -145,7 +145,6 @@ package enum Lines {
 
 /// Why a group cannot be applied to a mirror.
 package enum MirrorError: Error, Hashable, CustomStringConvertible {
-    /// It is malformed.
     case malformed(String)
     /// It is valid but does not fit this mirror: a snapshot is needed.
     case needsSnapshot(String)

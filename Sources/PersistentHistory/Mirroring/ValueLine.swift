@@ -1,4 +1,3 @@
-/// A value of a line.
 enum LineValue {
     case value(HistoryValue)
     /// A text of ASCII characters, in the line's memory.

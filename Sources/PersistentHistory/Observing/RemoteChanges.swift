@@ -19,20 +19,15 @@ public struct RemoteChanges: AsyncSequence, Sendable {
 
     /// Starts to wait for commits.
     public func makeAsyncIterator() -> Iterator {
-        Iterator(signals: signals.makeAsyncIterator(), lookout: Lookout(path: path, last: last))
+        Iterator(signals: signals, lookout: Lookout(path: path, last: last))
     }
 
     /// Waits for commits.
     public struct Iterator: AsyncIteratorProtocol {
-        private var signals: StoreSignals.Iterator
-        private let lookout: Lookout
-        private var rule = VisibilityRule()
-        private var step = VisibilityRule.Step.rest
-
-        fileprivate init(signals: StoreSignals.Iterator, lookout: Lookout) {
-            self.signals = signals
-            self.lookout = lookout
-        }
+        fileprivate let signals: StoreSignals
+        fileprivate let lookout: Lookout
+        fileprivate var rule = VisibilityRule()
+        fileprivate var step = VisibilityRule.Step.rest
 
         public mutating func next() async throws -> HistoryToken? { try await next(isolation: #isolation) }
 

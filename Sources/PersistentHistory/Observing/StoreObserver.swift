@@ -55,7 +55,7 @@ public final class StoreObserver: Sendable {
 
     deinit {
         // If the observer was never run, nothing else ends them.
-        for mailbox in state.withLock({ $0.watches.mailboxes }) { mailbox.finish() }
+        for signals in state.withLock({ $0.watches.signals }) { signals.end() }
         close(bell)
     }
 
@@ -66,14 +66,13 @@ public final class StoreObserver: Sendable {
     /// - Throws: `ObserverError` with `tooManyWatches`, `unreadable`, `ended` or `system`.
     package func watch(_ path: String) throws(ObserverError) -> StoreSignals {
         let absolute = try Self.absolute(path)
-        let (mailbox, wakeUps) = SignalMailbox.make()
-        let signals = StoreSignals(mailbox: mailbox, wakeUps: wakeUps)
+        let signals = StoreSignals()
         let (key, signal) = try state.withLock { state throws(ObserverError) in
             guard state.phase != .ended else {
                 throw ObserverError(.ended, "Cannot watch '\(path)': the observer has ended.")
             }
             do throws(ObserverError) {
-                return try state.watches.add(absolute, mailbox)
+                return try state.watches.add(absolute, signals)
             } catch  where error.code == .unreadable {
                 // What cannot be watched may be any folder on the way; the advice is about the store.
                 throw ObserverError(
@@ -81,15 +80,15 @@ public final class StoreObserver: Sendable {
                     errno: error.errno)
             }
         }
-        mailbox.onAbandoned { [weak self] in self?.state.withLock { $0.watches.remove(key) } }
-        mailbox.post(signal)
+        signals.onAbandoned { [weak self] in self?.state.withLock { $0.watches.remove(key) } }
+        signals.post(signal)
         return signals
     }
 
-    /// Delivers signals until the task is cancelled or `stop()` is called; then all sequences end.
+    /// Delivers signals until the task is cancelled or `stop()` is called; then all signals end.
     ///
     /// - Throws: `ObserverError` with `ended` if it has been run before, or with `system` if a system call fails;
-    ///   all sequences then throw the same error.
+    ///   all signals then end with the same error.
     public func run() async throws(ObserverError) {
         try state.withLock { state throws(ObserverError) in
             guard state.phase == .ready else {
@@ -98,11 +97,11 @@ public final class StoreObserver: Sendable {
             state.phase = .running
         }
         let failure = await deliver()
-        let mailboxes = state.withLock { state in
+        let watched = state.withLock { state in
             state.phase = .ended
-            return state.watches.mailboxes
+            return state.watches.signals
         }
-        for mailbox in mailboxes { mailbox.finish(throwing: failure) }
+        for signals in watched { signals.end(failure) }
         if let failure { throw failure }
     }
 
@@ -199,8 +198,8 @@ extension StoreObserver {
     private func deliver(_ messages: [StoreWatches.Message]) {
         for message in messages {
             switch message {
-            case .signal(let signal, let mailbox): mailbox.post(signal)
-            case .failure(let error, let mailbox): mailbox.finish(throwing: error)
+            case .signal(let signal, let signals): signals.post(signal)
+            case .failure(let error, let signals): signals.end(error)
             }
         }
     }

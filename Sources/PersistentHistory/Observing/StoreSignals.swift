@@ -1,94 +1,112 @@
-/// The signals of one store, from `StoreObserver.watch` or `PollingObserver.watch`.
+/// The signals of one store, from `StoreObserver.watch` or a `PollingObserver`, which are united until they are taken.
 ///
-/// For one consumer: two iterators would share the signals between them. The first signal comes at
-/// once where the store is there (what was written before the watch counts). The sequence ends when
-/// the observer is stopped or the consuming task cancelled, and it throws where the store cannot be
-/// watched any longer; watch it again then, after a while. Letting go of it ends the watch.
-package struct StoreSignals: AsyncSequence, Sendable {
-    package typealias Element = StoreSignal
-    package typealias Failure = ObserverError
-
-    private enum Source: Sendable {
-        case mailbox(SignalMailbox, wakeUps: AsyncStream<Void>)
-        case polling(PollingObserver, path: String)
+/// For one consumer: two would share the signals between them. The first signal comes at once where the store is
+/// there (what was written before the watch counts). There will be no more when the observer is stopped, and where the
+/// store cannot be watched any longer; watch it again then, after a while. Letting go of them ends the watch.
+package final class StoreSignals: Sendable {
+    private struct State {
+        var pending: StoreSignal = []
+        var failure: ObserverError?
+        var receiver: (@Sendable () -> Void)?
+        /// The receiver was called, and has not begun yet.
+        var isCalled = false
+        var abandoned: (@Sendable () -> Void)?
     }
 
-    private let source: Source
+    private let state = Locked(State())
+    private let arrived = WakeUpSignal()
+    /// There will be no more.
+    let ended = OneShotEvent()
+    private let poll: PollingObserver?
 
-    init(mailbox: SignalMailbox, wakeUps: AsyncStream<Void>) {
-        source = .mailbox(mailbox, wakeUps: wakeUps)
+    package init(from poll: PollingObserver? = nil) { self.poll = poll }
+
+    deinit { state.withLock { $0.abandoned }?() }
+
+    /// Sets what is called when these signals are let go of.
+    func onAbandoned(_ action: @escaping @Sendable () -> Void) { state.withLock { $0.abandoned = action } }
+
+    // MARK: Posting
+
+    func post(_ signal: StoreSignal) {
+        guard !signal.isEmpty else { return }
+        let (receiver, isCalled) = state.withLock { state in
+            state.pending.formUnion(signal)
+            defer { state.isCalled = true }
+            return (state.receiver, state.isCalled)
+        }
+        guard let receiver else { return arrived.notify() }
+        if !isCalled { receiver() }
     }
 
-    init(polling observer: PollingObserver, path: String) {
-        source = .polling(observer, path: path)
+    /// No more signals after the pending one.
+    func end(_ failure: ObserverError? = nil) {
+        state.withLock { $0.failure = $0.failure ?? failure }
+        ended.signal()
+        arrived.end()
     }
 
-    /// Lets signals go to a receiver from now on, instead of to an iterator.
+    /// Polls, where that makes the signals, until the task is cancelled.
+    func run() async {
+        guard let poll else { return }
+        await onPool { await poll.run { self.post($0) } }
+    }
+
+    // MARK: Taking
+
+    /// Why there will be no more signals, unless the observer was stopped.
+    var failure: ObserverError? { state.withLock { $0.failure } }
+
+    /// Sets what is called when there is a signal to take, on the observer's thread, where it must not wait. It is called
+    /// again only after it has begun.
+    func setReceiver(_ receiver: (@Sendable () -> Void)?) {
+        let isPending = state.withLock { state in
+            state.receiver = receiver
+            state.isCalled = !state.pending.isEmpty
+            return state.isCalled
+        }
+        if isPending { receiver?() }
+    }
+
+    /// The receiver has begun.
+    func receiverBegan() { state.withLock { $0.isCalled = false } }
+
+    func take() -> StoreSignal {
+        state.withLock { state in
+            defer { state.pending = [] }
+            return state.pending
+        }
+    }
+
+    /// Waits until there is a signal, and takes it.
     ///
-    /// - Returns: False if they are polled for.
-    func deliver(to receiver: SignalMailbox.Receiver) -> Bool {
-        guard case .mailbox(let mailbox, _) = source else { return false }
-        mailbox.deliver(to: receiver)
-        return true
-    }
-
-    /// Calls a body with each signal, on the observer's thread and as soon as the kernel reports it, until the task is
-    /// cancelled or the observer is stopped. Instead of an iterator.
-    package func forEach(
-        _ body: @escaping @Sendable (StoreSignal) -> Void
-    ) async throws(ObserverError) {
-        let isOver = OneShotEvent()
-        let failure = Locked<ObserverError?>(nil)
-        let receiver = SignalMailbox.Receiver(signal: body) { reason in
-            failure.withLock { $0 = reason }
-            isOver.signal()
-        }
-        if deliver(to: receiver) {
-            await isOver.wait()
-            if let failure = failure.withLock({ $0 }) { throw failure }
-        } else {
-            for try await signal in self { body(signal) }
+    /// - Returns: Nil if there will be none, or the task is cancelled.
+    package func next(isolation actor: isolated (any Actor)? = #isolation) async throws(ObserverError)
+        -> StoreSignal?
+    {
+        var isOver = false
+        while true {
+            // What was posted before the end is there now.
+            isOver = isOver || ended.isSignaled
+            let signal = take()
+            if !signal.isEmpty { return signal }
+            if let failure, isOver { throw failure }
+            if isOver { return nil }
+            var arrivals = arrived.makeAsyncIterator()
+            isOver = await arrivals.next(isolation: actor) == nil
         }
     }
 
-    package func makeAsyncIterator() -> Iterator {
-        switch source {
-        case .mailbox(let mailbox, let wakeUps):
-            Iterator(source: .mailbox(mailbox, wakeUps.makeAsyncIterator()))
-        case .polling(let observer, let path): Iterator(source: .polling(observer.iterator(of: path)))
+    /// Calls a body for each signal, on the observer's thread and as soon as the kernel reports it, until the task is
+    /// cancelled or the observer is stopped. Instead of `next`.
+    package func forEach(_ body: @escaping @Sendable () -> Void) async throws(ObserverError) {
+        setReceiver {
+            self.receiverBegan()
+            _ = self.take()
+            body()
         }
-    }
-
-    package struct Iterator: AsyncIteratorProtocol {
-        fileprivate enum Source {
-            case mailbox(SignalMailbox, AsyncStream<Void>.Iterator)
-            case polling(PollingObserver.Iterator)
-        }
-
-        fileprivate var source: Source
-
-        /// Waits for a signal and takes it.
-        package mutating func next() async throws(ObserverError) -> StoreSignal? {
-            try await next(isolation: #isolation)
-        }
-
-        /// Waits for a signal and takes it.
-        package mutating func next(
-            isolation actor: isolated (any Actor)?
-        ) async throws(ObserverError) -> StoreSignal? {
-            switch source {
-            case .mailbox(let mailbox, var wakeUps):
-                while await wakeUps.next(isolation: actor) != nil {
-                    // Empty if this wake-up's signal was taken together with an earlier one.
-                    let signal = mailbox.take()
-                    if !signal.isEmpty { return signal }
-                }
-                if let failure = mailbox.failure { throw failure }
-                return nil
-            case .polling(var iterator):
-                defer { source = .polling(iterator) }
-                return await iterator.next(isolation: actor)
-            }
-        }
+        await ended.wait()
+        setReceiver(nil)
+        if let failure { throw failure }
     }
 }

@@ -9,8 +9,8 @@ internal import Glibc
 struct StoreWatches: Sendable {
     /// The signals for consumers, once the lock that guards this value is no longer held.
     enum Message: Sendable {
-        case signal(StoreSignal, SignalMailbox)
-        case failure(ObserverError, SignalMailbox)
+        case signal(StoreSignal, StoreSignals)
+        case failure(ObserverError, StoreSignals)
     }
 
     /// What is to be done for a store after a batch of events.
@@ -42,7 +42,8 @@ struct StoreWatches: Sendable {
 
     private struct Store: Sendable {
         let path: String
-        let mailbox: SignalMailbox
+        /// Whoever lets go of them ends the watch.
+        weak let signals: StoreSignals?
         var placement = Placement()
     }
 
@@ -57,7 +58,7 @@ struct StoreWatches: Sendable {
     }
 
     var watchCount: Int { table.count }
-    var mailboxes: [SignalMailbox] { stores.values.map(\.mailbox) }
+    var signals: [StoreSignals] { stores.values.compactMap(\.signals) }
 
     // MARK: Stores come and go
 
@@ -65,11 +66,11 @@ struct StoreWatches: Sendable {
     ///
     /// - Parameter path: absolute.
     mutating func add(
-        _ path: String, _ mailbox: SignalMailbox
+        _ path: String, _ signals: StoreSignals
     ) throws(ObserverError) -> (key: StoreKey, signal: StoreSignal) {
         lastKey += 1
         let key = lastKey
-        stores[key] = Store(path: path, mailbox: mailbox)
+        stores[key] = Store(path: path, signals: signals)
         do throws(ObserverError) {
             return (key, try follow(key))
         } catch {
@@ -124,7 +125,7 @@ struct StoreWatches: Sendable {
     private mutating func perform(_ works: [StoreKey: Work]) -> [Message] {
         var messages: [Message] = []
         for (key, work) in works {
-            guard let mailbox = stores[key]?.mailbox else { continue }
+            guard let signals = stores[key]?.signals else { continue }
             var signal: StoreSignal = work.contains(.tell) ? .changed : []
             if work.contains(.overflowed) { signal.insert(.overflowed) }
             do throws(ObserverError) {
@@ -134,10 +135,10 @@ struct StoreWatches: Sendable {
                     try placeSideFiles(of: key)
                 }
                 if stores[key]?.placement.file == nil { signal.remove(.changed) }
-                messages.append(.signal(signal, mailbox))
+                messages.append(.signal(signal, signals))
             } catch {
                 remove(key)
-                messages.append(.failure(error, mailbox))
+                messages.append(.failure(error, signals))
             }
         }
         return messages

@@ -76,7 +76,6 @@ struct WatchTable: Sendable {
 
     var count: Int { watches.count }
 
-    /// The stores that an event is for.
     func stores(for event: InotifyEvent) -> Set<StoreKey> {
         guard let watch = watches[event.watch] else { return [] }
         return event.name.isEmpty ? Set(watch.users.keys) : watch.byName[event.name] ?? []

@@ -6,7 +6,6 @@ package enum SQLText {
         name.utf8.contains(UInt8(ascii: "\"")) ? quoted(name, in: UInt8(ascii: "\"")) : "\"\(name)\""
     }
 
-    /// A string literal.
     static func literal(_ text: some StringProtocol) -> String {
         quoted(String(text), in: UInt8(ascii: "'"))
     }

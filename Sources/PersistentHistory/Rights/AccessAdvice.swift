@@ -161,7 +161,6 @@ enum AccessAdvice: Equatable {
     }
 }
 
-/// Text for a shell.
 enum ShellText {
     /// Quotes a path where that is needed.
     static func quote(_ path: String) -> String {

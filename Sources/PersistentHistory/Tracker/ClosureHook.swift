@@ -1,4 +1,3 @@
-/// A hook that is a closure.
 final class ClosureHook: HookEndpoint {
     enum Callback: Sendable {
         case observer(HookCallback)

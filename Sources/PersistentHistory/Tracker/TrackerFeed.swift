@@ -55,8 +55,8 @@ extension StoreControl {
             if let expiry = state.expiry { return [(.expired(expiry), expiry.after)] }
             var position = state.position
             while !Task.isCancelled {
-                let portion = try await keeper.next(
-                    for: context, of: consumer, after: position, sharing: session)
+                let portion = try keeper.next(
+                    for: context, of: consumer, after: position, sharing: session.opened.fetcher)
                 guard let portion else { return nil }
                 if !portion.transactions.isEmpty {
                     return try portion.transactions.map { transaction in

@@ -2,7 +2,6 @@ import ArgumentParser
 import Glibc
 import HistoryConfiguration
 import HistoryControl
-import NIOCore
 
 /// Which daemon a command talks to.
 struct ConnectionOptions: ParsableArguments {

@@ -1,6 +1,6 @@
 import ArgumentParser
 import HistoryControl
-import NIOCore
+import PersistentHistory
 
 struct Wait: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -54,7 +54,6 @@ struct StreamOptions: ParsableArguments {
     var format = Format.json
 }
 
-/// What is followed.
 struct FollowOptions: ParsableArguments {
     @Option(help: "The store, if there are several.")
     var store: String?
@@ -143,14 +142,16 @@ extension ControlClient {
         },
         printed: (ArraySlice<UInt8>) async throws -> Void = { _ in }
     ) async throws {
-        var lines = StreamLines()
+        var splitter = LineSplitter()
         try await send(command) { bytes in
+            var bytes = bytes
             var output = StandardOutput()
             var last: ArraySlice<UInt8>?
             var failure: ControlError?
-            for line in lines.take(bytes) {
+            while let (line, _) = splitter.next(&bytes) {
+                if line.isEmpty { continue }
                 // It can only be the last line.
-                failure = try StreamLines.failure(in: line)
+                failure = try ControlFailure.error(in: line)
                 if failure != nil { break }
                 try write(line, &output)
                 last = line

@@ -24,7 +24,6 @@ struct RawTerminal: ~Copyable {
 
     deinit { cterminal_give_back() }
 
-    /// Columns and rows.
     var size: (columns: Int, rows: Int) {
         var size = winsize()
         guard ioctl(STDOUT_FILENO, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0, size.ws_row > 0 else {

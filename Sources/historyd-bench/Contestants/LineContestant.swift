@@ -1,4 +1,5 @@
 import Glibc
+import PersistentHistory
 
 /// An observer that prints a line for each row, with the row's key in it. The time is taken
 /// when the line has been read.
@@ -48,7 +49,7 @@ final class LineReader {
 
     private let descriptor: Int32
     private var waiting: ArraySlice<Line> = []
-    private var rest: [UInt8] = []
+    private var splitter = LineSplitter()
 
     /// Takes ownership of the descriptor.
     init(_ descriptor: Int32) { self.descriptor = descriptor }
@@ -71,10 +72,9 @@ final class LineReader {
         let count = read(descriptor, &buffer, buffer.count)
         let time = Clock.now
         guard count > 0 else { throw BenchError("A program that should print lines has ended.") }
-        rest += buffer[..<count]
-        guard let end = rest.lastIndex(of: UInt8(ascii: "\n")) else { return }
-        let text = String(decoding: rest[..<end], as: UTF8.self)
-        rest.removeFirst(end + 1)
-        waiting = text.split(separator: "\n").map { Line(text: $0, time: time) }[...]
+        var rest = buffer[..<count]
+        while let (line, _) = splitter.next(&rest) {
+            waiting.append(Line(text: Substring(decoding: line, as: UTF8.self), time: time))
+        }
     }
 }

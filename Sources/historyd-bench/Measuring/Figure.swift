@@ -55,7 +55,6 @@ struct Figure: Codable {
         self.init(group, name, rounds: [value], unit, against: baseline, aim: aim)
     }
 
-    /// The rounds' median.
     var value: Double { Distribution(rounds).median }
 
     var ratio: Double? {

@@ -61,7 +61,6 @@ final class Workplace: Sendable {
                 }))
     }
 
-    /// A folder in it.
     func makeFolder(_ name: String) throws -> String {
         let path = "\(folder)/\(name)"
         try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)

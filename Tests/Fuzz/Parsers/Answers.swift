@@ -5,18 +5,8 @@ import PersistentHistory
 public func fuzz(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     let bytes = Array(UnsafeBufferPointer(start: start, count: count))
     let limit = 200
-    var (whole, pieces): ([[UInt8]], [[UInt8]]) = ([], [])
-    var splitter = LineSplitter(limit: limit)
-    splitter.split(bytes[...]) { line, _ in whole.append(Array(line)) }
-    splitter.finish { line, _ in whole.append(Array(line)) }
-    splitter = LineSplitter(limit: limit)
-    let size = 1 + Int(bytes.first ?? 0) % 17
-    var rest = bytes[...]
-    while !rest.isEmpty {
-        splitter.split(rest.prefix(size)) { line, _ in pieces.append(Array(line)) }
-        rest = rest.dropFirst(size)
-    }
-    splitter.finish { line, _ in pieces.append(Array(line)) }
+    let whole = lines(in: bytes, piece: max(1, count), limit: limit)
+    let pieces = lines(in: bytes, piece: 1 + Int(bytes.first ?? 0) % 17, limit: limit)
     precondition(whole == pieces, "The lines depend on how they come.")
     precondition(whole.allSatisfy { $0.count <= limit }, "A line is longer than the limit.")
     for line in whole {
@@ -24,4 +14,17 @@ public func fuzz(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
         _ = try? MergeResult(printed: line, by: "p/h")
     }
     return 0
+}
+
+private func lines(in bytes: [UInt8], piece: Int, limit: Int) -> [[UInt8]] {
+    var splitter = LineSplitter(limit: limit)
+    var lines: [[UInt8]] = []
+    var rest = bytes[...]
+    while !rest.isEmpty {
+        var chunk = rest.prefix(piece)
+        while let (line, _) = splitter.next(&chunk) { lines.append(Array(line)) }
+        rest = rest.dropFirst(piece)
+    }
+    if let (line, _) = splitter.last() { lines.append(Array(line)) }
+    return lines
 }

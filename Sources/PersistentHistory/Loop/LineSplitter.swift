@@ -1,18 +1,18 @@
-import Glibc
+internal import Glibc
 
 /// Lines out of chunks that begin and end anywhere, with a limit on what is kept of a line.
-struct LineSplitter: Sendable {
+package struct LineSplitter: Sendable {
     private let limit: Int
     /// The received part of the current line, at most `limit` bytes of it.
     private var start: [UInt8] = []
     /// The current line is longer than the limit.
-    private(set) var isOverLimit = false
+    package private(set) var isOverLimit = false
 
-    init(limit: Int) { self.limit = limit }
+    package init(limit: Int = .max) { self.limit = limit }
 
     /// Takes the next line off the front of a chunk, without its end, and whether it was cut; nil where the chunk has no
     /// more that is complete, and the rest of it is kept.
-    mutating func next(_ chunk: inout ArraySlice<UInt8>) -> (line: ArraySlice<UInt8>, isCut: Bool)? {
+    package mutating func next(_ chunk: inout ArraySlice<UInt8>) -> (line: ArraySlice<UInt8>, isCut: Bool)? {
         guard let end = Self.lineEnd(in: chunk) else {
             keep(chunk)
             chunk = []
@@ -27,16 +27,10 @@ struct LineSplitter: Sendable {
         return (start[...], isOverLimit)
     }
 
-    /// Calls `line` with each line that is complete now, without its end, and whether it was cut.
-    mutating func split(_ chunk: ArraySlice<UInt8>, line: (ArraySlice<UInt8>, _ isCut: Bool) -> Void) {
-        var rest = chunk
-        while let (text, isCut) = next(&rest) { line(text, isCut) }
-    }
-
-    /// A last line that has no end.
-    mutating func finish(line: (ArraySlice<UInt8>, _ isCut: Bool) -> Void) {
-        if !start.isEmpty || isOverLimit { line(start[...], isOverLimit) }
-        begin()
+    /// Takes a last line that has no end.
+    package mutating func last() -> (line: ArraySlice<UInt8>, isCut: Bool)? {
+        defer { begin() }
+        return start.isEmpty && !isOverLimit ? nil : (start[...], isOverLimit)
     }
 
     private mutating func begin() {

@@ -1,0 +1,87 @@
+/// What the session notes of its consumers, and saves for them.
+extension StoreSession {
+    func consumerPrepared() {
+        unprepared -= 1
+        guard unprepared == 0, !isSingleRun else { return }
+        // A consumer's contexts may have used it.
+        do { try opened.state.close() } catch { end(error) }
+    }
+
+    func consumerEnded(_ error: (any Error)?) {
+        running -= 1
+        if let error { end(error) }
+        if running == 0 { resumeWaiter() }
+    }
+
+    /// Whether a consumer is anything but caught up.
+    var isAtWork: Bool {
+        runners.values.contains { !$0.isIdle }
+    }
+
+    func caughtUp(_ author: String, _ brought: Bool) {
+        guard let runner = runners[author] else { return }
+        if brought {
+            // What came while the consumer did not look counts as one, too.
+            do { try opened.cleaning.countNotification(through: runner.cursor) } catch { end(error) }
+        }
+        stoppedWorking(author)
+        if isSingleRun { finish(runner) }
+        if mayForgetPages, unfinished == 0 {
+            mayForgetPages = false
+            perform { $0.opened.source.forgetPages() }
+        }
+    }
+
+    func noteAtWork(_ woken: some Sequence<ConsumerRunner>) {
+        for runner in woken where !runner.isPaused && !runner.isUnfinished {
+            runner.isUnfinished = true
+            unfinished += 1
+        }
+    }
+
+    /// A cleaning turn that comes before the slowest of those at work would only take a part. One that has failed may
+    /// hold history back for long, and is not waited for.
+    func stoppedWorking(_ author: String) {
+        if let runner = runners[author], runner.isUnfinished {
+            runner.isUnfinished = false
+            unfinished -= 1
+        }
+        if unfinished == 0 { opened.cleaning.mayDeleteMore() }
+    }
+
+    /// Cursors that moved past what is of no concern are saved together, a second after the first of them.
+    func saveCursors() async {
+        for await _ in opened.state.cursors.hasUnsaved {
+            await opened.ending.sleep(for: .seconds(1))
+            do { try await saveAllUntilItWorks() } catch { end(error) }
+        }
+    }
+
+    /// A damaged state is created again, no matter which part has found the damage.
+    func endWhenDamaged() async {
+        for await _ in opened.state.damaged { end(opened.state.damage) }
+    }
+
+    /// A full disk delays no consumer here: what is not saved is only fetched again after a crash.
+    func saveAllUntilItWorks() async throws {
+        var failures = 0
+        while true {
+            do {
+                try opened.state.cursors.flush()
+                if failures >= 5 { opened.reporter.report(.stateRecovered) }
+                return
+            } catch let error as HistoryError
+                where error.isOfState && error.code != .stateDamaged && !opened.ending.isSignaled
+            {
+                failures += 1
+                if failures == 5 { opened.reporter.report(.stateFailed(error)) }
+                await opened.ending.sleep(for: Backoff.delay(afterFailures: failures))
+            }
+        }
+    }
+
+    func wakeAll() {
+        noteAtWork(runners.values)
+        for runner in runners.values { runner.wakeUp() }
+    }
+}
