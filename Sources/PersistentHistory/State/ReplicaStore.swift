@@ -14,6 +14,11 @@ struct ReplicaStore: Sendable {
         var needsFilling = false
         /// Where it was filled last, which may be far ahead of its consumer.
         var filling: Checkpoint?
+
+        /// Whether the store was restored since.
+        func isReplaced(in source: some HistorySource) throws -> Bool {
+            try filling.map { try source.isReplaced($0.fingerprint, at: $0.position) } ?? false
+        }
     }
 
     /// - Throws: `HistoryError` with `.stateUnusable`, as everything here.
