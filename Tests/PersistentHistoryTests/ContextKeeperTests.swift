@@ -39,7 +39,9 @@ import Testing
         let rows = (2...20).map { "(\($0), 0)" }.joined(separator: ", ")
         try store.write("A", "INSERT INTO t VALUES (1, 0)", "INSERT INTO t VALUES \(rows)")
         let end = try reader.newestToken().number
-        await model.afterNextMerge { try store.write(nil, "UPDATE historyd_change SET kind = kind + 96 WHERE id > 1") }
+        await model.afterNextMerge {
+            try store.write(nil, "UPDATE historyd_change SET kind = kind + 96 WHERE id > 1")
+        }
         await #expect(throws: HistoryError.self) { try await keeper.tend(cursor: end) }
         let first = await model.changes
         #expect(first == 1)
