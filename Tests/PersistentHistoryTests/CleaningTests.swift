@@ -186,7 +186,7 @@ import Testing
             if case .cleaned = event { try? state.countNotification() }
         }
         let turns = CleaningTurns(
-            served, source: reader, state: state, reporter: events, stop: OneShotEvent())
+            store: served, source: reader, state: state, reporter: events, stop: OneShotEvent())
         #expect(await turns.cleanIfDue() == .taken)
         #expect(try store.history().isEmpty)
         #expect(try state.cleaning().notifications == 1)
@@ -202,7 +202,7 @@ import Testing
         let reader = try HistoryReader(path: store.path)
         let state = try store.state()
         let turns = CleaningTurns(
-            served, source: reader, state: state, reporter: SilentReporter(), stop: OneShotEvent())
+            store: served, source: reader, state: state, reporter: SilentReporter(), stop: OneShotEvent())
         // Nobody has a place yet.
         #expect(await turns.cleanIfDue() == .vain)
         #expect(try state.cleaning().at == nil)
@@ -215,7 +215,7 @@ import Testing
         let stop = OneShotEvent()
         stop.signal()
         let ending = CleaningTurns(
-            served, source: reader, state: state, reporter: SilentReporter(), stop: stop)
+            store: served, source: reader, state: state, reporter: SilentReporter(), stop: stop)
         #expect(await ending.cleanIfDue() == .failed)
         #expect(try state.cleaning().at == nil)
         try state.close()
@@ -329,7 +329,7 @@ import Testing
         let (reader, state) = (try HistoryReader(path: store.path), try store.state())
         store.clock.advance(120_000)
         let (reporter, stop) = (EventList(), OneShotEvent())
-        let turns = CleaningTurns(served, source: reader, state: state, reporter: reporter, stop: stop)
+        let turns = CleaningTurns(store: served, source: reader, state: state, reporter: reporter, stop: stop)
         #expect(turns.mayStandStill(unfinished: 1) && !turns.mayStandStill(unfinished: 0))
         async let end: Void = turns.run()
         turns.wakeUp.notify()

@@ -1,10 +1,10 @@
 /// Takes a store's turns of cleaning, by its strategy.
 struct CleaningTurns: Sendable {
-    private let store: ServedStore
-    private let source: any HistorySource
-    private let state: StateDatabase
-    private let reporter: any PipelineReporter
-    private let stop: OneShotEvent
+    let store: ServedStore
+    let source: any HistorySource
+    let state: StateDatabase
+    let reporter: any PipelineReporter
+    let stop: OneShotEvent
     private let stalled = Locked(StalledConsumers())
     /// Those that were passed by, with the position that they have lost.
     private let passedBy = Locked<[String: Int64]>([:])
@@ -12,17 +12,6 @@ struct CleaningTurns: Sendable {
     private let counted = Locked<Int64>(0)
     /// Wakes the turns when more may be deleted than before.
     let wakeUp = WakeUp()
-
-    init(
-        _ store: ServedStore, source: any HistorySource, state: StateDatabase, reporter: any PipelineReporter,
-        stop: OneShotEvent
-    ) {
-        self.store = store
-        self.source = source
-        self.state = state
-        self.reporter = reporter
-        self.stop = stop
-    }
 
     /// Counts a notification of the store that brought something: one for all its consumers.
     ///

@@ -65,7 +65,17 @@ extension ConsumerRunner {
         case .observe(let run): call(run.endpoint, run.loopEndpoint, .observe(run.calls))
         case .merge(let hook, let call): self.call(hook.endpoint, hook.loopEndpoint, .merge(call))
         case .sendExpiry(let hook, let call): self.call(hook.endpoint, hook.loopEndpoint, .expired(call))
-        case .stage, .mergeIntoContexts, .catchUpContexts: useContexts(for: next)
+        case .stage(let batch, let takesOwn):
+            useContexts { .staged(try await $0.stage(batch, cursor: $1, takesOwn: takesOwn)) }
+        case .mergeIntoContexts(let pending, let waits):
+            useContexts {
+                .mergedIntoContexts(retryAfter: try await $0.merge(pending, cursor: $1, waits: waits))
+            }
+        case .catchUpContexts:
+            useContexts {
+                try await $0.settle(cursor: $1)
+                return .contextsSettled
+            }
         case .proceed:
             leaveStep()
             // Others have their turn between two batches.
@@ -110,10 +120,11 @@ extension ConsumerRunner {
         }
     }
 
-    func useContexts(for next: ConsumerMachine.Next) {
-        let cursor = machine.cursor
-        errand { [contexts] in
-            try await contexts.act(on: next, cursor: cursor)
+    func useContexts(
+        _ body: @escaping @Sendable (ContextKeeper, Int64) async throws -> ConsumerMachine.Event
+    ) {
+        errand { [contexts, cursor = machine.cursor] in
+            try await body(contexts, cursor)
         } then: { runner, event in
             runner.handle(event)
         } again: {
@@ -229,20 +240,6 @@ extension ConsumerRunner {
             runner.prepare()
         } again: {
             $0.prepare()
-        }
-    }
-}
-
-extension ContextKeeper {
-    fileprivate func act(on next: ConsumerMachine.Next, cursor: Int64) async throws -> ConsumerMachine.Event {
-        switch next {
-        case .stage(let batch, let takesOwn):
-            return .staged(try await stage(batch, cursor: cursor, takesOwn: takesOwn))
-        case .mergeIntoContexts(let pending, let waits):
-            return .mergedIntoContexts(retryAfter: try await merge(pending, cursor: cursor, waits: waits))
-        default:
-            try await settle(cursor: cursor)
-            return .contextsSettled
         }
     }
 }

@@ -69,8 +69,7 @@ final class ConsumerRunner {
         stop = session.stop
         startOfPass = beginning.cursor
         contexts = ContextKeeper(
-            consumer, storeID: store.storeID, source: store.source, state: store.state,
-            reporter: store.reporter,
+            consumer, source: store.source, state: store.state, reporter: store.reporter,
             isRestored: beginning.expiry?.reason == .restored)
         machine = ConsumerMachine(
             consumer, storeID: store.storeID, cursor: beginning.cursor, batchEnd: beginning.batchEnd,

@@ -70,7 +70,7 @@ struct OpenStore: Sendable {
             at: Checkpoint(position: end.number, fingerprint: end.fingerprint, movedAt: store.clock.wall()))
         state = try StateDatabase(
             folder: stateFolder, store: source.storeID, clock: store.clock, resting: resting)
-        cleaning = CleaningTurns(store, source: source, state: state, reporter: reporter, stop: ending)
+        cleaning = CleaningTurns(store: store, source: source, state: state, reporter: reporter, stop: ending)
         feeds = FeedKeeper(store: store, source: source, state: state, reporter: reporter)
         reporter.report(.storeOpened(newest: try source.newestToken()))
 

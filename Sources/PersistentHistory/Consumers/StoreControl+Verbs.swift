@@ -79,16 +79,18 @@ extension StoreControl {
 
     // MARK: Dead letters
 
-    package func deadLetters() async throws -> [NumberedDeadLetter] { try await ask { try $0.deadLetters() } }
+    package func deadLetters() async throws -> [NumberedDeadLetter] {
+        try await ask { try $0.state.deadLetters.all() }
+    }
 
     /// - Returns: False if there is none of that number.
     package func dropDeadLetter(_ number: Int64) async throws -> Bool {
-        try await ask { try $0.dropDeadLetter(number) }
+        try await ask { try $0.state.deadLetters.drop(number) }
     }
 
     /// Notes that a dead letter's call failed once more.
     package func noteFailure(of number: Int64, _ reason: String) async throws {
-        try await ask { try $0.noteFailure(of: number, reason) }
+        try await ask { try $0.state.deadLetters.countFailure(of: number, reason) }
     }
 
     // MARK: Trials

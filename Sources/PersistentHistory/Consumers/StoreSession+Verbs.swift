@@ -54,12 +54,4 @@ extension StoreSession {
         if !plan.passedBy.isEmpty { await wakeAll() }
         return StoreControl.Cleaning(report: report, outcome: outcome)
     }
-
-    // MARK: Dead letters
-
-    func deadLetters() throws -> [NumberedDeadLetter] { try state.deadLetters.all() }
-    func dropDeadLetter(_ number: Int64) throws -> Bool { try state.deadLetters.drop(number) }
-    func noteFailure(of number: Int64, _ reason: String) throws {
-        try state.deadLetters.countFailure(of: number, reason)
-    }
 }

@@ -76,6 +76,11 @@ extension HistorySource {
             filter: HistoryFilter())
     }
 
+    /// What is saved of a position that is reached now.
+    func checkpoint(at number: Int64, _ clock: HistoryClock) throws -> Checkpoint {
+        Checkpoint(position: number, fingerprint: try fingerprint(at: number, in: nil), movedAt: clock.wall())
+    }
+
     /// Reads a large transaction part by part, each change with its number.
     ///
     /// It is read by a connection of its own, which waits for a writer's lock, and for which no other reader waits.

@@ -53,32 +53,22 @@ actor PluginMerger: HistoryContext {
 
     private func save(_ token: HistoryToken) throws {
         position = token
-        let checkpoint = Checkpoint(
-            position: token.number, fingerprint: try reader.fingerprint(at: token.number, in: nil),
-            movedAt: state.clock.wall())
+        let checkpoint = try reader.checkpoint(at: token.number, state.clock)
         try state.replicas.save(name, of: consumer.author, at: stateKey, filling: checkpoint)
     }
 
-    /// What the state knows of the context.
-    struct Condition {
-        /// It must be filled again, whatever its checkpoint says.
-        var needsFilling: Bool
-        /// The store was restored since it was filled.
-        var isReplaced: Bool
-    }
-
+    /// - Returns: Whether it must be filled again, whatever its checkpoint says, and whether the store was restored
+    ///   since it was filled.
     /// - Throws: `HistoryError`.
-    func condition() throws -> Condition {
+    func condition() throws -> (needsFilling: Bool, isReplaced: Bool) {
         let known = try state.replicas.known(name, of: consumer.author, at: stateKey)
         if !known.isHere {
             try state.replicas.save(name, of: consumer.author, at: stateKey, filling: nil)
             // What the state has of another context of this name is not its checkpoint, whatever happens next.
             if leavesCheckpoint { try state.replicas.refill(name, of: consumer.author) }
-            return Condition(needsFilling: leavesCheckpoint, isReplaced: false)
+            return (leavesCheckpoint, false)
         }
-        let isReplaced =
-            try known.filling.map { try reader.isReplaced($0.fingerprint, at: $0.position) } ?? false
-        return Condition(needsFilling: known.needsFilling, isReplaced: isReplaced)
+        return (known.needsFilling, try known.isReplaced(in: reader))
     }
 
     /// It must be filled again.

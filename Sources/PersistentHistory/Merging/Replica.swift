@@ -11,17 +11,39 @@ import GRDB
 /// (`merge`). Where nothing was read, or the snapshot showed more, because the consumer has yet to
 /// catch up, its rows may be of half a later transaction: the objects are only noted, and the replica
 /// keeps showing the last state at which it had caught up, until it catches up again (`level`).
+///
+/// What is known of the file changes when a write to it has succeeded.
 final class Replica {
     let context: ReplicaContext
-    private var path: String { context.path }
-    private let storePath: String
-    private var opened: OpenReplica?
+    let storePath: String
+    var path: String { context.path }
+    var wanted: Set<BinaryText>? { context.entities }
+
+    /// Nil while it is closed.
+    private var file: ReplicaFile?
     private var isDamaged = false
+    var position = ReplicaFile.Position(store: StoreID.none, number: 0, taken: 0)
+    /// What the replica contains.
+    var shape = ReplicaShape()
+    /// What the store has, as of `schemaVersion`.
+    var storeShape = ReplicaShape()
+    var schemaVersion: Int64 = -1
+    var tables: [BinaryText: ReplicaTable] = [:]
+    var tablesMade = 0
+    var staged: Staged?
+    /// The entities of which something was read.
+    var used: Set<BinaryText> = []
 
     init(_ context: ReplicaContext, storePath: String) {
         self.context = context
         self.storePath = storePath
     }
+
+    /// Whether it shows all that it has taken in.
+    var isLevel: Bool { file == nil || position.number == position.taken }
+
+    /// The bytes of the replica's write-ahead log, which grows while a reader stays in one transaction.
+    var logSize: Int64 { file?.logSize ?? 0 }
 
     // MARK: Opening
 
@@ -45,7 +67,7 @@ final class Replica {
     ///   - store: Runs a body in a snapshot of the store.
     /// - Throws: `HistoryError`.
     func prepare(isKnown: Bool = false, _ store: StoreSnapshots) throws -> Preparation {
-        if let opened, !isDamaged, opened.file.isThere { return Preparation(number: opened.position.taken) }
+        if let file, !isDamaged, file.isThere { return Preparation(number: position.taken) }
         close()
         var movedAside: String?
         if isDamaged {
@@ -53,43 +75,44 @@ final class Replica {
             isDamaged = false
         }
         let (header, encoding) = try store.read { db in (try HistoryHeader(db), try StoreEncoding(db)) }
-        var opened: OpenReplica
-        let position: ReplicaFile.Position?
+        let found: ReplicaFile.Position?
         do {
-            (opened, position) = try open(encoding)
+            found = try open(encoding)
         } catch let error as HistoryError where error.code == .replicaDamaged && isKnown {
             movedAside = try ReplicaFile.moveAside(path)
-            (opened, position) = try open(encoding)
+            found = try open(encoding)
         }
-        if let position, position.store == header.storeID, position.taken >= header.floor,
-            position.taken <= max(header.newest, header.floor)
+        if let found, found.store == header.storeID, found.taken >= header.floor,
+            found.taken <= max(header.newest, header.floor)
         {
-            self.opened = opened
-            return Preparation(number: position.taken, movedAside: movedAside)
+            return Preparation(number: found.taken, movedAside: movedAside)
         }
-        let leftOut = try noticingDamage {
-            try store.read { db in
-                try opened.follow(db)
-                return try opened.fill(from: db)
-            }
+        do {
+            let leftOut = try store.read { try fill(from: $0) }
+            return Preparation(
+                number: position.taken, isFilled: true, movedAside: movedAside, leftOut: leftOut)
+        } catch {
+            close()
+            throw error
         }
-        self.opened = opened
-        return Preparation(
-            number: opened.position.taken, isFilled: true, movedAside: movedAside, leftOut: leftOut)
     }
 
-    private func open(_ encoding: StoreEncoding) throws -> (OpenReplica, ReplicaFile.Position?) {
+    /// - Returns: Nil for one that was never filled.
+    private func open(_ encoding: StoreEncoding) throws -> ReplicaFile.Position? {
         let file = try ReplicaFile(path, context.access, encoding: encoding)
-        let (position, shape) = try file.access { db in (try file.position(db), try ReplicaShape(replica: db)) }
-        return (OpenReplica(file, at: position, shape, of: context, storePath: storePath), position)
+        let (found, shape) = try file.access { db in (try file.position(db), try ReplicaShape(replica: db)) }
+        self.file = file
+        position = found ?? ReplicaFile.Position(store: StoreID.none, number: 0, taken: 0)
+        (self.shape, storeShape, schemaVersion) = (shape, ReplicaShape(), -1)
+        (tables, staged, used) = ([:], nil, [])
+        return found
     }
 
     /// Ends the connections; the next preparation opens them again.
     func close() {
-        guard let opened else { return }
-        self.opened = nil
         // Nothing is written here: a failure to close loses nothing, and the next opening reports it.
-        try? opened.file.close()
+        try? file?.close()
+        file = nil
     }
 
     /// Forgets the replica's position, so that it is filled again by the next preparation.
@@ -104,84 +127,17 @@ final class Replica {
         try ReplicaFile.translating(path) { try file.close() }
     }
 
-    /// The bytes of the replica's write-ahead log, which grows while a reader stays in one transaction.
-    var logSize: Int64 { opened?.file.logSize ?? 0 }
-
-    private func noticingDamage<T>(_ body: () throws -> T) throws -> T {
+    /// Runs a body with the replica's file, which has to be open.
+    func withFile<T>(_ body: (ReplicaFile) throws -> T) throws -> T {
+        guard let file, !isDamaged, file.isThere else {
+            throw HistoryError(
+                .replicaUnwritable, "The replica \"\(path)\" is gone.", hint: "It is created again.")
+        }
         do {
-            return try body()
+            return try body(file)
         } catch let error as HistoryError where error.code == .replicaDamaged {
             isDamaged = true
             throw error
         }
-    }
-
-    private func requireOpened() throws -> OpenReplica {
-        if let opened, !isDamaged, opened.file.isThere { return opened }
-        throw HistoryError(
-            .replicaUnwritable, "The replica \"\(path)\" is gone.", hint: "It is created again.")
-    }
-
-    // MARK: Merging
-
-    /// What came of a merge.
-    struct Merged: Equatable {
-        /// The transactions that were not merged before.
-        var transactions = 0
-        /// Whether the replica shows them already.
-        var isShown = true
-        var leftOut: [ReplicaContext.LeftOut] = []
-    }
-
-    /// Whether it shows all that it has taken in.
-    var isLevel: Bool { opened?.isLevel ?? true }
-
-    /// Reads the rows of the changed objects from a snapshot of the store that has nothing newer.
-    ///
-    /// - Parameters:
-    ///   - transactions: Those that may be merged.
-    ///   - batch: All that were fetched with them.
-    ///   - end: The newest change in the snapshot.
-    /// - Throws: `HistoryError`.
-    func stage(
-        _ transactions: [HistoryTransaction], of batch: [HistoryTransaction], through end: Int64,
-        from store: Database
-    ) throws {
-        let opened = try requireOpened()
-        if opened.hasStaged(for: end) || end < opened.position.taken { return }
-        try change { opened in
-            opened.unstage()
-            try opened.follow(store)
-        }
-        try change { try $0.stage(transactions, of: batch, through: end, from: store) }
-    }
-
-    /// Takes in the changes of transactions, in one transaction with the replica's position.
-    ///
-    /// - Parameters:
-    ///   - end: The position that the replica has afterwards.
-    ///   - history: From which the changes of large transactions are read.
-    /// - Throws: `HistoryError`.
-    @discardableResult
-    func merge(
-        _ transactions: [HistoryTransaction], through end: Int64, reading history: HistoryReader? = nil
-    ) throws -> Merged {
-        try change { try $0.merge(transactions, through: end, reading: history) }
-    }
-
-    /// Shows all that it has taken in, and follows the store's schema.
-    ///
-    /// - Parameter store: A snapshot that has nothing newer.
-    /// - Throws: `HistoryError`.
-    func level(from store: Database) throws -> Merged {
-        try change { try $0.follow(store) }
-        return try change { try $0.level(from: store) }
-    }
-
-    private func change<T>(_ body: (inout OpenReplica) throws -> T) throws -> T {
-        var opened = try requireOpened()
-        let result = try noticingDamage { try body(&opened) }
-        self.opened = opened
-        return result
     }
 }

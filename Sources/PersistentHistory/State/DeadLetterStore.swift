@@ -14,9 +14,7 @@ package struct DeadLetter: Sendable, Equatable {
 
 /// The dead letters of a store's consumers, with the numbers that they are known by.
 struct DeadLetterStore: Sendable {
-    private let connection: StateConnection
-
-    init(_ connection: StateConnection) { self.connection = connection }
+    let connection: StateConnection
 
     /// Keeps a call; once, even if it is made and given up again after a restart.
     ///

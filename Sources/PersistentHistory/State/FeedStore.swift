@@ -2,13 +2,8 @@ import GRDB
 
 /// The checkpoints of a store's feeds, and what is kept from them.
 struct FeedStore: Sendable {
-    private let connection: StateConnection
-    private let store: StoreID
-
-    init(_ connection: StateConnection, store: StoreID) {
-        self.connection = connection
-        self.store = store
-    }
+    let connection: StateConnection
+    let store: StoreID
 
     private var now: Int64 { connection.clock.wall().milliseconds }
     private var served: Int64 { connection.served.milliseconds }

@@ -3,9 +3,7 @@ import GRDB
 /// What the state knows of replicas: where each is, and where in the history it was filled. How far one is
 /// otherwise is in its own file, so that rows and position are written in one transaction.
 struct ReplicaStore: Sendable {
-    private let connection: StateConnection
-
-    init(_ connection: StateConnection) { self.connection = connection }
+    let connection: StateConnection
 
     struct Known: Equatable {
         /// Whether a replica of the context has been at this path before.
@@ -14,6 +12,11 @@ struct ReplicaStore: Sendable {
         var needsFilling = false
         /// Where it was filled last, which may be far ahead of its consumer.
         var filling: Checkpoint?
+
+        /// Whether the store was restored since.
+        func isReplaced(in source: some HistorySource) throws -> Bool {
+            try filling.map { try source.isReplaced($0.fingerprint, at: $0.position) } ?? false
+        }
     }
 
     /// - Throws: `HistoryError` with `.stateUnusable`, as everything here.

@@ -35,9 +35,9 @@ package final class StateDatabase: Sendable {
         cursors = CursorStore(
             connection,
             resting: resting ?? RestingConsumers([], at: Checkpoint(position: 0, movedAt: clock.wall())))
-        feeds = FeedStore(connection, store: store)
-        replicas = ReplicaStore(connection)
-        deadLetters = DeadLetterStore(connection)
+        feeds = FeedStore(connection: connection, store: store)
+        replicas = ReplicaStore(connection: connection)
+        deadLetters = DeadLetterStore(connection: connection)
     }
 
     /// - Throws: `HistoryError` with `.stateUnusable` if the file was removed or replaced: after a restart, consumers

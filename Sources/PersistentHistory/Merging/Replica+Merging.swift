@@ -1,0 +1,219 @@
+import GRDB
+
+/// Brings rows from the store, each time in one transaction with the position in the history that they show.
+extension Replica {
+    /// Reads what tables the store has, if its schema has changed.
+    private func follow(_ store: Database, _ file: ReplicaFile) throws {
+        let version = try Int64.fetchOne(try store.cachedStatement(sql: "PRAGMA schema_version")) ?? 0
+        guard version != schemaVersion else { return }
+        let shape = try ReplicaShape(store: store, wanted: wanted)
+        let schema = try StoreSchema(store)
+        var tables: [BinaryText: ReplicaTable] = [:]
+        for name in shape.tables.keys {
+            tablesMade += 1
+            tables[name] = try ReplicaTable(name.text, number: tablesMade, in: schema, at: storePath)
+        }
+        try file.access { replica in
+            try WantedObjects.make(replica)
+            for table in self.tables.values { try table.end(replica) }
+            for table in tables.values { try table.begin(replica) }
+        }
+        (storeShape, self.tables, schemaVersion) = (shape, tables, version)
+        (staged, used) = (nil, [])
+    }
+
+    /// Makes everything as it is in a snapshot of the store.
+    func fill(from store: Database) throws -> [ReplicaContext.LeftOut] {
+        try withFile { file in
+            try follow(store, file)
+            let header = try HistoryHeader(store)
+            let position = ReplicaFile.Position(
+                store: header.storeID, number: header.newest, taken: header.newest)
+            let leftOut = try file.write { replica in
+                let nothing = ReplicaShape()
+                try nothing.makeTables(replica, insteadOf: shape)
+                try storeShape.makeTables(replica, insteadOf: nothing)
+                for table in tables.values { try table.putAll(replica, from: store) }
+                try PendingObjects.clear(replica)
+                try file.setPosition(position, replica)
+                return try storeShape.makeIndexes(replica, insteadOf: nothing)
+            }
+            (self.position, shape, staged) = (position, storeShape, nil)
+            return leftOut
+        }
+    }
+
+    // MARK: Staging
+
+    /// What was read of the store.
+    struct Staged {
+        let end: Int64
+        /// Whether tables or indexes have to be made or taken away.
+        let changesShape: Bool
+        /// Entities all rows of which were read.
+        let whole: Set<BinaryText>
+        /// The objects that were to be read, beside the pending ones.
+        let changed: ChangedObjects
+        /// Everything that was fetched with them.
+        let batch: [HistoryTransaction]
+    }
+
+    /// Reads the rows of changed objects from a snapshot of the store that has nothing newer.
+    ///
+    /// - Parameters:
+    ///   - transactions: Those that may be merged.
+    ///   - batch: All that were fetched with them.
+    ///   - end: The newest change in the snapshot.
+    /// - Throws: `HistoryError`, as everything here.
+    func stage(
+        _ transactions: [HistoryTransaction], of batch: [HistoryTransaction], through end: Int64,
+        from store: Database
+    ) throws {
+        try withFile { file in
+            if staged?.end == end || end < position.taken { return }
+            staged = nil
+            try follow(store, file)
+            let changed = ChangedObjects(transactions, after: position.taken, of: wanted)
+            var whole = storeShape.newTables(in: shape)
+            var used: Set<BinaryText> = []
+            try file.access { replica in
+                try replica.inTransaction(.deferred) {
+                    for name in self.used { try tables[name]?.emptyStaging(replica) }
+                    let hasPending = try !PendingObjects.isEmpty(replica)
+                    let wanted = try WantedObjects.gather(changed, hasPending: hasPending, replica)
+                    used = wanted.union(whole).intersection(tables.keys)
+                    for name in used {
+                        guard let table = tables[name] else { continue }
+                        if !whole.contains(name), !table.isDoubtful, try table.stage(replica, from: store) {
+                            continue
+                        }
+                        whole.insert(name)
+                        try table.stageAll(replica, from: store)
+                    }
+                    return .commit
+                }
+            }
+            self.used = used
+            staged = Staged(
+                end: end, changesShape: storeShape != shape, whole: whole, changed: changed, batch: batch)
+        }
+    }
+
+    // MARK: Merging
+
+    /// What came of a merge.
+    struct Merged: Equatable {
+        /// The transactions that were not merged before.
+        var transactions = 0
+        /// Whether the replica shows them already.
+        var isShown = true
+        var leftOut: [ReplicaContext.LeftOut] = []
+    }
+
+    /// Takes in the changes of transactions, in one transaction with the replica's position.
+    ///
+    /// - Parameters:
+    ///   - end: The position that the replica has afterwards.
+    ///   - history: From which large transactions are read, one part after the other; nil if there are none.
+    @discardableResult
+    func merge(
+        _ transactions: [HistoryTransaction], through end: Int64, reading history: HistoryReader? = nil
+    ) throws -> Merged {
+        try withFile { file in
+            let completes = staged?.end == end && end == position.taken
+            let isOutdated = position.number < end || staged?.changesShape == true
+            guard end > position.taken || completes && isOutdated else { return Merged(isShown: isLevel) }
+            let taken = position.taken
+            let changed = ChangedObjects(transactions, after: taken, of: wanted)
+            let large = transactions.filter {
+                $0.number > taken && $0.outline != nil && (wanted.map($0.concerns) ?? true)
+            }
+            var merged = Merged(transactions: transactions.count { $0.number > taken })
+            var (position, shape) = (self.position, self.shape)
+            try file.write { replica in
+                let hasPending = try !PendingObjects.isEmpty(replica)
+                if large.isEmpty, let staged, mayShow(changed, staged, through: end, hasPending: hasPending) {
+                    merged.leftOut = try show(changed, staged, hasPending: hasPending, replica)
+                    if staged.changesShape { shape = storeShape }
+                    position.number = end
+                } else if large.isEmpty, changed.isEmpty, !hasPending {
+                    position.number = end
+                } else {
+                    try PendingObjects.add(changed, at: end, replica)
+                    for transaction in large {
+                        try history?.forEachPart(of: transaction) { changes in
+                            let part = transaction.with(changes.map(\.change))
+                            let changed = ChangedObjects([part], after: taken, of: wanted)
+                            try PendingObjects.add(changed, at: end, replica)
+                        }
+                    }
+                    merged.isShown = false
+                }
+                position.taken = end
+                try file.setPosition(position, replica)
+            }
+            (self.position, self.shape) = (position, shape)
+            if staged?.end == end { staged = nil }
+            return merged
+        }
+    }
+
+    /// Whether the rows that were read are as they were at a position.
+    private func mayShow(
+        _ changed: ChangedObjects, _ staged: Staged, through end: Int64, hasPending: Bool
+    ) -> Bool {
+        if staged.end == end { return true }
+        // The batch is cut short. What was not changed again behind the cut is as it was there.
+        guard staged.end > end, !staged.changesShape, staged.whole.isEmpty, !hasPending else { return false }
+        return ChangedObjects(staged.batch, after: end, of: wanted).isDisjoint(with: changed)
+    }
+
+    /// Puts what was read into the replica.
+    private func show(
+        _ changed: ChangedObjects, _ staged: Staged, hasPending: Bool, _ replica: Database
+    ) throws -> [ReplicaContext.LeftOut] {
+        if staged.changesShape { try storeShape.makeTables(replica, insteadOf: shape) }
+        // Hooks have taken some away.
+        if changed != staged.changed {
+            _ = try WantedObjects.gather(changed, hasPending: hasPending, replica)
+        }
+        for name in used {
+            guard let table = tables[name] else { continue }
+            if staged.whole.contains(name) {
+                try table.putAll(replica)
+            } else {
+                _ = try table.put(replica)
+            }
+        }
+        if hasPending { try PendingObjects.clear(replica) }
+        return staged.changesShape ? try storeShape.makeIndexes(replica, insteadOf: shape) : []
+    }
+
+    /// Shows all that it has taken in, and follows the store's schema: where nothing newer than what has been taken
+    /// in is in the snapshot, no hook has a say any more.
+    func level(from store: Database) throws -> Merged {
+        try withFile { file in
+            try follow(store, file)
+            let changesShape = storeShape != shape
+            guard !isLevel || changesShape else { return Merged() }
+            var position = self.position
+            position.number = position.taken
+            let leftOut = try file.write { replica in
+                if changesShape { try storeShape.makeTables(replica, insteadOf: shape) }
+                let hasPending = try !PendingObjects.isEmpty(replica)
+                let new = storeShape.newTables(in: shape)
+                let wanted = try WantedObjects.gather(ChangedObjects(), hasPending: hasPending, replica)
+                for name in wanted.union(new) {
+                    guard let table = tables[name] else { continue }
+                    if !new.contains(name), !table.isDoubtful, try table.put(replica, from: store) { continue }
+                    try table.putAll(replica, from: store)
+                }
+                if hasPending { try PendingObjects.clear(replica) }
+                try file.setPosition(position, replica)
+                return changesShape ? try storeShape.makeIndexes(replica, insteadOf: shape) : []
+            }
+            (self.position, shape, staged) = (position, storeShape, nil)
+            return Merged(leftOut: leftOut)
+        }
+    }
+}

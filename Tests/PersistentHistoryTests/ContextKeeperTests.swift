@@ -1,0 +1,55 @@
+import TestSupport
+import Testing
+
+@testable import PersistentHistory
+
+/// What a consumer's contexts have taken in, where the store fails while they catch up.
+@Suite(.timeLimit(.minutes(5))) struct ContextKeeperTests {
+    private actor Model: HistoryContext {
+        nonisolated let name = "model"
+        private var token: HistoryToken?
+        private var afterMerge: (@Sendable () throws -> Void)?
+        private(set) var changes = 0
+
+        func afterNextMerge(_ body: @escaping @Sendable () throws -> Void) { afterMerge = body }
+
+        func checkpoint() -> HistoryToken? { token }
+        func merge(_ transactions: [HistoryTransaction], through token: HistoryToken) throws {
+            changes += transactions.map(\.changes.count).reduce(0, +)
+            self.token = token
+            try afterMerge?()
+            afterMerge = nil
+        }
+        func refill(from store: StoreSnapshot) throws { token = try store.read { $1 } }
+    }
+
+    @Test("A context that has yet to catch up when the store fails goes on there, and misses nothing")
+    func storeFails() async throws {
+        let store = try GatekeeperStore()
+        let reader = try HistoryReader(path: store.path, partSize: 3)
+        let model = Model()
+        let rule = DeliveryRule(authors: ["A", "MainApp"])
+        let keeper = ContextKeeper(
+            Consumer(store: "s", author: "MainApp", rule: rule, programContexts: [model]), source: reader,
+            state: try StateDatabase(folder: store.folder.path, store: reader.storeID),
+            reporter: SilentReporter())
+        try await keeper.tend(cursor: 0)
+        await keeper.beginAnew(isRestored: false)
+        // The second one is large, and in a batch of its own.
+        let rows = (2...20).map { "(\($0), 0)" }.joined(separator: ", ")
+        try store.write("A", "INSERT INTO t VALUES (1, 0)", "INSERT INTO t VALUES \(rows)")
+        let end = try reader.newestToken().number
+        await model.afterNextMerge {
+            try store.write(nil, "UPDATE historyd_change SET kind = kind + 96 WHERE id > 1")
+        }
+        await #expect(throws: HistoryError.self) { try await keeper.tend(cursor: end) }
+        let first = await model.changes
+        #expect(first == 1)
+        try store.write(nil, "UPDATE historyd_change SET kind = kind - 96 WHERE id > 1")
+        try await keeper.tend(cursor: end)
+        let all = await model.changes
+        #expect(all == 20)
+        #expect(await keeper.retryDelay == nil)
+        await keeper.close()
+    }
+}
