@@ -153,7 +153,8 @@ struct AssemblerTests {
         // Behind a snapshot in the midst of a session.
         #expect(begin(4).fits("a/2", behind: "a/1") && begin(4).fits("a/2", behind: nil))
         for (header, id, before) in [
-            (begin(4), "a/2", "a/0"), (begin(4), "a/1", "b/0"), (begin(4), "", nil), (begin(4), "a/b", "a/0"), (group(4, 8), "a/2", "a/0"),
+            (begin(4), "a/2", "a/0"), (begin(4), "a/1", "b/0"), (begin(4), "", nil), (begin(4), "a/b", "a/0"),
+            (group(4, 8), "a/2", "a/0"),
             (group(4, 8), "a/2", "b/1"), (group(4, 8), "a/0", nil), (group(4, 8), "a/1", ""),
             (group(4, 8), "a/-1", "a/-2"), (group(4, 8), "a/9223372036854775807", "a/9223372036854775806"),
         ] as [(GroupHeader, String, String?)] {
