@@ -32,14 +32,17 @@ extension ConsumerMachine {
             return batch.isLast ? caughtUp() : .proceed
         }
         // Where a batch ends at the newest change, nothing but this tells where it ended.
-        if batch.isLast, batchEnd != batch.end,
-            relevant.last?.author == nil || !around.hooks.mergers.isEmpty
-        {
-            effects.append(.saveBatchEnd(batch.end))
-            batchEnd = batch.end
+        if batch.isLast, relevant.last?.author == nil || !around.hooks.mergers.isEmpty {
+            saveBatchEnd(batch.end)
         }
         observing = ObserverProgress(plan, relevant: relevant, own: own, of: batch)
         return observe(around)
+    }
+
+    private mutating func saveBatchEnd(_ end: Int64) {
+        guard batchEnd != end else { return }
+        effects.append(.saveBatchEnd(end))
+        batchEnd = end
     }
 
     /// Calls that follow each other to one endpoint are handed to it together; those to another endpoint wait until
@@ -85,6 +88,13 @@ extension ConsumerMachine {
                 if last.number > cursor {
                     pending = PendingMerge(
                         finished, own: progress.own, after: cursor, end: last.number, values: batch?.values)
+                    // Merge hooks are called with this part of the batch, after a restart as well. But an undeclared
+                    // writer's changes at its end would have grown then.
+                    if !around.hooks.mergers.isEmpty,
+                        batchEnd <= last.number || progress.relevant.last?.author != nil
+                    {
+                        saveBatchEnd(last.number)
+                    }
                 }
             }
             afterMerge = progress.failure.map { .failed(next, $0) } ?? .proceed
