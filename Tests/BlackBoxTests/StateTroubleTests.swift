@@ -69,6 +69,10 @@ struct StateTroubleTests {
             let id = try await bench.sql("SELECT value FROM historyd_store WHERE key = 'id'")
                 .trimmingCharacters(in: .whitespacesAndNewlines)
             let state = bench.path("state/\(id).sqlite")
+            // A save that comes after the damage would mend it.
+            try await eventually("a saved cursor") {
+                try await bench.sql("SELECT position FROM cursor", of: state).hasPrefix("1")
+            }
             // A cursor that cannot be one, as a bit that has tipped over makes it.
             try await bench.sql("UPDATE cursor SET position = 'x', moved_at = 'y'", of: state)
             _ = try await bench.ctl("status")
