@@ -45,6 +45,19 @@ import Testing
         }
     }
 
+    /// What an INSERT noted that came to nothing is of a row, wherever that one has moved to since.
+    @Test(arguments: ["TEXT PRIMARY KEY NOT NULL", "INT UNIQUE NOT NULL"])
+    func aNotedRowMoves(key: String) throws {
+        try expectNoFailure(
+            ["CREATE TABLE t (id \(key), p REFERENCES t (id) ON DELETE CASCADE)"],
+            steps([
+                "INSERT INTO t VALUES (1, 1), (2, 1)", "INSERT INTO t VALUES (1, 2) ON CONFLICT DO NOTHING",
+                "INSERT OR IGNORE INTO t VALUES (2, 2)", "UPDATE t SET rowid = rowid + 7",
+                "REPLACE INTO t VALUES (3, 3)", "UPDATE OR REPLACE t SET rowid = rowid + 1",
+                "REPLACE INTO t VALUES (4, 3), (3, 4)",
+            ]))
+    }
+
     /// The least integer and the real of its value are equal, and two keys to who compares bytes.
     @Test(arguments: ["DATE", "INT"], ["", "WITHOUT ROWID"])
     func theLeastKeyBecomesReal(type: String, options: String) throws {

@@ -150,6 +150,14 @@ extension TriggerWriter {
     /// recorded or it stands in the way again.
     var mustForgetNotes: Bool { !hasOnlyOwnKey || mayNest }
 
+    /// A noted row whose rowid was changed is not gone.
+    var noteWhereItIsNow: [String] {
+        guard mayNest, table.rowid != nil else { return [] }
+        return [
+            "UPDATE historyd_conflict SET k0 = \(rowid("NEW")) WHERE \(ofThisShape) AND object IS \(key("NEW"))"
+        ]
+    }
+
     /// A row whose delete is recorded must not be recorded again as replaced.
     func forget(_ key: String) -> [String] {
         rivals.isEmpty ? [] : ["DELETE FROM historyd_conflict WHERE \(ofThisShape) AND object IS \(key)"]

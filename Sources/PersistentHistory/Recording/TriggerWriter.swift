@@ -86,7 +86,7 @@ struct TriggerWriter {
                     trigger(
                         "replaced", "AFTER UPDATE" + of(namesThatConflict),
                         when: "\(sameKey) AND EXISTS (SELECT 1 FROM historyd_conflict WHERE \(ofThisShape))",
-                        recordConflicts(tookPlaceOfKey: false, whileUpdating: key("OLD"))))
+                        recordConflicts(tookPlaceOfKey: false, whileUpdating: key("OLD")) + noteWhereItIsNow))
             }
         }
         return triggers
