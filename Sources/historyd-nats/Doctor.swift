@@ -68,8 +68,8 @@ struct Doctor {
         let path = source.socket ?? Feed.systemSocket
         let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         defer { close(descriptor) }
-        StatusListener.limitWaits(on: descriptor)
-        let isThere = StatusListener.withAddress(of: path) { connect(descriptor, $0, $1) } == 0
+        UnixAddress.limitWaits(on: descriptor)
+        let isThere = UnixAddress.with(path) { connect(descriptor, $0, $1) } == 0
         return finding(
             .feed, "\(source.consumer)/\(source.context) of \"\(path)\"",
             isThere

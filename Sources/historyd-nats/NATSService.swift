@@ -39,7 +39,9 @@ struct NATSService: Sendable {
         let (commands, sender) = AsyncStream<Command>.makeStream()
         let observer = try StoreObserver()
         let sockets = PassedSockets(environment: ProcessInfo.processInfo.environment)
-        let listener = try StatusListener(path: StatusListener.path(), metrics: sockets.metrics) { answer in
+        let listener = try StatusListener(
+            path: StatusListener.path(), metrics: sockets.metrics, logger: logger
+        ) { answer in
             sender.yield(.reload(answer: answer))
         }
         try await withThrowingTaskGroup(of: Void.self) { group in
@@ -52,9 +54,8 @@ struct NATSService: Sendable {
                 }
             }
             ClockSteps.watch { sender.yield(.clockStepped) }
-            listener?.start()
+            if let listener { group.addTask { try await listener.run() } }
             try await serve(configuration, commands, observer, listener)
-            listener?.stop()
             group.cancelAll()
             while let result = await group.nextResult() {
                 if case .failure(let error) = result, !(error is CancellationError) { throw error }

@@ -58,11 +58,11 @@ struct StatusClient: ParsableArguments {
                         "historyd-nats has not answered \(method) \(target) at \"\(socket)\" within \(limit.text)."
                 )
             }
-            StatusListener.limitWaits(on: descriptor, to: rest)
+            UnixAddress.limitWaits(on: descriptor, to: rest)
         }
         // As many connections as may wait are waiting where it is stopped.
         try limitNextCall()
-        guard descriptor >= 0, StatusListener.withAddress(of: socket, { connect(descriptor, $0, $1) }) == 0
+        guard descriptor >= 0, UnixAddress.with(socket, { connect(descriptor, $0, $1) }) == 0
         else {
             let number = errno
             try limitNextCall()

@@ -39,7 +39,7 @@ struct ControlConnection {
             return try Wrapped(wrappingChannelSynchronously: channel)
         }.get()
         try await connection.executeThenClose { inbound, outbound in
-            let peer = try await peer()
+            let peer = try await Peer(of: channel)
             let maySteer = peer.maySteer(daemon: geteuid())
             let slot =
                 maySteer
@@ -85,23 +85,5 @@ struct ControlConnection {
                 "There are too many connections to the control socket: a user may have \(ConnectionSlots.mostOfOne), and all users together \(ConnectionSlots.most), besides those at feeds."
             ))
         try await response.end()
-    }
-
-    private func peer() async throws -> Peer {
-        guard let provider = channel as? any SocketOptionProvider else {
-            throw ControlError(.failed, "The peer of the control socket cannot be identified.")
-        }
-        let credentials: Credentials = try await provider.unsafeGetSocketOption(
-            level: NIOBSDSocket.OptionLevel(rawValue: SOL_SOCKET),
-            name: NIOBSDSocket.Option(rawValue: SO_PEERCRED)
-        ).get()
-        return Peer(processID: credentials.processID, userID: credentials.userID)
-    }
-
-    /// As the kernel lays it out: `struct ucred` of unix(7), which Swift does not see.
-    private struct Credentials: Sendable {
-        let processID: Int32
-        let userID: UInt32
-        let groupID: UInt32
     }
 }

@@ -1,4 +1,6 @@
+import Glibc
 import HistoryControl
+import NIOCore
 
 /// The process at the other end of the control socket.
 ///
@@ -28,4 +30,27 @@ struct Peer: Sendable, Hashable, CustomStringConvertible {
     }
 
     var description: String { "process \(processID) of \(user)" }
+}
+
+extension Peer {
+    /// By TCP, the kernel gives a user that there is none of.
+    ///
+    /// - Throws: What a client that goes away leads to.
+    init(of channel: any Channel) async throws {
+        guard let provider = channel as? any SocketOptionProvider else {
+            throw ControlError(.failed, "The peer of the control socket cannot be identified.")
+        }
+        let credentials: Credentials = try await provider.unsafeGetSocketOption(
+            level: NIOBSDSocket.OptionLevel(rawValue: SOL_SOCKET),
+            name: NIOBSDSocket.Option(rawValue: SO_PEERCRED)
+        ).get()
+        self.init(processID: credentials.processID, userID: credentials.userID)
+    }
+
+    /// As the kernel lays it out: `struct ucred` of unix(7), which Swift does not see.
+    private struct Credentials: Sendable {
+        let processID: Int32
+        let userID: UInt32
+        let groupID: UInt32
+    }
 }

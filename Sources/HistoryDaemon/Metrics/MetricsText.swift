@@ -3,10 +3,10 @@ import PersistentHistory
 /// Metrics as OpenMetrics text, which Prometheus' older format reads as well: only types that both know are used.
 ///
 /// Source: https://prometheus.io/docs/specs/om/open_metrics_spec/
-struct MetricsText {
+package struct MetricsText {
     typealias Labels = [(name: String, value: String)]
 
-    static let contentType = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+    package static let contentType = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
     private(set) var bytes: [UInt8] = []
 
