@@ -40,7 +40,7 @@ final class WorkerStatus: Sendable {
         if since == nil { current.lag.transactions = 0 }
         if report.role == .publish,
             let backlog = try? HistoryReader.backlog(of: report.path, after: report.position),
-            report.position > 0
+            report.epoch > 0
         {
             let oldest = backlog.entries.first.map { now - Double($0.timestamp.milliseconds) / 1000 }
             current.lag = WorkerLag(

@@ -913,6 +913,9 @@ def operating(bench):
         raise Failure(f"doctor without JetStream and daemon: {status}, {found}")
     bench.kill("server")
     bench.start_server()
+    for name in ["publish", "follow"]:
+        bench.await_problem(name, " connected .* at 0  level")
+    print("where nothing has happened yet, both have all of it")
     for _ in range(5):
         bench.transaction(db, 6)
     bench.wait_level()
