@@ -2,6 +2,7 @@
 // leaves both out. Random bits, too.
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
@@ -11,4 +12,5 @@
 
 // glibc declares these for _GNU_SOURCE alone. The semaphore is a sem_t: its header would make types of Glibc this module's.
 int sem_clockwait(void *semaphore, clockid_t clock, const struct timespec *end);
+static inline void clinux_exact_pauses(void) { prctl(PR_SET_TIMERSLACK, 1UL, 0, 0, 0); }
 static inline pid_t clinux_thread(void) { return (pid_t)syscall(SYS_gettid); }

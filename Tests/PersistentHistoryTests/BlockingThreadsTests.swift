@@ -76,6 +76,34 @@ import Testing
         isOver.withLock { $0 = true }
     }
 
+    @Test func aPauseKeepsNoOtherJobWaiting() async {
+        let executor = SerialThreadExecutor()
+        let start = ContinuousClock.now
+        executor.perform(after: .seconds(20)) {}
+        await withCheckedContinuation { done in executor.perform { done.resume() } }
+        // One that ends sooner does not wait for one that was begun before, either.
+        await withCheckedContinuation { done in executor.perform(after: .milliseconds(1)) { done.resume() } }
+        #expect(.now - start < .seconds(15))
+    }
+
+    @Test func pausesEndInTheirOrderAndNotTooSoon() async {
+        let executor = SerialThreadExecutor()
+        let ended = Locked<[Int]>([])
+        let start = ContinuousClock.now
+        await withCheckedContinuation { done in
+            executor.perform {
+                executor.perform(after: .milliseconds(30)) { done.resume() }
+                executor.perform(after: .milliseconds(20)) { ended.withLock { $0.append(2) } }
+                executor.perform(after: .milliseconds(10)) { ended.withLock { $0.append(1) } }
+                executor.perform { ended.withLock { $0.append(0) } }
+            }
+        }
+        #expect(.now - start >= .milliseconds(30))
+        #expect(ended.withLock(\.self) == [0, 1, 2])
+        // It has given its thread back, or is about to.
+        #expect(executor.busyTime ?? .zero < .seconds(1))
+    }
+
     @Test func whatMayWaitKnowsTheLoop() async throws {
         let loop = try HistoryLoop.shared()
         #expect(!HistoryLoop.isCurrent)

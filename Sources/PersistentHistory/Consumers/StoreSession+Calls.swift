@@ -16,10 +16,15 @@ extension StoreSession {
         _ body: @escaping @Sendable (isolated StoreSession) -> Void
     ) -> StoreTimer {
         let timer = StoreTimer()
-        timer.begin(
-            opened.loop.schedule(after: duration, file: file, line: line) {
-                self.perform { session in if !timer.isCancelled { body(session) } }
-            })
+        let fire: @Sendable (isolated StoreSession) -> Void = { session in
+            if !timer.isCancelled { body(session) }
+        }
+        if duration <= SerialThreadExecutor.longestPause {
+            executor.perform(after: duration) { self.assumeIsolated { fire($0) } }
+        } else {
+            timer.begin(
+                opened.loop.schedule(after: duration, file: file, line: line) { self.perform(fire) })
+        }
         return timer
     }
 

@@ -1,3 +1,4 @@
+internal import CLinux
 internal import DequeModule
 
 /// Threads for blocking work: what waits for a lock, a disk or another program, and what takes long.
@@ -60,6 +61,8 @@ package final class BlockingThreads: Sendable {
     }
 
     private func work(first: @escaping Work) {
+        // A short pause is not made longer by the kernel's slack, 50 µs.
+        clinux_exact_pauses()
         let thread = IdleThread()
         var work = first
         while true {

@@ -78,6 +78,13 @@ package final class HistoryLoop: Sendable {
         var isAsleep = false
         var stalls = (count: 0, longest: Duration.zero)
         var stallObserver: (@Sendable (LoopStall) -> Void)?
+
+        /// - Returns: Whether to wake the thread: it may sleep for longer than this allows.
+        mutating func addTimer(_ sleeper: Sleeper, _ key: UInt64, at deadline: Int64) -> Bool {
+            let isEarliest = deadline < timers.earliest ?? .max
+            timers.add(sleeper, key, at: deadline)
+            return isEarliest && isAsleep.take()
+        }
     }
 
     private enum Key {
@@ -186,8 +193,7 @@ package final class HistoryLoop: Sendable {
             await withCheckedContinuation { continuation in
                 let (isOver, wakes) = state.withLock { state in
                     if Task.isCancelled { return (true, false) }
-                    state.timers.add(.task(continuation), key, at: deadline)
-                    return (false, state.isAsleep.take())
+                    return (false, state.addTimer(.task(continuation), key, at: deadline))
                 }
                 if isOver { continuation.resume() }
                 if wakes { wake() }
@@ -207,8 +213,8 @@ package final class HistoryLoop: Sendable {
         let deadline = Self.now + duration.nanoseconds
         let (key, wakes) = state.withLock { state in
             let key = state.timers.newKey()
-            state.timers.add(.handler(handler, LoopPlace(file: file, line: line)), key, at: deadline)
-            return (key, state.isAsleep.take())
+            let sleeper = Sleeper.handler(handler, LoopPlace(file: file, line: line))
+            return (key, state.addTimer(sleeper, key, at: deadline))
         }
         if wakes { wake() }
         return LoopTimer(loop: self, key: key)

@@ -13,10 +13,12 @@ package struct LoopClock: Clock {
     package var minimumResolution: Duration { .nanoseconds(1) }
 
     /// CLOCK_MONOTONIC, which service managers reckon with.
-    package static var monotonicMicroseconds: UInt64 {
+    package static var monotonicMicroseconds: UInt64 { UInt64(monotonicNanoseconds / 1000) }
+
+    static var monotonicNanoseconds: Int64 {
         var time = timespec()
         clock_gettime(CLOCK_MONOTONIC, &time)
-        return UInt64(time.tv_sec) * 1_000_000 + UInt64(time.tv_nsec) / 1_000
+        return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
     }
 
     /// - Throws: `CancellationError`; `SystemError` if the loop cannot be made.

@@ -4,7 +4,8 @@ internal import Glibc
 /// Runs the jobs of an actor in order, on a thread that may wait: for a lock, for the disk, for another process.
 ///
 /// It takes a thread when there is something to do, and gives it back when all is done; so thousands of actors at rest
-/// have none, and one that waits keeps no other from its work.
+/// have none, and one that waits keeps no other from its work. A thread is also kept for a short pause, which on the loop
+/// would wake two more.
 package final class SerialThreadExecutor: SerialExecutor {
     private enum Job {
         case task(UnownedJob)
@@ -13,7 +14,11 @@ package final class SerialThreadExecutor: SerialExecutor {
 
     private struct State {
         var jobs: [Job] = []
+        /// What has to be done soon, the earliest last.
+        var pauses = LoopTimers<@Sendable () -> Void>()
+        /// It has a thread, which may wait for the end of a pause.
         var isRunning = false
+        var isPausing = false
         /// Which thread runs the jobs, and since when it runs the present one.
         var thread: pthread_t?
         var task: pid_t = 0
@@ -22,7 +27,11 @@ package final class SerialThreadExecutor: SerialExecutor {
         var seen: (began: SuspendingClock.Instant, computed: Int64, since: SuspendingClock.Instant)?
     }
 
+    /// Longer pauses are for a timer of the loop.
+    static let longestPause: Duration = .milliseconds(1)
+
     private let state = Locked(State())
+    private let pauseEnd = TimedSemaphore()
 
     package init() {}
 
@@ -69,24 +78,47 @@ package final class SerialThreadExecutor: SerialExecutor {
     /// Calls a handler in its turn. It counts as isolated to the actor.
     func perform(_ handler: @escaping @Sendable () -> Void) { add(.handler(handler)) }
 
-    private func add(_ job: Job) {
-        let starts = state.withLock { state in
-            state.jobs.append(job)
-            defer { state.isRunning = true }
-            return !state.isRunning
+    /// Calls a handler after a pause that is short; other jobs have their turn meanwhile. It counts as isolated to the
+    /// actor.
+    func perform(after pause: Duration, _ handler: @escaping @Sendable () -> Void) {
+        let end = LoopClock.monotonicNanoseconds + pause.nanoseconds
+        change { $0.pauses.add(handler, $0.pauses.newKey(), at: end) }
+    }
+
+    private func add(_ job: Job) { change { $0.jobs.append(job) } }
+
+    private func change(_ body: (inout State) -> Void) {
+        let (starts, wakes) = state.withLock { state in
+            body(&state)
+            defer { (state.isRunning, state.isPausing) = (true, false) }
+            return (!state.isRunning, state.isPausing)
         }
         if starts { BlockingThreads.shared.run { self.run() } }
+        if wakes { pauseEnd.signal() }
     }
 
     private func run() {
         var jobs: [Job] = []
         let task = clinux_thread()
         while true {
-            state.withLock { state in
+            let pause = state.withLock { state -> Duration? in
                 swap(&state.jobs, &jobs)
-                state.isRunning = !jobs.isEmpty
+                var pause: Duration?
+                if let earliest = state.pauses.earliest {
+                    let now = LoopClock.monotonicNanoseconds
+                    jobs += state.pauses.takeDue(at: now).map { .handler($0) }
+                    if jobs.isEmpty { pause = .nanoseconds(earliest - now) }
+                }
+                state.isRunning = !jobs.isEmpty || pause != nil
+                state.isPausing = pause != nil
                 (state.thread, state.began) = jobs.isEmpty ? (nil, nil) : (pthread_self(), .now)
                 state.task = task
+                return pause
+            }
+            if let pause {
+                // If it is woken just when the time is up, the next pause ends early, which does no harm.
+                pauseEnd.wait(atMost: pause)
+                continue
             }
             if jobs.isEmpty { return }
             for job in jobs {
