@@ -8,7 +8,8 @@ import ServiceLifecycle
 /// input and answers them, in order, on standard output.
 ///
 /// `run` holds the process, starts it again when it ends, and stops it when the daemon does. Calls may be made
-/// meanwhile by many consumers at once; see `PluginConversation`. All of it is on the loop.
+/// meanwhile by many consumers at once; see `PluginConversation`. All of it is on the loop, except that a call for an
+/// idle plugin is written where it is made; see `FreeTurn`.
 @LoopActor package final class CoprocessPlugin: LoopEndpoint, ContextEndpoint, Service {
     /// How long a process is given to end after its standard input was closed, and once more
     /// after SIGTERM.
@@ -22,6 +23,7 @@ import ServiceLifecycle
     /// Whether a stop was requested, at which only the calls in flight are still answered.
     nonisolated let isFinishing = Locked(false)
 
+    nonisolated let turn = FreeTurn()
     var exchange: CoprocessProtocol
     /// The first has the turn.
     var conversations: Deque<PluginConversation> = []
@@ -130,6 +132,7 @@ import ServiceLifecycle
         lastFailure = nil
         startEnded()
         pump()
+        offerTurn()
     }
 
     private func startEnded() {

@@ -67,6 +67,9 @@ struct CoprocessProtocol: Sendable {
 
     var isIdle: Bool { underWay.isEmpty }
 
+    /// What the next call is sent under.
+    var nextID: Int64 { lastID + 1 }
+
     /// Whether a call waits for an answer.
     var isAwaited: Bool { underWay.contains { !$0.isAbandoned } }
 
@@ -80,7 +83,7 @@ struct CoprocessProtocol: Sendable {
 
     /// A call is sent, under the id that `request` is given; it tells the request's size.
     mutating func send(at now: @autoclosure () -> Instant, request: (_ id: Int64) -> Int) {
-        lastID += 1
+        lastID = nextID
         let call = Call(id: lastID, size: request(lastID))
         if isIdle { oldestSince = now() }
         underWay.append(call)

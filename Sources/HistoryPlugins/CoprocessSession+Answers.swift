@@ -8,6 +8,8 @@ extension CoprocessPlugin {
     private static let maximumBlankLines = 1000
 
     func readAnswers(_ session: CoprocessSession) {
+        takeTurnBack()
+        defer { offerTurn() }
         let output = session.child.output
         do throws(SystemError) {
             repeat {

@@ -19,6 +19,8 @@ import PersistentHistory
     var splitter = LineSplitter(limit: CoprocessPlugin.maximumLine)
     var blankLines = 0
 
+    var takesInput: Bool { !refusesInput && !closesInput }
+
     init(child: ChildProcess) { self.child = child }
 }
 
@@ -83,7 +85,11 @@ extension CoprocessPlugin {
         errors = ErrorTail()
         stage = .running(session)
         child.output.onReady { self.readAnswers(session) }
-        child.input.onReady { self.flush(session) }
+        child.input.onReady {
+            self.takeTurnBack()
+            self.flush(session)
+            self.offerTurn()
+        }
         started()
 
         let teardown = await withTaskGroup(of: Part.self) { group in
@@ -167,6 +173,7 @@ extension CoprocessPlugin {
     // MARK: Requests
 
     private func closeInput(of session: CoprocessSession) {
+        takeTurnBack()
         session.closesInput = true
         flush(session)
     }
@@ -195,6 +202,7 @@ extension CoprocessPlugin {
     /// fail at once.
     func killProcess(because failure: HookFailure) {
         guard case .running(let session) = stage else { return }
+        takeTurnBack()
         session.child.signalGroup(SIGKILL)
         let isTold = exchange.isAwaited
         lastKill = (failure, isTold)
@@ -210,6 +218,7 @@ extension CoprocessPlugin {
         guard deadlineTimer == nil, let deadline = exchange.deadline, let loop = try? HistoryLoop.shared()
         else { return }
         deadlineTimer = loop.schedule(after: CoprocessProtocol.Instant.now.duration(to: deadline)) {
+            self.takeTurnBack()
             self.deadlineTimer = nil
             if self.exchange.isOverdue(at: .now) {
                 self.killProcess(
@@ -219,6 +228,7 @@ extension CoprocessPlugin {
                             "\(self.title) did not answer within \(self.plugin.timeout), and was killed")))
             } else {
                 self.watchTime()
+                self.offerTurn()
             }
         }
     }

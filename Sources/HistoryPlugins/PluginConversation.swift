@@ -59,16 +59,17 @@ package import PersistentHistory
         } else {
             writeOther(id, to: &json)
         }
+        wasSent()
+    }
+
+    func wasSent() {
         sent += 1
         sentInTurn += 1
     }
 
     private func writeOther(_ id: Int64, to json: inout JSONBytes) {
         switch request {
-        case .hook(.observe, _): break
-        case .hook(.merge(let call), _): CallJSON.writeRequest(id, .merge, to: &json) { call.write(to: &$0) }
-        case .hook(.expired(let call), _):
-            CallJSON.writeRequest(id, .expired, to: &json) { call.write(to: &$0) }
+        case .hook(let request, _): request.write(call: sent, id, to: &json)
         case .context(let call, _):
             CallJSON.writeRequest(id, method: call.method, to: &json) { call.write(to: &$0) }
         }
@@ -135,11 +136,14 @@ extension CoprocessPlugin {
         -> any HookConversation
     {
         let conversation = PluginConversation(request, to: self) { answer($0) }
-        try? HistoryLoop.shared().soon { self.begin(conversation) }
+        if !sendAtOnce(request, of: conversation) {
+            try? HistoryLoop.shared().soon { self.begin(conversation) }
+        }
         return conversation
     }
 
     private func begin(_ conversation: PluginConversation) {
+        takeTurnBack()
         conversations.append(conversation)
         if case .over = stage {
             // It is not answered before the caller is ready for that.
@@ -155,6 +159,7 @@ extension CoprocessPlugin {
 
     /// Sends what the one that has the turn may send, as many calls ahead as the window allows.
     func pump() {
+        takeTurnBack()
         guard case .running(let session) = stage, let first = conversations.first else { return }
         var conversation = first
         if conversation.succeeded == conversation.sent, conversation.sentInTurn >= Self.share, isAwaited {
@@ -190,6 +195,7 @@ extension CoprocessPlugin {
 
     package nonisolated func finishCalls() {
         isFinishing.withLock { $0 = true }
+        turn.end()
         try? HistoryLoop.shared().soon { self.pump() }
     }
 
@@ -205,6 +211,7 @@ extension CoprocessPlugin {
     }
 
     func leave(_ conversation: PluginConversation, _ failure: HookFailure? = nil) {
+        takeTurnBack()
         guard let index = conversations.firstIndex(where: { $0 === conversation }) else { return }
         conversations.remove(at: index)
         if index == 0 { exchange.abandon() }
@@ -229,7 +236,11 @@ extension CoprocessPlugin {
     }
 
     private func answer(to request: HookRequest) async -> HookAnswer {
-        await outcome { PluginConversation(request, to: self, answer: $0) }
+        await outcome {
+            PluginConversation(request, to: self, answer: $0)
+        } begin: { conversation in
+            if !sendAtOnce(request, of: conversation) { begin(conversation) }
+        }
     }
 
     package nonisolated func call(_ call: ContextCall, of process: Int?) async throws(HookFailure)
@@ -239,11 +250,16 @@ extension CoprocessPlugin {
     }
 
     private func makeCall(_ call: ContextCall, of process: Int?) async -> Result<ContextAnswer, HookFailure> {
-        await outcome { PluginConversation(call, of: process, to: self, answer: $0) }
+        await outcome {
+            PluginConversation(call, of: process, to: self, answer: $0)
+        } begin: {
+            begin($0)
+        }
     }
 
     private func outcome<T: Sendable>(
-        _ make: (@escaping @LoopActor (T) -> Void) -> PluginConversation
+        _ make: (@escaping @LoopActor (T) -> Void) -> PluginConversation,
+        begin: (PluginConversation) -> Void
     ) async -> T {
         let waiter = Locked<CheckedContinuation<T, Never>?>(nil)
         let conversation = make { answer in

@@ -19,6 +19,9 @@ package struct JSONBytes: ~Copyable {
 
     package var count: Int { bytes.count }
 
+    /// Appends lines, or the rest of some, that were written elsewhere.
+    package mutating func lines(_ json: [UInt8]) { bytes.append(json) }
+
     /// Forgets the beginning of what was written.
     package mutating func removeFirst(_ count: Int) { bytes.removeFirst(count) }
 
