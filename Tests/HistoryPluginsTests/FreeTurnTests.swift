@@ -146,6 +146,26 @@ import Testing
         }
     }
 
+    @Test func whatComesWhileACallIsUnderWayComesBehindIt() async throws {
+        let scripts = try Scripts()
+        try await withCoprocess(try scripts.python(Self.strict)) { plugin in
+            #expect(await plugin.observe([Calls.observe(1)]).succeeded == 1)
+            let (answers, answer) = AsyncStream<HookAnswer>.makeStream()
+            // The loop learns of the second before it can read the first one's answer.
+            try HistoryLoop.shared().soon {
+                for number in 2...4 as ClosedRange<Int64> {
+                    _ = plugin.begin(.observe([Calls.observe(number)])) { answer.yield($0) }
+                }
+            }
+            var failures: [HookFailure?] = []
+            for await case .observed(let outcome) in answers {
+                failures.append(outcome.failure)
+                if failures.count == 3 { break }
+            }
+            #expect(failures == [nil, nil, nil])
+        }
+    }
+
     @Test func aCallIsSentWhileTheLoopIsBusy() async throws {
         let scripts = try Scripts()
         let came = scripts.path("came")
