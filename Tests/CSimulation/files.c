@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/random.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
@@ -213,6 +214,22 @@ int rename(const char *from, const char *to) {
     int result = (int)result_of(error ? -error : KERNEL(SYS_renameat, AT_FDCWD, from, AT_FDCWD, to));
     if (result == 0 && takes_turns) was_renamed(from, to);
     return result;
+}
+
+// Whether a folder is above that of the run, where other programs make and remove files, too.
+static bool is_above_run(const char *path) {
+    const char *end = strrchr(kept_folder, '/');
+    while (end && end > kept_folder && *--end != '/') {}
+    size_t length = strlen(path);
+    if (!end || length >= (size_t)(end - kept_folder)) return false;
+    return strncmp(kept_folder, path, length) == 0 && (length == 1 || kept_folder[length] == '/');
+}
+
+// What comes and goes there is none of a seed's.
+int inotify_add_watch(int descriptor, const char *path, uint32_t mask) {
+    if (takes_turns && is_above_run(path))
+        mask &= ~(uint32_t)(IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_ATTRIB);
+    return (int)result_of(KERNEL(SYS_inotify_add_watch, descriptor, path, mask, 0));
 }
 
 int fcntl64(int descriptor, int command, ...) __attribute__((alias("fcntl")));
