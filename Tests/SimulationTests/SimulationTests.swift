@@ -14,7 +14,20 @@ import Testing
         var records: [String] = []
         for name in ["first", "second"] {
             let path = folder.file(name)
-            _ = try await simulate("--seeds", "1", "--from", "\(seed)", "--as-is", "--record", path)
+            let arguments = ["--seeds", "1", "--from", "\(seed)", "--as-is", "--record", path]
+            let program = BuiltProducts.path("historyd-simulation")
+            // The second one has another environment and folder, and a program beside it in a folder above its stores.
+            let beside = """
+                cd /; (while :; do mkdir "$0"; rmdir "$0"; done) & loop=$!
+                "$@"; status=$?; kill $loop; wait; rmdir "$0" 2>/dev/null; exit $status
+                """
+            let command =
+                name == "first"
+                ? Command(program, arguments, limit: .seconds(240))
+                : Command(
+                    "/bin/sh", ["-c", beside, "/dev/shm/beside-\(seed)-\(UUID())", program] + arguments,
+                    environment: ["TMPDIR": "/"], limit: .seconds(240))
+            _ = try await command.run()
             records.append(try String(contentsOfFile: path, encoding: .utf8))
         }
         #expect(records[0].contains("\tcalm\t"), "The run came to its end.")
