@@ -18,8 +18,8 @@ import Testing
             let program = BuiltProducts.path("historyd-simulation")
             // The second one has another environment and folder, and a program beside it in a folder above its stores.
             let beside = """
-                cd /; (while :; do mkdir "$0"; rmdir "$0"; done) & loop=$!
-                "$@"; status=$?; kill $loop; wait; rmdir "$0" 2>/dev/null; exit $status
+                cd /; (until [ -e "$0.end" ]; do mkdir "$0"; rmdir "$0"; done) &
+                "$@"; status=$?; touch "$0.end"; wait; rm "$0.end"; exit $status
                 """
             let command =
                 name == "first"
