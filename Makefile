@@ -59,23 +59,21 @@ install-text = install -D -m 644 $(1) $(2) && \
 CATALOG = Sources/PersistentHistory/PersistentHistory.docc
 DOCUMENTED = PersistentHistory HistoryFeed
 # One process for each group: tests of one process share its few threads, and those that compute
-# would keep those waiting that listen to a daemon. Beside the large groups run those that wait more than they compute,
-# one after the other, and those that only compute, in the time that all others leave.
-TESTGROUPS = PersistentHistoryTests BlackBoxTests
-WAITING = HistoryConfigurationTests|HistoryControlTests|HistoryPluginsTests|HistoryDaemonTests|HistoryNATSTests|BenchTests
-BOOTED = SystemdTests
-COMPUTING = DifferentialTests|FaultTests|SimulationTests
+# would keep those waiting that listen to a daemon.
+TESTGROUPS = PersistentHistoryTests DifferentialTests|FaultTests \
+	HistoryConfigurationTests|HistoryControlTests|HistoryPluginsTests|HistoryDaemonTests|HistoryNATSTests|BenchTests \
+	SimulationTests BlackBoxTests
+# In a booted system tests wait more than they compute: it runs beside the others.
+BESIDE = SystemdTests
 tests-in = $(1)/historydPackageTests.xctest --testing-library swift-testing
-# $(1): where the tests were built; $(2): the booted ones, if they are to run. What failed is said once more at the end:
-# much is printed after it.
-run-tests = $(if $(TESTFLAGS),$(call tests-in,$(1)) $(TESTFLAGS),@logs=$$(mktemp -d); trap 'rm -rf "$$logs"' EXIT; \
-	run() { $(call tests-in,$(1)) --filter "$$1" 2>&1 || echo "$$1" >>"$$logs/failed"; }; \
-	(renice -n 10 -p $$BASHPID >/dev/null; run '$(COMPUTING)') >"$$logs/computing" & \
-	(run '$(WAITING)'; $(if $(2),run '$(2)')) >"$$logs/waiting" & \
-	for group in $(TESTGROUPS); do run "$$group" | tee -a "$$logs/all"; done; \
-	wait; tee -a "$$logs/all" <"$$logs/computing"; tee -a "$$logs/all" <"$$logs/waiting"; \
-	[ ! -e "$$logs/failed" ] || { echo "Failed, in: $$(tr '\n' ' ' <"$$logs/failed")"; \
-		grep -aE '^.{0,5}✘|^error:|[Ff]atal error' "$$logs/all"; exit 1; })
+# $(1): where the tests were built; $(2): the group that runs beside. What failed is said once more at the end: much is
+# printed after it.
+run-tests = $(if $(TESTFLAGS),$(call tests-in,$(1)) $(TESTFLAGS),@failed=; logs=$$(mktemp -d); trap 'rm -rf "$$logs"' EXIT; \
+	$(if $(2),$(call tests-in,$(1)) --filter '$(2)' >"$$logs/beside" 2>&1 & beside=$$!;) \
+	for group in $(foreach group,$(TESTGROUPS),'$(group)'); do \
+	$(call tests-in,$(1)) --filter "$$group" 2>&1 | tee -a "$$logs/all" || failed="$$failed $$group"; done; \
+	$(if $(2),wait $$beside || failed="$$failed $(2)"; tee -a "$$logs/all" <"$$logs/beside";) \
+	[ -z "$$failed" ] || { echo "Failed, in:$$failed"; grep -aE '^.{0,5}✘|^error:|[Ff]atal error' "$$logs/all"; exit 1; })
 
 .DEFAULT_GOAL := help
 .PHONY: help toolchain dependencies build programs debug test test-docs docs test-openapi test-differential test-faults model mutants \
@@ -138,7 +136,7 @@ debug: dependencies Package.resolved ## Build for development, tests included, i
 	$(call bench-programs,.build/debug)
 
 test: debug ## Run every test. TESTFLAGS="--filter NAME" runs some, here and below.
-	$(call run-tests,.build/debug,$(BOOTED))
+	$(call run-tests,.build/debug,$(BESIDE))
 
 # The first seed, another one each time, and how many cases.
 SEED  ?= $(shell date +%s)
