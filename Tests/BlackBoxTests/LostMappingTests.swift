@@ -6,14 +6,22 @@ import Testing
 @Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(15)))
 struct LostMappingTests {
     private static let cut = """
-        import os, sys
+        import os, sys, time
         store, size = sys.argv[1], int(sys.argv[2])
-        os.truncate(store + '-shm', size)
-        # The same byte again: the daemon hears of it, and looks.
-        with open(store + '-wal', 'r+b') as file:
-            byte = file.read(1)
-            file.seek(0)
-            file.write(byte)
+        # There is none while the daemon opens the store again.
+        end = time.monotonic() + 60
+        while True:
+            try:
+                os.truncate(store + '-shm', size)
+                # The same byte again: the daemon hears of it, and looks.
+                with open(store + '-wal', 'r+b') as file:
+                    byte = file.read(1)
+                    file.seek(0)
+                    file.write(byte)
+                break
+            except FileNotFoundError:
+                if time.monotonic() > end: raise
+                time.sleep(0.01)
         """
 
     @Test(

@@ -76,14 +76,13 @@ import Testing
         isOver.withLock { $0 = true }
     }
 
+    /// This ends only if nobody waits for the end of the first pause.
     @Test func aPauseKeepsNoOtherJobWaiting() async {
         let executor = SerialThreadExecutor()
-        let start = ContinuousClock.now
-        executor.perform(after: .seconds(20)) {}
+        executor.perform(after: .seconds(3600)) {}
         await withCheckedContinuation { done in executor.perform { done.resume() } }
         // One that ends sooner does not wait for one that was begun before, either.
         await withCheckedContinuation { done in executor.perform(after: .milliseconds(1)) { done.resume() } }
-        #expect(.now - start < .seconds(15))
     }
 
     @Test func pausesEndInTheirOrderAndNotTooSoon() async {
@@ -100,8 +99,6 @@ import Testing
         }
         #expect(.now - start >= .milliseconds(30))
         #expect(ended.withLock(\.self) == [0, 1, 2])
-        // It has given its thread back, or is about to.
-        #expect(executor.busyTime ?? .zero < .seconds(1))
     }
 
     @Test func whatMayWaitKnowsTheLoop() async throws {
