@@ -53,4 +53,12 @@ import Testing
         let outcome = try await simulate("--kind", "isolation", "--seeds", "20", "--jobs", "2")
         #expect(outcome.status == .exited(0), "\(outcome)")
     }
+
+    @Test(
+        "A state whose disk hangs when it is taken keeps no other store from being opened",
+        arguments: [20189, 20359])
+    func hangingState(seed: Int) async throws {
+        let outcome = try await simulate("--kind", "isolation", "--seeds", "1", "--from", "\(seed)")
+        #expect(outcome.status == .exited(0), "\(outcome)")
+    }
 }

@@ -4,7 +4,16 @@
 /// same id. Two files with one state would move each other's cursors: as long as both are there, the
 /// state stays with the one that had it. Its path lies beside the state, in `<store id>.store`.
 enum StateOwner {
-    private static let turn = Locked<Void>(())
+    /// For each state, since its disk may hang: copies of one store have to wait for each other, and no other stores.
+    private static let turns = Locked<[StoreID: Locked<Void>]>([:])
+
+    private static func turn(for store: StoreID) -> Locked<Void> {
+        turns.withLock { turns in
+            let turn = turns[store] ?? Locked(())
+            turns[store] = turn
+            return turn
+        }
+    }
 
     /// Takes a state for a store.
     ///
@@ -12,7 +21,7 @@ enum StateOwner {
     /// - Throws: `HistoryError` with `.storeCopied` if another store has it, `.storeBusy` if that
     ///   cannot be seen now, and with what is wrong with the state.
     static func take(_ store: StoreID, in folder: String, for path: String) throws {
-        try turn.withLock { _ in
+        try turn(for: store).withLock { _ in
             let note = "\(folder)/\(store).store"
             let owner = try attempting(note) { () throws(SystemError) in try AtomicFile.read(note) }
                 .map { String(decoding: $0, as: UTF8.self) }
