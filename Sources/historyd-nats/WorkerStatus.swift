@@ -38,9 +38,8 @@ final class WorkerStatus: Sendable {
         // As if the clock had always shown what it shows now.
         current.failingSince = failingSince.map { now - (.now - $0) / .seconds(1) }
         if since == nil { current.lag.transactions = 0 }
-        if report.role == .publish,
-            let backlog = try? HistoryReader.backlog(of: report.path, after: report.position),
-            report.epoch > 0
+        if report.role == .publish, report.epoch > 0,
+            let backlog = try? HistoryReader.backlog(of: report.path, after: report.position)
         {
             let oldest = backlog.entries.first.map { now - Double($0.timestamp.milliseconds) / 1000 }
             current.lag = WorkerLag(

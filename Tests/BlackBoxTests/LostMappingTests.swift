@@ -13,7 +13,7 @@ struct LostMappingTests {
         while True:
             try:
                 os.truncate(store + '-shm', size)
-                # The same byte again: the daemon hears of it, and looks.
+                # The same byte again: the daemon is notified of it, and looks.
                 with open(store + '-wal', 'r+b') as file:
                     byte = file.read(1)
                     file.seek(0)

@@ -76,7 +76,7 @@ import Testing
         isOver.withLock { $0 = true }
     }
 
-    /// This ends only if nobody waits for the end of the first pause.
+    /// This ends only if neither job waits for the end of the first pause.
     @Test func aPauseKeepsNoOtherJobWaiting() async {
         let executor = SerialThreadExecutor()
         executor.perform(after: .seconds(3600)) {}

@@ -9,8 +9,6 @@ import NIOHTTP1
 /// What a client can send, hold and wait for is bounded: the head by the decoder (`headLimits`), the body,
 /// the time that the request and the taking of its answer last, and the connections of one user.
 struct ControlConnection {
-    typealias Wrapped = NIOAsyncChannel<HTTPServerRequestPart, HTTPServerResponsePart>
-
     /// How long a request may take to come, and its answer to be taken.
     static let timeout: TimeAmount = .seconds(30)
     /// More bytes are no manifest.
@@ -32,12 +30,7 @@ struct ControlConnection {
     let slots: ConnectionSlots
 
     /// - Throws: What a client that goes away leads to.
-    func serve() async throws {
-        let connection = try await channel.eventLoop.submit {
-            // A client that has gone already leaves a channel that cannot become one.
-            guard channel.isActive else { throw ChannelError.ioOnClosedChannel }
-            return try Wrapped(wrappingChannelSynchronously: channel)
-        }.get()
+    func serve(_ connection: HTTPServer.Connection) async throws {
         try await connection.executeThenClose { inbound, outbound in
             let peer = try await Peer(of: channel)
             let maySteer = peer.maySteer(daemon: geteuid())

@@ -17,8 +17,8 @@ struct ControlServer: Service {
         try await cancelWhenGracefulShutdown {
             try await HTTPServer([listener.descriptor], logger: logger).run {
                 gate.signal()
-            } serve: { channel in
-                try await ControlConnection(channel: channel, handler: handler, slots: slots).serve()
+            } serve: { channel, connection in
+                try await ControlConnection(channel: channel, handler: handler, slots: slots).serve(connection)
             }
         }
     }

@@ -3,11 +3,11 @@ import NIOCore
 import NIOHTTP1
 import PersistentHistory
 
-/// A request whose body, if any, nobody reads.
+/// A request whose body, if any, is not read.
 package struct HTTPQuery: Sendable {
     /// The method and the path, as in `GET /metrics`.
     package let line: String
-    /// Whether it comes from root, or from the user of this program. By TCP it comes from nobody.
+    /// Whether it comes from root, or from the user of this program. By TCP there is no user.
     package let maySteer: Bool
 }
 
@@ -29,31 +29,24 @@ package struct HTTPAnswer: Sendable {
 }
 
 extension HTTPServer {
-    /// More connections at once are closed.
-    static let mostQueries = 16
-
-    /// Answers queries until the task is cancelled.
+    /// Answers queries until the task is cancelled. A connection that finds no slot is closed.
     package func run(answer: @escaping @Sendable (HTTPQuery) async -> HTTPAnswer) async throws {
-        let open = Locked(0)
-        try await run { channel in
-            let count = open.withLock { count in
-                count += 1
-                return count
-            }
-            defer { open.withLock { $0 -= 1 } }
-            if count > Self.mostQueries { return try await channel.close() }
-            try await serve(channel, answer)
-        }
+        let slots = ConnectionSlots()
+        try await run { channel, connection in try await serve(channel, connection, slots, answer) }
     }
 
-    private func serve(_ channel: any Channel, _ answer: (HTTPQuery) async -> HTTPAnswer) async throws {
-        let connection = try await channel.eventLoop.submit {
-            // A client that has gone already leaves a channel that cannot become one.
-            guard channel.isActive else { throw ChannelError.ioOnClosedChannel }
-            return try ControlConnection.Wrapped(wrappingChannelSynchronously: channel)
-        }.get()
+    private func serve(
+        _ channel: any Channel, _ connection: Connection, _ slots: ConnectionSlots,
+        _ answer: (HTTPQuery) async -> HTTPAnswer
+    ) async throws {
         try await connection.executeThenClose { inbound, outbound in
-            let maySteer = try await Peer(of: channel).maySteer(daemon: geteuid())
+            let peer = try await Peer(of: channel)
+            let maySteer = peer.maySteer(daemon: geteuid())
+            let slot =
+                maySteer
+                ? ConnectionSlots.Place(of: peer.userID, among: nil) : slots.take(for: peer.userID, feeds: 0)
+            guard let slot else { return }
+            defer { slot.leave() }
             let deadline = channel.eventLoop.scheduleTask(in: ControlConnection.timeout) {
                 channel.close(promise: nil)
             }

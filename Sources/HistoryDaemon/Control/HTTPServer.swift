@@ -12,6 +12,9 @@ package struct HTTPServer: Sendable {
     private let descriptors: [Int32]
     let logger: Logger
 
+    typealias Connection = NIOAsyncChannel<HTTPServerRequestPart, HTTPServerResponsePart>
+    typealias Serving = @Sendable (any Channel, Connection) async throws -> Void
+
     package init(_ descriptors: [Int32], logger: Logger) {
         self.descriptors = descriptors
         self.logger = logger
@@ -21,11 +24,10 @@ package struct HTTPServer: Sendable {
     ///
     /// - Parameters:
     ///   - accepting: Called when a socket accepts.
-    ///   - serve: Serves a connection that nothing was read from: who serves it is the one to make an async channel of
-    ///     it. One that is made and never served, because the program stops just then, is a fatal error of NIO's.
+    ///   - serve: Serves a connection that nothing was read from.
     func run(
         accepting: @escaping @Sendable () -> Void = {},
-        serve: @escaping @Sendable (any Channel) async throws -> Void
+        serve: @escaping Serving
     ) async throws {
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
         do {
@@ -61,7 +63,7 @@ package struct HTTPServer: Sendable {
     }
 
     private func accept(
-        _ server: Server, _ serve: @escaping @Sendable (any Channel) async throws -> Void
+        _ server: Server, _ serve: @escaping Serving
     ) async throws {
         try await withThrowingDiscardingTaskGroup { group in
             try await server.executeThenClose { channels in
@@ -69,7 +71,7 @@ package struct HTTPServer: Sendable {
                     // Requests read files, and wait for stores: not on the loop.
                     group.addTask(executorPreference: BlockingExecutor.shared) {
                         do {
-                            try await serve(channel)
+                            try await serve(channel, connection(over: channel))
                         } catch {
                             // A client that disconnects early is not an error.
                             logger.debug("A connection ended early.", metadata: ["error": "\(error)"])
@@ -79,5 +81,15 @@ package struct HTTPServer: Sendable {
             }
             group.cancelAll()
         }
+    }
+
+    /// Made only by who serves it: one that is made and never served, because the program stops just then, is a fatal
+    /// error of NIO's.
+    private func connection(over channel: any Channel) async throws -> Connection {
+        try await channel.eventLoop.submit {
+            // A client that has gone already leaves a channel that cannot become one.
+            guard channel.isActive else { throw ChannelError.ioOnClosedChannel }
+            return try Connection(wrappingChannelSynchronously: channel)
+        }.get()
     }
 }
