@@ -2,8 +2,6 @@
 extension CleaningPlan {
     /// The plan for a store as it is. What is not for a feed is skipped first, so that it holds nothing back, and
     /// the checkpoints that the plan relies on are brought to the disk.
-    ///
-    /// - Throws: `HistoryError`.
     init(_ store: ServedStore, source: any HistorySource, state: StateDatabase, force: Bool = false) throws {
         try FeedKeeper(store: store, source: source, state: state, reporter: SilentReporter())
             .skipWhatIsNotSent()
@@ -47,7 +45,6 @@ extension CleaningPlan {
     /// Deletes what the plan allows, in small steps.
     ///
     /// - Parameter shouldStop: Called between steps.
-    /// - Throws: `HistoryError`.
     func carryOut(
         on store: ServedStore, reporter: any PipelineReporter, shouldStop: @Sendable () -> Bool
     ) async throws -> HistoryCleaner.Outcome {

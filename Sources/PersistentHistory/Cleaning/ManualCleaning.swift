@@ -14,14 +14,12 @@ package struct ManualCleaning: Sendable {
     /// What would be deleted, and what is kept for which consumer. No history is deleted.
     ///
     /// - Parameter force: Whether to wait for no consumer; `passedBy` names those that lose history.
-    /// - Throws: `HistoryError`.
     package func report(force: Bool = false) throws -> CleaningReport { try plan(force: force).report }
 
     /// Deletes what the report says.
     ///
     /// - Parameter shouldStop: Called between steps.
     /// - Returns: What was planned, and what was done.
-    /// - Throws: `HistoryError`.
     package func clean(force: Bool = false, shouldStop: @Sendable () -> Bool = { false }) async throws
         -> (report: CleaningReport, outcome: HistoryCleaner.Outcome)
     {

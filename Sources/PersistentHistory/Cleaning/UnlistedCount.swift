@@ -7,8 +7,6 @@ final class UnlistedCount: Sendable {
     private let counted = Locked<(position: Int64, changes: Int)>((0, 0))
 
     /// Counts on from the last time.
-    ///
-    /// - Throws: `HistoryError`.
     func count(in path: String, _ rule: DeliveryRule) throws -> Int {
         // By a connection of its own, so that neither waits for the other.
         let reader = try HistoryReader(path: path)

@@ -71,7 +71,6 @@ extension ContextKeeper {
     /// fetched becomes part of it: rows may be read only if nothing newer is there.
     ///
     /// - Returns: The batch as it is to be delivered.
-    /// - Throws: `HistoryError`.
     func stage(_ batch: HistoryBatch, cursor: Int64, takesOwn: Bool) async throws -> HistoryBatch {
         try await tend(cursor: cursor)
         let ready = replicas.filter { positions[$0.context.name] != nil }

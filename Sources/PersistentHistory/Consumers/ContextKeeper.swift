@@ -79,7 +79,6 @@ actor ContextKeeper {
     /// Fills a replica or a plugin's context again from the store, now; where that fails, it is tried again as ever.
     ///
     /// - Returns: What it shows; nil if there is no such context.
-    /// - Throws: `HistoryError`.
     func resync(_ name: String, cursor: Int64) async throws -> HistoryToken? {
         let replica = replicas.first { $0.context.name == name }
         let plugin = others.lazy.compactMap { $0 as? PluginMerger }.first { $0.name == name }

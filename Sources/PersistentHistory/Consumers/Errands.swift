@@ -18,8 +18,6 @@ final class Errands: Sendable {
     }
 
     /// Does something that `cancel` breaks off.
-    ///
-    /// - Throws: What the body throws; `CancellationError`.
     func breakable<T: Sendable>(_ body: @escaping @Sendable () async throws -> T) async throws -> T {
         try await cancellation.cancelling(body)
     }

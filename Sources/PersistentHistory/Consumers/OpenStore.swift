@@ -39,8 +39,6 @@ struct OpenStore: Sendable {
     private static let timeout: Duration = .seconds(1)
 
     /// Opens the store, brings its tracking up to date, and finds each consumer's position.
-    ///
-    /// - Throws: `HistoryError`, `ObserverError`, `SystemError`.
     init(_ store: ServedStore, stateFolder: String, reporter: any PipelineReporter) throws {
         assertMayWait()
         self.store = store
@@ -163,8 +161,6 @@ struct OpenStore: Sendable {
     }
 
     /// Where a consumer continues if its position no longer exists.
-    ///
-    /// - Throws: `HistoryError`.
     func expiry(of error: HistoryError, at cursor: Int64) throws -> Expiry {
         let isAhead = error.code == .tokenAhead
         return Expiry(

@@ -75,8 +75,6 @@ package final class StoreControl: Sendable {
     }
 
     /// Asks something of the open store, on its thread.
-    ///
-    /// - Throws: As `StoreSession.ask`.
     func ask<T: Sendable>(
         within limit: Duration = StoreSession.actionTimeout,
         _ body: @escaping @Sendable (isolated StoreSession) throws -> T

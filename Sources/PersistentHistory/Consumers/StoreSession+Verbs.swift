@@ -14,8 +14,6 @@ extension StoreSession {
     }
 
     /// Looks as after a signal, and wakes the consumers whatever was found.
-    ///
-    /// - Throws: `HistoryError`.
     func lookNow() throws -> HistoryToken {
         _ = try look()
         // There need not be a signal of a schema that has changed, where the store is polled.

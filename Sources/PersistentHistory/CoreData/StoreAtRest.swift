@@ -42,8 +42,6 @@ struct StoreFiles: Sendable, Equatable {
     }
 
     /// Asks by descriptors that stay open: closing any would drop the locks that this process has.
-    ///
-    /// - Throws: `HistoryError`.
     func access(to path: String) throws -> UntouchedAccess {
         // SQLite would remove the log of an empty store.
         guard let store, store.size >= 512 else { throw Self.noDatabase(path) }

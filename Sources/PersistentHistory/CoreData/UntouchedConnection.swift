@@ -29,7 +29,6 @@ final class UntouchedConnection: Sendable {
     /// How often a read begins again because the files changed meanwhile.
     private static let attempts = 5
 
-    /// - Throws: `HistoryError`.
     init(path: String, timeout: Duration) throws {
         self.path = path
         state = Locked(State(timeout: timeout))
@@ -65,8 +64,6 @@ final class UntouchedConnection: Sendable {
     }
 
     /// Reads in one transaction. A body is run again where the files changed while it read.
-    ///
-    /// - Throws: `HistoryError`, what the body throws.
     func read<T>(_ body: (Database) throws -> T) throws -> T {
         try HistoryError.translating(path, remedy: "Copy the store again from where it is written.") {
             try work.explaining {

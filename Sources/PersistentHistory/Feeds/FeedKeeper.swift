@@ -11,8 +11,6 @@ struct FeedKeeper: Sendable {
     /// Gives those that are new a checkpoint, and forgets those that are gone.
     ///
     /// A new feed begins where the history begins, and is notified if that is not the start of the history.
-    ///
-    /// - Throws: `HistoryError`.
     func begin() throws {
         for consumer in store.consumers {
             for context in try state.feeds.keepOnly(consumer.feeds.map(\.name), of: consumer.author) {
@@ -165,8 +163,6 @@ struct FeedKeeper: Sendable {
 
     /// Moves feeds over what is not for them, so that they hold back no history that they would never be
     /// given. Done before each cleanup, and not with each commit.
-    ///
-    /// - Throws: `HistoryError`.
     func skipWhatIsNotSent() throws {
         // Not ahead of their consumers after a crash either.
         let saved = try state.cursors.saved()

@@ -94,7 +94,6 @@ final class NetEffects: Sendable {
     /// - Parameters:
     ///   - position: Where the portion before it ended, at first 0.
     ///   - values: Of which objects the rows are wanted.
-    /// - Throws: `HistoryError`.
     func portion(after position: Int64, values: WantedValues? = nil) throws -> Portion {
         let found = try queue.read { db in
             try Row.fetchAll(

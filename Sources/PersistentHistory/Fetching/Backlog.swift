@@ -21,15 +21,11 @@ package struct Backlog: Sendable {
 
 extension HistoryReader {
     /// Looks at what lies after a position of a store, in bounded time.
-    ///
-    /// - Throws: `HistoryError`.
     package static func backlog(of path: String, after position: Int64) throws -> Backlog {
         try HistoryReader(path: path, timeout: .milliseconds(500)).backlog(after: position)
     }
 
     /// Looks at what lies after a position, in bounded time.
-    ///
-    /// - Throws: `HistoryError`.
     func backlog(after position: Int64) throws -> Backlog {
         try read { db in
             var backlog = Backlog()
@@ -57,8 +53,6 @@ extension StoreControl {
     /// What lies after each of some positions, and what there is for some feeds.
     ///
     /// It is read by a connection of its own, so that the deliveries do not wait for it.
-    ///
-    /// - Throws: `HistoryError`.
     package func backlogs(after positions: Set<Int64>, of feeds: [FeedStanding]) async throws
         -> (positions: [Int64: Backlog], feeds: [FeedID: Backlog])
     {
@@ -90,8 +84,6 @@ extension FeedKeeper {
     ///
     /// A batch that has nothing for it says nothing of its lag: the feed moves over it, so that the next look begins
     /// after it, and reading goes on, up to a limit.
-    ///
-    /// - Throws: `HistoryError`.
     func backlog(of feed: FeedStanding) throws -> Backlog {
         var backlog = Backlog()
         if feed.isExpired { return backlog }

@@ -94,8 +94,6 @@ extension HistoryReader {
     }
 
     /// The newest position, and its fingerprint.
-    ///
-    /// - Throws: `HistoryError`.
     func end() throws -> (number: Int64, fingerprint: String?) {
         try read { db in
             let newest = try HistoryHeader(db).newest
@@ -104,8 +102,6 @@ extension HistoryReader {
     }
 
     /// The version of the schema, which is read where it has changed.
-    ///
-    /// - Throws: `HistoryError`.
     func schemaVersion() throws -> Int64 {
         try read { db, version in
             try rowTables.follow(db, version)

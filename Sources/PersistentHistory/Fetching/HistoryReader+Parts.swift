@@ -5,8 +5,6 @@ import GRDBSQLite
 extension HistoryReader {
     /// Reads the next transactions as `batch(after:isPosition:through:changes:filter:)` does, but a large one without its
     /// changes: it has an outline, and is alone in its batch.
-    ///
-    /// - Throws: `HistoryError`.
     func outlinedBatch(
         after number: Int64, isPosition: Bool = true, through last: Int64 = .max,
         changes limit: Int = batchSize,
@@ -33,7 +31,6 @@ extension HistoryReader {
     /// Reads single changes of a large transaction, by their numbers.
     ///
     /// - Parameter numbers: In ascending order.
-    /// - Throws: As `changes(_:)`.
     func changes(
         at numbers: [Int64], of transaction: HistoryTransaction, values: WantedValues? = nil
     ) throws -> (changes: [HistoryChange], values: RowValues?) {

@@ -89,8 +89,6 @@ public final class HistoryReader: Sendable {
     private static let mostLooks = 1000
 
     /// For how many seconds it waits from now on for a lock that another process holds.
-    ///
-    /// - Throws: `HistoryError`.
     func setPatience(_ seconds: Double) throws {
         work.setMost(seconds > 0 ? .max : Self.mostLooks)
         try HistoryError.translating(path) {
@@ -142,8 +140,6 @@ public final class HistoryReader: Sendable {
     public func oldestToken() throws -> HistoryToken { try token { $0.floor } }
 
     /// When the first transaction after a position was made; nil if there is none.
-    ///
-    /// - Throws: `HistoryError`.
     func time(after number: Int64) throws -> HistoryTimestamp? {
         try read { db in
             let row = try Row.fetchOne(
@@ -156,8 +152,6 @@ public final class HistoryReader: Sendable {
 
     /// Whether another change stands at a position than the one whose fingerprint is given: a backup was
     /// restored. A change that was deleted tells nothing.
-    ///
-    /// - Throws: `HistoryError`.
     func isReplaced(_ fingerprint: String?, at number: Int64) throws -> Bool {
         try read { db in try HistoryHeader(db, fingerprintAt: number).isReplaced(fingerprint) }
     }

@@ -17,8 +17,6 @@ final class HistorySize: Sendable {
     private let known = Locked<(floor: Int64, newest: Int64, bytes: Int64)?>(nil)
 
     /// The estimate, which is made again only if the history is another one.
-    ///
-    /// - Throws: `HistoryError`.
     func bytes(in path: String, floor: Int64, newest: Int64) throws -> Int64 {
         if let known = known.withLock({ $0 }), known.floor == floor, known.newest == newest {
             return known.bytes
@@ -63,8 +61,6 @@ final class HistorySize: Sendable {
 
 extension StoreControl {
     /// The size of the open store's history in bytes, estimated.
-    ///
-    /// - Throws: `HistoryError`.
     package func historySize() async throws -> Int64 {
         let positions = try await positions()
         return try await withSession { session in

@@ -84,8 +84,6 @@ extension HistorySource {
     /// Reads a large transaction part by part, each change with its number.
     ///
     /// It is read by a connection of its own, which waits for a writer's lock, and for which no other reader waits.
-    ///
-    /// - Throws: As `changes(_:)`; `CancellationError`; what the body throws.
     func forEachPart(
         of transaction: HistoryTransaction, _ body: ([(number: Int64, change: HistoryChange)]) throws -> Void
     ) throws {
@@ -106,8 +104,6 @@ extension HistorySource {
     }
 
     /// A transaction with all its changes, however many: for what cannot take it in parts.
-    ///
-    /// - Throws: As `forEachPart(of:_:)`.
     func whole(_ transaction: HistoryTransaction) throws -> HistoryTransaction {
         guard transaction.outline != nil else { return transaction }
         var changes: [HistoryChange] = []

@@ -15,8 +15,6 @@ final class SharedFetcher: Sendable {
     private let state: Locked<State>
 
     /// The first look begins at the end of the history.
-    ///
-    /// - Throws: `HistoryError`.
     init(_ source: any HistorySource) throws {
         self.source = source
         state = Locked(State(end: try source.end(), schemaVersion: try source.schemaVersion()))
@@ -64,7 +62,6 @@ final class SharedFetcher: Sendable {
     /// - Parameters:
     ///   - last: Nothing after this is wanted.
     ///   - values: Of which objects the rows are wanted, too.
-    /// - Throws: `HistoryError`.
     func batch(after number: Int64, through last: Int64? = nil, values: WantedValues? = nil) throws
         -> HistoryBatch
     {

@@ -11,7 +11,6 @@ struct StandingLook: Sendable {
     let schemaVersion: Int64
     private let statement: HeldStatement
 
-    /// - Throws: `DatabaseError`.
     init(_ db: Database, schemaVersion: Int64) throws {
         self.schemaVersion = schemaVersion
         statement = try HeldStatement(

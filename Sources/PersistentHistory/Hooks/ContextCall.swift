@@ -107,6 +107,5 @@ package protocol ContextEndpoint: Sendable {
     /// Makes one call.
     ///
     /// - Parameter process: The process for which it is meant; nil for whichever runs.
-    /// - Throws: `HookFailure`.
     func call(_ call: ContextCall, of process: Int?) async throws(HookFailure) -> ContextAnswer
 }

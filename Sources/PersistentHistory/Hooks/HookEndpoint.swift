@@ -16,13 +16,9 @@ package protocol HookEndpoint: AnyObject, Sendable {
     var takesParts: Bool { get }
 
     /// Makes one call of a merge hook.
-    ///
-    /// - Throws: `HookFailure`.
     func merge(_ call: MergeCall) async throws(HookFailure) -> MergeResult
 
     /// Notifies the hook that a consumer has lost history. A hook that does not know such calls counts as notified.
-    ///
-    /// - Throws: `HookFailure`.
     func expired(_ call: ExpiredCall) async throws(HookFailure)
 
     /// Makes no further call of an observer: `observe` returns once those in flight are answered.

@@ -185,7 +185,6 @@ package final class HistoryLoop: Sendable {
 
     // MARK: Time
 
-    /// - Throws: `CancellationError`.
     func sleep(for duration: Duration) async throws(CancellationError) {
         let deadline = Self.now + duration.nanoseconds
         let key = state.withLock { $0.timers.newKey() }

@@ -9,8 +9,6 @@ package final class SignalLine: Sendable {
 
     /// Takes the signals over, for the whole process: to be called before any other thread is started,
     /// which would still be interrupted by them. What comes before `next` is called is kept.
-    ///
-    /// - Throws: `SystemError`.
     package init(_ signals: [Int32]) throws(SystemError) {
         var set = sigset_t()
         sigemptyset(&set)
@@ -25,7 +23,6 @@ package final class SignalLine: Sendable {
     /// Waits for a signal.
     ///
     /// - Returns: its number; nil if the task was cancelled.
-    /// - Throws: `SystemError`.
     package func next() async throws(SystemError) -> Int32? {
         var buffer = [UInt8](repeating: 0, count: MemoryLayout<signalfd_siginfo>.size)
         guard try await descriptor.read(into: &buffer) == buffer.count else { return nil }

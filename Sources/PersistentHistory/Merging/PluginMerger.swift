@@ -59,7 +59,6 @@ actor PluginMerger: HistoryContext {
 
     /// - Returns: Whether it must be filled again, whatever its checkpoint says, and whether the store was restored
     ///   since it was filled.
-    /// - Throws: `HistoryError`.
     func condition() throws -> (needsFilling: Bool, isReplaced: Bool) {
         let known = try state.replicas.known(name, of: consumer.author, at: stateKey)
         if !known.isHere {

@@ -64,7 +64,6 @@ extension Replica {
     ///   - transactions: Those that may be merged.
     ///   - batch: All that were fetched with them.
     ///   - end: The newest change in the snapshot.
-    /// - Throws: `HistoryError`, as everything here.
     func stage(
         _ transactions: [HistoryTransaction], of batch: [HistoryTransaction], through end: Int64,
         from store: Database

@@ -65,7 +65,6 @@ final class Replica {
     ///   - isKnown: Whether a replica of this consumer is known to have been here: only then a
     ///     damaged file is moved away, to be created again.
     ///   - store: Runs a body in a snapshot of the store.
-    /// - Throws: `HistoryError`.
     func prepare(isKnown: Bool = false, _ store: StoreSnapshots) throws -> Preparation {
         if let file, !isDamaged, file.isThere { return Preparation(number: position.taken) }
         close()

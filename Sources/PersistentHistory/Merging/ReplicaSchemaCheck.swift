@@ -34,7 +34,6 @@ final class ReplicaSchemaCheck {
     /// Ends the connection.
     func close() throws { try queue.end() }
 
-    /// - Throws: `Refusal`.
     func checkTable(_ name: String, _ sql: String) throws {
         try run(sql, Permission.Object(table: name, index: nil))
         let columns = try queue.writeWithoutTransaction { db in
@@ -46,7 +45,6 @@ final class ReplicaSchemaCheck {
     }
 
     /// - Parameter table: One that passed.
-    /// - Throws: `Refusal`.
     func checkIndex(_ name: String, on table: String, _ sql: String) throws {
         try run(sql, Permission.Object(table: table, index: name))
     }

@@ -45,8 +45,6 @@ struct ReplicaShape {
     func isLeftOut(_ name: BinaryText) -> Bool { reasons[name] != nil }
 
     /// What the store has of the entities that are wanted; nil wants all that are tracked.
-    ///
-    /// - Throws: `DatabaseError`, `UnexpectedValue`.
     init(store db: Database, wanted: Set<BinaryText>?) throws {
         let entities = try EntityCatalog(db).tracked.filter { wanted?.contains($0.key) ?? true }
         let rows = try Row.fetchAll(
@@ -80,8 +78,6 @@ struct ReplicaShape {
     }
 
     /// What was made in a replica.
-    ///
-    /// - Throws: `DatabaseError`, `UnexpectedValue`.
     init(replica db: Database) throws {
         for row in try Row.fetchAll(db, sql: "SELECT name, type, entity, sql FROM historyd_object") {
             let (name, sql) = (try row.text("name"), try row.text("sql", atMost: .max))

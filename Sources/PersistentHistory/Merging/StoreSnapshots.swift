@@ -10,8 +10,6 @@ final class StoreSnapshots {
     init(_ path: String) { self.path = path }
 
     /// Runs a body in one read transaction.
-    ///
-    /// - Throws: `HistoryError`.
     func read<T>(_ body: (Database) throws -> T) throws -> T {
         let queue = try self.queue ?? StoreConnection.open(path, .read, timeout: .seconds(1), work: WorkLimit())
         self.queue = queue

@@ -17,7 +17,6 @@ package final class GroupBody {
 
     package var count: Int { written + tail.count }
 
-    /// - Throws: `SystemError`.
     package func append(_ bytes: some Collection<UInt8>) throws {
         tail.append(contentsOf: bytes)
         if tail.count > Self.mostInMemory { try spool() }
@@ -60,8 +59,6 @@ package final class GroupBody {
     }
 
     /// The bytes from an offset on; fewer than requested at the end.
-    ///
-    /// - Throws: `SystemError`.
     package func bytes(at start: Int, atMost limit: Int) throws -> [UInt8] {
         if start >= written {
             let first = min(start - written, tail.count)

@@ -16,8 +16,6 @@ package final class Mirror {
     package private(set) var position: MirrorPosition?
 
     /// Opens a mirror, and creates it if necessary.
-    ///
-    /// - Throws: `HistoryError`.
     package init(_ path: String, of name: String) throws {
         self.path = path
         self.name = name
@@ -110,7 +108,6 @@ package final class Mirror {
     /// Puts a damaged file out of the way.
     ///
     /// - Returns: Where it is now.
-    /// - Throws: `HistoryError`.
     package static func moveAside(_ path: String) throws -> String {
         try ReplicaFile.moveAside(path)
     }

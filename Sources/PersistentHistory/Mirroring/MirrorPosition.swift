@@ -20,8 +20,6 @@ package struct MirrorPosition: Hashable, Sendable {
     }
 
     /// Nil where nothing was ever put into the mirror.
-    ///
-    /// - Throws: `DatabaseError`, `UnexpectedValue`.
     init?(_ db: Database) throws {
         let row = try Row.fetchOne(
             try db.cachedStatement(

@@ -52,8 +52,6 @@ package struct MirrorSchema: Codable, Hashable, Sendable {
     }
 
     /// Reads it from a store.
-    ///
-    /// - Throws: `DatabaseError`, `UnexpectedValue`, `HistoryError`.
     init(_ db: Database) throws {
         let shape = try ReplicaShape(store: db, wanted: nil)
         tables = shape.tables.map { Table(name: $0.key.text, sql: $0.value.sql, shape: $0.value.shape ?? 0) }

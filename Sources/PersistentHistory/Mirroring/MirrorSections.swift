@@ -32,8 +32,6 @@ struct MirrorSections {
     private var columns: [BinaryText: Set<BinaryText>] = [:]
 
     /// Reads what the mirror has.
-    ///
-    /// - Throws: `DatabaseError`, `UnexpectedValue`.
     init(_ db: Database) throws {
         self.init(try ReplicaShape(replica: db), version: try Self.version(db))
         try readShapes(db)
@@ -65,7 +63,6 @@ struct MirrorSections {
     func known(_ line: UnsafeBufferPointer<UInt8>) -> Section? { sections[Array(line)] }
 
     /// - Parameter line: As it was read from `bytes`; one that has no schema.
-    /// - Throws: `MirrorError`, `DatabaseError`.
     mutating func section(_ line: MirrorLine, _ bytes: UnsafeBufferPointer<UInt8>, _ db: Database) throws
         -> Section
     {

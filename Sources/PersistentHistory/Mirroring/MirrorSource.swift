@@ -15,7 +15,6 @@ package final class MirrorSource {
     private var digest = StreamPosition.Digest()
 
     /// - Parameter folder: Where there is space for groups that do not fit into memory.
-    /// - Throws: `HistoryError`.
     package init(_ path: String, spoolingIn folder: String) throws {
         self.path = path
         self.folder = folder
@@ -36,14 +35,11 @@ package final class MirrorSource {
     deinit { WriterProbes.shared.keep(probe) }
 
     /// Whether a commit may become visible soon: see `VisibilityRule`.
-    ///
-    /// - Throws: `ObserverError`.
     package func isWriterActive() throws -> Bool { try probe.isWriterActive() }
 
     /// Whether the path still leads to the file that is open.
     package var isThere: Bool { file != nil && FileID(of: path) == file }
 
-    /// - Throws: `HistoryError`.
     package func close() throws { try HistoryError.translating(path) { try queue.end() } }
 
     private func read<T>(_ body: (Database) throws -> T) throws -> T {
@@ -78,7 +74,6 @@ package final class MirrorSource {
     /// - Parameters:
     ///   - store: The id of the store that the position is of.
     ///   - known: The schema at the position, where it is known.
-    /// - Throws: `HistoryError`, `SystemError`.
     package func next(after position: StreamPosition, of store: String, knowing known: MirrorSchema?) throws
         -> Next
     {
@@ -130,8 +125,6 @@ package final class MirrorSource {
     }
 
     /// The store's id, and its newest position.
-    ///
-    /// - Throws: `HistoryError`.
     package func end() throws -> (store: String, position: StreamPosition, schema: MirrorSchema) {
         try read { db in
             let header = try HistoryHeader(db)
@@ -144,8 +137,6 @@ package final class MirrorSource {
     }
 
     /// How the store stands to a position that somebody else has of it; nil where it goes on there.
-    ///
-    /// - Throws: `HistoryError`.
     package func loss(at position: StreamPosition, of store: String) throws -> SourceLoss? {
         try read { db in
             loss(at: position, of: store, try HistoryHeader(db, fingerprintAt: position.number))

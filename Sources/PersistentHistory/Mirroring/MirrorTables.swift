@@ -11,7 +11,6 @@ struct MirrorTables {
     /// With the rowid, which stays the same in a mirror.
     private(set) var tables: [BinaryText: RowTable] = [:]
 
-    /// - Throws: `DatabaseError`, `UnexpectedValue`, `HistoryError`.
     mutating func follow(_ db: Database, _ path: String) throws {
         let version = try db.currentSchemaVersion()
         guard version != self.version || schema == nil else { return }

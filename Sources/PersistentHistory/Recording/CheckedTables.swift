@@ -11,7 +11,6 @@ final class CheckedTables: Sendable {
     /// Runs a body that reads the tables, in one transaction.
     ///
     /// - Parameter body: Is given the version of the schema (https://www.sqlite.org/pragma.html#pragma_schema_version).
-    /// - Throws: As `check`; what the body throws.
     func inTransaction<T>(_ db: Database, _ body: (Database, _ schemaVersion: Int64) throws -> T) throws -> T {
         // The usual case. A transaction that SQLite began by itself lasts until the last of its statements is
         // finished (https://www.sqlite.org/lang_transaction.html): this one, which has no other use.
@@ -28,7 +27,6 @@ final class CheckedTables: Sendable {
     /// To be called in the transaction that uses the tables.
     ///
     /// - Returns: The version of the schema.
-    /// - Throws: `UnexpectedValue`, `DatabaseError`.
     @discardableResult
     func check(_ db: Database) throws -> Int64 {
         // This parses nothing.

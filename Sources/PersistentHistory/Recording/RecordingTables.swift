@@ -36,8 +36,6 @@ enum RecordingTables {
     }
 
     /// The tables that are missing: all of them in a store that is not tracked.
-    ///
-    /// - Throws: `UnexpectedValue`.
     static func missing(_ db: Database) throws -> Set<BinaryText> {
         let rows = try Row.fetchCursor(
             db,

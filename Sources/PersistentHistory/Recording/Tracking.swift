@@ -116,7 +116,6 @@ public enum Tracking {
     /// Checks that a store is a mirror.
     ///
     /// - Returns: The version of its schema.
-    /// - Throws: `HistoryError`.
     static func checkMirror(_ path: String, timeout: Duration) throws -> Int64 {
         try StoreConnection.withConnection(to: path, .read, timeout: timeout) { queue in
             try queue.read { db in

@@ -25,8 +25,6 @@ enum UnrecordedChanges {
     }
 
     /// What the current row of `id, origin, kind, object, detail` says; nil for any other row.
-    ///
-    /// - Throws: `UnexpectedValue`.
     @inline(__always) static func entities(_ row: OpaquePointer) throws -> [String]? {
         sqlite3_column_int64(row, 2) == RecordingFormat.kind(shape: 0, .void) ? try names(row) : nil
     }

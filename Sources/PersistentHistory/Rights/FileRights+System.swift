@@ -33,7 +33,6 @@ extension FileRights {
     /// Gives an open file these rights.
     ///
     /// - Parameter descriptor: May be one of O_PATH, whose closing drops no locks.
-    /// - Throws: `SystemError`.
     func give(to descriptor: Int32) throws(SystemError) {
         var status = stat()
         try Self.check("fstat", fstat(descriptor, &status))

@@ -33,7 +33,6 @@ struct RowTable: Sendable {
     ///
     /// - Parameter row: Is given the statement that stands at it.
     /// - Returns: Whether there is one.
-    /// - Throws: `DatabaseError`, what the body throws.
     func read(_ object: ObjectID, _ db: Database, _ row: (OpaquePointer) throws -> Void) throws -> Bool {
         try read(object.values, key.isByRowid(object) ? byRowid : byKey, db, row)
     }
@@ -97,8 +96,6 @@ final class RowTables: Sendable {
     private let state = Locked(State())
 
     /// Reads a schema that has changed, where rows were read before, so that the next reading finds it.
-    ///
-    /// - Throws: `DatabaseError`.
     func follow(_ db: Database, _ version: Int64) throws {
         try state.withLock { state in
             guard state.schema != nil, state.version != version else { return }
@@ -109,7 +106,6 @@ final class RowTables: Sendable {
     /// To be called in the transaction that reads the rows.
     ///
     /// - Returns: Nil where rows of that name cannot be read.
-    /// - Throws: `DatabaseError`.
     func table(_ name: String, _ db: Database) throws -> RowTable? {
         let version = try db.currentSchemaVersion()
         return try state.withLock { state in

@@ -38,7 +38,6 @@ struct RowValueReader {
 
     /// - Parameter all: Also rows that were deleted, which may have come back.
     /// - Returns: False where the limit was met.
-    /// - Throws: `DatabaseError`.
     mutating func read(_ changes: some Sequence<HistoryChange>, all: Bool = false) throws -> Bool {
         for change in changes
         where (all || change.operation != .delete) && wanted.includes(change.entity.name) {

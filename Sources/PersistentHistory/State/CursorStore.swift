@@ -190,8 +190,6 @@ final class CursorStore: Sendable {
 
 extension Checkpoint {
     /// - Parameter row: With the columns of the table `cursor`; a fingerprint may be missing.
-    ///
-    /// - Throws: `UnexpectedValue`.
     init(_ row: Row) throws {
         self.init(
             position: try row.integer("position", in: HistoryPosition.range),
@@ -203,8 +201,6 @@ extension Checkpoint {
 
 extension Expiry {
     /// - Parameter row: With the columns `expiry` and `lost`.
-    ///
-    /// - Throws: `UnexpectedValue`.
     init?(_ row: Row, after position: Int64, _ store: StoreID) throws {
         guard let reason = try row.optionalText("expiry") else { return nil }
         self.init(

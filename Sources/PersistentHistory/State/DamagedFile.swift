@@ -12,7 +12,6 @@ package struct DamagedFile: Error {
     ///
     /// - Parameter path: A database's `-wal` and `-shm` go with it.
     /// - Returns: Where it is now.
-    /// - Throws: `HistoryError`.
     package static func moveAside(_ path: String, at time: HistoryTimestamp) throws(HistoryError) -> String {
         let digits = time.description.prefix { $0 != "." }.filter { $0 != "-" && $0 != ":" }
         var newPath = "\(path).damaged-\(digits)Z"

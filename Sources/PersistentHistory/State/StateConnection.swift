@@ -137,7 +137,6 @@ final class StateConnection: Sendable {
         try use { opened in try opened.queue.writeWithoutTransaction(body) }
     }
 
-    /// - Throws: As `access`.
     func save(_ what: Saving, _ bind: (OpaquePointer) -> Void) throws {
         try use { opened in
             try opened.statement(what).withStatement { statement in

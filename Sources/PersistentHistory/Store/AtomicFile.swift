@@ -2,7 +2,6 @@ internal import Glibc
 
 /// A small file that is either there as a whole or as it was before.
 package enum AtomicFile {
-    /// - Throws: `SystemError`.
     package static func write(_ bytes: [UInt8], to path: String) throws(SystemError) {
         assertMayWait()
         let part = path + ".part"
@@ -18,8 +17,6 @@ package enum AtomicFile {
     }
 
     /// Brings what is in a file's folder to the disk: a new name is lost with the power otherwise (fsync(2)).
-    ///
-    /// - Throws: `SystemError`.
     static func syncFolder(of path: String) throws(SystemError) {
         let folder = open(StorePath.parent(of: path), O_RDONLY | O_DIRECTORY | O_CLOEXEC)
         guard folder >= 0 else { throw SystemError(call: "open", number: errno) }
@@ -43,7 +40,6 @@ package enum AtomicFile {
     ///
     /// - Parameter most: More bytes than this are an error, `EFBIG`.
     /// - Returns: Nil if there is none.
-    /// - Throws: `SystemError`.
     package static func read(_ path: String, most: Int = .max) throws(SystemError) -> [UInt8]? {
         // Without waiting for a writer where the name is that of a pipe.
         let file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)

@@ -6,8 +6,6 @@ internal import Glibc
 /// made up where it fails.
 package enum Entropy {
     /// A random UUID (RFC 9562, version 4).
-    ///
-    /// - Throws: `SystemError`.
     package static func uuid() throws(SystemError) -> UUID {
         try uuid { getrandom($0.baseAddress, $0.count, 0) }
     }

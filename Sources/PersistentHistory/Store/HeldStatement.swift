@@ -17,7 +17,6 @@ struct HeldStatement: Sendable {
         case isReported
     }
 
-    /// - Throws: `DatabaseError`.
     init(_ db: Database, _ sql: String, schema: Schema) throws {
         var statement: OpaquePointer?
         let result =

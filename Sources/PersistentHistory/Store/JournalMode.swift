@@ -3,8 +3,6 @@ import GRDB
 /// How a store's commits are made atomic (https://www.sqlite.org/pragma.html#pragma_journal_mode).
 package enum JournalMode {
     /// Why a store's mode matters to its writers; nil for a store in WAL mode, where it does not.
-    ///
-    /// - Throws: `HistoryError`.
     package static func note(on path: String) throws -> String? {
         let mode = try StoreConnection.withConnection(to: path, .read) { queue in
             try queue.read { db in try String.fetchOne(db, sql: "PRAGMA journal_mode") }

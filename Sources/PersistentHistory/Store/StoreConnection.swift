@@ -13,8 +13,6 @@ enum StoreConnection {
     static let defaultTimeout: Duration = .seconds(5)
 
     /// Opens an existing store. It never makes one.
-    ///
-    /// - Throws: `HistoryError`.
     static func open(
         _ path: String, _ mode: Mode, timeout: Duration = defaultTimeout,
         schemaCode: ConnectionHardening.SchemaCode = .isLeftAlone, work: WorkLimit? = nil
@@ -55,8 +53,6 @@ enum StoreConnection {
     }
 
     /// Opens an existing store for as long as a body runs.
-    ///
-    /// - Throws: `HistoryError`, what the body throws.
     static func withConnection<T>(
         to path: String, _ mode: Mode, timeout: Duration = defaultTimeout,
         schemaCode: ConnectionHardening.SchemaCode = .isLeftAlone, _ body: (DatabaseQueue) throws -> T
@@ -72,8 +68,6 @@ enum StoreConnection {
     /// Reads; where a writer crashed in the middle of a transaction, a connection that may write
     /// rolls back what it left (a hot journal, https://www.sqlite.org/lockingv3.html), and it is
     /// read once more.
-    ///
-    /// - Throws: `DatabaseError`, what the body throws.
     static func rollingBack<T>(_ path: String, _ read: () throws -> T) throws -> T {
         do {
             return try read()

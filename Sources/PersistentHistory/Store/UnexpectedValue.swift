@@ -46,7 +46,6 @@ struct UnexpectedValue: Error, Equatable {
 ///
 /// GRDB's subscripts end the program where a value is of another type, or null.
 extension Row {
-    /// - Throws: `UnexpectedValue`.
     func integer(_ column: String, in range: ClosedRange<Int64> = .min ... .max) throws -> Int64 {
         let value: DatabaseValue = self[column]
         guard case .int64(let number) = value.storage, range.contains(number) else {
@@ -57,13 +56,11 @@ extension Row {
         return number
     }
 
-    /// - Throws: `UnexpectedValue`.
     func optionalInteger(_ column: String, in range: ClosedRange<Int64> = .min ... .max) throws -> Int64? {
         let value: DatabaseValue = self[column]
         return value.isNull ? nil : try integer(column, in: range)
     }
 
-    /// - Throws: `UnexpectedValue`.
     func text(_ column: String, atMost limit: Int = 1 << 20) throws -> String {
         let value: DatabaseValue = self[column]
         guard case .string(let text) = value.storage, text.utf8.count <= limit else {
@@ -73,15 +70,12 @@ extension Row {
         return text
     }
 
-    /// - Throws: `UnexpectedValue`.
     func optionalText(_ column: String, atMost limit: Int = 1 << 20) throws -> String? {
         let value: DatabaseValue = self[column]
         return value.isNull ? nil : try text(column, atMost: limit)
     }
 
     /// 0 or 1.
-    ///
-    /// - Throws: `UnexpectedValue`.
     func flag(_ column: String) throws -> Bool { try integer(column, in: 0...1) == 1 }
 }
 
