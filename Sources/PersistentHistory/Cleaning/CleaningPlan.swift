@@ -1,3 +1,5 @@
+import GRDB
+
 /// How far history may be deleted, and which consumers hold back the rest: a pure function of how far each
 /// has got.
 package struct CleaningPlan: Sendable, Equatable {
@@ -57,5 +59,115 @@ package struct CleaningPlan: Sendable, Equatable {
     /// The plan for a store that keeps nothing for its age.
     package init(_ holders: [Holder], newest: Int64, maximumDuration: Duration?, force: Bool = false) {
         self.init(holders, newest: newest, maximumDuration: maximumDuration, force: force) { _ in nil }
+    }
+}
+
+/// One cleanup of a store: by its schedule, by an operator, or by a program.
+extension CleaningPlan {
+    /// The plan for a store as it is. What is not for a feed is skipped first, so that it holds nothing back, and
+    /// the checkpoints that the plan relies on are brought to the disk.
+    init(_ store: ServedStore, source: any HistorySource, state: StateDatabase, force: Bool = false) throws {
+        try FeedKeeper(store: store, source: source, state: state, reporter: SilentReporter())
+            .skipWhatIsNotSent()
+        let newest = try source.newestToken().number
+        try state.saveServed(newest: newest)
+        let cursors = try state.cursors.saved()
+        var checkpoints = store.mustHaveHad.compactMap { cursors[$0] }
+        func holder(_ consumer: String, _ context: String? = nil, at checkpoint: Checkpoint?) throws -> Holder {
+            guard let checkpoint else {
+                return Holder(consumer: consumer, context: context, number: nil, standing: .zero)
+            }
+            let standing = StalledTime.duration(
+                of: checkpoint, newest: newest, firstMissing: try source.time(after: checkpoint.position),
+                now: store.clock.wall(), served: state.served)
+            return Holder(consumer: consumer, context: context, number: checkpoint.position, standing: standing)
+        }
+        var holders = try store.mustHaveHad.map { try holder($0, at: cursors[$0]) }
+        if store.hasFeeds {
+            let feeds = try state.feeds.all()
+            let oldest = try source.oldestToken().number
+            for consumer in store.consumers {
+                for feed in consumer.feeds {
+                    let id = FeedID(consumer: consumer.author, context: feed.name)
+                    let checkpoint = feeds[id]?.checkpoint
+                    // One that has lost history keeps none: it starts over from the store as it is.
+                    if let checkpoint, checkpoint.position < oldest { continue }
+                    if let checkpoint { checkpoints.append(checkpoint) }
+                    holders.append(try holder(consumer.author, feed.name, at: checkpoint))
+                }
+            }
+        }
+        // What is deleted from the store because of these checkpoints must not outlive them.
+        try state.syncToDisk()
+        try self.init(holders, newest: newest, maximumDuration: store.maximumDuration, force: force) {
+            try store.young(through: $0, source)
+        }
+        let relied = checkpoints.filter { $0.position >= number ?? 0 }.min { $0.position < $1.position }
+        history = PlannedHistory(store: source.storeID, checkpoint: force ? nil : relied)
+    }
+
+    /// Deletes what the plan allows, in small steps.
+    ///
+    /// - Parameter shouldStop: Called between steps.
+    func carryOut(
+        on store: ServedStore, reporter: any PipelineReporter, shouldStop: @Sendable () -> Bool
+    ) async throws -> HistoryCleaner.Outcome {
+        let outcome = try await HistoryCleaner(path: store.path, rule: store.rule)
+            .clean(through: number ?? 0, of: history, shouldStop: shouldStop)
+        if outcome.deleted > 0 { reporter.report(.cleaned(outcome)) }
+        return outcome
+    }
+}
+
+extension ServedStore {
+    /// What of the history up to a position is too young to be deleted.
+    func young(through limit: Int64, _ source: any HistorySource) throws -> YoungHistory? {
+        guard keep > .zero, let reader = source.recorder else { return nil }
+        let time = HistoryTimestamp(milliseconds: clock.wall().milliseconds - keep.milliseconds)
+        return try reader.read { db in
+            try YoungHistory(db, through: limit, youngerThan: time, rule: rule)
+        }
+    }
+}
+
+/// What shows that a history is still the one that a cleanup was planned for, and not another store's or a backup's,
+/// which no consumer has processed.
+struct PlannedHistory: Sendable, Equatable {
+    let store: StoreID
+    /// A checkpoint that the plan relies on, if it relies on one.
+    let checkpoint: Checkpoint?
+
+    /// - Throws: `HistoryError` with `.tokenForeign` or `.tokenAhead`.
+    func check(_ db: Database) throws {
+        let header = try HistoryHeader(db, fingerprintAt: checkpoint?.position ?? -1)
+        let token = HistoryToken(store: store, number: checkpoint?.position ?? 0)
+        guard header.storeID == store else { throw HistoryError.foreign(token, to: header.storeID) }
+        guard !header.isReplaced(checkpoint?.fingerprint), token.number <= max(header.newest, header.floor)
+        else {
+            throw HistoryError.ahead(token, newest: HistoryToken(store: store, number: header.newest))
+        }
+    }
+}
+
+/// How long a consumer that lags has not moved.
+///
+/// There are two measures, and the shorter counts, so that no consumer is passed by without its fault.
+/// By the wall clock: since its last move, or since the first transaction that it has not processed, if that is
+/// later (before, there was nothing to do). By served time: while the store was not served, no consumer could
+/// move; and setting the clock forward makes no consumer late.
+enum StalledTime {
+    /// - Parameters:
+    ///   - firstMissing: The time of the first transaction that it has not processed.
+    ///   - served: How long the store has been served in all.
+    static func duration(
+        of checkpoint: Checkpoint, newest: Int64, firstMissing: HistoryTimestamp?, now: HistoryTimestamp,
+        served: Duration
+    ) -> Duration {
+        guard checkpoint.position < newest else { return .zero }
+        let bySession = max(.zero, served - checkpoint.movedAtServed)
+        let since = max(checkpoint.movedAt, firstMissing ?? checkpoint.movedAt)
+        // A time in the future means nothing: the clock was set back.
+        guard since <= now else { return bySession }
+        return min(bySession, .milliseconds(now.milliseconds - since.milliseconds))
     }
 }

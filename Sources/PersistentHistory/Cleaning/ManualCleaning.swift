@@ -1,3 +1,5 @@
+import GRDB
+
 /// Cleaning by hand, under the same rule as the daemon's own, whether one runs or not.
 ///
 /// It works on the store and the state database as they are. Cursors only move forward, so that a
@@ -53,5 +55,92 @@ package struct ManualCleaning: Sendable {
         let plan = try CleaningPlan(store, source: reader, state: state, force: force)
         try state.close()
         return plan
+    }
+}
+
+/// What a cleanup would delete, what it would keep, and for which consumers.
+package struct CleaningReport: Sendable, Equatable {
+    /// The oldest token that works now.
+    package let floor: HistoryToken
+    /// The oldest token that would work afterwards; the same where nothing would go.
+    package let floorAfter: HistoryToken
+    package let newest: HistoryToken
+    /// How many changes would be deleted.
+    package let deleting: Int
+    /// How many changes that all have processed would be kept: those of mirroring authors, and of
+    /// unlisted ones where these are not delivered.
+    package let keepingByRule: Int
+    /// Those that hold back the rest, the slowest first, with the changes that are kept for them.
+    package let blockers: [Blocker]
+    /// What is too young to be deleted, with the number of changes that are kept for that.
+    package let young: Young?
+    /// Those whose tokens would expire.
+    package let passedBy: [CleaningPlan.Holder]
+
+    package struct Young: Sendable, Equatable {
+        package let history: YoungHistory
+        package let changes: Int
+    }
+
+    package struct Blocker: Sendable, Equatable {
+        package let holder: CleaningPlan.Holder
+        /// The changes that it has not had.
+        package let changes: Int
+    }
+
+    init(_ plan: CleaningPlan, rule: DeliveryRule, _ db: Database) throws {
+        let header = try HistoryHeader(db)
+        let limit = min(plan.number ?? 0, header.newest)
+        floor = HistoryToken(store: header.storeID, number: header.floor)
+        floorAfter = HistoryToken(store: header.storeID, number: max(header.floor, limit))
+        newest = HistoryToken(store: header.storeID, number: header.newest)
+        passedBy = plan.passedBy
+
+        var deleting = 0
+        var keeping = 0
+        var covered = CoveredOrigins(rule)
+        let rows = try Row.fetchCursor(
+            db, sql: "SELECT origin FROM historyd_change WHERE id <= ? AND kind & 3 <> 3 ORDER BY id",
+            arguments: [limit])
+        while let row = try rows.next() {
+            if covered.contain(row["origin"]) { deleting += 1 } else { keeping += 1 }
+        }
+        self.deleting = deleting
+        keepingByRule = keeping
+        young = try plan.young.map { young in
+            let changes = try Int.fetchOne(
+                db, sql: "SELECT count(*) FROM historyd_change WHERE id >= ? AND kind & 3 <> 3",
+                arguments: [young.first])
+            return Young(history: young, changes: changes ?? 0)
+        }
+        blockers = try plan.blockers.map { holder in
+            let changes = try Int.fetchOne(
+                db, sql: "SELECT count(*) FROM historyd_change WHERE id > ? AND kind & 3 <> 3",
+                arguments: [holder.number ?? 0])
+            return Blocker(holder: holder, changes: changes ?? 0)
+        }
+    }
+}
+
+/// Cleans a store's history when called, up to the position that all consumers have processed.
+///
+/// An author that has not moved for longer than the tracker's `maximumDuration` is not waited for.
+public actor ManualCleaner {
+    private let cleaning: ManualCleaning
+
+    /// - Parameter store: As a tracker serves it: all its authors and feeds must have had a transaction before it is
+    ///   deleted.
+    init(_ store: ServedStore, stateFolder: String) {
+        cleaning = ManualCleaning(store, stateFolder: stateFolder)
+    }
+
+    /// Deletes the history that every author except batch authors has processed.
+    ///
+    /// - Returns: What was deleted; nil if an author has no position yet, so that nothing may be deleted.
+    /// - Throws: `HistoryError`.
+    @discardableResult
+    public func clean() async throws -> HistoryCleaner.Outcome? {
+        let (report, outcome) = try await cleaning.clean()
+        return report.blockers.contains { $0.holder.number == nil } ? nil : outcome
     }
 }

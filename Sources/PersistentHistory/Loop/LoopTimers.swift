@@ -1,3 +1,6 @@
+internal import CLinux
+internal import Glibc
+
 /// The sleeping tasks, and when to wake them.
 ///
 /// Few sleep at a time, most of them for long; so an ordered list does, the earliest last.
@@ -42,5 +45,77 @@ extension Array {
             if belongs(self[middle]) { high = middle } else { low = middle + 1 }
         }
         return low
+    }
+}
+
+/// A handler that is called when its time is up, unless it is cancelled before.
+package struct LoopTimer: Sendable {
+    let loop: HistoryLoop
+    let key: UInt64
+
+    package func cancel() { loop.cancel(key) }
+}
+
+/// Continuous time, which is waited for on the loop: `Task.sleep(for: pause, clock: .loop)`.
+///
+/// A pause of microseconds is one of microseconds, and nothing is left behind by one that is cancelled.
+package struct LoopClock: Clock {
+    package typealias Instant = ContinuousClock.Instant
+
+    package init() {}
+
+    package var now: Instant { .now }
+    package var minimumResolution: Duration { .nanoseconds(1) }
+
+    /// CLOCK_MONOTONIC, which service managers reckon with.
+    package static var monotonicMicroseconds: UInt64 { UInt64(monotonicNanoseconds / 1000) }
+
+    static var monotonicNanoseconds: Int64 {
+        var time = timespec()
+        clock_gettime(CLOCK_MONOTONIC, &time)
+        return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
+    }
+
+    /// - Throws: `CancellationError`; `SystemError` if the loop cannot be made.
+    package func sleep(until deadline: Instant, tolerance: Duration? = nil) async throws {
+        try await HistoryLoop.shared().sleep(for: now.duration(to: deadline))
+    }
+}
+
+extension Clock where Self == LoopClock {
+    package static var loop: LoopClock { LoopClock() }
+}
+
+extension SerialThreadExecutor {
+    /// Does blocking work in its turn, and waits for it no longer than some time.
+    ///
+    /// - Returns: Nil if it takes longer. The work goes on, and its result is not used.
+    func perform<T: Sendable>(
+        within limit: Duration, _ body: @escaping @Sendable () throws -> T
+    ) async throws -> T? {
+        // What hangs is not waited for by more and more.
+        if let time = busyTime, time >= limit { return nil }
+        return try await firstAnswer(within: limit) { answer in
+            perform { answer(Result { try body() }) }
+        }
+    }
+}
+
+/// Begins something that answers by a call, and waits for that no longer than some time.
+///
+/// A child task would be waited for to its end, however long it takes; this is not.
+///
+/// - Returns: Nil if it takes longer.
+func firstAnswer<T: Sendable>(
+    within limit: Duration, _ begin: (@escaping @Sendable (Result<T, any Error>) -> Void) -> Void
+) async throws -> T? {
+    let loop = try HistoryLoop.shared()
+    return try await withCheckedThrowingContinuation { continuation in
+        let waiting = Locked<CheckedContinuation<T?, any Error>?>(continuation)
+        let timer = loop.schedule(after: limit) { waiting.withLock { $0.take() }?.resume(returning: nil) }
+        begin { result in
+            timer.cancel()
+            waiting.withLock { $0.take() }?.resume(with: result.map { $0 })
+        }
     }
 }

@@ -31,3 +31,47 @@ enum ColumnAffinity: Sendable, Equatable {
         }
     }
 }
+
+/// A column's default, read from the text that `pragma_table_xinfo` returns
+/// (https://www.sqlite.org/lang_createtable.html#the_default_clause).
+struct ColumnDefault: Sendable, Equatable {
+    /// The default as an expression, in any statement.
+    let sql: String
+    /// Whether it is the same value each time.
+    let isConstant: Bool
+
+    private static let constants = [
+        "NULL", "TRUE", "FALSE", "CURRENT_TIME", "CURRENT_DATE", "CURRENT_TIMESTAMP",
+    ]
+    private static let operators = ["+", "-", "(", ")", "||", "*", "/", "%"]
+
+    /// - Parameter affinity: Of the column that stores it: a comparison with a REAL column does not round an integer as
+    ///   storing it does.
+    init(_ text: String, storedIn affinity: ColumnAffinity = .blob) {
+        let tokens = SQLTokens.tokens(text)
+        func isCall(_ index: Int) -> Bool { index + 1 < tokens.count && tokens[index + 1].isSymbol("(") }
+        // A default cannot name a column: in it, a name alone or in quotes is a string.
+        let given =
+            "("
+            + tokens.enumerated().map { index, token in
+                switch token.kind {
+                case .quotedName where !isCall(index): SQLText.literal(token.unquoted)
+                case .word where tokens.count == 1 && !Self.constants.contains(token.text.asciiUppercased):
+                    SQLText.literal(token.text)
+                default: token.text
+                }
+            }.joined(separator: " ") + ")"
+        sql =
+            affinity == .real
+            ? "(CASE typeof(\(given)) WHEN 'integer' THEN CAST(\(given) AS REAL) ELSE \(given) END)" : given
+        isConstant = tokens.enumerated().allSatisfy { index, token in
+            switch token.kind {
+            case .string, .number, .blob: true
+            case .quotedName: !isCall(index)
+            case .word: tokens.count == 1 || Self.constants.contains(token.text.asciiUppercased)
+            case .symbol: Self.operators.contains(token.text)
+            case .variable: false
+            }
+        }
+    }
+}

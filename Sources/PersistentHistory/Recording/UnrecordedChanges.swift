@@ -41,3 +41,58 @@ enum UnrecordedChanges {
         return names
     }
 }
+
+/// What makes sure that every change of a shape's rows is recorded: kept with the shape, so that it can be seen
+/// later whether something was missing.
+struct RecordingGuard: Codable, Sendable, Equatable {
+    /// The roles of the shape's triggers, as in `historyd_<shape>_<role>`.
+    let triggers: [String]
+    /// The unique indexes through which REPLACE may remove rows; nil where that was not noted.
+    let uniqueness: [String]?
+    /// Whether a table of known rows belongs to it.
+    let keepsKnownRows: Bool
+
+    /// What older formats have at the least.
+    static let untilFormat5 = RecordingGuard(
+        triggers: ["insert", "update", "delete"], uniqueness: nil, keepsKnownRows: false)
+
+    private init(triggers: [String], uniqueness: [String]?, keepsKnownRows: Bool) {
+        self.triggers = triggers
+        self.uniqueness = uniqueness
+        self.keepsKnownRows = keepsKnownRows
+    }
+
+    init(_ writer: TriggerWriter) {
+        self.init(
+            triggers: writer.triggers().compactMap { StoreSchema.role(ofObject: $0.name) }.sorted(),
+            uniqueness: Self.uniqueness(of: writer.table), keepsKnownRows: writer.keepsKnownRows)
+    }
+
+    private static func uniqueness(of table: TableSchema) -> [String] {
+        table.uniqueness.map { uniqueness in
+            let terms = uniqueness.terms.map { "\($0.text) COLLATE \($0.collation)" }
+            return terms.joined(separator: ", ") + (uniqueness.condition.map { " WHERE \($0)" } ?? "")
+        }.sorted()
+    }
+
+    /// Whether changes of a table may have gone unrecorded since its shape was made: a trigger is gone, or there
+    /// is a unique index that the triggers know nothing of.
+    ///
+    /// Triggers that the application made again with the table, word for word, in one transaction, were never
+    /// missing.
+    func mayHaveMissedChanges(of shape: Entity, on table: TableSchema) -> Bool {
+        let present = Set(
+            table.triggers.filter { StoreSchema.shape(ofObject: $0.name) == shape.shape }
+                .compactMap { StoreSchema.role(ofObject: $0.name) })
+        if !present.isSuperset(of: triggers) { return true }
+        if table.needsKnownRows, !keepsKnownRows, uniqueness != nil { return true }
+        // A column has taken the name by which the triggers know the rowid.
+        let rowid = TableSchema.rowidName(hiddenBy: shape.columns.map(\.name))
+        if let now = table.rowid, !table.keyIsRowid, now != rowid { return true }
+        guard let uniqueness else { return false }
+        let now = Self.uniqueness(of: table)
+        // After a column was renamed, the texts say less than their number.
+        return shape.columns.map { BinaryText($0.name) } == table.columns.map { BinaryText($0.name) }
+            ? !Set<BinaryText>(names: uniqueness).isSuperset(of: now.asBinary) : now.count > uniqueness.count
+    }
+}

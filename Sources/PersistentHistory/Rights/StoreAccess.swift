@@ -61,3 +61,95 @@ package enum StoreAccess {
         return problems
     }
 }
+
+/// Users and groups by name and number, as the system's databases have them.
+enum Accounts {
+    /// `app`, or the number where no name is known.
+    static func name(ofUser user: UInt32) -> String {
+        withPasswd { entry, buffer, count, result in
+            getpwuid_r(user, entry, buffer, count, result)
+        } read: {
+            $0.pw_name.map { String(cString: $0) }
+        } ?? String(user)
+    }
+
+    static func name(ofGroup group: UInt32) -> String {
+        withGroup { entry, buffer, count, result in
+            getgrgid_r(group, entry, buffer, count, result)
+        } read: {
+            $0.gr_name.map { String(cString: $0) }
+        } ?? String(group)
+    }
+
+    /// A group by its name, or by its number in digits.
+    static func group(named name: String) -> UInt32? {
+        withGroup { entry, buffer, count, result in
+            getgrnam_r(name, entry, buffer, count, result)
+        } read: {
+            $0.gr_gid
+        } ?? UInt32(name)
+    }
+
+    /// The groups that a user is in.
+    ///
+    /// - Parameter likely: The group of a file of the user. It counts where nothing is known of the user, as in
+    ///   a container whose users are another's.
+    static func groups(ofUser user: UInt32, likely: UInt32) -> Set<UInt32> {
+        let account = withPasswd { entry, buffer, count, result in
+            getpwuid_r(user, entry, buffer, count, result)
+        } read: {
+            (name: $0.pw_name.map { String(cString: $0) } ?? "", group: $0.pw_gid)
+        }
+        guard let account else { return [likely] }
+        var groups = [gid_t](repeating: 0, count: 64)
+        for _ in 0..<2 {
+            var count = Int32(groups.count)
+            if getgrouplist(account.name, account.group, &groups, &count) >= 0 {
+                return Set(groups.prefix(Int(count)))
+            }
+            groups = [gid_t](repeating: 0, count: Int(count))
+        }
+        return [account.group]
+    }
+
+    // MARK: Asking
+
+    private static func withPasswd<T>(
+        _ ask: (
+            UnsafeMutablePointer<passwd>, UnsafeMutablePointer<CChar>, Int,
+            UnsafeMutablePointer<UnsafeMutablePointer<passwd>?>
+        ) -> Int32, read: (passwd) -> T?
+    ) -> T? {
+        var entry = passwd()
+        var result: UnsafeMutablePointer<passwd>?
+        return withBuffer { buffer, count in
+            let number = ask(&entry, buffer, count, &result)
+            return (number, result.flatMap { read($0.pointee) })
+        }
+    }
+
+    private static func withGroup<T>(
+        _ ask: (
+            UnsafeMutablePointer<group>, UnsafeMutablePointer<CChar>, Int,
+            UnsafeMutablePointer<UnsafeMutablePointer<group>?>
+        ) -> Int32, read: (group) -> T?
+    ) -> T? {
+        var entry = Glibc.group()
+        var result: UnsafeMutablePointer<group>?
+        return withBuffer { buffer, count in
+            let number = ask(&entry, buffer, count, &result)
+            return (number, result.flatMap { read($0.pointee) })
+        }
+    }
+
+    /// Asks again with more room where there was too little: a group may have many members.
+    private static func withBuffer<T>(_ ask: (UnsafeMutablePointer<CChar>, Int) -> (Int32, T?)) -> T? {
+        for size in [1 << 12, 1 << 16, 1 << 20] {
+            let buffer = UnsafeMutablePointer<CChar>.allocate(capacity: size)
+            defer { buffer.deallocate() }
+            let (number, found) = ask(buffer, size)
+            if number != ERANGE { return found }
+        }
+        return nil
+    }
+}

@@ -1,3 +1,5 @@
+public import FoundationEssentials
+
 final class ClosureHook: HookEndpoint {
     enum Callback: Sendable {
         case observer(HookCallback)
@@ -80,3 +82,83 @@ final class ClosureHook: HookEndpoint {
         }
     }
 }
+
+/// What happened to a row; the kit's name for it.
+public typealias HookOperation = ChangeOperation
+
+/// One change, as an observer's closure receives it. It does not depend on a connection.
+public struct HookContext: Sendable, Hashable, Codable {
+    private let change: HistoryChange
+    /// The transaction's position in the history.
+    public let token: HistoryToken
+    /// When the transaction was made.
+    public let timestamp: Date
+    /// Nil if the writer declared no author.
+    public let author: String?
+
+    init(_ change: HistoryChange, of transaction: HistoryTransaction) {
+        self.change = change
+        token = transaction.token
+        timestamp = transaction.timestamp.date
+        author = transaction.author
+    }
+
+    /// The table that the row is in.
+    public var entityName: String { change.entity.name }
+    /// What happened to the row.
+    public var operation: HookOperation { change.operation }
+    /// The row's primary key.
+    public var objectID: ObjectID { change.objectID }
+    /// For an update: the columns whose value changed, in table order.
+    public var changedProperties: [String] { change.changedProperties }
+    /// For a delete of an entity that preserves columns.
+    public var tombstone: Tombstone? { change.tombstone }
+
+    /// `x-history://<store id>/<entity>/p42`, an address of the row that is unique among stores.
+    public var objectIDURL: URL {
+        let text = HistoryJSON.objectIDURL(of: change.objectID, in: change.entity, store: token.store)
+        guard let url = URL(string: text) else {
+            preconditionFailure("\(text) has only characters that are allowed in a URL.")
+        }
+        return url
+    }
+}
+
+extension HistoryTimestamp {
+    /// The time as Foundation has it.
+    public var date: Date { Date(timeIntervalSince1970: Double(milliseconds) / 1000) }
+}
+
+/// A fetched batch, as a merge hook's closure receives it.
+public struct MergeHookInput: Sendable {
+    /// In the order of their commits, without those that an earlier hook rejected.
+    public let transactions: [HistoryTransaction]
+    /// What the default merge merges into.
+    public let contexts: [any HistoryContext]
+}
+
+/// A merge hook's answer: `.goOn`, `.finish`, `.rejecting(tokens)`.
+public typealias MergeHookResult = MergeResult
+
+extension MergeResult {
+    /// Continue with the next hook, and after the last one with the default merge.
+    public static let goOn = MergeResult(.goOn)
+    /// Call no further hook and skip the default merge; the cursor moves past the batch.
+    public static let finish = MergeResult(.finish)
+
+    /// Continue without these transactions: later hooks and the default merge do not see them.
+    public static func rejecting(_ tokens: some Sequence<HistoryToken>) -> MergeResult {
+        MergeResult(.goOn, rejecting: Set(tokens))
+    }
+}
+
+/// Called once for each transaction, entity and operation, with all its changes (a group of more
+/// than 10,000 comes in parts). If it throws, the call has failed and is repeated.
+public typealias HookCallback = @Sendable ([HookContext]) async throws -> Void
+
+/// Called once for each fetched batch. If it throws, the call has failed and is repeated.
+public typealias MergeHookCallback = @Sendable (MergeHookInput) async throws -> MergeHookResult
+
+/// Called once where a consumer has lost history, before any other call. One that throws has failed, and is
+/// called again.
+public typealias ExpiryCallback = @Sendable (Expiry) async throws -> Void

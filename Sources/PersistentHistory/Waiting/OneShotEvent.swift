@@ -81,3 +81,70 @@ package final class OneShotEvent: Sendable {
         }
     }
 }
+
+/// Whether something is to run, turned by one and heeded by another.
+final class PowerSwitch: Sendable {
+    private struct State {
+        var isOn: Bool
+        var turnedOn = OneShotEvent()
+        var turnedOff = OneShotEvent()
+    }
+
+    private let state: Locked<State>
+
+    init(isOn: Bool) { state = Locked(State(isOn: isOn)) }
+
+    func turnOn() {
+        state.withLock { state in
+            if !state.isOn { state.turnedOff = OneShotEvent() }
+            state.isOn = true
+            return state.turnedOn
+        }.signal()
+    }
+
+    /// Asks what runs to come to a good end.
+    func turnOff() {
+        state.withLock { state in
+            if state.isOn { state.turnedOn = OneShotEvent() }
+            state.isOn = false
+            return state.turnedOff
+        }.signal()
+    }
+
+    /// Waits until it is on.
+    ///
+    /// - Returns: A signal for its being turned off; nil if the task was cancelled.
+    func waitUntilOn() async -> OneShotEvent? {
+        while !Task.isCancelled {
+            let (isOn, turnedOn, turnedOff) = state.withLock { ($0.isOn, $0.turnedOn, $0.turnedOff) }
+            if isOn { return turnedOff }
+            await turnedOn.wait()
+        }
+        return nil
+    }
+}
+
+/// Waits for a result, but no longer than some time: then the work is cancelled.
+///
+/// - Parameter limit: Nil for as long as it takes.
+/// - Returns: Nil if it takes longer.
+package func within<T: Sendable>(
+    _ limit: Duration?, _ body: @escaping @Sendable () async throws -> T?
+) async throws -> T? {
+    guard let limit else { return try await body() }
+    return try await withThrowingTaskGroup(of: T?.self) { group in
+        defer { group.cancelAll() }
+        group.addTask { try await body() }
+        group.addTask {
+            try await Task.sleep(for: limit, clock: .loop)
+            return nil
+        }
+        return try await group.next() ?? nil
+    }
+}
+
+/// Waits for something, but no longer than some time: then it is cancelled.
+package func wait(atMost timeout: Duration, for body: @escaping @Sendable () async -> Void) async {
+    // Nothing in it throws but the sleep, which is cancelled with the caller.
+    _ = try? await within(timeout) { await body() }
+}
