@@ -48,40 +48,6 @@ struct QueryReader {
     }
 }
 
-extension HookAddition {
-    init(_ query: inout QueryReader) throws(ControlError) {
-        self.init(
-            before: try query.uuid("before"), persist: try query.flag("persist"), file: query.take("file")
-        )
-    }
-
-    var query: ControlRoute.Query {
-        [("before", before?.uuidString), ("persist", persist ? "true" : nil), ("file", file)]
-    }
-}
-
-extension WaitRequest {
-    init(_ query: inout QueryReader) throws(ControlError) {
-        self.init(
-            store: query.take("store"), consumer: try query.need("consumer"),
-            token: try query.need("token"),
-            timeout: query.take("timeout"))
-    }
-
-    var query: ControlRoute.Query {
-        [("store", store), ("consumer", consumer), ("token", token), ("timeout", timeout)]
-    }
-}
-
-extension FollowRequest {
-    init(_ query: inout QueryReader) {
-        self.init(
-            store: query.take("store"), consumer: query.take("consumer"), after: query.take("after"))
-    }
-
-    var query: ControlRoute.Query { [("store", store), ("consumer", consumer), ("after", after)] }
-}
-
 extension FeedRequest {
     init(_ query: inout QueryReader) throws(ControlError) {
         self.init(
@@ -92,41 +58,6 @@ extension FeedRequest {
 
     var query: ControlRoute.Query {
         [("store", store), ("consumer", consumer), ("context", context)]
-    }
-}
-
-extension PluginTestRequest {
-    init(_ query: inout QueryReader) throws(ControlError) {
-        self.init(
-            plugin: try query.need("plugin"), hook: query.take("hook"), token: query.take("token"),
-            dryRun: try query.flag("dryRun"))
-    }
-
-    var query: ControlRoute.Query {
-        [("plugin", plugin), ("hook", hook), ("token", token), ("dryRun", dryRun ? "true" : nil)]
-    }
-}
-
-extension CleanRequest {
-    init(_ query: inout QueryReader) throws(ControlError) {
-        self.init(
-            store: query.take("store"), dryRun: try query.flag("dryRun"), force: try query.flag("force"))
-    }
-
-    var query: ControlRoute.Query {
-        [("store", store), ("dryRun", dryRun ? "true" : nil), ("force", force ? "true" : nil)]
-    }
-}
-
-extension ResyncRequest {
-    init(_ query: inout QueryReader) throws(ControlError) {
-        self.init(
-            context: try query.need("context"), store: query.take("store"),
-            consumer: query.take("consumer"))
-    }
-
-    var query: ControlRoute.Query {
-        [("context", context), ("store", store), ("consumer", consumer)]
     }
 }
 

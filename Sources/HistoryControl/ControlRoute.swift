@@ -1,108 +1,66 @@
 import FoundationEssentials
 
-/// How a command looks in HTTP: `POST /v1/pause?store=contacts`. All there is to know of that is in one table.
+/// A command in HTTP: `POST /v1/pause?store=contacts`.
 struct ControlRoute: Sendable {
     typealias Query = [(name: String, value: String?)]
 
     let method: ControlCommand.Method
     let path: String
-    /// See `ControlCommand.steers`.
-    let steers: Bool
     /// Makes the command of a query.
     let read: @Sendable (inout QueryReader) throws -> ControlCommand
-    /// The query of a command; nil for those of other routes.
-    let write: @Sendable (ControlCommand) -> Query?
 
     private init(
-        _ method: ControlCommand.Method, _ path: String, steers: Bool? = nil,
-        _ read: @escaping @Sendable (inout QueryReader) throws -> ControlCommand,
-        _ write: @escaping @Sendable (ControlCommand) -> Query?
+        _ method: ControlCommand.Method, _ path: String,
+        _ read: @escaping @Sendable (inout QueryReader) throws -> ControlCommand
     ) {
         self.method = method
         self.path = "/v1/" + path
-        self.steers = steers ?? (method != .get)
         self.read = read
-        self.write = write
-    }
-
-    /// Of a command without a query.
-    private init(_ method: ControlCommand.Method, _ path: String, _ command: ControlCommand) {
-        self.init(method, path, { _ in command }, { $0 == command ? [] : nil })
     }
 
     static let all: [ControlRoute] = [
-        .init(.get, "status", .status),
-        .init(.get, "health", .health),
-        .init(.get, "metrics", .metrics),
-        .init(.get, "doctor", { .doctor(store: $0.take("store")) }) {
-            if case .doctor(let store) = $0 { [("store", store)] } else { nil }
+        .init(.get, "status") { _ in .status },
+        .init(.get, "health") { _ in .health },
+        .init(.get, "metrics") { _ in .metrics },
+        .init(.get, "doctor") { .doctor(store: $0.take("store")) },
+        .init(.get, "consumers") { .consumers(store: $0.take("store")) },
+        .init(.get, "hooks") { _ in .hooks },
+        .init(.post, "hooks") {
+            .addHooks(before: try $0.uuid("before"), persist: try $0.flag("persist"), file: $0.take("file"))
         },
-        .init(.get, "consumers", { .consumers(store: $0.take("store")) }) {
-            if case .consumers(let store) = $0 { [("store", store)] } else { nil }
+        .init(.delete, "hooks") { .removeHooks(try HookSelection(&$0)) },
+        .init(.get, "plugins") { _ in .plugins },
+        .init(.post, "plugins/restart") { .restartPlugin(try $0.need("plugin")) },
+        .init(.post, "plugins/test") {
+            .testPlugin(
+                try $0.need("plugin"), hook: $0.take("hook"), token: $0.take("token"),
+                dryRun: try $0.flag("dryRun"))
         },
-        .init(.get, "hooks", .hooks),
-        .init(.post, "hooks", { .addHooks(try HookAddition(&$0)) }) {
-            if case .addHooks(let addition) = $0 { addition.query } else { nil }
+        .init(.post, "reload") { _ in .reload },
+        .init(.post, "pause") { .pause(store: $0.take("store")) },
+        .init(.post, "resume") { .resume(store: $0.take("store")) },
+        .init(.post, "run") { .run(store: $0.take("store"), timeout: $0.take("timeout")) },
+        .init(.get, "wait") {
+            .wait(
+                consumer: try $0.need("consumer"), token: try $0.need("token"), store: $0.take("store"),
+                timeout: $0.take("timeout"))
         },
-        .init(.delete, "hooks", { .removeHooks(try HookSelection(&$0)) }) {
-            if case .removeHooks(let selection) = $0 { selection.query } else { nil }
+        .init(.get, "follow") {
+            .follow(store: $0.take("store"), consumer: $0.take("consumer"), after: $0.take("after"))
         },
-        .init(.get, "plugins", .plugins),
-        .init(.post, "plugins/restart", { .restartPlugin(try $0.need("plugin")) }) {
-            if case .restartPlugin(let name) = $0 { [("plugin", name)] } else { nil }
+        .init(.get, "feed") { .feed(try FeedRequest(&$0)) },
+        .init(.post, "feed/acknowledge") { .acknowledge(try FeedRequest(&$0), token: try $0.need("token")) },
+        .init(.post, "clean") {
+            .clean(store: $0.take("store"), dryRun: try $0.flag("dryRun"), force: try $0.flag("force"))
         },
-        .init(.post, "plugins/test", { .testPlugin(try PluginTestRequest(&$0)) }) {
-            if case .testPlugin(let request) = $0 { request.query } else { nil }
+        .init(.post, "resync") {
+            .resync(context: try $0.need("context"), store: $0.take("store"), consumer: $0.take("consumer"))
         },
-        .init(.post, "reload", .reload),
-        .init(.post, "pause", { .pause(store: $0.take("store")) }) {
-            if case .pause(let store) = $0 { [("store", store)] } else { nil }
-        },
-        .init(.post, "resume", { .resume(store: $0.take("store")) }) {
-            if case .resume(let store) = $0 { [("store", store)] } else { nil }
-        },
-        .init(.post, "run", { .run(store: $0.take("store"), timeout: $0.take("timeout")) }) {
-            if case .run(let store, let timeout) = $0 { [("store", store), ("timeout", timeout)] } else { nil }
-        },
-        .init(.get, "wait", { .wait(try WaitRequest(&$0)) }) {
-            if case .wait(let request) = $0 { request.query } else { nil }
-        },
-        .init(.get, "follow", { .follow(FollowRequest(&$0)) }) {
-            if case .follow(let request) = $0 { request.query } else { nil }
-        },
-        .init(.get, "feed", { .feed(try FeedRequest(&$0)) }) {
-            if case .feed(let request) = $0 { request.query } else { nil }
-        },
-        // Acknowledging what a feed has sent is part of reading it.
-        .init(
-            .post, "feed/acknowledge", steers: false,
-            { .acknowledge(try FeedRequest(&$0), token: try $0.need("token")) }
-        ) {
-            if case .acknowledge(let request, let token) = $0 {
-                request.query + [("token", token)]
-            } else {
-                nil
-            }
-        },
-        .init(.post, "clean", { .clean(try CleanRequest(&$0)) }) {
-            if case .clean(let request) = $0 { request.query } else { nil }
-        },
-        .init(.post, "resync", { .resync(try ResyncRequest(&$0)) }) {
-            if case .resync(let request) = $0 { request.query } else { nil }
-        },
-        .init(.get, "dead-letters", { .deadLetters(store: $0.take("store")) }) {
-            if case .deadLetters(let store) = $0 { [("store", store)] } else { nil }
-        },
-        .init(.post, "dead-letters/retry", { .retryDeadLetters(try DeadLetterSelection(&$0)) }) {
-            if case .retryDeadLetters(let selection) = $0 { selection.query } else { nil }
-        },
-        .init(.delete, "dead-letters", { .dropDeadLetters(try DeadLetterSelection(&$0)) }) {
-            if case .dropDeadLetters(let selection) = $0 { selection.query } else { nil }
-        },
-        .init(.get, "log-level", .logLevel),
-        .init(.put, "log-level", { .setLogLevel(try $0.need("level")) }) {
-            if case .setLogLevel(let level) = $0 { [("level", level)] } else { nil }
-        },
+        .init(.get, "dead-letters") { .deadLetters(store: $0.take("store")) },
+        .init(.post, "dead-letters/retry") { .retryDeadLetters(try DeadLetterSelection(&$0)) },
+        .init(.delete, "dead-letters") { .dropDeadLetters(try DeadLetterSelection(&$0)) },
+        .init(.get, "log-level") { _ in .logLevel },
+        .init(.put, "log-level") { .setLogLevel(try $0.need("level")) },
     ]
 }
 
@@ -114,25 +72,66 @@ extension ControlCommand {
         case delete = "DELETE"
     }
 
-    private var route: (route: ControlRoute, query: ControlRoute.Query) {
-        for route in ControlRoute.all {
-            if let query = route.write(self) { return (route, query) }
-        }
-        preconditionFailure("Every command has a route.")
+    package var method: Method { request.method }
+
+    /// Whether it changes what the daemon does: that is for root and the daemon's own user. Acknowledging what a feed
+    /// has sent is part of reading it.
+    package var steers: Bool {
+        if case .acknowledge = self { false } else { method != .get }
     }
 
-    package var method: Method { route.route.method }
-
-    /// Whether it changes what the daemon does: that is for root and the daemon's own user.
-    package var steers: Bool { route.route.steers }
+    /// How it is asked for: what its route reads.
+    var request: (method: Method, path: String, query: ControlRoute.Query) {
+        let (method, path, query): (Method, String, ControlRoute.Query) =
+            switch self {
+            case .status: (.get, "status", [])
+            case .health: (.get, "health", [])
+            case .metrics: (.get, "metrics", [])
+            case .doctor(let store): (.get, "doctor", [("store", store)])
+            case .consumers(let store): (.get, "consumers", [("store", store)])
+            case .hooks: (.get, "hooks", [])
+            case .addHooks(let before, let persist, let file):
+                (.post, "hooks", [("before", before?.uuidString), ("persist", persist.query), ("file", file)])
+            case .removeHooks(let selection): (.delete, "hooks", selection.query)
+            case .plugins: (.get, "plugins", [])
+            case .restartPlugin(let name): (.post, "plugins/restart", [("plugin", name)])
+            case .testPlugin(let name, let hook, let token, let dryRun):
+                (
+                    .post, "plugins/test",
+                    [("plugin", name), ("hook", hook), ("token", token), ("dryRun", dryRun.query)]
+                )
+            case .reload: (.post, "reload", [])
+            case .pause(let store): (.post, "pause", [("store", store)])
+            case .resume(let store): (.post, "resume", [("store", store)])
+            case .run(let store, let timeout): (.post, "run", [("store", store), ("timeout", timeout)])
+            case .wait(let consumer, let token, let store, let timeout):
+                (
+                    .get, "wait",
+                    [("store", store), ("consumer", consumer), ("token", token), ("timeout", timeout)]
+                )
+            case .follow(let store, let consumer, let after):
+                (.get, "follow", [("store", store), ("consumer", consumer), ("after", after)])
+            case .feed(let feed): (.get, "feed", feed.query)
+            case .acknowledge(let feed, let token): (.post, "feed/acknowledge", feed.query + [("token", token)])
+            case .clean(let store, let dryRun, let force):
+                (.post, "clean", [("store", store), ("dryRun", dryRun.query), ("force", force.query)])
+            case .resync(let context, let store, let consumer):
+                (.post, "resync", [("context", context), ("store", store), ("consumer", consumer)])
+            case .deadLetters(let store): (.get, "dead-letters", [("store", store)])
+            case .retryDeadLetters(let selection): (.post, "dead-letters/retry", selection.query)
+            case .dropDeadLetters(let selection): (.delete, "dead-letters", selection.query)
+            case .logLevel: (.get, "log-level", [])
+            case .setLogLevel(let level): (.put, "log-level", [("level", level)])
+            }
+        return (method, "/v1/" + path, query)
+    }
 
     /// Path and query.
     package var target: String {
-        let (route, query) = route
+        let (_, path, query) = request
         var components = URLComponents()
-        components.path = route.path
-        let items = query.compactMap { name, value in value.map { URLQueryItem(name: name, value: $0) }
-        }
+        components.path = path
+        let items = query.compactMap { name, value in value.map { URLQueryItem(name: name, value: $0) } }
         if !items.isEmpty { components.queryItems = items }
         // Left as it is by URLComponents, and read as a blank (below).
         components.percentEncodedQuery = components.percentEncodedQuery?.replacing("+", with: "%2B")
@@ -165,4 +164,9 @@ extension ControlCommand {
         }
         try query.finish()
     }
+}
+
+extension Bool {
+    /// What is false is left out.
+    fileprivate var query: String? { self ? "true" : nil }
 }

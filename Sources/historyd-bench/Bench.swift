@@ -79,8 +79,9 @@ struct Findings {
     /// What could not be measured here, and why.
     var omissions: [String] = []
 
-    static func + (findings: Findings, more: Findings) -> Findings {
-        Findings(figures: findings.figures + more.figures, omissions: findings.omissions + more.omissions)
+    /// Notes once what could not be measured.
+    mutating func omit(_ omission: String) {
+        if !omissions.contains(omission) { omissions.append(omission) }
     }
 
     static func += (findings: inout Findings, more: Findings) {

@@ -22,24 +22,35 @@ enum Part: String, CaseIterable, ExpressibleByArgument {
         }
     }
 
-    func measure(_ workplace: Workplace, _ sizes: Sizes) throws -> Findings {
+    private var benchmarks: [any Benchmark.Type] {
         switch self {
-        case .latency:
-            Findings(figures: try PacedLatencyBenchmark(workplace: workplace, sizes: sizes).run())
-                + (try LatencyBenchmark(workplace: workplace, sizes: sizes).run())
-        case .backlog: try BacklogBenchmark(workplace: workplace, sizes: sizes).run()
-        case .replica: Findings(figures: try ReplicaBenchmark(workplace, sizes).run())
-        case .scale: Findings(figures: try ScaleBenchmark(workplace, sizes).run())
-        case .writer: Findings(figures: try WriterBenchmark(workplace: workplace, sizes: sizes).run())
-        case .recording: Findings(figures: try RecordingBenchmark(workplace).run())
-        case .idle: Findings(figures: try IdleBenchmark(workplace, sizes).run())
-        case .cleaning: Findings(figures: try CleaningBenchmark(workplace: workplace, sizes: sizes).run())
-        case .migration: Findings(figures: try MigrationBenchmark(workplace: workplace, sizes: sizes).run())
-        case .coreData: Findings(figures: try CoreDataBenchmark(workplace: workplace, sizes: sizes).run())
-        case .stream: try StreamBenchmark(workplace: workplace, sizes: sizes).run()
-        case .instructions: try InstructionsBenchmark(workplace, sizes).run()
+        case .latency: [PacedLatencyBenchmark.self, LatencyBenchmark.self]
+        case .backlog: [BacklogBenchmark.self]
+        case .replica: [ReplicaBenchmark.self]
+        case .scale: [ScaleBenchmark.self]
+        case .writer: [WriterBenchmark.self]
+        case .recording: [RecordingBenchmark.self]
+        case .idle: [IdleBenchmark.self]
+        case .cleaning: [CleaningBenchmark.self]
+        case .migration: [MigrationBenchmark.self]
+        case .coreData: [CoreDataBenchmark.self]
+        case .stream: [StreamBenchmark.self]
+        case .instructions: [InstructionsBenchmark.self]
         }
     }
+
+    func measure(_ workplace: Workplace, _ sizes: Sizes) throws -> Findings {
+        defer { workplace.clear() }
+        return try benchmarks.reduce(into: Findings()) {
+            $0 += try $1.init(workplace: workplace, sizes: sizes).run()
+        }
+    }
+}
+
+/// Measures one thing in the workplace, where it leaves what it made.
+protocol Benchmark {
+    init(workplace: Workplace, sizes: Sizes)
+    func run() throws -> Findings
 }
 
 /// How much is measured; the defaults take some minutes in all.

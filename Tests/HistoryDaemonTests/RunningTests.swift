@@ -159,7 +159,7 @@ private struct Sitter: Service {
         let taken = parts.map { reader.take($0) }
         #expect(taken.map { $0 != nil } == [false, false, false, true, false])
         let (command, body) = try #require(taken[3]).get()
-        #expect(command == .addHooks(HookAddition()) && body == Array("abcd".utf8))
+        #expect(command == .addHooks() && body == Array("abcd".utf8))
     }
 
     @Test(arguments: [UInt32(0), 7, 8]) func rootAndTheDaemonsUserSteer(_ user: UInt32) {

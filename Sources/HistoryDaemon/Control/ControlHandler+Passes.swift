@@ -109,13 +109,15 @@ extension ControlHandler {
     // MARK: Waiting
 
     /// Returns when a consumer is done with a token's transaction.
-    func wait(_ request: WaitRequest) async throws -> WaitReport {
-        let store = try await store(request.store, with: request.consumer)
-        let token = try Self.token(request.token)
-        let timeout = try request.timeout.map { text throws(ControlError) in try Self.duration(text) }
+    func wait(for name: String, _ tokenText: String, in storeName: String?, _ timeoutText: String?) async throws
+        -> WaitReport
+    {
+        let store = try await store(storeName, with: name)
+        let token = try Self.token(tokenText)
+        let timeout = try timeoutText.map { text throws(ControlError) in try Self.duration(text) }
         // A store that reads much, or waits for a lock, may answer late: that is what the timeout is for.
         try await store.control.check(token, within: timeout ?? .seconds(3600))
-        let consumer = RuntimeStatus.ConsumerID(store: store.name, consumer: request.consumer)
+        let consumer = RuntimeStatus.ConsumerID(store: store.name, consumer: name)
         let reached = try await within(timeout) { [status = dependencies.status] in
             await status.wait(for: consumer) { state -> HistoryToken? in
                 guard let cursor = state.cursor, cursor.store == token.store, cursor.number >= token.number
@@ -125,14 +127,14 @@ extension ControlHandler {
         }
         guard let reached else {
             // It may be gone meanwhile.
-            _ = try await self.store(request.store, with: request.consumer)
+            _ = try await self.store(storeName, with: name)
             let state = dependencies.status.consumer(consumer)
             let position = state.cursor.map { "it is at \($0)" } ?? "it has no position yet"
             let reason = state.problem.map { ", and is held by a failure: \($0)" } ?? ""
             throw ControlError(
-                .timedOut, "\"\(request.consumer)\" did not reach \(token) in time: \(position)\(reason).")
+                .timedOut, "\"\(name)\" did not reach \(token) in time: \(position)\(reason).")
         }
-        return WaitReport(store: store.name, consumer: request.consumer, cursor: reached.description)
+        return WaitReport(store: store.name, consumer: name, cursor: reached.description)
     }
 
     static func token(_ text: String) throws(ControlError) -> HistoryToken {
@@ -146,15 +148,17 @@ extension ControlHandler {
     // MARK: Following
 
     /// Sends transactions as they are committed, one a line, until the client goes.
-    func follow(_ request: FollowRequest, _ response: ControlResponse) async throws {
+    func follow(_ storeName: String?, _ consumer: String?, _ afterText: String?, _ response: ControlResponse)
+        async throws
+    {
         let store: RunningStore
         var rule: (@Sendable (String?) -> Bool)?
-        if let consumer = request.consumer {
-            store = try await self.store(request.store, with: consumer)
+        if let consumer {
+            store = try await self.store(storeName, with: consumer)
             let delivery = store.served.rule
             rule = { delivery.delivers($0, to: consumer) }
         } else {
-            let stores = try await stores(request.store)
+            let stores = try await stores(storeName)
             guard let only = stores.first, stores.count == 1 else {
                 throw ControlError(
                     .ambiguous,
@@ -162,7 +166,7 @@ extension ControlHandler {
             }
             store = only
         }
-        let after = try request.after.map { text throws(ControlError) in try Self.token(text) }
+        let after = try afterText.map { text throws(ControlError) in try Self.token(text) }
         try await store.control.follow(
             after: after, wanted: rule ?? { _ in true },
             begun: { try await response.beginLines() },

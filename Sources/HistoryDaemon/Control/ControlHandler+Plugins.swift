@@ -34,10 +34,12 @@ extension ControlHandler {
     }
 
     /// Makes a call to one hook: of a past transaction, or of an invented one.
-    func testPlugin(_ request: PluginTestRequest, _ peer: Peer) async throws -> PluginTest {
-        let plugin = try await plugin(request.plugin)
-        let hook = try Self.hook(request.hook, of: plugin)
-        let token = try request.token.map { text throws(ControlError) in try Self.token(text) }
+    func testPlugin(
+        _ name: String, _ hookName: String?, _ tokenText: String?, dryRun: Bool, _ peer: Peer
+    ) async throws -> PluginTest {
+        let plugin = try await plugin(name)
+        let hook = try Self.hook(hookName, of: plugin)
+        let token = try tokenText.map { text throws(ControlError) in try Self.token(text) }
         let stores = await engine.stores
         let store = stores.first {
             (token == nil || token?.store == $0.control.storeID)
@@ -59,10 +61,10 @@ extension ControlHandler {
         guard let parameters = try await parameters(of: trial, token, in: store) else {
             throw ControlError(
                 .badRequest,
-                "Nothing of the transaction \(request.token ?? "") is for the hook \"\(hook.fullName)\".")
+                "Nothing of the transaction \(tokenText ?? "") is for the hook \"\(hook.fullName)\".")
         }
         let call = String(decoding: parameters, as: UTF8.self)
-        if request.dryRun { return PluginTest(hook: hook.fullName, call: call) }
+        if dryRun { return PluginTest(hook: hook.fullName, call: call) }
         logger.notice(
             "\(peer) makes a sample call to hook \"\(hook.fullName)\".", metadata: ["hook": "\(hook.fullName)"])
         return await sample.make(trial.header, call)

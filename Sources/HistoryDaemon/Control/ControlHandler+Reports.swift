@@ -168,13 +168,15 @@ extension ControlHandler {
             })
     }
 
-    func add(_ addition: HookAddition, _ manifest: [UInt8], _ peer: Peer) async throws -> HookChange {
+    func addHooks(_ manifest: [UInt8], before: UUID?, persist: Bool, file: String?, _ peer: Peer) async throws
+        -> HookChange
+    {
         let added = try await jobs.perform { [engine] in
-            try await engine.addHooks(addition, manifest: manifest)
+            try await engine.addHooks(of: manifest, before: before, persist: persist, file: file ?? "/manifest")
         }
         logger.report(
             .hooksChanged,
-            "Added \(added.map(\.fullName).quotedList)\(addition.persist ? ", and kept over restarts" : ""), by \(peer)."
+            "Added \(added.map(\.fullName).quotedList)\(persist ? ", and kept over restarts" : ""), by \(peer)."
         )
         return HookChange(added: added.map(\.named))
     }

@@ -6,13 +6,13 @@ import PersistentHistory
 
 /// Cleaning, contexts and dead letters.
 extension ControlHandler {
-    func clean(_ request: CleanRequest, _ peer: Peer) async throws -> CleanReport {
+    func clean(_ name: String?, dryRun: Bool, force: Bool, _ peer: Peer) async throws -> CleanReport {
         var reports: [CleanReport.Store] = []
-        for store in try await stores(request.store) {
-            let cleaning = try await store.control.clean(dryRun: request.dryRun, force: request.force)
+        for store in try await stores(name) {
+            let cleaning = try await store.control.clean(dryRun: dryRun, force: force)
             let report = cleaning.report
             let passedBy = report.passedBy.map(\.name)
-            if !request.dryRun {
+            if !dryRun {
                 let passed = passedBy.isEmpty ? "" : "; \(passedBy.quotedList) were passed by"
                 logger.notice(
                     "Store \"\(store.name)\" was cleaned by \(peer)\(passed).",
@@ -21,7 +21,7 @@ extension ControlHandler {
             reports.append(
                 CleanReport.Store(
                     name: store.name, through: report.floorAfter.description,
-                    changes: cleaning.outcome?.deleted ?? report.deleting, isDryRun: request.dryRun,
+                    changes: cleaning.outcome?.deleted ?? report.deleting, isDryRun: dryRun,
                     keptFor: report.blockers.map {
                         .init(consumer: $0.holder.consumer, context: $0.holder.context, changes: $0.changes)
                     },
@@ -33,41 +33,42 @@ extension ControlHandler {
         return CleanReport(stores: reports)
     }
 
-    func resync(_ request: ResyncRequest, _ peer: Peer) async throws -> ResyncReport {
+    func resync(_ context: String, in storeName: String?, of consumerName: String?, _ peer: Peer) async throws
+        -> ResyncReport
+    {
         var fitting: [(store: RunningStore, consumer: String)] = []
-        for store in try await stores(request.store) {
-            for consumer in store.served.consumers where request.consumer ?? consumer.author == consumer.author
-            {
+        for store in try await stores(storeName) {
+            for consumer in store.served.consumers where consumerName ?? consumer.author == consumer.author {
                 let names = consumer.contexts.map(\.name) + consumer.pluginContexts.map(\.name)
-                if names.contains(request.context) {
+                if names.contains(context) {
                     fitting.append((store, consumer.author))
                 }
             }
         }
         guard let (store, consumer) = fitting.first else {
-            let feeds = try await stores(request.store).flatMap(\.served.consumers).flatMap(\.feeds)
-            if feeds.contains(where: { $0.name == request.context }) {
+            let feeds = try await stores(storeName).flatMap(\.served.consumers).flatMap(\.feeds)
+            if feeds.contains(where: { $0.name == context }) {
                 throw ControlError(
                     .badRequest,
-                    "\"\(request.context)\" is a feed and cannot be filled: its program reads the store itself."
+                    "\"\(context)\" is a feed and cannot be filled: its program reads the store itself."
                 )
             }
             throw ControlError(
                 .unknownContext,
-                "There is no context \"\(request.context)\". `historyctl consumers` lists the contexts.")
+                "There is no context \"\(context)\". `historyctl consumers` lists the contexts.")
         }
         guard fitting.count == 1 else {
             let consumers = fitting.map { "\($0.consumer) of \($0.store.name)" }.quotedList
             throw ControlError(
                 .ambiguous,
-                "\(consumers) have a context \"\(request.context)\". Name the consumer and the store.")
+                "\(consumers) have a context \"\(context)\". Name the consumer and the store.")
         }
-        let token = try await store.control.resync(request.context, of: consumer)
+        let token = try await store.control.resync(context, of: consumer)
         logger.notice(
-            "Context \"\(request.context)\" of \"\(consumer)\" was filled again at the request of \(peer).",
+            "Context \"\(context)\" of \"\(consumer)\" was filled again at the request of \(peer).",
             metadata: ["store": "\(store.name)", "consumer": "\(consumer)"])
         return ResyncReport(
-            store: store.name, consumer: consumer, context: request.context, token: token.description)
+            store: store.name, consumer: consumer, context: context, token: token.description)
     }
 
     // MARK: Dead letters

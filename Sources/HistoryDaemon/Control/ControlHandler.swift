@@ -57,22 +57,28 @@ struct ControlHandler: Sendable {
         case .doctor(let store): try await response.send(await examine(store))
         case .consumers(let store): try await response.send(await consumers(of: store))
         case .hooks: try await response.send(await hooks())
-        case .addHooks(let addition): try await response.send(await add(addition, body, peer), status: .created)
+        case .addHooks(let before, let persist, let file):
+            try await response.send(
+                await addHooks(body, before: before, persist: persist, file: file, peer), status: .created)
         case .removeHooks(let selection): try await response.send(await remove(selection, peer))
         case .plugins: try await response.send(await pluginList())
         case .restartPlugin(let name): try await response.send(await restartPlugin(name, peer))
-        case .testPlugin(let request): try await response.send(await testPlugin(request, peer))
+        case .testPlugin(let name, let hook, let token, let dryRun):
+            try await response.send(await testPlugin(name, hook, token, dryRun: dryRun, peer))
         case .reload: try await response.send(await reload())
         case .pause(let store): try await response.send(await pause(store, peer))
         case .resume(let store): try await response.send(await resume(store, peer))
         case .run(let store, let timeout): try await response.send(await run(store, timeout))
-        case .wait(let request): try await response.send(await wait(request))
-        case .follow(let request): try await follow(request, response)
+        case .wait(let consumer, let token, let store, let timeout):
+            try await response.send(await wait(for: consumer, token, in: store, timeout))
+        case .follow(let store, let consumer, let after): try await follow(store, consumer, after, response)
         case .feed(let request): try await feed(request, peer, response)
         case .acknowledge(let request, let token):
             try await response.send(await acknowledge(request, token, peer))
-        case .clean(let request): try await response.send(await clean(request, peer))
-        case .resync(let request): try await response.send(await resync(request, peer))
+        case .clean(let store, let dryRun, let force):
+            try await response.send(await clean(store, dryRun: dryRun, force: force, peer))
+        case .resync(let context, let store, let consumer):
+            try await response.send(await resync(context, in: store, of: consumer, peer))
         case .deadLetters(let store): try await response.send(await deadLetters(of: store))
         case .retryDeadLetters(let selection): try await response.send(await retry(selection))
         case .dropDeadLetters(let selection): try await response.send(await drop(selection, peer))

@@ -9,9 +9,9 @@ extension Engine {
     /// Adds the hooks of a manifest.
     ///
     /// - Throws: `ControlError`: nothing was added then.
-    func addHooks(_ addition: HookAddition, manifest: [UInt8]) async throws(ControlError) -> [HookConfiguration]
+    func addHooks(of manifest: [UInt8], before: UUID?, persist: Bool, file: String) async throws(ControlError)
+        -> [HookConfiguration]
     {
-        let file = addition.file ?? "/manifest"
         var plugins: [PluginConfiguration]
         do throws(ConfigurationErrors) {
             plugins = try PluginConfiguration.read(
@@ -19,10 +19,10 @@ extension Engine {
         } catch {
             throw Self.refused(error)
         }
-        if let before = addition.before { try place(&plugins, before: before) }
+        if let before { try place(&plugins, before: before) }
         var next = catalog
-        next.add(plugins, origin: addition.persist ? .persisted : .added)
-        if addition.persist {
+        next.add(plugins, origin: persist ? .persisted : .added)
+        if persist {
             try checkLasting(plugins, file)
             try await save(next)
         }

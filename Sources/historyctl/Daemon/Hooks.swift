@@ -58,8 +58,8 @@ struct Hooks: AsyncParsableCommand {
         func run() async throws {
             let manifest = file == "-" ? Array(try StandardInput.text().utf8) : try FileArgument.bytes(file)
             let path = try FileArgument.absolute(file == "-" ? "standard input" : file)
-            let addition = HookAddition(before: before, persist: persist, file: path)
-            try await daemon.ask(.addHooks(addition), HookChange.self, body: manifest) { change, output in
+            let request = ControlCommand.addHooks(before: before, persist: persist, file: path)
+            try await daemon.ask(request, HookChange.self, body: manifest) { change, output in
                 try change.added?.write(to: &output)
             }
         }

@@ -62,8 +62,8 @@ struct TestPlugin: AsyncParsableCommand {
     @Flag(help: "Only show the call.") var dryRun = false
 
     func run() async throws {
-        let request = PluginTestRequest(plugin: name, hook: hook, token: token, dryRun: dryRun)
-        let test = try await daemon.ask(.testPlugin(request), PluginTest.self) { test, output in
+        let request = ControlCommand.testPlugin(name, hook: hook, token: token, dryRun: dryRun)
+        let test = try await daemon.ask(request, PluginTest.self) { test, output in
             try output.writeLine("call: \(test.call.printable)")
             for line in test.errors { try output.writeLine("standard error: \(line.printable)") }
             guard let seconds = test.seconds else { return }

@@ -15,8 +15,8 @@ struct Clean: AsyncParsableCommand {
     var force = false
 
     func run() async throws {
-        let request = CleanRequest(store: store, dryRun: dryRun, force: force)
-        try await daemon.ask(.clean(request), CleanReport.self) { report, output in
+        let request = ControlCommand.clean(store: store, dryRun: dryRun, force: force)
+        try await daemon.ask(request, CleanReport.self) { report, output in
             var table = TextTable(["STORE", "THROUGH", "CHANGES", "KEPT FOR", "PASSED BY"])
             try table.write(
                 report.stores.map { store in
@@ -62,8 +62,8 @@ struct Resync: AsyncParsableCommand {
     var consumer: String?
 
     func run() async throws {
-        let request = ResyncRequest(context: context, store: store, consumer: consumer)
-        try await daemon.ask(.resync(request), ResyncReport.self) { try $1.writeLine($0.token) }
+        let request = ControlCommand.resync(context: context, store: store, consumer: consumer)
+        try await daemon.ask(request, ResyncReport.self) { try $1.writeLine($0.token) }
     }
 }
 

@@ -21,9 +21,8 @@ struct Wait: AsyncParsableCommand {
 
     func run() async throws {
         let timeout = try daemon.limit.timeout ?? TimeoutArgument("30s")
-        let request = WaitRequest(store: store, consumer: consumer, token: token, timeout: timeout.text)
         try await daemon.ask(
-            .wait(request), WaitReport.self,
+            .wait(consumer: consumer, token: token, store: store, timeout: timeout.text), WaitReport.self,
             by: daemon.client(timeout: timeout.duration + TimeoutOptions.grace)
         ) { try $1.writeLine($0.cursor) }
     }
@@ -62,7 +61,7 @@ struct FollowOptions: ParsableArguments {
     @Option(help: ArgumentHelp("Begin after this token's transaction.", valueName: "token"))
     var after: String?
 
-    var command: ControlCommand { .follow(FollowRequest(store: store, consumer: consumer, after: after)) }
+    var command: ControlCommand { .follow(store: store, consumer: consumer, after: after) }
 }
 
 struct Feed: AsyncParsableCommand {

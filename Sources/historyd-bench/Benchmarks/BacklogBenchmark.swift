@@ -1,7 +1,7 @@
 import Glibc
 
 /// How fast a daemon processes what was committed while it was down.
-struct BacklogBenchmark {
+struct BacklogBenchmark: Benchmark {
     private static let rows = 1000
 
     /// The backlog: a number of transactions with a number of rows each.
@@ -22,36 +22,28 @@ struct BacklogBenchmark {
     let sizes: Sizes
 
     func run() throws -> Findings {
-        let single = Backlog(transactions: sizes.backlog, rows: 1, aim: .atLeast(600_000))
-        var findings = Findings(figures: try measure(single))
-        findings.figures += try measure(
-            Backlog(transactions: sizes.changes / Self.rows, rows: Self.rows, aim: .atLeast(2_000_000)))
-        return findings
+        Findings(
+            figures: try measure(Backlog(transactions: sizes.backlog, rows: 1, aim: .atLeast(600_000)))
+                + measure(
+                    Backlog(transactions: sizes.changes / Self.rows, rows: Self.rows, aim: .atLeast(2_000_000)))
+        )
     }
 
     private func measure(_ backlog: Backlog) throws -> [Figure] {
-        let folder = try workplace.makeFolder("backlog")
-        defer { Progress.attempt { try workplace.remove(folder) } }
+        let folder = try workplace.makeFolder()
         let store = "\(folder)/store"
         try BenchStore.make(store)
         let writer = try StoreWriter(store, synchronous: "OFF")
         for _ in 0..<backlog.transactions { _ = try writer.commit(rows: backlog.rows) }
 
-        var runs: [(daemon: Drain, loop: Drain, plugin: Drain?)] = []
-        for _ in 0..<sizes.rounds {
-            runs.append(
-                (
-                    try drainByDaemon(store, backlog), try drainByConsumer(store, backlog, plugin: false),
-                    // Its requests name one object only.
-                    backlog.rows == 1 ? try drainByConsumer(store, backlog, plugin: true) : nil
-                ))
+        let runs = try (0..<sizes.rounds).map { _ in
+            (
+                daemon: try drainByDaemon(store, backlog),
+                loop: try drainByConsumer(store, backlog, plugin: false),
+                // Its requests name one object only.
+                plugin: backlog.rows == 1 ? try drainByConsumer(store, backlog, plugin: true) : nil
+            )
         }
-        return figures(backlog, runs)
-    }
-
-    private func figures(
-        _ backlog: Backlog, _ runs: [(daemon: Drain, loop: Drain, plugin: Drain?)]
-    ) -> [Figure] {
         let loop = "bare C loop without JSON"
         let count = Double(backlog.changes)
         func rates(_ drains: [Drain]) -> [Double] { drains.map { count / $0.seconds } }
@@ -98,7 +90,7 @@ struct BacklogBenchmark {
     /// From the daemon's start to its last call.
     private func drainByDaemon(_ store: String, _ backlog: Backlog) throws -> Drain {
         let daemon = try DaemonProcess(workplace, DaemonSetup(stores: [.init(store)]))
-        defer { Progress.attempt { try daemon.stop() } }
+        defer { daemon.end() }
         let (first, last) = try readAll(daemon.stamps, backlog)
         let reading = try daemon.reading()
         return Drain(

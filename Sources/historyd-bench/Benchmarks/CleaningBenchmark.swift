@@ -4,13 +4,14 @@ import Glibc
 import PersistentHistory
 
 /// How a cleanup slows a writer: the time of its commits with and without a cleanup, in turns.
-struct CleaningBenchmark {
+struct CleaningBenchmark: Benchmark {
     let workplace: Workplace
     let sizes: Sizes
 
-    func run() throws -> [Figure] {
-        let folder = try workplace.makeFolder("cleaning")
-        defer { Progress.attempt { try workplace.remove(folder) } }
+    func run() throws -> Findings { Findings(figures: try figures()) }
+
+    private func figures() throws -> [Figure] {
+        let folder = try workplace.makeFolder()
         let store = folder + "/store.sqlite"
         try fill(store)
         var figures: [Figure] = []

@@ -3,7 +3,7 @@ import PersistentHistory
 
 /// Reads the history of a store that Core Data would have written, from the file to lines of JSON. The baseline steps
 /// through the same rows and does nothing with them.
-struct CoreDataBenchmark {
+struct CoreDataBenchmark: Benchmark {
     let workplace: Workplace
     let sizes: Sizes
 
@@ -23,16 +23,18 @@ struct CoreDataBenchmark {
         .init("User", relationships: [.init("devices", to: "Device", isToMany: true, inverse: "user")]),
     ])
 
-    func run() throws -> [Figure] {
-        let folder = try workplace.makeFolder("coredata")
-        defer { Progress.attempt { try workplace.remove(folder) } }
+    func run() throws -> Findings { Findings(figures: try figures()) }
+
+    private func figures() throws -> [Figure] {
+        let folder = try workplace.makeFolder()
         let store = "\(folder)/store.sqlite"
         let count = try make(store)
         var (ours, plain): ([Double], [Double]) = ([], [])
         for _ in 0..<sizes.rounds {
-            plain.append(Double(count) / (try time([workplace.coreData, store])))
+            plain.append(Double(count) / (try time([workplace.program("bench-coredata"), store])))
             ours.append(
-                Double(count) / (try time([workplace.historyctl, "history", store, "--format", "json"])))
+                Double(count)
+                    / (try time([workplace.program("historyctl"), "history", store, "--format", "json"])))
         }
         return [
             Figure(
@@ -51,7 +53,7 @@ struct CoreDataBenchmark {
 
     /// Some transactions of 20 changes, as often as it takes.
     private func make(_ path: String) throws -> Int {
-        var random = Sequence(state: 1)
+        var random = SeededRandom(seed: 1)
         let store = try GeneratedStore(path, Self.model, random: random)
         let transactions = 1000
         for number in 0..<transactions {
@@ -86,18 +88,5 @@ struct CoreDataBenchmark {
         }
         try connection.execute("COMMIT; PRAGMA wal_checkpoint(TRUNCATE)")
         return copies * transactions * 20
-    }
-}
-
-/// Numbers that are always the same (SplitMix64).
-private struct Sequence: RandomNumberGenerator {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var mixed = state
-        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-        return mixed ^ (mixed >> 31)
     }
 }

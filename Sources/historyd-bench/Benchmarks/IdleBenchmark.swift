@@ -1,22 +1,20 @@
 /// Memory and wake-ups of an idle daemon. The baselines are a bare consumer that waits for the same store, and a
 /// program with Swift's concurrency that waits for nothing.
-struct IdleBenchmark {
-    private let workplace: Workplace
-    private let seconds: Int
+struct IdleBenchmark: Benchmark {
+    let workplace: Workplace
+    let sizes: Sizes
 
-    init(_ workplace: Workplace, _ sizes: Sizes) {
-        self.workplace = workplace
-        seconds = sizes.seconds
-    }
+    private var seconds: Int { sizes.seconds }
 
-    func run() throws -> [Figure] {
-        let folder = try workplace.makeFolder("idle")
-        defer { Progress.attempt { try workplace.remove(folder) } }
+    func run() throws -> Findings { Findings(figures: try figures()) }
+
+    private func figures() throws -> [Figure] {
+        let folder = try workplace.makeFolder()
         let stores = ["daemon", "consumer"].map { "\(folder)/\($0)" }
         for store in stores { try BenchStore.make(store) }
         let writers = try stores.map { try StoreWriter($0, synchronous: "NORMAL") }
         let daemon = try DaemonProcess(workplace, DaemonSetup(stores: [.init(stores[0])]))
-        defer { Progress.attempt { try daemon.stop() } }
+        defer { daemon.end() }
         let consumer = try ConsumerProcess(.watch, stores[1], workplace)
         defer { consumer.end() }
         let idle = try Child([workplace.bench, "wait"])
@@ -45,7 +43,7 @@ struct IdleBenchmark {
     private func figures(
         _ name: String, _ unit: Figure.Unit, _ values: [Double], aim: Aim? = nil
     ) -> [Figure] {
-        [LatencyField.baseline, "idle Swift program"].enumerated().map { index, baseline in
+        [ObserverField.consumer, "idle Swift program"].enumerated().map { index, baseline in
             Figure(
                 "an idle daemon", name, values[0], unit,
                 against: .init(name: baseline, value: values[index + 1]), aim: index == 0 ? aim : nil)

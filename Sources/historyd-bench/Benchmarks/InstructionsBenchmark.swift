@@ -2,17 +2,11 @@ import FoundationEssentials
 
 /// How many instructions the daemon executes for a transaction, counted by valgrind. The number does not depend on the
 /// machine's load or speed, so it shows small changes.
-struct InstructionsBenchmark {
+struct InstructionsBenchmark: Benchmark {
     private static let store = "store.sqlite"
 
-    private let workplace: Workplace
-    private let rounds: Int
-
-    init(_ workplace: Workplace, _ sizes: Sizes) {
-        self.workplace = workplace
-        // They hardly differ.
-        rounds = min(sizes.rounds, 3)
-    }
+    let workplace: Workplace
+    let sizes: Sizes
 
     func run() throws -> Findings {
         do {
@@ -31,14 +25,13 @@ struct InstructionsBenchmark {
     }
 
     private func measure(_ valgrind: String, _ strip: String) throws -> [Figure] {
-        let folder = try workplace.makeFolder("instructions")
-        defer { Progress.attempt { try workplace.remove(folder) } }
+        let folder = try workplace.makeFolder()
         let store = "\(folder)/\(Self.store)"
         try BenchStore.make(store)
         let stamps = try StampReader(named: "\(folder)/stamps")
         var home = try DaemonHome(
             workplace, DaemonSetup(stores: [.init(store)]), in: folder,
-            plugin: [workplace.plugin, "\(folder)/stamps"])
+            plugin: [workplace.program("bench-plugin"), "\(folder)/stamps"])
         try home.runOnce()
         try home.keep([Self.store])
         // What a debugger reads of the daemon, this valgrind cannot.
@@ -48,17 +41,21 @@ struct InstructionsBenchmark {
         }
         home.historyd = stripped
 
-        let counter = Counter(valgrind: valgrind, log: "\(folder)/count", shim: workplace.pidfd)
+        let counter = Counter(
+            valgrind: valgrind, log: "\(folder)/count", shim: workplace.program("bench-pidfd.so"))
         let sizes = [0, 100, 1100]
         var counts = sizes.map { _ in Counts() }
-        for _ in 0..<rounds {
+        // Rounds hardly differ.
+        for _ in 0..<min(self.sizes.rounds, 3) {
             for (index, size) in sizes.enumerated() {
                 try home.comeBack([Self.store])
                 try write(size, to: store)
                 counts[index].daemon.append(
                     try counter.count { try home.runOnce(under: $0, environment: counter.environment) })
                 counts[index].consumer.append(
-                    try counter.count { _ = try Child($0 + [workplace.consumer, "drain", store]).waitForEnd() })
+                    try counter.count {
+                        _ = try Child($0 + [workplace.program("bench-consumer"), "drain", store]).waitForEnd()
+                    })
                 try stamps.discard()
             }
         }
@@ -84,7 +81,7 @@ struct InstructionsBenchmark {
                 group, name,
                 rounds: difference(counts[more].daemon, counts[less].daemon, Double(divisor)), .count,
                 against: .init(
-                    name: LatencyField.baseline,
+                    name: ObserverField.consumer,
                     rounds: difference(counts[more].consumer, counts[less].consumer, Double(divisor))),
                 aim: aim)
         }

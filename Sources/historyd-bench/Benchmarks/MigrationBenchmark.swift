@@ -3,18 +3,19 @@ import PersistentHistory
 
 /// How long changes go unrecorded after a table was rebuilt, while a writer commits without a pause: until the daemon
 /// has created the triggers again.
-struct MigrationBenchmark {
+struct MigrationBenchmark: Benchmark {
     let workplace: Workplace
     let sizes: Sizes
 
-    func run() throws -> [Figure] {
+    func run() throws -> Findings { Findings(figures: try figures()) }
+
+    private func figures() throws -> [Figure] {
         try [BenchStore.Journal.wal, .delete].map { journal in
-            let folder = try workplace.makeFolder("migration")
-            defer { Progress.attempt { try workplace.remove(folder) } }
+            let folder = try workplace.makeFolder()
             let store = "\(folder)/store"
             try BenchStore.make(store, journal)
             let daemon = try DaemonProcess(workplace, DaemonSetup(stores: [.init(store)], hooks: []))
-            defer { Progress.attempt { try daemon.stop() } }
+            defer { daemon.end() }
             let rounds = try (0..<sizes.rounds).map { _ in try untilRecorded(store) }
             return Figure(
                 "migration",

@@ -3,14 +3,14 @@
 ///
 /// Processor time is the cost of recording. Elapsed time is how long the writer waits; with `synchronous=FULL` that is
 /// mostly the disk.
-struct RecordingBenchmark {
-    private let workplace: Workplace
+struct RecordingBenchmark: Benchmark {
+    let workplace: Workplace
+    let sizes: Sizes
 
-    init(_ workplace: Workplace) { self.workplace = workplace }
+    func run() throws -> Findings { Findings(figures: try figures()) }
 
-    func run() throws -> [Figure] {
-        let folder = try workplace.makeFolder("recording")
-        defer { Progress.attempt { try workplace.remove(folder) } }
+    private func figures() throws -> [Figure] {
+        let folder = try workplace.makeFolder()
         var figures: [Figure] = []
         for columns in [5, 50, 200] {
             let table = RecordedTable(columns: columns)
@@ -38,17 +38,9 @@ struct RecordingBenchmark {
         _ make: (RecordingSubject.Kind) throws -> RecordingSubject
     ) throws -> [Figure] {
         let subjects = try RecordingSubject.Kind.allCases.map(make)
-        // By kind of write and by subject, microseconds a row in each round.
-        var times = kinds.map { _ in subjects.map { _ in [RecordingSubject.Time]() } }
-        var turns = Turns(subjects.count)
-        for round in 0...rounds {
-            for subject in turns.next() {
-                for (kind, write) in kinds.enumerated() {
-                    let time = try subjects[subject].time(write, rows: rows)
-                    // The first round warms up.
-                    if round > 0 { times[kind][subject].append(time) }
-                }
-            }
+        // By subject, round and kind of write, microseconds a row.
+        let times = try Turns.measure(subjects, rounds: rounds) { subject, _ in
+            try kinds.map { try subject.time($0, rows: rows) }
         }
         return figures("\(name), processor µs a row", kinds, times, \.processor)
             + figures("\(name), µs a row", kinds, times, \.wall)
@@ -60,7 +52,7 @@ struct RecordingBenchmark {
     ) -> [Figure] {
         RecordingSubject.Kind.allCases.enumerated().dropFirst().flatMap { subject, name in
             kinds.enumerated().map { kind, write in
-                let medians = times[kind].map { Distribution($0.map(clock)).median }
+                let medians = times.map { rounds in Distribution(rounds.map { clock($0[kind]) }).median }
                 return Figure(
                     group, "\(write.rawValue), \(name.rawValue)", medians[subject], .microseconds,
                     against: .init(name: "untracked twin", value: medians[0]))

@@ -1,6 +1,6 @@
 /// Merges changed rows into a consumer's replica. The baseline copies the same rows with one SQL statement into a
 /// file of the same kind.
-struct ReplicaBenchmark {
+struct ReplicaBenchmark: Benchmark {
     /// The change made to the rows.
     private enum Change: String, CaseIterable {
         case inserted, updated
@@ -11,20 +11,13 @@ struct ReplicaBenchmark {
 
     private static let replica = "replica.sqlite"
 
-    private let workplace: Workplace
-    private let sizes: Sizes
-    private let rounds: Int
+    let workplace: Workplace
+    let sizes: Sizes
 
-    init(_ workplace: Workplace, _ sizes: Sizes) {
-        self.workplace = workplace
-        self.sizes = sizes
-        // Each takes seconds.
-        rounds = min(sizes.rounds, 3)
-    }
+    func run() throws -> Findings { Findings(figures: try figures()) }
 
-    func run() throws -> [Figure] {
-        let folder = try workplace.makeFolder("replica")
-        defer { Progress.attempt { try workplace.remove(folder) } }
+    private func figures() throws -> [Figure] {
+        let folder = try workplace.makeFolder()
         let store = "\(folder)/store.sqlite"
         try BenchStore.make(store)
         let reader = DaemonSetup.Store.Author(
@@ -62,7 +55,8 @@ struct ReplicaBenchmark {
     private func measure(_ change: Change, _ home: DaemonHome, _ store: String) throws -> [Figure] {
         var merges: [DaemonHome.Cost] = []
         var copies: [Double] = []
-        for _ in 0..<rounds {
+        // Each takes seconds.
+        for _ in 0..<min(sizes.rounds, 3) {
             try home.comeBack([Self.replica])
             copies.append(try copy(change, from: store, home))
             try home.comeBack([Self.replica])

@@ -4,12 +4,15 @@ import Glibc
 /// How fast a store's history gets to a mirror over a NATS server on the same machine.
 ///
 /// A mirror's commits are seen by the bare C consumer, which watches it as any consumer would.
-struct StreamBenchmark {
+struct StreamBenchmark: Benchmark {
     let workplace: Workplace
     let sizes: Sizes
 
+    private var rounds: Int { min(sizes.rounds, 3) }
+
     func run() throws -> Findings {
-        for program in [workplace.historydNATS, workplace.stream] where access(program, X_OK) != 0 {
+        for program in ["historyd-nats", "bench-stream"].map(workplace.program) where access(program, X_OK) != 0
+        {
             return Findings(omissions: ["NATS: there is no program \"\(program)\"; it needs libnats-dev."])
         }
         do {
@@ -25,7 +28,7 @@ struct StreamBenchmark {
 
     private func latency(_ server: NATSServer) throws -> [Figure] {
         let pairs = try StreamPair.Kind.allCases.map { kind in
-            try StreamPair(kind, workplace, server, in: workplace.makeFolder("live-\(kind)"))
+            try StreamPair(kind, workplace, server)
         }
         defer { for pair in pairs { pair.end() } }
         let observers = try pairs.map { pair in
@@ -35,7 +38,7 @@ struct StreamBenchmark {
             try pair.follow()
             try pair.awaitRow(writer.last)
             let (consumer, follower) = try pair.observe()
-            return PacedObserver(pair.kind.rawValue, writer, consumer.stamps, follower, end: consumer.end)
+            return Observer(pair.kind.rawValue, writer, consumer.stamps, follower, end: consumer.end)
         }
         defer { for observer in observers { observer.end() } }
         var figures: [Figure] = []
@@ -43,23 +46,16 @@ struct StreamBenchmark {
         return figures + (try idle(pairs))
     }
 
-    private func latency(_ observers: [PacedObserver], _ pace: Pace) throws -> [Figure] {
-        var results: [[Distribution]] = observers.map { _ in [] }
-        var turns = Turns(observers.count)
-        let commits = pace.commits(sizes)
-        for round in 0...min(sizes.rounds, 3) {
-            for index in turns.next() {
-                let result = try observers[index].measure(
-                    pace, commits: round == 0 ? max(commits / 10, 1) : commits, seed: UInt64(round))
-                // The first round warms up.
-                if round > 0 { results[index].append(result.latencies) }
-            }
+    private func latency(_ observers: [Observer], _ pace: Pace) throws -> [Figure] {
+        let results = try pace.measure(observers, sizes, rounds: rounds)
+        func quantiles(_ index: Int, _ share: Double) -> [Double] {
+            results[index].map { $0.latencies.quantile(share) }
         }
         return [("p50", 0.5, 500.0), ("p99", 0.99, 3000)].map { label, share, aim in
             Figure(
                 "from COMMIT's return to the mirror's commit, \(pace.text)", "\(observers[0].name), \(label)",
-                rounds: results[0].map { $0.quantile(share) }, .microseconds,
-                against: .init(name: observers[1].name, rounds: results[1].map { $0.quantile(share) }),
+                rounds: quantiles(0, share), .microseconds,
+                against: .init(name: observers[1].name, rounds: quantiles(1, share)),
                 aim: pace == .none ? nil : .atMost(aim))
         }
     }
@@ -90,24 +86,23 @@ struct StreamBenchmark {
         let count = min(sizes.backlog, 200_000)
         var seconds: [[Double]] = []
         for kind in StreamPair.Kind.allCases {
-            let pair = try StreamPair(kind, workplace, server, in: workplace.makeFolder("backlog-\(kind)"))
+            let pair = try StreamPair(kind, workplace, server)
             defer { pair.end() }
             let writer = try StoreWriter(pair.store, synchronous: "OFF")
             _ = try writer.commit()
             try pair.publish(after: 0)
             try pair.follow()
             try pair.awaitRow(writer.last)
-            var rounds: [Double] = []
-            for _ in 0..<min(sizes.rounds, 3) {
-                pair.stopPublishing()
-                let before = writer.last
-                for _ in 0..<count { _ = try writer.commit() }
-                let start = Clock.now
-                try pair.publish(after: before)
-                try pair.awaitRow(writer.last)
-                rounds.append(Double(Clock.now - start) / 1e9)
-            }
-            seconds.append(rounds)
+            seconds.append(
+                try (0..<rounds).map { _ in
+                    pair.stopPublishing()
+                    let before = writer.last
+                    for _ in 0..<count { _ = try writer.commit() }
+                    let start = Clock.now
+                    try pair.publish(after: before)
+                    try pair.awaitRow(writer.last)
+                    return Double(Clock.now - start) / 1e9
+                })
         }
         return [
             Figure(
@@ -124,26 +119,20 @@ struct StreamBenchmark {
     /// From the start of both programs until a new mirror has all rows. The bare programs send the history of the rows.
     private func snapshot(_ server: NATSServer) throws -> [Figure] {
         let rows = sizes.changes
-        var rates: [[Double]] = []
-        for kind in StreamPair.Kind.allCases {
-            var rounds: [Double] = []
-            for round in 0..<min(sizes.rounds, 3) {
-                let folder = try workplace.makeFolder("snapshot-\(kind)-\(round)")
-                defer { Progress.attempt { try workplace.remove(folder) } }
-                let pair = try StreamPair(kind, workplace, server, in: folder)
+        let rates = try StreamPair.Kind.allCases.map { kind in
+            try (0..<rounds).map { _ in
+                let pair = try StreamPair(kind, workplace, server)
                 defer { pair.end() }
                 let writer = try StoreWriter(pair.store, synchronous: "OFF")
                 _ = try writer.commit(rows: rows)
-                let connection = try Connection(pair.store)
-                let bytes = try connection.number(
+                let bytes = try Connection(pair.store).number(
                     "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size")
                 let start = Clock.now
                 try pair.publish(after: 0)
                 try pair.follow()
                 try pair.awaitRow(writer.last)
-                rounds.append(Double(bytes) / (Double(Clock.now - start) / 1e9))
+                return Double(bytes) / (Double(Clock.now - start) / 1e9)
             }
-            rates.append(rounds)
         }
         return [
             Figure(

@@ -1,10 +1,12 @@
 /// How historyd slows a writer: the time of its commits while a daemon observes them, and while it processes a
 /// backlog. The baseline is the same commits without a daemon.
-struct WriterBenchmark {
+struct WriterBenchmark: Benchmark {
     let workplace: Workplace
     let sizes: Sizes
 
-    func run() throws -> [Figure] {
+    func run() throws -> Findings { Findings(figures: try figures()) }
+
+    private func figures() throws -> [Figure] {
         var figures: [Figure] = []
         for synchronous in ["NORMAL", "FULL"] {
             figures += try whileLevel(synchronous)
@@ -17,20 +19,19 @@ struct WriterBenchmark {
     private static let block = 20
 
     private func whileLevel(_ synchronous: String) throws -> [Figure] {
-        let folder = try workplace.makeFolder("writer")
-        defer { Progress.attempt { try workplace.remove(folder) } }
+        let folder = try workplace.makeFolder()
         let stores = ["historyd", "consumer", "alone"].map { "\(folder)/\($0)" }
         for store in stores { try BenchStore.make(store) }
         let writers = try stores.map { try StoreWriter($0, synchronous: synchronous) }
         let daemon = try DaemonProcess(workplace, DaemonSetup(stores: [.init(stores[0])]))
-        defer { Progress.attempt { try daemon.stop() } }
+        defer { daemon.end() }
         let consumer = try ConsumerProcess(.watch, stores[1], workplace)
         defer { consumer.end() }
 
         let mode = "is delivered, WAL, synchronous=\(synchronous)"
         var times = [
             CommitTimes("a writer's commit while it \(mode)", "with historyd"),
-            CommitTimes("a writer's commit while it \(mode)", "with the \(LatencyField.baseline)"),
+            CommitTimes("a writer's commit while it \(mode)", "with the \(ObserverField.consumer)"),
         ]
         var turns = Turns(stores.count)
         // The first round warms up.
@@ -53,8 +54,7 @@ struct WriterBenchmark {
     }
 
     private func whileDraining(_ synchronous: String) throws -> [Figure] {
-        let folder = try workplace.makeFolder("writer")
-        defer { Progress.attempt { try workplace.remove(folder) } }
+        let folder = try workplace.makeFolder()
         let store = "\(folder)/store"
         try BenchStore.make(store)
         let filler = try StoreWriter(store, synchronous: "OFF")
@@ -69,7 +69,7 @@ struct WriterBenchmark {
             let alone = try writer.times(sizes.commits)
             // One that has no state begins where the history does.
             let daemon = try DaemonProcess(workplace, DaemonSetup(stores: [.init(store)]))
-            defer { Progress.attempt { try daemon.stop() } }
+            defer { daemon.end() }
             var reached = try daemon.stamps.next().object
             var done: [Double] = []
             while done.count < sizes.commits, reached < last {

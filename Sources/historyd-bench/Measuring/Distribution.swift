@@ -37,4 +37,21 @@ struct Turns {
         defer { first = (first + 1) % count }
         return (0..<count).map { ($0 + first) % count }
     }
+
+    /// Measures subjects in turns. The first round warms up, and is left out.
+    ///
+    /// - Returns: Of each subject, the result of each round.
+    static func measure<Subject, Result>(
+        _ subjects: [Subject], rounds: Int, _ measure: (_ subject: Subject, _ round: Int) throws -> Result
+    ) rethrows -> [[Result]] {
+        var results: [[Result]] = subjects.map { _ in [] }
+        var turns = Turns(subjects.count)
+        for round in 0...rounds {
+            for index in turns.next() {
+                let result = try measure(subjects[index], round)
+                if round > 0 { results[index].append(result) }
+            }
+        }
+        return results
+    }
 }

@@ -4,35 +4,36 @@ import Glibc
 
 /// The machine that the figures were measured on.
 struct Machine {
-    let kernel: String
-    let processor: String
-    let memory: String
-    let sqlite: String
-    let build: String
+    let time = Date().formatted(.iso8601)
     /// The load average of the last minute.
-    let load: String
-    let time: String
+    let load =
+        FileBytes.text(of: "/proc/loadavg").split(separator: " ").first.map(String.init) ?? "unknown"
 
-    init() {
-        time = Date().formatted(.iso8601)
+    private static var kernel: String {
         var name = utsname()
         uname(&name)
-        kernel = "\(Self.text(&name.sysname)) \(Self.text(&name.release)) \(Self.text(&name.machine))"
+        return "\(text(&name.sysname)) \(text(&name.release)) \(text(&name.machine))"
+    }
+
+    private static var processor: String {
         let model = FileBytes.text(of: "/proc/cpuinfo").split(separator: "\n").first {
             $0.hasPrefix("model name")
         }
-        let processors = sysconf(Int32(_SC_NPROCESSORS_ONLN))
         let title = model?.split(separator: ":").last.map { String($0.drop { $0 == " " }) } ?? "unknown"
-        processor = "\(title), \(processors) processors"
+        return "\(title), \(sysconf(Int32(_SC_NPROCESSORS_ONLN))) processors"
+    }
+
+    private static var memory: String {
         let pages = Double(sysconf(Int32(_SC_PHYS_PAGES))) * Double(sysconf(Int32(_SC_PAGESIZE)))
-        memory = "\(NumberText.text(pages / Double(1 << 30), decimals: 0)) GiB"
-        sqlite = String(cString: sqlite3_libversion())
+        return "\(NumberText.text(pages / Double(1 << 30), decimals: 0)) GiB"
+    }
+
+    private static var build: String {
         #if DEBUG
-            build = "debug (the figures mean little)"
+            "debug (the figures mean little)"
         #else
-            build = "release"
+            "release"
         #endif
-        load = FileBytes.text(of: "/proc/loadavg").split(separator: " ").first.map(String.init) ?? "unknown"
     }
 
     /// A C array of characters, which Swift sees as a tuple.
@@ -61,11 +62,11 @@ struct Machine {
     }
 
     func facts() throws -> [RunRecord.Fact] {
-        [
-            .init(name: "time", value: time), .init(name: "kernel", value: kernel),
-            .init(name: "processor", value: processor), .init(name: "memory", value: memory),
-            .init(name: "SQLite", value: sqlite), .init(name: "Swift", value: "\(Self.compiler), \(build)"),
-            .init(name: "load", value: load),
-        ] + (try versions())
+        let known = [
+            ("time", time), ("kernel", Self.kernel), ("processor", Self.processor), ("memory", Self.memory),
+            ("SQLite", String(cString: sqlite3_libversion())), ("Swift", "\(Self.compiler), \(Self.build)"),
+            ("load", load),
+        ]
+        return known.map { .init(name: $0, value: $1) } + (try versions())
     }
 }

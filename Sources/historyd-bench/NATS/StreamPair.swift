@@ -17,17 +17,17 @@ final class StreamPair {
     private var publisher: Child?
     private var follower: Child?
 
-    /// - Parameter folder: An existing folder, whose name becomes the stream's.
-    init(_ kind: Kind, _ workplace: Workplace, _ server: NATSServer, in folder: String) throws {
+    init(_ kind: Kind, _ workplace: Workplace, _ server: NATSServer) throws {
         self.kind = kind
         self.workplace = workplace
         self.server = server
-        self.folder = folder
+        folder = try workplace.makeFolder()
         store = "\(folder)/store"
         mirror = "\(folder)/mirror"
         try BenchStore.make(store)
     }
 
+    /// The folder's name, which no other has.
     private var stream: String { String(folder.split(separator: "/").last ?? "stream") }
 
     /// - Parameter position: The number of the last change that was published before, for the bare publisher.
@@ -92,7 +92,7 @@ final class StreamPair {
     private func bare(_ arguments: String...) throws -> Child {
         let log = try FileBytes.create("\(folder)/\(arguments[0]).log")
         defer { close(log) }
-        return try Child([workplace.stream] + arguments, errors: log)
+        return try Child([workplace.program("bench-stream")] + arguments, errors: log)
     }
 
     private struct Configuration: Encodable {
@@ -123,7 +123,7 @@ final class StreamPair {
         let log = try FileBytes.create("\(folder)/\(role).log")
         defer { close(log) }
         return try Child(
-            [workplace.historydNATS, "--config", file],
+            [workplace.program("historyd-nats"), "--config", file],
             environment: ["STATE_DIRECTORY=\(home)", "RUNTIME_DIRECTORY=\(home)"], errors: log)
     }
 }

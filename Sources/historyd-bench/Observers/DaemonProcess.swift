@@ -5,15 +5,13 @@ final class DaemonProcess {
     let stamps: StampReader
     let started: Int64
     let child: Child
-    private let workplace: Workplace
-    private let folder: String
 
     /// Starts it, and waits until it says that it is ready.
     init(_ workplace: Workplace, _ setup: DaemonSetup) throws {
-        self.workplace = workplace
-        folder = try workplace.makeFolder()
+        let folder = try workplace.makeFolder()
         stamps = try StampReader(named: "\(folder)/stamps")
-        let configuration = try setup.write(to: folder, command: [workplace.plugin, "\(folder)/stamps"])
+        let configuration = try setup.write(
+            to: folder, command: [workplace.program("bench-plugin"), "\(folder)/stamps"])
         let log = try FileBytes.create("\(folder)/log")
         defer { close(log) }
         let readiness = try ReadinessSocket("\(folder)/notify")
@@ -33,9 +31,5 @@ final class DaemonProcess {
 
     func reading() throws -> ProcessReading { try ProcessReading(of: child.processID) }
 
-    /// Stops it, and removes its state.
-    func stop() throws {
-        child.end()
-        try workplace.remove(folder)
-    }
+    func end() { child.end() }
 }

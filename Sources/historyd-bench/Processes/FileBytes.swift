@@ -28,17 +28,6 @@ enum FileBytes {
         guard file >= 0 else { throw .system("write '\(path)'") }
         return file
     }
-
-    static func write(_ bytes: [UInt8], to descriptor: Int32) throws(BenchError) {
-        var written = 0
-        while written < bytes.count {
-            let count = bytes.withUnsafeBytes {
-                Glibc.write(descriptor, $0.baseAddress.map { $0 + written }, $0.count - written)
-            }
-            if count < 0, errno != EINTR { throw .system("write") }
-            written += max(count, 0)
-        }
-    }
 }
 
 enum Clock {

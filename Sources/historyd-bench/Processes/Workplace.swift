@@ -12,34 +12,19 @@ final class Workplace: Sendable {
     /// This program's own file.
     let bench: String
     let historyd: String
-    let historydNATS: String
-    let historyctl: String
-    /// The programs in C.
-    let consumer: String
-    let plugin: String
-    let stream: String
-    let coreData: String
-    /// The program in shell.
-    let script: String
-    /// A library that is preloaded when valgrind runs the daemon.
-    let pidfd: String
+    /// The folder of the programs.
+    private let programs: String
 
     /// - Parameter historyd: The daemon to measure; nil for the one beside this program.
     init(historyd given: String?) throws {
         let file = FileManager.default
         bench = try file.destinationOfSymbolicLink(atPath: "/proc/self/exe")
-        let folder = bench.split(separator: "/", omittingEmptySubsequences: false).dropLast().joined(
-            separator: "/")
-        historyd = given ?? "\(folder)/historyd"
-        historydNATS = "\(folder)/historyd-nats"
-        historyctl = "\(folder)/historyctl"
-        coreData = "\(folder)/bench-coredata"
-        consumer = "\(folder)/bench-consumer"
-        plugin = "\(folder)/bench-plugin"
-        stream = "\(folder)/bench-stream"
-        script = "\(folder)/bench-consumer.sh"
-        pidfd = "\(folder)/bench-pidfd.so"
-        for program in [historyd, consumer, plugin] where !file.isExecutableFile(atPath: program) {
+        let programs = bench.split(separator: "/", omittingEmptySubsequences: false).dropLast()
+            .joined(separator: "/")
+        self.programs = programs
+        historyd = given ?? "\(programs)/historyd"
+        for program in [historyd, "\(programs)/bench-consumer", "\(programs)/bench-plugin"]
+        where !file.isExecutableFile(atPath: program) {
             throw BenchError("There is no program \"\(program)\": `make bench` builds it.")
         }
         let parent = getenv("TMPDIR").map { String(cString: $0) } ?? "/tmp"
@@ -49,42 +34,44 @@ final class Workplace: Sendable {
         leaveWhenInterrupted()
     }
 
+    /// A program that was built beside this one.
+    func program(_ name: String) -> String { "\(programs)/\(name)" }
+
     private static let made = Locked(0)
 
     /// A new folder in it. Its name is short, because the path of a socket must be.
     func makeFolder() throws -> String {
-        try makeFolder(
-            String(
-                Self.made.withLock { count in
-                    count += 1
-                    return count
-                }))
-    }
-
-    func makeFolder(_ name: String) throws -> String {
-        let path = "\(folder)/\(name)"
-        try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
+        let number = Self.made.withLock { count in
+            count += 1
+            return count
+        }
+        let path = "\(folder)/\(number)"
+        try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: false)
         return path
     }
 
-    func remove(_ path: String) throws {
-        try FileManager.default.removeItem(atPath: path)
-    }
-
-    func leave() {
-        do {
-            try FileManager.default.removeItem(atPath: folder)
-        } catch {
-            Progress.note("The folder of the stores could not be removed: \(error)")
+    /// Removes what was made in it.
+    func clear() {
+        Progress.attempt {
+            for name in try FileManager.default.contentsOfDirectory(atPath: folder) {
+                try FileManager.default.removeItem(atPath: "\(folder)/\(name)")
+            }
         }
     }
 
-    /// SIGINT and SIGTERM go to a thread that waits for them.
-    private func leaveWhenInterrupted() {
+    func leave() { Progress.attempt { try FileManager.default.removeItem(atPath: folder) } }
+
+    private static var interruptions: sigset_t {
         var signals = sigset_t()
         sigemptyset(&signals)
         sigaddset(&signals, SIGINT)
         sigaddset(&signals, SIGTERM)
+        return signals
+    }
+
+    /// SIGINT and SIGTERM go to a thread that waits for them.
+    private func leaveWhenInterrupted() {
+        var signals = Self.interruptions
         pthread_sigmask(SIG_BLOCK, &signals, nil)
         var thread = pthread_t()
         pthread_create(
@@ -98,10 +85,7 @@ final class Workplace: Sendable {
     }
 
     private func waitForSignal() {
-        var signals = sigset_t()
-        sigemptyset(&signals)
-        sigaddset(&signals, SIGINT)
-        sigaddset(&signals, SIGTERM)
+        var signals = Self.interruptions
         var signal: Int32 = 0
         sigwait(&signals, &signal)
         // This lock is never released, so that no program is started any more.
@@ -111,7 +95,9 @@ final class Workplace: Sendable {
             var tries = 0
             while tries < 100, access(folder, F_OK) == 0 {
                 tries += 1
-                do { try remove(folder) } catch { Clock.pause(microseconds: 10_000) }
+                do { try FileManager.default.removeItem(atPath: folder) } catch {
+                    Clock.pause(microseconds: 10_000)
+                }
             }
             _exit(128 + signal)
         }

@@ -12,15 +12,15 @@ enum BenchStore {
     static let insert =
         "INSERT INTO item VALUES (?1, 'name of ' || ?1, 'a text of some length, as texts are', ?1)"
 
-    /// - Parameter tracked: Whether its changes are recorded; deleted rows' names are preserved.
-    static func make(_ path: String, _ journal: Journal = .wal, tracked: Bool = true) throws {
+    /// Its changes are recorded, and deleted rows' names are preserved.
+    static func make(_ path: String, _ journal: Journal = .wal) throws {
         let connection = try Connection(path)
         try connection.execute(
             """
             PRAGMA journal_mode = \(journal.rawValue);
             CREATE TABLE item (id INTEGER PRIMARY KEY, name TEXT NOT NULL, note TEXT, quantity INTEGER NOT NULL);
             """)
-        if tracked { try Tracking.track(path, [BinaryText(table): ["name"]]) }
+        try Tracking.track(path, [BinaryText(table): ["name"]])
     }
 
     /// Makes a long history cheaply: written into its table as the triggers write it (see "How changes lie in

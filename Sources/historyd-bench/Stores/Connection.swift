@@ -5,10 +5,10 @@ import GRDBSQLite
 final class Connection {
     fileprivate let handle: OpaquePointer
 
-    init(_ path: String, readOnly: Bool = false) throws(BenchError) {
+    init(_ path: String) throws(BenchError) {
         var handle: OpaquePointer?
-        let access = readOnly ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE
-        let result = sqlite3_open_v2(path, &handle, access | SQLITE_OPEN_NOMUTEX, nil)
+        let result = sqlite3_open_v2(
+            path, &handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nil)
         guard let handle, result == SQLITE_OK else {
             throw BenchError("Cannot open a store: SQLite result \(result).")
         }
@@ -34,7 +34,7 @@ final class Connection {
 
     func number(_ sql: String) throws(BenchError) -> Int64 {
         let statement = try Statement(self, sql)
-        return try statement.step() == .row ? statement.integer(0) : 0
+        return try statement.step() ? statement.integer(0) : 0
     }
 
     fileprivate func error(_ sql: String) -> BenchError {
@@ -44,12 +44,6 @@ final class Connection {
 
 /// A prepared statement.
 final class Statement {
-    enum Outcome {
-        case row, done
-        /// Another has a lock.
-        case busy
-    }
-
     private let connection: Connection
     private let sql: String
     private let handle: OpaquePointer
@@ -67,34 +61,21 @@ final class Statement {
 
     deinit { sqlite3_finalize(handle) }
 
-    func bind(_ values: Int64...) {
-        for (index, value) in values.enumerated() { sqlite3_bind_int64(handle, Int32(index + 1), value) }
-    }
-
-    func step() throws(BenchError) -> Outcome {
+    /// - Returns: Whether there is a row.
+    fileprivate func step() throws(BenchError) -> Bool {
         switch sqlite3_step(handle) {
-        case SQLITE_ROW: return .row
-        case SQLITE_DONE: return .done
-        case SQLITE_BUSY: return .busy
+        case SQLITE_ROW: return true
+        case SQLITE_DONE: return false
         default: throw connection.error(sql)
         }
     }
 
-    func reset() { sqlite3_reset(handle) }
-
     /// Runs it to its end.
     func run(_ values: Int64...) throws(BenchError) {
         for (index, value) in values.enumerated() { sqlite3_bind_int64(handle, Int32(index + 1), value) }
-        let outcome = try step()
-        reset()
-        guard outcome != .busy else { throw connection.error(sql) }
+        defer { sqlite3_reset(handle) }
+        _ = try step()
     }
 
-    func integer(_ column: Int32) -> Int64 { sqlite3_column_int64(handle, column) }
-
-    /// A column's bytes as text, valid until the next step.
-    func bytes(_ column: Int32) -> UnsafeBufferPointer<UInt8> {
-        UnsafeBufferPointer(
-            start: sqlite3_column_text(handle, column), count: Int(sqlite3_column_bytes(handle, column)))
-    }
+    fileprivate func integer(_ column: Int32) -> Int64 { sqlite3_column_int64(handle, column) }
 }
