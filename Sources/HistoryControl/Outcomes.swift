@@ -10,17 +10,12 @@ package struct ReloadReport: Codable, Sendable, Hashable {
     package var warnings: [String]?
 
     package struct Changes: Codable, Sendable, Hashable {
-        package var begun: [String]
-        package var ended: [String]
-        package var changed: [String]
-        package var unchanged: [String]
+        package var begun: [String] = []
+        package var ended: [String] = []
+        package var changed: [String] = []
+        package var unchanged: [String] = []
 
-        package init(begun: [String], ended: [String], changed: [String], unchanged: [String]) {
-            self.begun = begun
-            self.ended = ended
-            self.changed = changed
-            self.unchanged = unchanged
-        }
+        package init() {}
     }
 
     package init(stores: Changes, plugins: Changes, hooks: Int, warnings: [String]? = nil) {

@@ -43,7 +43,7 @@ extension CoprocessPlugin {
                 continue
             }
             session.blankLines = 0
-            if !isCut, let id = PlainAnswer.success(line), let isWanted = exchange.receiveNull(id, at: now) {
+            if !isCut, let id = PluginAnswer.success(line), let isWanted = exchange.receiveNull(id, at: now) {
                 answered = true
                 if isWanted { failure = accept(.null, conversation) ?? failure }
                 continue

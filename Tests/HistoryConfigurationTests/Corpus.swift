@@ -385,7 +385,7 @@ let configurationCorpus: [CorpusCase] = [
     .bad(
         "replica with values",
         contexts("{\"name\": \"v\", \"kind\": \"replica\", \"path\": \"/r\", \"values\": true}"),
-        "2:48: \(context0).values: a replica has no values of its own; only a feed has"),
+        "2:48: \(context0).values: a replica has no values; only a feed has"),
     .bad(
         "feed with a mode", contexts("{\"name\": \"v\", \"kind\": \"feed\", \"mode\": \"0640\"}"),
         "2:31: \(context0).mode: a feed has no mode; only a replica has"),

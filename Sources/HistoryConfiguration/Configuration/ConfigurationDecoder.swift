@@ -23,14 +23,11 @@ struct ConfigurationDecoder {
 
     /// The main document first, the drop-ins in their order; nil for one that could not be read.
     mutating func add(_ root: DocumentNode?) {
-        let names = ["$schema", "version", "stores", "plugins", "logLevel", "stopTimeout"]
-        guard let root, let fields = root.fields(names) else {
+        guard let root, let fields = root.document(["stores", "plugins", "logLevel", "stopTimeout"]) else {
             knowsAllNames = false
             return
         }
         if main == nil { main = (root, fields["stores"]) }
-        _ = fields["$schema"]?.string()
-        fields.required("version", "1, the version of the format")?.version()
         if let node = fields["stores"] { addStores(node) }
         for node in fields["plugins"]?.list(expected: "a list of paths") ?? [] {
             if let path = node.filePath() { plugins.append((path, node)) }

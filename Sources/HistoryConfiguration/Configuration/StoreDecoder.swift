@@ -20,9 +20,7 @@ struct StoreDecoder {
     mutating func decode(_ node: DocumentNode, names: inout Claims, paths: inout Claims) -> StoreConfiguration?
     {
         guard let fields = node.fields(Self.keys) else { return nil }
-        let name = fields.required("name", "a name").flatMap { node in
-            node.name().flatMap { names.claim($0, at: node, as: "store") ? $0 : nil }
-        }
+        let name = fields.name(as: "store", &names)
         let path = fields.required("path", "a path").flatMap { node in
             node.filePath().flatMap { path in
                 paths.claim(FileIdentity.of(path), at: node, as: "the store's file") ? path : nil
@@ -65,23 +63,19 @@ struct StoreDecoder {
         fields.refuse(
             "entities",
             "Core Data records what its model says; a store with \"source\": \"coreData\" is only read")
-        fields.refuse("clean", "the app that owns the store decides what is deleted of its history")
-        fields.refuse("cleanUnlisted", "the app that owns the store decides what is deleted of its history")
+        for key in ["clean", "cleanUnlisted"] {
+            fields.refuse(key, "the app that owns the store decides what is deleted of its history")
+        }
         fields.refuse("mirror", "a mirror has the history that historyd recorded")
     }
 
     /// What makes something of a store's rows is for a store in which historyd records.
     private static func refuseRows(_ fields: Fields, _ kind: ContextKind?) {
+        let feed = "of a store that Core Data writes a feed tells the changes"
         switch kind {
         case .replica:
-            fields.refuse(
-                "kind",
-                "a replica copies recorded rows; of a store that Core Data writes a feed tells the changes")
-        case .plugin:
-            fields.refuse(
-                "kind",
-                "a plugin's context is filled with recorded rows; of a store that Core Data writes a feed tells the changes"
-            )
+            fields.refuse("kind", "a replica copies recorded rows; \(feed)")
+        case .plugin: fields.refuse("kind", "a plugin's context is filled with recorded rows; \(feed)")
         case .feed, nil:
             for key in ["values", "maximumValueBytes"] {
                 fields.refuse(key, "rows are read only of a store in which historyd records")
@@ -131,9 +125,7 @@ struct StoreDecoder {
         _ node: DocumentNode, names: inout Claims, tracked: [String]?
     ) -> AuthorConfiguration? {
         guard let fields = node.fields(["name", "batch", "contexts"]) else { return nil }
-        let name = fields.required("name", "a name").flatMap { node in
-            node.name().flatMap { names.claim($0, at: node, as: "author") ? $0 : nil }
-        }
+        let name = fields.name(as: "author", &names)
         let isBatch = fields["batch"]?.bool() ?? false
         var contexts: [ContextConfiguration] = []
         if let node = fields["contexts"], let nodes = node.list(expected: "a list of contexts") {
@@ -151,44 +143,45 @@ struct StoreDecoder {
         "healthyLag",
     ]
 
-    private enum ContextKind: String, CaseIterable { case replica, feed, plugin }
+    private enum ContextKind: String, CaseIterable {
+        case replica, feed, plugin
+
+        /// What the others have not.
+        var keys: [String] {
+            switch self {
+            case .replica: ["path", "mode", "group"]
+            case .feed: ["window", "values", "maximumValueBytes"]
+            case .plugin: ["plugin"]
+            }
+        }
+
+        var title: String { self == .plugin ? "a plugin's context" : "a \(rawValue)" }
+    }
 
     private mutating func context(
         _ node: DocumentNode, names: inout Claims, tracked: [String]?
     ) -> ContextConfiguration? {
         guard let fields = node.fields(Self.contextKeys) else { return nil }
-        let name = fields.required("name", "a name").flatMap { node in
-            node.name().flatMap { names.claim($0, at: node, as: "context") ? $0 : nil }
-        }
+        let name = fields.name(as: "context", &names)
         let kind = fields.required("kind", ContextKind.allCases.map(\.rawValue).alternatives)?
             .choice(ContextKind.allCases)
         if source == .coreData { Self.refuseRows(fields, kind) }
+        for other in ContextKind.allCases {
+            guard let kind, kind != other else { continue }
+            let owner = other == .plugin ? "a context of the kind \"plugin\"" : other.title
+            for key in other.keys { fields.refuse(key, "\(kind.title) has no \(key); only \(owner) has") }
+        }
         let decodedKind: ContextConfiguration.Kind?
         switch kind {
         case .replica:
-            fields.refuse("window", "a replica has no window; only a feed has")
-            fields.refuse("values", "a replica has no values of its own; only a feed has")
-            fields.refuse("maximumValueBytes", "a replica has whole rows; only a feed cuts values")
-            fields.refuse("plugin", "a replica has no plugin; only a context of the kind \"plugin\" has")
             let access = Self.access(fields)
             decodedKind = replica(fields).map { .replica(path: $0, access: access) }
         case .feed:
-            for key in ["path", "mode", "group"] {
-                fields.refuse(key, "a feed has no \(key); only a replica has")
-            }
-            fields.refuse("plugin", "a feed has no plugin; only a context of the kind \"plugin\" has")
             let window = fields["window"]?.integer(in: 1...ContextConfiguration.largestWindow)
             decodedKind = .feed(
                 window: window ?? ContextConfiguration.defaultWindow,
                 maximumValueBytes: fields.maximumValueBytes())
         case .plugin:
-            for key in ["path", "mode", "group"] {
-                fields.refuse(key, "a plugin's context has no \(key); only a replica has")
-            }
-            fields.refuse("window", "a plugin's context has no window; only a feed has")
-            for key in ["values", "maximumValueBytes"] {
-                fields.refuse(key, "a plugin's context has no \(key); only a feed has")
-            }
             let node = fields.required("plugin", "the name of a plugin of a manifest")
             let plugin = node.flatMap { node in
                 node.name(expected: "the name of a plugin of a manifest").map { ($0, node) }

@@ -38,6 +38,16 @@ extension DocumentNode {
         return names.count == nodes.count ? names : nil
     }
 
+    /// A name of letters, digits, ".", "_" and "-".
+    func plainName(expected: String) -> String? {
+        guard let name = string(expected: expected) else { return nil }
+        guard name.utf8.count <= Self.longestName, name.wholeMatch(of: /[A-Za-z0-9._-]+/) != nil else {
+            report(expected: expected)
+            return nil
+        }
+        return name
+    }
+
     /// A path, made absolute. It is not followed: the file may come later.
     func filePath(expected: String = "a path") -> String? {
         guard let text = text(expected: expected) else { return nil }
@@ -48,8 +58,16 @@ extension DocumentNode {
         return text.utf8.first == UInt8(ascii: "/") ? text : "\(source.folder)/\(text)"
     }
 
+    /// The members of a whole document, besides those that each has.
+    func document(_ known: [String]) -> Fields? {
+        guard let fields = fields(["$schema", "version"] + known) else { return nil }
+        _ = fields["$schema"]?.string()
+        fields.required("version", "1, the version of the format")?.version()
+        return fields
+    }
+
     /// The only version there is, so that a later format is refused by name and not by its keys.
-    func version() {
+    private func version() {
         if case .number(let number) = value.content, number.integer == 1 { return }
         report(expected: "1, the version of the format")
     }
@@ -92,6 +110,14 @@ extension DocumentNode {
             return nil
         }
         return text
+    }
+}
+
+extension Fields {
+    /// A name that none of its kind has.
+    func name(as kind: String, _ names: inout Claims) -> String? {
+        guard let node = required("name", "a name"), let name = node.name() else { return nil }
+        return names.claim(name, at: node, as: kind) ? name : nil
     }
 }
 

@@ -1,14 +1,12 @@
 /// Decodes the configuration of `historyd-nats`.
 enum NATSDecoder {
     private static let keys = [
-        "$schema", "version", "servers", "credentials", "nkey", "nkeySeed", "tls", "publish", "follow",
+        "servers", "credentials", "nkey", "nkeySeed", "tls", "publish", "follow",
         "logLevel", "healthyLag",
     ]
 
     static func decode(_ root: DocumentNode) -> NATSConfiguration? {
-        guard let fields = root.fields(keys) else { return nil }
-        _ = fields["$schema"]?.string()
-        fields.required("version", "1, the version of the format")?.version()
+        guard let fields = root.document(keys) else { return nil }
         var configuration = NATSConfiguration()
         if let node = fields.required("servers", "a list of servers, such as nats://127.0.0.1:4222") {
             configuration.servers = servers(node)
@@ -104,19 +102,17 @@ enum NATSDecoder {
     ) -> NATSConfiguration.Following? {
         guard let fields = node.fields(["name", "path"]) else { return nil }
         let name = streamName(fields, names: &names)
-        let path = fields.required("path", "the mirror's path").flatMap { node -> String? in
-            node.filePath().flatMap { path -> String? in
-                let file = FileIdentity.of(path)
-                if let published = stores.first(where: { $0.file == file }) {
-                    node.report(
-                        "expected a file of the mirror's own, found the store that is published as \"\(published.name)\""
-                    )
-                    return nil
-                }
-                return paths.claim(FileIdentity.of(path), at: node, as: "the mirror's file") ? path : nil
-            }
+        guard let node = fields.required("path", "the mirror's path"), let path = node.filePath() else {
+            return nil
         }
-        guard let name, let path else { return nil }
+        let file = FileIdentity.of(path)
+        if let published = stores.first(where: { $0.file == file }) {
+            node.report(
+                "expected a file of the mirror's own, found the store that is published as \"\(published.name)\""
+            )
+            return nil
+        }
+        guard paths.claim(file, at: node, as: "the mirror's file"), let name else { return nil }
         return NATSConfiguration.Following(name: name, path: path)
     }
 
@@ -125,15 +121,7 @@ enum NATSDecoder {
         guard let node = fields.required("name", "the stream's name"), let text = node.name() else {
             return nil
         }
-        let isPlain = text.utf8.allSatisfy { byte in
-            switch byte {
-            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"):
-                true
-            default: false
-            }
-        }
-        guard isPlain, text.utf8.count <= 200 else {
+        guard text.utf8.count <= 200, text.wholeMatch(of: /[A-Za-z0-9_-]+/) != nil else {
             node.report("expected at most 200 letters, digits, - and _, found \(text.excerpt)")
             return nil
         }

@@ -20,12 +20,10 @@ struct ManifestDecoder {
 
     /// Nil for a manifest that could not be read.
     mutating func add(_ root: DocumentNode?) {
-        guard let root, let fields = root.fields(["$schema", "version", "plugins"]) else {
+        guard let root, let fields = root.document(["plugins"]) else {
             knowsAllNames = false
             return
         }
-        _ = fields["$schema"]?.string()
-        fields.required("version", "1, the version of the format")?.version()
         guard let nodes = fields.required("plugins", "a list of plugins")?.list(expected: "a list of plugins")
         else {
             knowsAllNames = false
@@ -164,15 +162,11 @@ enum CredentialName {
     static let expected = "a credential's name, of letters, digits, \".\", \"_\" and \"-\""
 
     static func read(_ node: DocumentNode) -> String? {
-        guard let name = node.string(expected: expected) else { return nil }
+        guard let name = node.plainName(expected: expected) else { return nil }
         // It becomes a file's name.
-        guard name.utf8.count <= 255, name.contains(where: { $0 != "." }),
-            name.wholeMatch(of: /[A-Za-z0-9._-]+/) != nil
-        else {
-            node.report(expected: expected)
-            return nil
-        }
-        return name
+        if name.contains(where: { $0 != "." }) { return name }
+        node.report(expected: expected)
+        return nil
     }
 }
 
@@ -180,18 +174,5 @@ enum CredentialName {
 enum PluginName {
     static let expected = "a name of letters, digits, \".\", \"_\" and \"-\""
 
-    static func read(_ node: DocumentNode) -> String? {
-        guard let name = node.string(expected: expected) else { return nil }
-        let isName = name.unicodeScalars.allSatisfy { scalar in
-            switch scalar {
-            case "a"..."z", "A"..."Z", "0"..."9", ".", "_", "-": true
-            default: false
-            }
-        }
-        guard isName, !name.isEmpty, name.utf8.count <= DocumentNode.longestName else {
-            node.report(expected: expected)
-            return nil
-        }
-        return name
-    }
+    static func read(_ node: DocumentNode) -> String? { node.plainName(expected: expected) }
 }

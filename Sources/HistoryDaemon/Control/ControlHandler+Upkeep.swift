@@ -89,11 +89,18 @@ extension ControlHandler {
         var outcome = DeadLetterOutcome(delivered: [], failed: [])
         for (store, numbered) in try await letters(selection) {
             let id = "\(store.name):\(numbered.number)"
-            let reason: String?
-            if let hook = engine.registry.hook(named: numbered.letter.hook) {
-                reason = await call(hook, numbered.letter, store.name)?.message
+            let letter = numbered.letter
+            var reason: String?
+            if let hook = engine.registry.hook(named: letter.hook) {
+                let header = HookCallHeader(
+                    store: store.name, consumer: letter.consumer, hook: hook.name, hookID: hook.id,
+                    delivery: letter.delivery)
+                // The batch of a merge hook has long been merged: what it says of that comes too late.
+                if case .failure(let failure) = await hook.call(header, kept: letter.call) {
+                    reason = failure.message
+                }
             } else {
-                reason = "There is no hook \"\(numbered.letter.hook)\" any more."
+                reason = "There is no hook \"\(letter.hook)\" any more."
             }
             if let reason {
                 try await store.control.noteFailure(of: numbered.number, reason)
@@ -102,34 +109,14 @@ extension ControlHandler {
                 _ = try await store.control.dropDeadLetter(numbered.number)
                 outcome.delivered?.append(id)
                 logger.notice(
-                    "Dead letter \"\(id)\" was delivered to \"\(numbered.letter.hook)\".",
+                    "Dead letter \"\(id)\" was delivered to \"\(letter.hook)\".",
                     metadata: [
-                        "store": "\(store.name)", "consumer": "\(numbered.letter.consumer)",
-                        "hook": "\(numbered.letter.hook)", "delivery": "\(numbered.letter.delivery)",
+                        "store": "\(store.name)", "consumer": "\(letter.consumer)",
+                        "hook": "\(letter.hook)", "delivery": "\(letter.delivery)",
                     ])
             }
         }
         return outcome
-    }
-
-    private func call(_ hook: Hook, _ letter: DeadLetter, _ store: String) async -> HookFailure? {
-        let header = HookCallHeader(
-            store: store, consumer: letter.consumer, hook: hook.name, hookID: hook.id,
-            delivery: letter.delivery)
-        switch hook.kind {
-        case .observer:
-            let outcome = await hook.endpoint.observe([ObserverCall(header: header, kept: letter.call)])
-            if outcome.succeeded == 1 { return nil }
-            return outcome.failure ?? HookFailure(.cancelled, "The call was cancelled.")
-        case .merge:
-            do throws(HookFailure) {
-                // Its batch has long been merged: what it says of that comes too late.
-                _ = try await hook.endpoint.merge(MergeCall(header: header, kept: letter.call))
-                return nil
-            } catch {
-                return error
-            }
-        }
     }
 
     func drop(_ selection: DeadLetterSelection, _ peer: Peer) async throws -> DeadLetterOutcome {

@@ -93,8 +93,8 @@ actor Engine {
 
     /// What is different.
     struct Difference: Sendable {
-        var stores = ReloadReport.Changes(begun: [], ended: [], changed: [], unchanged: [])
-        var plugins = ReloadReport.Changes(begun: [], ended: [], changed: [], unchanged: [])
+        var stores = ReloadReport.Changes()
+        var plugins = ReloadReport.Changes()
     }
 
     /// Whether a configuration is the same to the byte: `==` takes names for equal that look the same, and an author's
@@ -110,33 +110,18 @@ actor Engine {
         var nextPlugins: [String: RunningPlugin] = [:]
         for plugin in catalog.needed {
             let old = plugins[plugin.name]
-            if let old, old.making == PluginMaking(plugin) {
-                nextPlugins[plugin.name] = old
-                difference.plugins.unchanged.append(plugin.name)
-            } else {
-                nextPlugins[plugin.name] = begin(plugin)
-                if old == nil {
-                    difference.plugins.begun.append(plugin.name)
-                } else {
-                    difference.plugins.changed.append(plugin.name)
-                }
-            }
+            let isSame = old?.making == PluginMaking(plugin)
+            nextPlugins[plugin.name] = isSame ? old : begin(plugin)
+            difference.plugins.add(plugin.name, isNew: old == nil, isSame: isSame)
         }
         difference.plugins.ended = plugins.keys.filter { nextPlugins[$0] == nil }.sorted()
 
         var kept: [String: RunningStore] = [:]
         for store in loaded.configuration.stores {
             let old = stores.first { $0.name == store.name }
-            if let old, Self.areSame(old.configuration, store) {
-                kept[store.name] = old
-                difference.stores.unchanged.append(store.name)
-                continue
-            }
-            if old == nil {
-                difference.stores.begun.append(store.name)
-            } else {
-                difference.stores.changed.append(store.name)
-            }
+            let isSame = old.map { Self.areSame($0.configuration, store) } ?? false
+            if isSame { kept[store.name] = old }
+            difference.stores.add(store.name, isNew: old == nil, isSame: isSame)
         }
         let configured = Set(loaded.configuration.stores.map(\.name))
         difference.stores.ended = stores.map(\.name).filter { !configured.contains($0) }
@@ -242,6 +227,12 @@ actor Engine {
         return RunningStore(
             configuration: configuration, served: served, control: control, stop: stop, up: up, service: service
         )
+    }
+}
+
+extension ReloadReport.Changes {
+    fileprivate mutating func add(_ name: String, isNew: Bool, isSame: Bool) {
+        if isNew { begun.append(name) } else if isSame { unchanged.append(name) } else { changed.append(name) }
     }
 }
 

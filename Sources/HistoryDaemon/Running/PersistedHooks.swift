@@ -121,8 +121,7 @@ extension PluginConfiguration {
     var manifest: [UInt8] {
         var json = JSONBytes()
         json.object { json in
-            json.name("version")
-            json.integer(1)
+            json.member("version", 1)
             json.name("plugins")
             json.array { write(to: &$0) }
         }
@@ -132,12 +131,9 @@ extension PluginConfiguration {
 
     private func write(to json: inout JSONBytes) {
         json.object { json in
-            json.name("name")
-            json.string(name)
-            json.name("command")
-            json.array { json in for part in command { json.string(part) } }
-            json.name("mode")
-            json.string(mode.rawValue)
+            json.member("name", name)
+            json.member("command", command)
+            json.member("mode", mode.rawValue)
             if !environment.isEmpty || !credentials.isEmpty {
                 json.name("environment")
                 json.object { json in
@@ -147,30 +143,19 @@ extension PluginConfiguration {
                     }
                     for (name, credential) in credentials.sorted(by: { $0.key < $1.key }) {
                         json.name(name)
-                        json.object { json in
-                            json.name("credential")
-                            json.string(credential)
-                        }
+                        json.object { $0.member("credential", credential) }
                     }
                 }
             }
-            json.name("timeout")
-            json.real(timeout.inSeconds)
-            if window != Self.largestWindow {
-                json.name("window")
-                json.integer(window)
-            }
+            json.member("timeout", timeout)
+            if window != Self.largestWindow { json.member("window", Int64(window)) }
             json.name("retry")
             json.object { json in
-                json.name("attempts")
-                json.integer(policy.attempts)
-                json.name("initialDelay")
-                json.real(policy.initialDelay.inSeconds)
-                json.name("maximumDelay")
-                json.real(policy.maximumDelay.inSeconds)
+                json.member("attempts", Int64(policy.attempts))
+                json.member("initialDelay", policy.initialDelay)
+                json.member("maximumDelay", policy.maximumDelay)
             }
-            json.name("onFailure")
-            json.string(policy.afterLastAttempt.rawValue)
+            json.member("onFailure", policy.afterLastAttempt.rawValue)
             json.name("hooks")
             json.array { json in for hook in hooks { hook.write(to: &json) } }
         }
@@ -180,38 +165,19 @@ extension PluginConfiguration {
 extension HookConfiguration {
     fileprivate func write(to json: inout JSONBytes) {
         json.object { json in
-            json.name("name")
-            json.string(fullName.split(separator: "/").last.map(String.init) ?? fullName)
-            json.name("kind")
-            json.string(kind.rawValue)
+            json.member("name", fullName.split(separator: "/").last.map(String.init) ?? fullName)
+            json.member("kind", kind.rawValue)
             if kind == .observer {
-                json.name("entity")
-                json.string(entity ?? "*")
-                json.name("operation")
-                json.array { json in
-                    for operation in ChangeOperation.allCases where operations.contains(operation) {
-                        json.string(operation.rawValue)
-                    }
-                }
+                json.member("entity", entity ?? "*")
+                json.member("operation", ChangeOperation.allCases.filter(operations.contains).map(\.rawValue))
             }
-            for (name, value) in [("store", store), ("consumer", consumer), ("before", before)] {
-                if let value {
-                    json.name(name)
-                    json.string(value)
-                }
-            }
+            if let store { json.member("store", store) }
+            if let consumer { json.member("consumer", consumer) }
+            if let before { json.member("before", before) }
             if let maximumValueBytes {
-                json.name("values")
-                json.bool(true)
-                json.name("maximumValueBytes")
-                json.integer(maximumValueBytes)
+                json.member("values", true)
+                json.member("maximumValueBytes", Int64(maximumValueBytes))
             }
         }
-    }
-}
-
-extension Duration {
-    fileprivate var inSeconds: Double {
-        Double(components.seconds) + Double(components.attoseconds) / 1e18
     }
 }

@@ -1,3 +1,4 @@
+import HistoryConfiguration
 import PersistentHistory
 
 /// What `historyctl describe` prints of a store that Core Data or SwiftData writes.

@@ -1,4 +1,5 @@
 import ArgumentParser
+import HistoryConfiguration
 import PersistentHistory
 
 struct Describe: ParsableCommand {
