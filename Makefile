@@ -317,6 +317,7 @@ completion-fish = fish/vendor_completions.d/$(1).fish
 
 deb: build ## Build Debian packages in .build/deb: historyd, historyd-nats, libhistory, and debug symbols.
 	rm -rf .build/deb
+	for program in historyd historyd-nats; do config/link/make-order --check .build/release $$program || exit; done
 	python3 config/packaging/make-deb .build/release '$(VERSION)' .build/deb
 	@! command -v lintian >/dev/null || lintian --allow-root --fail-on error .build/deb/*.deb
 
