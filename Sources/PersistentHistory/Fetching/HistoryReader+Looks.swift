@@ -133,30 +133,36 @@ extension HistoryReader {
 struct StandingLook: Sendable {
     /// For which it was prepared. In any other it finds nothing.
     let schemaVersion: Int64
-    private let statement: HeldStatement
+    /// Used under the lock alone that the reader has for its connection, and ended before it. GRDB would look it up by its
+    /// text and run it on the connection's queue, which takes longer than SQLite itself.
+    nonisolated(unsafe) private let statement: OpaquePointer
 
     init(_ db: Database, schemaVersion: Int64) throws {
         self.schemaVersion = schemaVersion
-        statement = try HeldStatement(
-            db,
+        var statement: OpaquePointer?
+        // This version of the interface reports a changed schema, and does not parse it
+        // (https://www.sqlite.org/c3ref/prepare.html).
+        let result = sqlite3_prepare(
+            db.sqliteConnection,
             """
             SELECT id, origin, kind, object, detail,
                 (SELECT value FROM historyd_store WHERE key = 'floor'), (SELECT value FROM historyd_store WHERE key = 'id')
             FROM historyd_change WHERE id >= ?1 ORDER BY id
-            """, schema: .isReported)
+            """, -1, &statement, nil)
+        guard result == SQLITE_OK, let statement else { throw DatabaseError(lastOf: db) }
+        self.statement = statement
     }
 
     /// What came after a change.
     ///
     /// - Returns: Nil where more has to be known, or anything is wrong: then the other way finds out what.
     func batch(after number: Int64, _ fingerprint: String, _ rows: HistoryRows, limit: Int) -> HistoryBatch? {
-        statement.withStatement { statement in
-            try? rows.batch(statement, after: number, fingerprint: fingerprint, limit: limit) { row in
-                sqlite3_column_type(row, 5) == SQLITE_INTEGER && sqlite3_column_int64(row, 5) <= number
-                    && ChangeDecoder.isText(row, 6, rows.store.text)
-            }
+        defer { sqlite3_reset(statement) }
+        return try? rows.batch(statement, after: number, fingerprint: fingerprint, limit: limit) { row in
+            sqlite3_column_type(row, 5) == SQLITE_INTEGER && sqlite3_column_int64(row, 5) <= number
+                && ChangeDecoder.isText(row, 6, rows.store.text)
         }
     }
 
-    func end() { statement.end() }
+    func end() { sqlite3_finalize(statement) }
 }

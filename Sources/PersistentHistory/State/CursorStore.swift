@@ -61,9 +61,9 @@ final class CursorStore: Sendable {
 
     func save(_ checkpoint: Checkpoint, of consumer: String) throws {
         // Under the lock of the database: see `flush`.
-        try connection.save(.checkpoint) { statement in
+        try connection.access { db in
             unsaved.withLock { unsaved in if !unsaved.isEmpty { unsaved[consumer] = nil } }
-            statement.bind(values(of: checkpoint, consumer))
+            try save(checkpoint, of: consumer, db)
         }
     }
 
@@ -110,16 +110,19 @@ final class CursorStore: Sendable {
     }
 
     private func save(_ checkpoint: Checkpoint, of consumer: String, _ db: Database) throws {
-        try db.cachedStatement(sql: StateConnection.Saving.checkpoint.sql)
-            .write(db, values(of: checkpoint, consumer))
-    }
-
-    private func values(of checkpoint: Checkpoint, _ consumer: String) -> [HistoryValue] {
-        [
-            .text(consumer), .integer(checkpoint.position),
-            checkpoint.fingerprint.map { .text($0) } ?? .null, .integer(checkpoint.movedAt.milliseconds),
-            .integer(connection.served.milliseconds),
-        ]
+        try db.cachedStatement(
+            sql: """
+                INSERT INTO cursor (consumer, position, fingerprint, moved_at, served) VALUES (?, ?, ?, ?, ?)
+                ON CONFLICT DO UPDATE SET position = excluded.position, fingerprint = excluded.fingerprint,
+                moved_at = excluded.moved_at, served = excluded.served
+                """
+        ).write(
+            db,
+            [
+                .text(consumer), .integer(checkpoint.position),
+                checkpoint.fingerprint.map { .text($0) } ?? .null, .integer(checkpoint.movedAt.milliseconds),
+                .integer(connection.served.milliseconds),
+            ])
     }
 
     /// A consumer had caught up until now, and cannot continue.
@@ -143,8 +146,9 @@ final class CursorStore: Sendable {
     }
 
     func saveBatchEnd(_ position: Int64, of consumer: String) throws {
-        try connection.save(.batchEnd) { statement in
-            statement.bind([.text(consumer), .integer(position)])
+        try connection.access { db in
+            try db.cachedStatement(sql: "UPDATE cursor SET batch_end = ? WHERE consumer = ?")
+                .execute(arguments: [position, consumer])
         }
     }
 

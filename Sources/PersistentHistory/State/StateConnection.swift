@@ -11,7 +11,7 @@ final class StateConnection: Sendable {
     let isNew: Bool
     let clock: HistoryClock
     /// Nil while it is closed. It is used under the lock, so that it is not closed meanwhile.
-    private let opened: Locked<Opened?>
+    private let opened: Locked<DatabaseQueue?>
     private let file: FileID?
     /// Is notified when there is enough in the write-ahead log for `moveLogIntoDatabase`.
     let logHasGrown = WakeUpSignal()
@@ -23,50 +23,6 @@ final class StateConnection: Sendable {
     /// How long the store was served before this was opened, and when that was.
     private let servedBefore: Duration
     private let openedAt: Duration
-
-    private struct Opened: Sendable {
-        let queue: DatabaseQueue
-        private var checkpoint: HeldStatement?
-        private var batchEnd: HeldStatement?
-
-        init(_ queue: DatabaseQueue) { self.queue = queue }
-
-        mutating func statement(_ what: Saving) throws -> HeldStatement {
-            func prepare(_ held: inout HeldStatement?) throws -> HeldStatement {
-                let statement =
-                    try held
-                    ?? queue.writeWithoutTransaction { try HeldStatement($0, what.sql, schema: .isFollowed) }
-                held = statement
-                return statement
-            }
-            return switch what {
-            case .checkpoint: try prepare(&checkpoint)
-            case .batchEnd: try prepare(&batchEnd)
-            }
-        }
-
-        func endStatements() {
-            checkpoint?.end()
-            batchEnd?.end()
-        }
-    }
-
-    /// What is saved with nearly every commit, by a statement that stays prepared.
-    enum Saving {
-        case checkpoint, batchEnd
-
-        var sql: String {
-            switch self {
-            case .checkpoint:
-                """
-                INSERT INTO cursor (consumer, position, fingerprint, moved_at, served) VALUES (?, ?, ?, ?, ?)
-                ON CONFLICT DO UPDATE SET position = excluded.position, fingerprint = excluded.fingerprint,
-                moved_at = excluded.moved_at, served = excluded.served
-                """
-            case .batchEnd: "UPDATE cursor SET batch_end = ?2 WHERE consumer = ?1"
-            }
-        }
-    }
 
     /// Opens a state database, or creates it where there is none.
     ///
@@ -93,7 +49,7 @@ final class StateConnection: Sendable {
                 return .milliseconds(
                     min(max(served ?? 0, Self.servedRange.lowerBound), Self.servedRange.upperBound))
             }
-            opened = Locked(Opened(queue))
+            opened = Locked(queue)
         } catch let error as DatabaseError {
             throw HistoryError.state(path, error)
         }
@@ -111,10 +67,6 @@ final class StateConnection: Sendable {
         configuration.busyMode = .timeout(5)
         configuration.prepareDatabase { db in
             try ConnectionHardening.apply(db, .isLeftAlone)
-            // GRDB's, for observers of a database, of which there are none: they demand that every commit is made on
-            // the connection's queue.
-            sqlite3_commit_hook(db.sqliteConnection, nil, nil)
-            sqlite3_rollback_hook(db.sqliteConnection, nil, nil)
             try db.execute(
                 sql: """
                     PRAGMA synchronous = NORMAL; PRAGMA cache_size = -128; PRAGMA journal_mode = WAL;
@@ -134,29 +86,15 @@ final class StateConnection: Sendable {
     ///
     /// - Throws: `HistoryError` with `.stateUnusable`, and what else the body throws.
     func access<T>(_ body: (Database) throws -> T) throws -> T {
-        try use { opened in try opened.queue.writeWithoutTransaction(body) }
-    }
-
-    func save(_ what: Saving, _ bind: (OpaquePointer) -> Void) throws {
-        try use { opened in
-            try opened.statement(what).withStatement { statement in
-                bind(statement)
-                let result = sqlite3_step(statement)
-                if result != SQLITE_DONE { throw DatabaseError(lastOf: statement, result) }
-            }
-        }
-    }
-
-    private func use<T>(_ body: (inout Opened) throws -> T) throws -> T {
         assertMayWait()
         do {
             return try opened.withLock { opened in
-                var current = try opened ?? Opened(reopen())
+                let queue = try opened ?? reopen()
                 defer {
-                    opened = current
+                    opened = queue
                     countAccess()
                 }
-                return try body(&current)
+                return try queue.writeWithoutTransaction(body)
             }
         } catch let error as DatabaseError {
             throw noted(.state(path, error))
@@ -251,16 +189,13 @@ final class StateConnection: Sendable {
         }
     }
 
-    deinit { opened.withLock { $0?.endStatements() } }
-
     /// Ends the connection; the next access opens another one.
     func close() throws {
         assertMayWait()
         try opened.withLock { opened in
             let ended = opened
             opened = nil
-            ended?.endStatements()
-            try ended?.queue.end()
+            try ended?.end()
         }
     }
 }
