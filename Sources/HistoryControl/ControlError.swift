@@ -1,3 +1,5 @@
+import FoundationEssentials
+
 /// Why a request was not carried out: what programs get as `{"error": {…}}`.
 package struct ControlError: Error, Codable, Sendable, Hashable, CustomStringConvertible {
     /// For programs. New ones may come; these stay.
@@ -87,5 +89,18 @@ package struct ControlFailure: Codable, Sendable, Hashable {
     package static func error(in line: ArraySlice<UInt8>) throws -> ControlError? {
         guard line.starts(with: #"{"error":"#.utf8) else { return nil }
         return try ControlJSON.read(ControlFailure.self, from: Array(line)).error
+    }
+}
+
+/// Messages as JSON: one line, members in the order of their names, those without a value left out.
+package enum ControlJSON {
+    package static func bytes(_ message: some Encodable) throws -> [UInt8] {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        return Array(try encoder.encode(message)) + [UInt8(ascii: "\n")]
+    }
+
+    package static func read<Message: Decodable>(_ type: Message.Type, from bytes: [UInt8]) throws -> Message {
+        try JSONDecoder().decode(type, from: Data(bytes))
     }
 }

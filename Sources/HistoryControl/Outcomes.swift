@@ -43,28 +43,16 @@ package struct PauseReport: Codable, Sendable, Hashable {
     package init(stores: [Store]) { self.stores = stores }
 }
 
-/// A position that a consumer has reached.
-package struct WaitReport: Codable, Sendable, Hashable {
+/// Where a consumer is after a wait, or a feed after what was acknowledged.
+package struct PositionReport: Codable, Sendable, Hashable {
     package var store: String
     package var consumer: String
-    /// Where its cursor is, at the token waited for or after it.
+    /// The feed.
+    package var context: String?
+    /// At the token that was waited for or acknowledged, or after it.
     package var cursor: String
 
-    package init(store: String, consumer: String, cursor: String) {
-        self.store = store
-        self.consumer = consumer
-        self.cursor = cursor
-    }
-}
-
-/// Where a feed is after what was acknowledged.
-package struct AcknowledgeReport: Codable, Sendable, Hashable {
-    package var store: String
-    package var consumer: String
-    package var context: String
-    package var cursor: String
-
-    package init(store: String, consumer: String, context: String, cursor: String) {
+    package init(store: String, consumer: String, context: String? = nil, cursor: String) {
         self.store = store
         self.consumer = consumer
         self.context = context

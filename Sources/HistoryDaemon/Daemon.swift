@@ -70,9 +70,7 @@ package struct Daemon: Sendable {
         _ reload: SignalLine
     ) async throws {
         let jobs = SerialJobs()
-        let repeatedLines = RepeatedLines()
-        let handler = ControlHandler(
-            engine: engine, jobs: jobs, startedAt: .now, repeatedLines: repeatedLines)
+        let handler = ControlHandler(engine: engine, jobs: jobs, startedAt: .now)
         let listening = OneShotEvent()
         let watchdog = WatchdogService(
             interval: ServiceNotifier.watchdogInterval(), notifier: notifier, logger: logger
@@ -95,7 +93,7 @@ package struct Daemon: Sendable {
         let services: [any Service] = [
             CounterKeeper(stateFolder: folder.path, status: engine.dependencies.status, logger: logger),
             engine.observer, engine.pluginHost, engine.storeHost, watchdog, statusLine, jobs,
-            repeatedLines, notifier,
+            notifier,
             ControlServer(listener: control, logger: logger, gate: listening, handler: handler),
             MetricsServer(descriptors: metrics, handler: handler),
             ReloadService(signals: reload, handler: handler), readiness(engine, listening),

@@ -1,3 +1,5 @@
+import HistoryControl
+import Logging
 import PersistentHistory
 import ServiceLifecycle
 
@@ -82,6 +84,117 @@ struct ReadinessService: Service {
             try await gracefulShutdown()
         } onGracefulShutdown: {
             isStopping()
+        }
+    }
+}
+
+/// Reads the configuration again at SIGHUP; what comes of it is in the journal.
+struct ReloadService: Service {
+    let signals: SignalLine
+    let handler: ControlHandler
+
+    func run() async throws {
+        try await cancelWhenGracefulShutdown {
+            while try await signals.next() != nil {
+                do {
+                    _ = try await handler.reload()
+                } catch {
+                    // Reported already, with all errors: the old one stays in force.
+                }
+            }
+        }
+    }
+}
+
+/// Why a stop cancels calls in flight.
+enum StopHurry: Sendable {
+    case secondSignal, limit
+}
+
+extension ServiceGroup {
+    /// Runs the services until a signal stops them and they have ended. A second signal shortens
+    /// that: calls in flight are cancelled, and repeated after the next start.
+    ///
+    /// - Parameters:
+    ///   - limit: How long the end may take; then, too, the services are cancelled.
+    ///   - isHurried: Called then.
+    /// - Throws: What a service throws, `SystemError`.
+    func run(
+        until signals: SignalLine, within limit: @escaping @Sendable () -> Duration,
+        isHurried: @escaping @Sendable (StopHurry) -> Void
+    ) async throws {
+        let hurry = OneShotEvent()
+        try await withThrowingTaskGroup(of: Void.self) { tasks in
+            tasks.addTask {
+                do {
+                    try await self.run()
+                } catch is CancellationError where hurry.isSignaled {
+                    // That is how it ends then.
+                }
+            }
+            tasks.addTask {
+                if try await signals.next() == nil { return }
+                await self.triggerGracefulShutdown()
+                let isSecond = Locked(false)
+                await wait(atMost: limit()) {
+                    // Where signals cannot be read, the limit alone ends the wait.
+                    guard let signal = try? await signals.next() else { return await OneShotEvent().wait() }
+                    isSecond.withLock { $0 = signal > 0 }
+                }
+                if Task.isCancelled { return }
+                hurry.signal()
+                isHurried(isSecond.withLock { $0 } ? .secondSignal : .limit)
+            }
+            // The services' end, a failure, or the second signal: no more is waited for.
+            defer { tasks.cancelAll() }
+            try await tasks.next()
+        }
+    }
+}
+
+/// Serves the control socket.
+struct ControlServer: Service {
+    let listener: ControlListener
+    let logger: Logger
+    /// Opened when it accepts.
+    let gate: OneShotEvent
+    let handler: ControlHandler
+
+    func run() async throws {
+        defer { listener.remove() }
+        let slots = ConnectionSlots()
+        try await cancelWhenGracefulShutdown {
+            try await HTTPServer([listener.descriptor], logger: logger).run {
+                gate.signal()
+            } serve: { channel, connection in
+                try await ControlConnection(channel: channel, handler: handler, slots: slots).serve(connection)
+            }
+        }
+    }
+}
+
+/// Serves the metrics, and nothing else, by TCP on sockets that the service manager has made: whoever reaches the port
+/// may read them. There is no thread for it where there are no sockets.
+struct MetricsServer: Service {
+    let descriptors: [Int32]
+    let handler: ControlHandler
+
+    func run() async throws {
+        guard !descriptors.isEmpty else {
+            // A service that returns would end the whole group.
+            try await gracefulShutdown()
+            return
+        }
+        try await cancelWhenGracefulShutdown {
+            try await HTTPServer(descriptors, logger: handler.logger).run { query in
+                switch query.line {
+                case "GET /metrics", "GET /v1/metrics":
+                    HTTPAnswer(type: MetricsText.contentType, await handler.metrics())
+                case let line where line.hasPrefix("GET "):
+                    HTTPAnswer(status: 404, "Metrics are at /metrics.\n")
+                default: HTTPAnswer(status: 405, "Metrics are read with GET.\n")
+                }
+            }
         }
     }
 }

@@ -4,21 +4,15 @@ import HistoryNATS
 import Logging
 import PersistentHistory
 
-/// Follows one stream into a mirror, on its own thread.
-struct Follower: Sendable {
+/// Follows one stream into a mirror.
+struct Follower: Worker {
     let configuration: NATSConfiguration
     let following: NATSConfiguration.Following
     let wakeUp: WakeUp
     let status: WorkerStatus
     let logger: Logger
 
-    private var names: StreamName { StreamName(following.name) }
-    private var metadata: Logger.Metadata { ["store": .string(following.name)] }
-
-    /// The session ends, and the next one determines how to continue.
-    private struct SessionOver: Error, CustomStringConvertible {
-        let description: String
-    }
+    var names: StreamName { StreamName(following.name) }
 
     /// Neither the stream nor its snapshots follow the mirror.
     private struct Stale: Error, CustomStringConvertible {
@@ -33,24 +27,11 @@ struct Follower: Sendable {
 
     /// Follows until the program ends.
     func run() {
-        var pause = GrowingPause(longest: .seconds(5))
         var repairs = RepairPause()
-        while !wakeUp.isStopped {
-            do {
-                try session(isOnce: false, &repairs) { pause.reset() }
-            } catch {
-                if wakeUp.isStopped { return }
-                let text: Logger.Message =
-                    "Following \(names.history) into \"\(following.path)\" stopped: \(sentence(error))"
-                if status.failed(error, isRefusal: error is Stale) {
-                    logger.report(error is Stale ? .mirrorStale : .natsInterrupted, text, metadata: metadata)
-                } else {
-                    logger.debug(text, metadata: metadata)
-                }
-                moveAside(error)
-            }
-            _ = wakeUp.wait(for: [], until: .now + pause.next())
-        }
+        repeatSessions(
+            "Following \(names.history) into \"\(following.path)\"",
+            refusal: { $0 is Stale ? .mirrorStale : nil },
+            { try session($0, isOnce: false, &repairs, $1) }, hasFailed: moveAside)
     }
 
     /// Follows everything there is, once.
@@ -58,7 +39,7 @@ struct Follower: Sendable {
     /// - Throws: What kept it from doing so.
     func runOnce() throws {
         var repairs = RepairPause()
-        try session(isOnce: true, &repairs) {}
+        try withJetStream { try session($0, isOnce: true, &repairs) {} }
     }
 
     /// A mirror is a copy: one that is damaged is filled again.
@@ -74,14 +55,9 @@ struct Follower: Sendable {
         }
     }
 
-    private func session(isOnce: Bool, _ repairs: inout RepairPause, _ succeeded: () -> Void) throws {
-        let connection = try NATSConnection(configuration, name: "historyd-nats", wakeUp: wakeUp)
-        wakeUp.use(connection)
-        defer {
-            wakeUp.use(nil)
-            connection.close()
-        }
-        let jetStream = JetStream(connection: connection)
+    private func session(
+        _ jetStream: JetStream, isOnce: Bool, _ repairs: inout RepairPause, _ succeeded: () -> Void
+    ) throws {
         let mirror = try Mirror(following.path, of: following.name)
         defer { try? mirror.close() }
         var snapshots = SnapshotFetcher(jetStream, names, folder: following.folder, logger: logger) {
@@ -135,9 +111,7 @@ struct Follower: Sendable {
         guard wait > .zero else { return true }
         if isOnce, wait > .seconds(4) { throw Stale(description: reason) }
         status.waits("The mirror is filled again in \(wait.components.seconds + 1) s: \(reason)")
-        let reasons = wakeUp.wait(for: .disconnected, until: .now + wait)
-        if reasons.contains(.disconnected) { throw SessionOver(description: "the connection was lost") }
-        return !reasons.contains(.stop)
+        return try !isStopped(waitingFor: [], until: .now + wait)
     }
 
     private func decision(_ mirror: Mirror, _ end: StreamEnd) -> FollowDecision {
@@ -164,15 +138,6 @@ struct Follower: Sendable {
                 description:
                     "the mirror is at \(mine.position.number), and the stream ends at \(last.reached.number)"
             )
-        }
-    }
-
-    private func note(_ foreign: [ForeignNote]) {
-        for note in foreign where status.isForeign(note) {
-            logger.report(
-                .natsMessageForeign,
-                "\(note.stream), message \(note.sequence): it is not one of historyd-nats, because \(note.reason). It is skipped.",
-                metadata: metadata)
         }
     }
 

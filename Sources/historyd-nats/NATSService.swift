@@ -47,7 +47,12 @@ struct NATSService: Sendable {
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await observer.run() }
             group.addTask { try await notifier.run() }
-            group.addTask { await feedWatchdog() }
+            group.addTask {
+                // Wake-ups arrive while the loop runs.
+                try await WatchdogService(
+                    interval: ServiceNotifier.watchdogInterval(), notifier: notifier, logger: logger
+                ) { await LoopActor.turn() }.run()
+            }
             group.addTask {
                 while let signal = try await signals.next() {
                     sender.yield(signal == SIGHUP ? .reload { _ in } : .stop)
@@ -130,16 +135,6 @@ struct NATSService: Sendable {
         }
         notifier.notify(.stopping, .status("Stopping"))
         return Ending()
-    }
-
-    /// Wake-ups arrive while the loop runs.
-    private func feedWatchdog() async {
-        guard let interval = ServiceNotifier.watchdogInterval() else { return }
-        while !Task.isCancelled {
-            await LoopActor.turn()
-            notifier.notify(.watchdog)
-            try? await Task.sleep(for: interval / 2, clock: .loop)
-        }
     }
 
     private static func summary(of configuration: NATSConfiguration) -> String {

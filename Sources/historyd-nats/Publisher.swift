@@ -5,10 +5,10 @@ import HistoryNATS
 import Logging
 import PersistentHistory
 
-/// Publishes the history of one store, on a thread of its own.
+/// Publishes the history of one store.
 ///
-/// It keeps no state: each session reads its position from the end of the stream. Any error ends the session.
-struct Publisher: Sendable {
+/// It keeps no state: each session reads its position from the end of the stream.
+struct Publisher: Worker {
     let configuration: NATSConfiguration
     let publication: NATSConfiguration.Publication
     /// The folder for groups that do not fit into memory.
@@ -20,53 +20,31 @@ struct Publisher: Sendable {
     /// Called with the position that the server has acknowledged.
     let acknowledged: @Sendable (Int64) -> Void
 
-    private var names: StreamName { StreamName(publication.name) }
-    private var metadata: Logger.Metadata { ["store": .string(publication.name)] }
+    var names: StreamName { StreamName(publication.name) }
 
     /// A decision that only an operator can make.
     struct Refusal: Error, CustomStringConvertible {
         let description: String
     }
 
-    /// The session ends, and the next one determines how to continue.
-    struct SessionOver: Error, CustomStringConvertible {
-        let description: String
-    }
-
     /// Publishes until the program ends.
     func run() {
-        var pause = GrowingPause(longest: .seconds(5))
-        while !wakeUp.isStopped {
-            do {
-                try session(isOnce: false, wantsNewEpoch: false) { pause.reset() }
-            } catch {
-                if wakeUp.isStopped { return }
-                let isNew = status.failed(error, isRefusal: error is Refusal)
-                let text: Logger.Message =
-                    "Publishing \"\(publication.store)\" to \(names.history) stopped: \(sentence(error))"
-                if isNew {
-                    logger.report(error is Refusal ? .natsDiverged : .natsInterrupted, text, metadata: metadata)
-                } else {
-                    logger.debug(text, metadata: metadata)
-                }
-            }
-            _ = wakeUp.wait(for: [], until: .now + pause.next())
-        }
+        repeatSessions(
+            "Publishing \"\(publication.store)\" to \(names.history)",
+            refusal: { $0 is Refusal ? .natsDiverged : nil }
+        ) { try session($0, isOnce: false, wantsNewEpoch: false, $1) }
     }
 
     /// Publishes everything there is, once.
     ///
     /// - Throws: What kept it from doing so.
-    func runOnce(newEpoch: Bool) throws { try session(isOnce: true, wantsNewEpoch: newEpoch) {} }
+    func runOnce(newEpoch: Bool) throws {
+        try withJetStream { try session($0, isOnce: true, wantsNewEpoch: newEpoch) {} }
+    }
 
-    private func session(isOnce: Bool, wantsNewEpoch: Bool, _ succeeded: () -> Void) throws {
-        let connection = try NATSConnection(configuration, name: "historyd-nats", wakeUp: wakeUp)
-        wakeUp.use(connection)
-        defer {
-            wakeUp.use(nil)
-            connection.close()
-        }
-        let jetStream = JetStream(connection: connection)
+    private func session(
+        _ jetStream: JetStream, isOnce: Bool, wantsNewEpoch: Bool, _ succeeded: () -> Void
+    ) throws {
         if publication.stream.create {
             try jetStream.make(names.history, names.allHistory, publication.stream, isPurged: false)
             try jetStream.make(names.snapshots, names.allSnapshots, publication.stream, isPurged: true)
@@ -74,8 +52,8 @@ struct Publisher: Sendable {
         let source = try MirrorSource(publication.store, spoolingIn: folder)
         defer { try? source.close() }
         var session = PublishSession(
-            connection: connection, jetStream: jetStream, source: source, publication: publication,
-            names: names, memory: memory, logger: logger)
+            jetStream: jetStream, source: source, publication: publication, names: names, memory: memory,
+            logger: logger)
         note(try session.begin(wantsNewEpoch: wantsNewEpoch))
         if status.connected(session.position, of: session.store, epoch: session.epoch) != nil {
             logger.report(
@@ -118,15 +96,6 @@ struct Publisher: Sendable {
     /// How often the stream is looked at while nothing is published.
     private static let checkInterval: Duration = .seconds(240)
 
-    private func note(_ foreign: [ForeignNote]) {
-        for note in foreign where status.isForeign(note) {
-            logger.report(
-                .natsMessageForeign,
-                "\(note.stream), message \(note.sequence): it is not one of historyd-nats, because \(note.reason). It is skipped.",
-                metadata: metadata)
-        }
-    }
-
     /// Publishes what is new.
     ///
     /// - Returns: Whether there was anything.
@@ -149,22 +118,10 @@ struct Publisher: Sendable {
         }
         return true
     }
-
-    /// Waits until there is a reason to go on.
-    ///
-    /// - Returns: Whether the program stops.
-    private func isStopped(waitingFor reasons: WakeUp.Reasons, until deadline: ContinuousClock.Instant?) throws
-        -> Bool
-    {
-        let reasons = wakeUp.wait(for: reasons.union(.disconnected), until: deadline)
-        if reasons.contains(.disconnected) { throw SessionOver(description: "the connection was lost") }
-        return reasons.contains(.stop)
-    }
 }
 
 /// A publisher's session: one connection, from the end of the stream on.
 struct PublishSession {
-    let connection: NATSConnection
     let jetStream: JetStream
     let source: MirrorSource
     let publication: NATSConfiguration.Publication
@@ -185,10 +142,9 @@ struct PublishSession {
     private static let groupPart = 900_000
 
     init(
-        connection: NATSConnection, jetStream: JetStream, source: MirrorSource,
-        publication: NATSConfiguration.Publication, names: StreamName, memory: MemoryFile?, logger: Logger
+        jetStream: JetStream, source: MirrorSource, publication: NATSConfiguration.Publication,
+        names: StreamName, memory: MemoryFile?, logger: Logger
     ) {
-        self.connection = connection
         self.jetStream = jetStream
         self.source = source
         self.publication = publication
@@ -208,7 +164,7 @@ struct PublishSession {
             at: HistoryTimestamp.now.milliseconds, wantsNewEpoch: wantsNewEpoch
         ) { try source.loss(at: $0, of: $1) }
         writer = try StreamWriter(
-            connection, names.history, after: found.state.last, window: publication.window)
+            jetStream.connection, names.history, after: found.state.last, window: publication.window)
         let (store, end, schema) = try source.end()
         self.store = store
         switch decision {
@@ -238,10 +194,10 @@ struct PublishSession {
     mutating func check() throws -> [ForeignNote] {
         let found = try StreamEnd(names, jetStream)
         guard found.state.messages > 0 else {
-            throw Publisher.SessionOver(description: "\(names.history) has no messages left")
+            throw SessionOver(description: "\(names.history) has no messages left")
         }
         guard found.state.last == writer?.lastSequence else {
-            throw Publisher.SessionOver(description: "\(names.history) has messages of somebody else")
+            throw SessionOver(description: "\(names.history) has messages of somebody else")
         }
         // Of which there may be none: then a snapshot is due.
         head = found.head?.header
@@ -253,7 +209,7 @@ struct PublishSession {
     /// earlier one.
     private func checkEpoch(_ head: GroupHeader?) throws {
         if let latest = head?.epoch, latest > epoch {
-            throw Publisher.SessionOver(description: "\(names.snapshots) has a later epoch, \(latest)")
+            throw SessionOver(description: "\(names.snapshots) has a later epoch, \(latest)")
         }
     }
 

@@ -12,44 +12,48 @@ import Testing
     private func sum(
         _ number: Int64, of hook: String = "p/h", to consumer: String = "Main", store: String = "a",
         author: String? = "W", entity: String? = "person", calls: Int = 1
-    ) -> DeliverySums.Sum {
+    ) -> DeliverySum {
         let token = HistoryToken(store: StoreID.sample(), number: number)
-        return DeliverySums.Sum(
+        return DeliverySum(
             hook: hook, store: store, consumers: [consumer], calls: calls, transactions: calls, token: token,
             author: author, entity: entity)
     }
 
+    private func makeSums() -> Throttle<String, DeliverySum> {
+        Throttle(period: .seconds(1)) { $0.add($1) }
+    }
+
     @Test func theFirstIsLoggedAtOnceAndTheOthersTogether() {
-        var sums = DeliverySums()
-        #expect(sums.add(sum(1), at: start) == .log(sum(1)))
-        #expect(sums.add(sum(2), at: start + .milliseconds(10)) == .wait(until: start + .seconds(1)))
+        var sums = makeSums()
+        #expect(sums.add(sum(1), of: "p/h", at: start) == .log(sum(1)))
+        #expect(sums.add(sum(2), of: "p/h", at: start + .milliseconds(10)) == .wait(until: start + .seconds(1)))
         for number in 3...300 as ClosedRange<Int64> {
-            #expect(sums.add(sum(number), at: start + .milliseconds(10 + number)) == .nothing)
+            #expect(sums.add(sum(number), of: "p/h", at: start + .milliseconds(10 + number)) == .nothing)
         }
         let due = sums.take("p/h", at: start + .seconds(1))
         #expect(due == sum(300, calls: 299))
         #expect(sums.take("p/h", at: start + .seconds(1)) == nil)
         // A second counts from the last line.
-        #expect(sums.add(sum(301), at: start + .milliseconds(1500)) == .wait(until: start + .seconds(2)))
+        #expect(sums.add(sum(301), of: "p/h", at: start + .milliseconds(1500)) == .wait(until: start + .seconds(2)))
     }
 
     @Test func afterASilenceALineComesAtOnce() {
-        var sums = DeliverySums()
-        _ = sums.add(sum(1), at: start)
-        #expect(sums.add(sum(2), at: start + .seconds(1)) == .log(sum(2)))
+        var sums = makeSums()
+        _ = sums.add(sum(1), of: "p/h", at: start)
+        #expect(sums.add(sum(2), of: "p/h", at: start + .seconds(1)) == .log(sum(2)))
     }
 
     @Test func hooksHaveLinesOfTheirOwn() {
-        var sums = DeliverySums()
-        _ = sums.add(sum(1), at: start)
-        #expect(sums.add(sum(1, of: "p/other"), at: start) == .log(sum(1, of: "p/other")))
+        var sums = makeSums()
+        _ = sums.add(sum(1), of: "p/h", at: start)
+        #expect(sums.add(sum(1, of: "p/other"), of: "p/other", at: start) == .log(sum(1, of: "p/other")))
     }
 
     @Test func whatDiffersIsLeftOut() throws {
-        var sums = DeliverySums()
-        _ = sums.add(sum(1), at: start)
-        _ = sums.add(sum(2), at: start)
-        _ = sums.add(sum(3, to: "Other", store: "b", author: nil, entity: "item"), at: start)
+        var sums = makeSums()
+        _ = sums.add(sum(1), of: "p/h", at: start)
+        _ = sums.add(sum(2), of: "p/h", at: start)
+        _ = sums.add(sum(3, to: "Other", store: "b", author: nil, entity: "item"), of: "p/h", at: start)
         let due = try #require(sums.takeAll().first)
         #expect(due.store == nil && due.author == nil && due.entity == nil)
         #expect(due.consumers == ["Main", "Other"])
@@ -60,7 +64,7 @@ import Testing
     @Test func nothingIsLost() {
         let seed = UInt64.random(in: .min ... .max)
         var random = SplitMix(state: seed)
-        var sums = DeliverySums()
+        var sums = makeSums()
         var now = start
         var due: ContinuousClock.Instant?
         var lines: [ContinuousClock.Instant] = []
@@ -72,7 +76,7 @@ import Testing
                 logged += sum.calls
                 due = nil
             }
-            switch sums.add(sum(number), at: now) {
+            switch sums.add(sum(number), of: "p/h", at: now) {
             case .log(let sum):
                 lines.append(now)
                 logged += sum.calls
@@ -83,5 +87,16 @@ import Testing
         logged += sums.takeAll().reduce(0) { $0 + $1.calls }
         #expect(logged == 2000, "seed \(seed)")
         #expect(zip(lines, lines.dropFirst()).allSatisfy { $1 - $0 >= .seconds(1) }, "seed \(seed)")
+    }
+}
+
+extension Throttle.Step where Item: Equatable {
+    fileprivate static func == (a: Self, b: Self) -> Bool {
+        switch (a, b) {
+        case (.log(let x), .log(let y)): x == y
+        case (.wait(let x), .wait(let y)): x == y
+        case (.nothing, .nothing): true
+        default: false
+        }
     }
 }

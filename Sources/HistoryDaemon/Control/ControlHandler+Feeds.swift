@@ -33,11 +33,11 @@ extension ControlHandler {
     }
 
     /// Root and the daemon's user may also skip what the feed has not sent.
-    func acknowledge(_ request: FeedRequest, _ text: String, _ peer: Peer) async throws -> AcknowledgeReport {
+    func acknowledge(_ request: FeedRequest, _ text: String, _ peer: Peer) async throws -> PositionReport {
         let (store, feed) = try await feed(request)
         let cursor = try await store.control.acknowledge(
             try Self.token(text), of: feed, by: peer.maySteer(daemon: geteuid()) ? nil : peer.userID)
-        return AcknowledgeReport(
+        return PositionReport(
             store: store.name, consumer: feed.consumer, context: feed.context, cursor: cursor.description)
     }
 

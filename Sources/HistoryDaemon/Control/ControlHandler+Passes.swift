@@ -110,7 +110,7 @@ extension ControlHandler {
 
     /// Returns when a consumer is done with a token's transaction.
     func wait(for name: String, _ tokenText: String, in storeName: String?, _ timeoutText: String?) async throws
-        -> WaitReport
+        -> PositionReport
     {
         let store = try await store(storeName, with: name)
         let token = try Self.token(tokenText)
@@ -134,7 +134,7 @@ extension ControlHandler {
             throw ControlError(
                 .timedOut, "\"\(name)\" did not reach \(token) in time: \(position)\(reason).")
         }
-        return WaitReport(store: store.name, consumer: name, cursor: reached.description)
+        return PositionReport(store: store.name, consumer: name, cursor: reached.description)
     }
 
     static func token(_ text: String) throws(ControlError) -> HistoryToken {

@@ -115,6 +115,14 @@ extension ControlHandler {
         if isWorking, replicaLag.transactions == 0 {
             replicaLag = Lag(transactions: 1, isAtLeast: true, oldest: saved?.movedAt)
         }
+        func context(
+            _ name: String, _ kind: String, _ failure: RuntimeStatus.ContextFailure?, _ lag: Lag,
+            path: String? = nil, plugin: String? = nil, feed: FeedReport? = nil
+        ) -> ContextReport {
+            ContextReport(
+                name: name, kind: kind, path: path, plugin: plugin, problem: failure?.reason,
+                lag: isOpen ? LagReport(failure?.lag ?? lag, at: now) : nil, feed: feed)
+        }
         return ConsumerReport(
             store: store.name, consumer: consumer.author, state: state,
             cursor: (cursor ?? known.cursor)?.description, movedAt: saved?.movedAt.description, behind: behind,
@@ -122,22 +130,15 @@ extension ControlHandler {
             problem: known.problem,
             deadLetters: positions?.deadLetters[consumer.author],
             contexts: consumer.contexts.map {
-                ContextReport(
-                    name: $0.name, kind: "replica", path: $0.path, problem: known.contexts[$0.name]?.reason,
-                    lag: isOpen
-                        ? LagReport(known.contexts[$0.name]?.lag ?? replicaLag, at: now) : nil)
+                context($0.name, "replica", known.contexts[$0.name], replicaLag, path: $0.path)
             }
                 + consumer.pluginContexts.map {
-                    ContextReport(
-                        name: $0.name, kind: "plugin", path: nil, plugin: $0.plugin,
-                        problem: known.contexts[$0.name]?.reason,
-                        lag: isOpen ? LagReport(known.contexts[$0.name]?.lag ?? known.lag, at: now) : nil)
+                    context($0.name, "plugin", known.contexts[$0.name], known.lag, plugin: $0.plugin)
                 }
                 + consumer.feeds.map {
                     let feed = FeedID(consumer: consumer.author, context: $0.name)
-                    return ContextReport(
-                        name: $0.name, kind: "feed", path: nil,
-                        lag: isOpen ? LagReport(known.feedLags[$0.name] ?? Lag(), at: now) : nil,
+                    return context(
+                        $0.name, "feed", nil, known.feedLags[$0.name] ?? Lag(),
                         feed: positions.flatMap { FeedReport(feed, $0) })
                 })
     }

@@ -10,7 +10,7 @@ struct ControlHandler: Sendable {
     let engine: Engine
     let jobs: SerialJobs
     let startedAt: HistoryTimestamp
-    let repeatedLines: RepeatedLines
+    let repeatedLines = RepeatedLines()
     let lastReload = Locked<ReloadAttempt?>(nil)
     /// When the configuration in force was read.
     let configuredAt = Locked(HistoryTimestamp.now)

@@ -100,33 +100,31 @@ extension MetricsSource {
     }
 
     private func writeContexts(_ text: inout MetricsText) {
-        func samples(_ kind: String, as label: String? = nil, _ value: (ContextReport) -> Double?)
-            -> [(MetricsText.Labels, Double)]
-        {
-            report.stores.flatMap(\.consumers).flatMap { consumer in
-                consumer.contexts.filter { $0.kind == kind }.compactMap { context in
-                    value(context).map { value in
-                        (
-                            [
-                                ("store", consumer.store), ("consumer", consumer.consumer),
-                                (label ?? kind, context.name),
-                            ], value
-                        )
-                    }
+        func write(
+            _ kind: String, label: String, _ up: Metric, _ transactions: Metric, _ lag: Metric,
+            isUp: (ContextReport) -> Bool = { $0.problem == nil }
+        ) {
+            let contexts = report.stores.flatMap(\.consumers).flatMap { consumer in
+                consumer.contexts.filter { $0.kind == kind }.map { context in
+                    (
+                        [("store", consumer.store), ("consumer", consumer.consumer), (label, context.name)]
+                            as MetricsText.Labels, context
+                    )
                 }
             }
+            text.write(up, contexts.map { ($0, isUp($1) ? 1 : 0) })
+            text.write(
+                transactions, contexts.compactMap { labels, context in
+                    context.lag.map { (labels, Double($0.transactions)) }
+                })
+            text.write(lag, contexts.compactMap { labels, context in context.lag.map { (labels, $0.seconds) } })
         }
-        text.write(.replicaUp, samples("replica") { $0.problem == nil ? 1 : 0 })
-        text.write(.replicaLagTransactions, samples("replica") { $0.lag.map { Double($0.transactions) } })
-        text.write(.replicaLag, samples("replica") { $0.lag?.seconds })
-        text.write(.pluginContextUp, samples("plugin", as: "context") { $0.problem == nil ? 1 : 0 })
-        text.write(
-            .pluginContextLagTransactions,
-            samples("plugin", as: "context") { $0.lag.map { Double($0.transactions) } })
-        text.write(.pluginContextLag, samples("plugin", as: "context") { $0.lag?.seconds })
-        text.write(.feedConnected, samples("feed") { $0.feed?.state == .connected ? 1 : 0 })
-        text.write(.feedLagTransactions, samples("feed") { $0.lag.map { Double($0.transactions) } })
-        text.write(.feedLag, samples("feed") { $0.lag?.seconds })
+        write("replica", label: "replica", .replicaUp, .replicaLagTransactions, .replicaLag)
+        write(
+            "plugin", label: "context", .pluginContextUp, .pluginContextLagTransactions, .pluginContextLag)
+        write("feed", label: "feed", .feedConnected, .feedLagTransactions, .feedLag) {
+            $0.feed?.state == .connected
+        }
     }
 
     private func writeHooks(_ text: inout MetricsText) {

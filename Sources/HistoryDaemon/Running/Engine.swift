@@ -170,7 +170,6 @@ actor Engine {
                 }
             ) { first, _ in first }
         }
-        dependencies.deliveries.keepOnly(Set(catalog.hooks.map(\.fullName)))
         for passes in held { passes.release(by: .reload) }
         // What failed may be another now, or gone.
         for store in stores { store.control.passes.tryNow() }

@@ -1,5 +1,5 @@
-import ArgumentParser
-import PersistentHistory
+public import ArgumentParser
+public import PersistentHistory
 
 /// `--since` and `--until`.
 enum DateArgument {
@@ -41,4 +41,17 @@ enum ObjectArgument {
         }
         return url
     }
+}
+
+/// `--operation`: a conformance of a public type is public.
+extension ChangeOperation: ExpressibleByArgument {}
+
+/// To read, or for programs.
+enum OutputFormat: String, ExpressibleByArgument, CaseIterable {
+    case table, json
+}
+
+/// The same, or for spreadsheets.
+enum HistoryFormat: String, ExpressibleByArgument, CaseIterable {
+    case table, json, csv
 }

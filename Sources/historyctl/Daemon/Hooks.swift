@@ -56,8 +56,8 @@ struct Hooks: AsyncParsableCommand {
         var persist = false
 
         func run() async throws {
-            let manifest = file == "-" ? Array(try StandardInput.text().utf8) : try FileArgument.bytes(file)
-            let path = try FileArgument.absolute(file == "-" ? "standard input" : file)
+            let manifest = file == "-" ? try InputArgument.standardInput() : try InputArgument.file(file)
+            let path = InputArgument.absolute(file == "-" ? "standard input" : file)
             let request = ControlCommand.addHooks(before: before, persist: persist, file: path)
             try await daemon.ask(request, HookChange.self, body: manifest) { change, output in
                 try change.added?.write(to: &output)

@@ -22,7 +22,7 @@ struct Wait: AsyncParsableCommand {
     func run() async throws {
         let timeout = try daemon.limit.timeout ?? TimeoutArgument("30s")
         try await daemon.ask(
-            .wait(consumer: consumer, token: token, store: store, timeout: timeout.text), WaitReport.self,
+            .wait(consumer: consumer, token: token, store: store, timeout: timeout.text), PositionReport.self,
             by: daemon.client(timeout: timeout.duration + TimeoutOptions.grace)
         ) { try $1.writeLine($0.cursor) }
     }
@@ -98,7 +98,7 @@ struct Feed: AsyncParsableCommand {
         let asking = connection.client(timeout: TimeoutOptions.defaultTimeout)
         if let through {
             let answer = try ControlJSON.read(
-                AcknowledgeReport.self, from: try await asking.send(.acknowledge(feed, token: through)))
+                PositionReport.self, from: try await asking.send(.acknowledge(feed, token: through)))
             var output = StandardOutput()
             try output.writeLine(answer.cursor)
             return try output.flush()

@@ -9,7 +9,7 @@ enum ChangeRecord {
         let store = transaction.token.store
         let unnamed = change.unnamedProperties ?? []
         return line(
-            beginning(transaction) + [
+            transaction.origin + [
                 change.operation.rawValue, change.entity.name,
                 json { HistoryJSON.write(change.objectID, to: &$0) },
                 HistoryJSON.objectIDURL(of: change.objectID, in: change.entity, store: store),
@@ -22,16 +22,7 @@ enum ChangeRecord {
     }
 
     static func line(recreated entity: String, _ transaction: HistoryTransaction) -> String {
-        line(beginning(transaction) + ["recreated", entity, "", "", "", "", ""])
-    }
-
-    private static func beginning(_ transaction: HistoryTransaction) -> [String] {
-        [
-            transaction.token.description, transaction.timestamp.description, transaction.author ?? "",
-            transaction.context ?? "",
-            transaction.application?.process ?? transaction.processID.map { String($0) } ?? "",
-            transaction.application?.bundleID ?? "",
-        ]
+        line(transaction.origin + ["recreated", entity, "", "", "", "", ""])
     }
 
     private static func json(_ write: (inout JSONBytes) -> Void) -> String {
@@ -46,5 +37,15 @@ enum ChangeRecord {
         guard field.utf8.contains(where: { [0x22, 0x2c, 0x0a, 0x0d].contains($0) }) else { return field }
         return "\"" + field.split(separator: "\"", omittingEmptySubsequences: false).joined(separator: "\"\"")
             + "\""
+    }
+}
+
+extension HistoryTransaction {
+    /// Its token, time, author, context, process and bundle.
+    var origin: [String] {
+        [
+            token.description, timestamp.description, author ?? "", context ?? "",
+            application?.process ?? processID.map { String($0) } ?? "", application?.bundleID ?? "",
+        ]
     }
 }

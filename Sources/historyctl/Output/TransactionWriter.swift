@@ -65,13 +65,7 @@ struct TransactionWriter {
     // MARK: Rows of the table
 
     private func rows(_ transaction: HistoryTransaction) -> [[String]] {
-        let process = transaction.application?.process ?? transaction.processID.map { String($0) } ?? ""
-        let bundle = isOfCoreData ? [transaction.application?.bundleID ?? ""] : []
-        let beginning =
-            [
-                transaction.token.description, transaction.timestamp.description, transaction.author ?? "",
-                transaction.context ?? "", process,
-            ] + bundle
+        let beginning = isOfCoreData ? transaction.origin : transaction.origin.dropLast()
         // Core Data keeps transactions that changed nothing of what it records.
         if transaction.changes.isEmpty, transaction.recreated.isEmpty { return [beginning + ["", "", "", ""]] }
         return transaction.changes.map { change in

@@ -1,0 +1,73 @@
+import HistoryControl
+import Logging
+import PersistentHistory
+
+/// Deliveries of one hook that one line stands for.
+struct DeliverySum: Sendable, Equatable {
+    let hook: String
+    /// Nil where there were several.
+    var store: String?
+    var consumers: Set<String>
+    var calls: Int
+    var transactions: Int
+    /// Of the last call.
+    var token: HistoryToken
+    /// Nil where there were several, or the transaction has none.
+    var author: String?
+    var entity: String?
+
+    mutating func add(_ other: DeliverySum) {
+        if store != other.store { store = nil }
+        consumers.formUnion(other.consumers)
+        calls += other.calls
+        transactions += other.transactions
+        token = other.token
+        if author != other.author { author = nil }
+        if entity != other.entity { entity = nil }
+    }
+}
+
+extension DeliverySum {
+    init(_ deliveries: Deliveries, of hook: String, to consumer: String, store: String) {
+        self.init(
+            hook: hook, store: store, consumers: [consumer], calls: deliveries.calls,
+            transactions: deliveries.transactions, token: deliveries.token, author: deliveries.author,
+            entity: deliveries.entity)
+    }
+}
+
+/// Logs deliveries, those of all stores together. At level `debug` each one has a line of its own.
+final class DeliveryLog: Sendable {
+    /// Of each hook, at most one line a second.
+    private let sums = Locked(Throttle<String, DeliverySum>(period: .seconds(1)) { $0.add($1) })
+    private let logger: Logger
+
+    init(logger: Logger) { self.logger = logger }
+
+    func log(_ deliveries: Deliveries, of hook: String, to consumer: String, store: String) {
+        let sum = DeliverySum(deliveries, of: hook, to: consumer, store: store)
+        if logger.logLevel <= .debug { return write(sum, at: .debug) }
+        guard logger.logLevel <= .info else { return }
+        Throttle.log(sum, of: hook, in: sums) { self.write($0, at: .info) }
+    }
+
+    /// Writes what has not been written: at the end.
+    func flush() {
+        for sum in sums.withLock({ $0.takeAll() }).sorted(by: { $0.hook < $1.hook }) { write(sum, at: .info) }
+    }
+
+    private func write(_ sum: DeliverySum, at level: Logger.Level) {
+        var fields: Logger.Metadata = ["hook": "\(sum.hook)", "token": "\(sum.token)"]
+        fields["store"] = sum.store.map { "\($0)" }
+        if sum.consumers.count == 1 { fields["consumer"] = sum.consumers.first.map { "\($0)" } }
+        fields["author"] = sum.author.map { "\($0)" }
+        fields["entity"] = sum.entity.map { "\($0)" }
+        let receiver =
+            sum.consumers.count == 1
+            ? "\"\(sum.consumers.first ?? "")\"" : "\(sum.consumers.count, "consumer")"
+        logger.log(
+            level: level,
+            "Delivered \(sum.transactions, "transaction") to \"\(sum.hook)\" for \(receiver) in \(sum.calls, "call").",
+            metadata: fields)
+    }
+}

@@ -1,5 +1,0 @@
-public import ArgumentParser
-public import PersistentHistory
-
-/// `--operation`: a conformance of a public type is public.
-extension ChangeOperation: ExpressibleByArgument {}

@@ -1,0 +1,81 @@
+import HistoryConfiguration
+import HistoryDaemon
+import HistoryNATS
+import Logging
+import PersistentHistory
+
+/// A publisher or a follower, on a thread of its own: one session with a server after the other. Any error ends a session.
+protocol Worker: Sendable {
+    var configuration: NATSConfiguration { get }
+    var names: StreamName { get }
+    var wakeUp: WakeUp { get }
+    var status: WorkerStatus { get }
+    var logger: Logger { get }
+}
+
+/// The session ends, and the next one determines how to continue.
+struct SessionOver: Error, CustomStringConvertible {
+    let description: String
+}
+
+extension Worker {
+    var metadata: Logger.Metadata { ["store": .string(names.name)] }
+
+    /// Runs sessions until the program ends.
+    ///
+    /// - Parameters:
+    ///   - task: What it does, as in "Publishing … to …".
+    ///   - refusal: The event of an error that only an operator can mend.
+    func repeatSessions(
+        _ task: String, refusal: (any Error) -> Event?,
+        _ session: (_ jetStream: JetStream, _ succeeded: () -> Void) throws -> Void,
+        hasFailed: (any Error) -> Void = { _ in }
+    ) {
+        var pause = GrowingPause(longest: .seconds(5))
+        while !wakeUp.isStopped {
+            do {
+                try withJetStream { try session($0) { pause.reset() } }
+            } catch {
+                if wakeUp.isStopped { return }
+                let refusal = refusal(error)
+                let text: Logger.Message = "\(task) stopped: \(sentence(error))"
+                if status.failed(error, isRefusal: refusal != nil) {
+                    logger.report(refusal ?? .natsInterrupted, text, metadata: metadata)
+                } else {
+                    logger.debug(text, metadata: metadata)
+                }
+                hasFailed(error)
+            }
+            _ = wakeUp.wait(for: [], until: .now + pause.next())
+        }
+    }
+
+    func withJetStream(_ session: (JetStream) throws -> Void) throws {
+        let connection = try NATSConnection(configuration, name: "historyd-nats", wakeUp: wakeUp)
+        wakeUp.use(connection)
+        defer {
+            wakeUp.use(nil)
+            connection.close()
+        }
+        try session(JetStream(connection: connection))
+    }
+
+    func note(_ foreign: [ForeignNote]) {
+        for note in foreign where status.isForeign(note) {
+            logger.report(
+                .natsMessageForeign,
+                "\(note.stream), message \(note.sequence): it is not one of historyd-nats, because \(note.reason). It is skipped.",
+                metadata: metadata)
+        }
+    }
+
+    /// Waits until there is a reason to go on, or the time is up.
+    ///
+    /// - Returns: Whether the program stops.
+    /// - Throws: `SessionOver` if the connection is lost.
+    func isStopped(waitingFor reasons: WakeUp.Reasons, until deadline: ContinuousClock.Instant?) throws -> Bool {
+        let reasons = wakeUp.wait(for: reasons.union(.disconnected), until: deadline)
+        if reasons.contains(.disconnected) { throw SessionOver(description: "the connection was lost") }
+        return reasons.contains(.stop)
+    }
+}
