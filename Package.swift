@@ -92,7 +92,8 @@ let package = Package(
             swiftSettings: strict),
         // For programs that are connected to a feed.
         .target(
-            name: "HistoryFeed", dependencies: ["HistoryControl", "PersistentHistory", logging],
+            name: "HistoryFeed",
+            dependencies: ["HistoryConfiguration", "HistoryControl", "PersistentHistory", logging],
             swiftSettings: strict),
         .target(
             name: "HistoryDaemon",

@@ -86,17 +86,28 @@ package struct Daemon: Sendable {
                     "The store \"\(store.name)\" has made no progress for \(time.components.seconds) s.")
             }
         }
-        let statusLine = LagService(interval: ServiceNotifier.watchdogInterval()) {
-            await onPool { await handler.measureBusyStores() }
-        }
+        // As often as the watchdog is fed, and not in its turn.
+        let statusLine = BackgroundService(
+            work: ServiceNotifier.watchdogInterval().map { interval in
+                {
+                    while true {
+                        try await Task.sleep(for: interval / 2, clock: .loop)
+                        await onPool { await handler.measureBusyStores() }
+                    }
+                }
+            })
         // The last is stopped first.
         let services: [any Service] = [
             CounterKeeper(stateFolder: folder.path, status: engine.dependencies.status, logger: logger),
             engine.observer, engine.pluginHost, engine.storeHost, watchdog, statusLine, jobs,
             notifier,
-            ControlServer(listener: control, logger: logger, gate: listening, handler: handler),
-            MetricsServer(descriptors: metrics, handler: handler),
-            ReloadService(signals: reload, handler: handler), readiness(engine, listening),
+            BackgroundService { try await handler.serve(control, listening: listening) },
+            BackgroundService(work: metrics.isEmpty ? nil : { try await handler.serveMetrics(on: metrics) }),
+            BackgroundService {
+                // What is refused is reported with all errors, and the old configuration stays in force.
+                while try await reload.next() != nil { _ = try? await handler.reload() }
+            },
+            readiness(engine, listening),
         ]
         let configuration = ServiceGroupConfiguration(services: services, logger: logger.quiet)
         let limit: @Sendable () -> Duration = { [stopTimeout = engine.stopTimeout] in

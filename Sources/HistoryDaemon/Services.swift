@@ -16,17 +16,19 @@ struct StoreService: Service {
 
     func run() async throws {
         try await withGracefulShutdownHandler {
-            var trouble = WatchTrouble()
+            var pause = GrowingPause(first: .milliseconds(500))
+            var reported: String?
             while !stop.isSignaled, !Task.isCancelled {
                 do {
                     // To follow the store's path may wait for a disk.
                     let signals = try await onPool { () async throws -> StoreSignals in try watch() }
-                    trouble.isOver()
+                    reported = nil
                     return try await runner.run(watching: signals) { gate.signal() }
                 } catch let error as ObserverError {
-                    if trouble.isNews(error) { reporter.report(.watchFailed(error)) }
+                    if reported != error.message { reporter.report(.watchFailed(error)) }
+                    reported = error.message
                     gate.signal()
-                    await stop.sleepUntilRightsChange(of: path, atMost: trouble.delay())
+                    await stop.sleepUntilRightsChange(of: path, atMost: pause.next())
                 }
             }
         } onGracefulShutdown: {
@@ -36,37 +38,18 @@ struct StoreService: Service {
     }
 }
 
-/// A store that could not be watched, perhaps several times in a row.
-private struct WatchTrouble {
-    private var failures = 0
-    private var said: String?
-
-    mutating func isOver() { said = nil }
-
-    mutating func isNews(_ error: ObserverError) -> Bool {
-        defer { said = error.message }
-        return said != error.message
-    }
-
-    mutating func delay() -> Duration {
-        failures += 1
-        return Backoff.delay(afterFailures: failures, first: .milliseconds(500))
-    }
-}
-
-/// Measures which consumers lag, for the status line: as often as the watchdog is fed, and not in its turn.
-struct LagService: Service {
-    let interval: Duration?
-    let measure: @Sendable () async -> Void
+/// Work until the daemon stops, which cancels it.
+struct BackgroundService: Service {
+    /// Nil if there is nothing to do.
+    let work: (@Sendable () async throws -> Void)?
 
     func run() async throws {
-        guard let interval else { return try await gracefulShutdown() }
-        await cancelWhenGracefulShutdown {
-            while true {
-                // It throws when the daemon stops.
-                do { try await Task.sleep(for: interval / 2, clock: .loop) } catch { return }
-                await measure()
-            }
+        // A service that returns would end the whole group.
+        guard let work else { return try await gracefulShutdown() }
+        do {
+            try await cancelWhenGracefulShutdown { try await work() }
+        } catch is CancellationError {
+            // The daemon stops.
         }
     }
 }
@@ -84,24 +67,6 @@ struct ReadinessService: Service {
             try await gracefulShutdown()
         } onGracefulShutdown: {
             isStopping()
-        }
-    }
-}
-
-/// Reads the configuration again at SIGHUP; what comes of it is in the journal.
-struct ReloadService: Service {
-    let signals: SignalLine
-    let handler: ControlHandler
-
-    func run() async throws {
-        try await cancelWhenGracefulShutdown {
-            while try await signals.next() != nil {
-                do {
-                    _ = try await handler.reload()
-                } catch {
-                    // Reported already, with all errors: the old one stays in force.
-                }
-            }
         }
     }
 }
@@ -148,53 +113,6 @@ extension ServiceGroup {
             // The services' end, a failure, or the second signal: no more is waited for.
             defer { tasks.cancelAll() }
             try await tasks.next()
-        }
-    }
-}
-
-/// Serves the control socket.
-struct ControlServer: Service {
-    let listener: ControlListener
-    let logger: Logger
-    /// Opened when it accepts.
-    let gate: OneShotEvent
-    let handler: ControlHandler
-
-    func run() async throws {
-        defer { listener.remove() }
-        let slots = ConnectionSlots()
-        try await cancelWhenGracefulShutdown {
-            try await HTTPServer([listener.descriptor], logger: logger).run {
-                gate.signal()
-            } serve: { channel, connection in
-                try await ControlConnection(channel: channel, handler: handler, slots: slots).serve(connection)
-            }
-        }
-    }
-}
-
-/// Serves the metrics, and nothing else, by TCP on sockets that the service manager has made: whoever reaches the port
-/// may read them. There is no thread for it where there are no sockets.
-struct MetricsServer: Service {
-    let descriptors: [Int32]
-    let handler: ControlHandler
-
-    func run() async throws {
-        guard !descriptors.isEmpty else {
-            // A service that returns would end the whole group.
-            try await gracefulShutdown()
-            return
-        }
-        try await cancelWhenGracefulShutdown {
-            try await HTTPServer(descriptors, logger: handler.logger).run { query in
-                switch query.line {
-                case "GET /metrics", "GET /v1/metrics":
-                    HTTPAnswer(type: MetricsText.contentType, await handler.metrics())
-                case let line where line.hasPrefix("GET "):
-                    HTTPAnswer(status: 404, "Metrics are at /metrics.\n")
-                default: HTTPAnswer(status: 405, "Metrics are read with GET.\n")
-                }
-            }
         }
     }
 }

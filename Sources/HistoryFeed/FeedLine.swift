@@ -1,4 +1,5 @@
 import FoundationEssentials
+import HistoryConfiguration
 import HistoryControl
 import PersistentHistory
 
@@ -13,151 +14,98 @@ enum FeedLine {
     /// - Throws: `ControlError` if the stream breaks off with one, `DecodingError`.
     init(_ line: ArraySlice<UInt8>) throws {
         if let error = try ControlFailure.error(in: line) { throw error }
-        let message = try ControlJSON.read(Message.self, from: ExactLine.marked(in: line))
-        if let begins = message.begins {
-            self = .begins(after: begins.after.token)
-        } else if let expired = message.expired {
+        guard let message = JSONReader.read(Array(line)).root?.object else { throw unreadable("an object") }
+        if let begins = message["begins"]?.object {
+            self = .begins(after: try needed(begins["after"], "a token").token())
+        } else if let expired = message["expired"]?.object {
             self = .expired(
                 Expiry(
-                    reason: Expiry.Reason(rawValue: expired.reason) ?? .expired, lost: expired.lost?.token,
-                    after: expired.after.token, entities: expired.entities ?? []))
-        } else if let token = message.token, let timestamp = message.timestamp {
-            let changed = (message.insertedObjectIDs ?? []) + (message.updatedObjectIDs ?? [])
-            let rows = changed.compactMap { object in object.row.map { (object.object, $0) } }
-            self = .transaction(
-                FeedTransaction(
-                    token: token.token, author: message.author, context: message.context,
-                    processID: message.processID?.number, application: message.application,
-                    timestamp: timestamp,
-                    insertedObjectIDs: message.insertedObjectIDs?.map(\.object) ?? [],
-                    updatedObjectIDs: message.updatedObjectIDs?.map(\.object) ?? [],
-                    deletedObjectIDs: message.deletedObjectIDs?.map(\.object) ?? [],
-                    values: Dictionary(rows) { first, _ in first }, valuesAt: message.valuesAt?.token,
-                    part: message.part))
+                    reason: expired["reason"]?.text.flatMap(Expiry.Reason.init) ?? .expired,
+                    lost: try expired["lost"].flatMap { $0.isNull ? nil : try $0.token() },
+                    after: try needed(expired["after"], "a token").token(),
+                    entities: expired["entities"]?.array?.compactMap(\.text) ?? []))
+        } else if let token = message["token"], let timestamp = message["timestamp"]?.text {
+            self = .transaction(try Self.transaction(message, try token.token(), timestamp))
         } else {
             self = .other
         }
     }
-}
 
-private struct Message: Decodable {
-    /// A number, or a name, which a store that Core Data writes has.
-    enum Process: Decodable {
-        case number(Int32)
-        case name(String)
-
-        init(from decoder: any Decoder) throws {
-            let value = try decoder.singleValueContainer()
-            if let number = try? value.decode(Int32.self) {
-                self = .number(number)
-            } else {
-                self = .name(try value.decode(String.self))
+    private static func transaction(
+        _ message: [BinaryText: JSONValue], _ token: HistoryToken, _ timestamp: String
+    ) throws -> FeedTransaction {
+        var rows: [FeedObjectID: FeedRow] = [:]
+        func objects(_ name: BinaryText) throws -> [FeedObjectID] {
+            try (message[name]?.array ?? []).map { json in
+                let (object, row) = try json.object()
+                if let row { rows[object] = row }
+                return object
             }
         }
-
-        var number: Int32? { if case .number(let number) = self { number } else { nil } }
-        var name: String? { if case .name(let name) = self { name } else { nil } }
-    }
-
-    var application: Application? {
-        if processID?.name == nil, bundleID == nil { return nil }
-        return Application(process: processID?.name, bundleID: bundleID)
-    }
-
-    struct Begins: Decodable { let after: Token }
-
-    struct Expired: Decodable {
-        let reason: String
-        let lost: Token?
-        let after: Token
-        let entities: [String]?
-    }
-
-    let begins: Begins?
-    let expired: Expired?
-    let token: Token?
-    let author: String?
-    let context: String?
-    let processID: Process?
-    let bundleID: String?
-    let timestamp: String?
-    let valuesAt: Token?
-    let insertedObjectIDs: [Object]?
-    let updatedObjectIDs: [Object]?
-    let deletedObjectIDs: [Object]?
-    let part: FeedTransaction.Part?
-}
-
-private struct Token: Decodable {
-    let token: HistoryToken
-
-    init(from decoder: any Decoder) throws {
-        let container = try decoder.singleValueContainer()
-        guard let token = HistoryToken(try container.decode(String.self)) else {
-            throw DecodingError.dataCorruptedError(in: container, debugDescription: "This is not a token.")
-        }
-        self.token = token
+        // A number, or a name, which a store that Core Data writes has.
+        let (process, bundleID) = (message["processID"], message["bundleID"]?.text)
+        let part = message["part"]?.object
+        return FeedTransaction(
+            token: token, author: message["author"]?.text, context: message["context"]?.text,
+            processID: process?.number?.integer.flatMap { Int32(exactly: $0) },
+            application: process?.text == nil && bundleID == nil
+                ? nil : Application(process: process?.text, bundleID: bundleID),
+            timestamp: timestamp, insertedObjectIDs: try objects("insertedObjectIDs"),
+            updatedObjectIDs: try objects("updatedObjectIDs"),
+            deletedObjectIDs: try objects("deletedObjectIDs"),
+            values: rows, valuesAt: try message["valuesAt"].flatMap { $0.isNull ? nil : try $0.token() },
+            part: try part.map {
+                .init(
+                    index: try needed($0["index"]?.number?.integer, "a number"),
+                    isLast: try needed($0["last"]?.bool, "true or false"))
+            })
     }
 }
 
-private struct Object: Decodable {
-    let entityName: String
-    let objectID: [String: Value]
-    let objectIDURL: String
-    let values: [String: Value]?
-    let cutValues: [String: Int]?
-
-    var row: FeedRow? {
-        values.map {
-            FeedRow(values: columns($0).mapValues(\.value), cutValues: cutValues.map(columns) ?? [:])
-        }
-    }
-
-    var object: FeedObjectID {
-        FeedObjectID(
-            entityName: entityName, objectID: columns(objectID).mapValues(\.value), objectIDURL: objectIDURL)
-    }
-
-    private func columns<T>(_ members: [String: T]) -> [BinaryText: T] {
-        Dictionary(members.map { (ExactLine.name(ofKey: $0), $1) }) { first, _ in first }
-    }
+private func unreadable(_ expected: String) -> DecodingError {
+    .dataCorrupted(
+        .init(codingPath: [], debugDescription: "A feed's line has something else than \(expected)."))
 }
 
-/// Numbers as numbers, null as null, a blob as `{"base64": "…"}`, text that is not valid UTF-8
-/// as `{"base64Text": "…"}`.
-private struct Value: Decodable {
-    let value: HistoryValue
+private func needed<T>(_ value: T?, _ expected: String) throws -> T {
+    guard let value else { throw unreadable(expected) }
+    return value
+}
 
-    private enum CodingKeys: CodingKey { case base64, base64Text, infinite, real }
+extension JSONValue {
+    fileprivate func token() throws -> HistoryToken { try needed(text.flatMap { HistoryToken($0) }, "a token") }
 
-    init(from decoder: any Decoder) throws {
-        if let keyed = try? decoder.container(keyedBy: CodingKeys.self) {
-            if let sign = try keyed.decodeIfPresent(Int.self, forKey: .infinite) {
-                value = .real(sign < 0 ? -.infinity : .infinity)
-                return
-            }
-            if let real = try keyed.decodeIfPresent(Double.self, forKey: .real) {
-                value = .real(real)
-                return
-            }
-            let isText = keyed.contains(.base64Text)
-            let text = try keyed.decode(String.self, forKey: isText ? .base64Text : .base64)
-            guard let data = Data(base64Encoded: text) else {
-                throw DecodingError.dataCorruptedError(
-                    forKey: isText ? .base64Text : .base64, in: keyed, debugDescription: "This is not base64.")
-            }
-            value = isText ? .invalidText(Array(data)) : .blob(Array(data))
-            return
+    fileprivate func object() throws -> (FeedObjectID, FeedRow?) {
+        let members = try needed(object, "an object")
+        let id = FeedObjectID(
+            entityName: try needed(members["entityName"]?.text, "an entity's name"),
+            objectID: try needed(members["objectID"]?.object, "a key").mapValues { try $0.value() },
+            objectIDURL: try needed(members["objectIDURL"]?.text, "an object's URL"))
+        let row = try members["values"]?.object.map { values in
+            FeedRow(
+                values: try values.mapValues { try $0.value() },
+                cutValues: members["cutValues"]?.object?.compactMapValues { $0.number?.integer } ?? [:])
         }
-        let container = try decoder.singleValueContainer()
-        if container.decodeNil() {
-            value = .null
-        } else if let integer = try? container.decode(Int64.self) {
-            value = .integer(integer)
-        } else if let real = try? container.decode(Double.self) {
-            value = .real(real)
-        } else {
-            value = .text(try container.decode(String.self))
+        return (id, row)
+    }
+
+    /// Numbers as numbers, null as null, a blob as `{"base64": "…"}`, text that is not valid UTF-8
+    /// as `{"base64Text": "…"}`.
+    private func value() throws -> HistoryValue {
+        switch content {
+        case .null: return .null
+        case .string(let text): return .text(text)
+        case .number(let number):
+            // JSON has no infinities: they are numbers that no double holds, as 9e999.
+            let isReal = number.text.utf8.contains { $0 == UInt8(ascii: ".") || $0 | 0x20 == UInt8(ascii: "e") }
+            if !isReal, let integer = Int64(number.text) { return .integer(integer) }
+            return .real(Double(number.text) ?? (number.text.hasPrefix("-") ? -.infinity : .infinity))
+        case .object:
+            let members = object ?? [:]
+            let (blob, text) = (members["base64"]?.text, members["base64Text"]?.text)
+            let data = try needed((blob ?? text).flatMap { Data(base64Encoded: $0) }, "base64")
+            return blob == nil ? .invalidText(Array(data)) : .blob(Array(data))
+        case .bool, .array: throw unreadable("a value of SQLite")
         }
     }
 }

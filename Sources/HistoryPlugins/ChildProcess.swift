@@ -22,7 +22,7 @@ struct ChildProcess: Sendable {
     static func run<Result: Sendable>(
         _ plugin: PluginConfiguration, adding environment: [String: String] = [:],
         isolation: isolated (any Actor)? = #isolation, body: (ChildProcess) async -> Result
-    ) async throws(HookFailure) -> (Result, ExitStatus) {
+    ) async throws(HookFailure) -> (Result, ProcessEnd) {
         // The program's file may lie on a slow disk, and so may the credentials.
         let child = try await onPool { () throws(HookFailure) in
             try start(plugin, adding: environment)
@@ -52,7 +52,7 @@ struct ChildProcess: Sendable {
 
     private var hasEnded: Bool { cspawn_has_ended(processID) != 0 }
 
-    private func reap() -> ExitStatus {
+    private func reap() -> ProcessEnd {
         for descriptor in [input, output, errors, end] { descriptor.close() }
         var status: Int32 = 0
         var signal: Int32 = 0
@@ -62,7 +62,7 @@ struct ChildProcess: Sendable {
 }
 
 /// How a process ended.
-enum ExitStatus: Sendable, Hashable, CustomStringConvertible {
+enum ProcessEnd: Sendable, Hashable, CustomStringConvertible {
     case exited(Int32)
     case signaled(Int32)
 
@@ -75,7 +75,7 @@ enum ExitStatus: Sendable, Hashable, CustomStringConvertible {
     }
 }
 
-extension ExitStatus {
+extension ProcessEnd {
     private static func name(of signal: Int32) -> String {
         strsignal(signal).map { String(cString: $0) } ?? "unknown"
     }

@@ -1,10 +1,19 @@
-import FoundationEssentials
+import HistoryConfiguration
 import PersistentHistory
 
 /// A merge result in its long form.
-struct MergeVerdict: Decodable, Sendable, Hashable {
+struct MergeVerdict: Sendable, Hashable {
     let verdict: String
-    let reject: [String]?
+    let reject: [String]
+}
+
+extension MergeVerdict {
+    init?(_ result: JSONValue) {
+        guard let members = result.object, let verdict = members["verdict"]?.text else { return nil }
+        let reject = members["reject"].flatMap { $0.isNull ? nil : $0 }
+        guard let texts = reject.map({ $0.array?.map(\.text) }) ?? [], !texts.contains(nil) else { return nil }
+        self.init(verdict: verdict, reject: texts.compactMap(\.self))
+    }
 }
 
 extension MergeResult {
@@ -24,7 +33,7 @@ extension MergeResult {
         case .text(let text): self.init(try verdict(text))
         case .verdict(let answer):
             var rejected: Set<HistoryToken> = []
-            for text in answer.reject ?? [] {
+            for text in answer.reject {
                 guard let token = HistoryToken(text) else {
                     throw HookFailure(
                         .badAnswer, "Hook \"\(hook)\" rejected \"\(text.excerpt)\", which is not a token.")
@@ -47,8 +56,8 @@ extension MergeResult {
             self.init(.goOn)
         } else if let verdict = Verdict(rawValue: text) {
             self.init(verdict)
-        } else if let result = try? JSONDecoder().decode(DecodedResult.self, from: Data(text.utf8)) {
-            try self.init(result.outcome, from: hook)
+        } else if let result = JSONReader.read(Array(text.utf8)).root {
+            try self.init(PluginAnswer.Outcome(result), from: hook)
         } else {
             try self.init(.text(text), from: hook)
         }

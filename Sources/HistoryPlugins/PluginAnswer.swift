@@ -1,5 +1,5 @@
-import FoundationEssentials
 import Glibc
+import HistoryConfiguration
 
 /// What a plugin answered to one call.
 struct PluginAnswer: Sendable, Hashable {
@@ -32,12 +32,26 @@ struct PluginAnswer: Sendable, Hashable {
         if let id = Self.success(line) {
             self.id = id
             outcome = .null
-        } else if String(validating: line, as: UTF8.self) != nil,
-            let answer = try? JSONDecoder().decode(DecodedAnswer.self, from: Data(line))
-        {
-            id = answer.id
-            outcome = answer.outcome
+            return
+        }
+        guard let response = JSONReader.read(Array(line)).root?.object else { return nil }
+        if let id = response["id"], !id.isNull {
+            guard let number = id.number?.integer else { return nil }
+            self.id = Int64(number)
         } else {
+            id = nil
+        }
+        if let error = response["error"], !error.isNull {
+            guard let failure = error.object else { return nil }
+            // Not every number that JSON can write is an integer.
+            let code = failure["code"]?.number?.double
+            let number = code.map { Int64(exactly: $0).map { "\($0)" } ?? "\($0)" }
+            let message = failure["message"]?.text ?? "error \(number ?? "without a message")"
+            outcome = code == -32601 ? .methodUnknown(message) : .refused(message)
+        } else if let result = response["result"] {
+            outcome = Outcome(result)
+        } else {
+            // Without either it is no response (JSON-RPC 2.0, section 5).
             return nil
         }
     }
@@ -70,45 +84,17 @@ struct PluginAnswer: Sendable, Hashable {
     }
 }
 
-struct DecodedResult: Decodable {
-    let outcome: PluginAnswer.Outcome
-
-    init(from decoder: any Decoder) throws {
-        let container = try decoder.singleValueContainer()
-        if container.decodeNil() {
-            outcome = .null
-        } else if let text = try? container.decode(String.self) {
-            outcome = .text(text)
-        } else if let verdict = try? container.decode(MergeVerdict.self) {
-            outcome = .verdict(verdict)
+extension PluginAnswer.Outcome {
+    /// What a call's result is.
+    init(_ result: JSONValue) {
+        if result.isNull {
+            self = .null
+        } else if let text = result.text {
+            self = .text(text)
+        } else if let verdict = MergeVerdict(result) {
+            self = .verdict(verdict)
         } else {
-            outcome = .other
-        }
-    }
-}
-
-private struct DecodedAnswer: Decodable {
-    let id: Int64?
-    let outcome: PluginAnswer.Outcome
-
-    private enum Key: String, CodingKey { case id, result, error }
-
-    private struct Failure: Decodable {
-        let code: Double?
-        let message: String?
-    }
-
-    init(from decoder: any Decoder) throws {
-        let container = try decoder.container(keyedBy: Key.self)
-        id = try container.decodeIfPresent(Int64.self, forKey: .id)
-        if let failure = try container.decodeIfPresent(Failure.self, forKey: .error) {
-            // Not every number that JSON can write is an integer.
-            let code = failure.code.map { Int64(exactly: $0).map { "\($0)" } ?? "\($0)" }
-            let message = failure.message ?? "error \(code ?? "without a message")"
-            outcome = failure.code == -32601 ? .methodUnknown(message) : .refused(message)
-        } else {
-            // Without either it is no response (JSON-RPC 2.0, section 5).
-            outcome = try container.decode(DecodedResult.self, forKey: .result).outcome
+            self = .other
         }
     }
 }

@@ -20,8 +20,8 @@ struct Doctor {
 
     let configuration: NATSConfiguration
 
-    /// It lives as long as the process: see `WakeUp`.
-    private static let wakeUp = WakeUp()
+    /// It lives as long as the process: see `WorkerSignal`.
+    private static let wakeUp = WorkerSignal()
 
     func examine() -> [Finding] {
         files() + configuration.publish.flatMap(stores) + configuration.follow.flatMap(mirrors)

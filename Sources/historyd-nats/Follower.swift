@@ -8,7 +8,7 @@ import PersistentHistory
 struct Follower: Worker {
     let configuration: NATSConfiguration
     let following: NATSConfiguration.Following
-    let wakeUp: WakeUp
+    let wakeUp: WorkerSignal
     let status: WorkerStatus
     let logger: Logger
 
@@ -60,7 +60,9 @@ struct Follower: Worker {
     ) throws {
         let mirror = try Mirror(following.path, of: following.name)
         defer { try? mirror.close() }
-        var snapshots = SnapshotFetcher(jetStream, names, folder: following.folder, logger: logger) {
+        var snapshots = SnapshotFetcher(
+            jetStream: jetStream, names: names, folder: following.folder, logger: logger
+        ) {
             status.waits($0)
         }
         var need: Need?

@@ -4,16 +4,10 @@ import HistoryNATS
 import PersistentHistory
 
 /// A refusal by JetStream.
-struct JetStreamError: Error, Decodable, CustomStringConvertible {
+struct JetStreamError: Error, CustomStringConvertible {
     let code: Int
     let number: Int?
     let text: String?
-
-    private enum CodingKeys: String, CodingKey {
-        case code
-        case number = "err_code"
-        case text = "description"
-    }
 
     var isMissing: Bool { code == 404 }
     /// Whether another publisher has sent a message meanwhile.
@@ -33,74 +27,47 @@ struct JetStreamError: Error, Decodable, CustomStringConvertible {
 struct JetStream {
     let connection: NATSConnection
 
-    private struct Answer<Value: Decodable>: Decodable {
-        let error: JetStreamError?
-        let value: Value?
-
-        private enum CodingKeys: String, CodingKey { case error }
-
-        init(from decoder: any Decoder) throws {
-            error = try decoder.container(keyedBy: CodingKeys.self).decodeIfPresent(
-                JetStreamError.self, forKey: .error)
-            value = error == nil ? try Value(from: decoder) : nil
-        }
-    }
+    private typealias Members = [BinaryText: JSONValue]
 
     /// - Throws: `NATSError`, `JetStreamError`.
-    private func ask<Value: Decodable>(_ subject: String, _ body: some Encodable) throws -> Value {
-        let encoder = JSONEncoder()
-        encoder.keyEncodingStrategy = .convertToSnakeCase
-        let bytes = try connection.request("$JS.API.\(subject)", Array(encoder.encode(body)))
-        return try Self.answer(bytes, to: subject)
+    private func ask(_ subject: String, _ body: (inout JSONBytes) -> Void = { _ in }) throws -> Members {
+        var json = JSONBytes()
+        json.object(body)
+        return try Self.answer(connection.request("$JS.API.\(subject)", json.bytes.array), to: subject)
     }
 
-    static func answer<Value: Decodable>(_ bytes: [UInt8], to subject: String) throws -> Value {
-        let answer: Answer<Value>
-        do {
-            answer = try JSONDecoder().decode(Answer<Value>.self, from: Data(bytes))
-        } catch {
+    static func answer(_ bytes: [UInt8], to subject: String) throws -> [BinaryText: JSONValue] {
+        guard let answer = JSONReader.read(bytes).root?.object else {
             throw NATSError(call: subject, reason: "the answer cannot be read")
         }
-        if let error = answer.error { throw error }
-        guard let value = answer.value else { throw NATSError(call: subject, reason: "the answer is empty") }
-        return value
+        guard let error = answer["error"]?.object else { return answer }
+        throw JetStreamError(
+            code: error["code"]?.number?.integer ?? 0, number: error["err_code"]?.number?.integer,
+            text: error["description"]?.text)
     }
 
-    private struct Nothing: Codable {}
+    private func lacking(_ name: String, _ subject: String) -> NATSError {
+        NATSError(call: subject, reason: "the answer has no \(name)")
+    }
 
     // MARK: Streams
 
-    struct StreamState: Decodable {
+    struct StreamState {
         let messages: UInt64
-        let bytes: UInt64
         let first: UInt64
         let last: UInt64
-
-        private enum CodingKeys: String, CodingKey {
-            case messages, bytes
-            case first = "first_seq"
-            case last = "last_seq"
-        }
     }
-
-    private struct StreamInfo: Decodable { let state: StreamState }
 
     func state(of stream: String) throws -> StreamState {
-        let info: StreamInfo = try ask("STREAM.INFO.\(stream)", Nothing())
-        return info.state
-    }
-
-    private struct StreamConfiguration: Encodable {
-        let name: String
-        let subjects: [String]
-        var retention = "limits"
-        var storage = "file"
-        var discard = "old"
-        let maxAge: Int64
-        let maxBytes: Int64
-        let numReplicas: Int
-        var denyDelete = true
-        let denyPurge: Bool
+        let state = try ask("STREAM.INFO.\(stream)")["state"]?.object
+        func number(_ name: BinaryText) throws -> UInt64 {
+            guard let number = state?[name]?.number?.integer.flatMap({ UInt64(exactly: $0) }) else {
+                throw lacking(name.text, "STREAM.INFO.\(stream)")
+            }
+            return number
+        }
+        return StreamState(
+            messages: try number("messages"), first: try number("first_seq"), last: try number("last_seq"))
     }
 
     /// Creates a stream if it is missing.
@@ -110,21 +77,24 @@ struct JetStream {
         do {
             _ = try state(of: stream)
         } catch let error as JetStreamError where error.isMissing {
-            let configuration = StreamConfiguration(
-                name: stream, subjects: [subject],
-                maxAge: isPurged ? 0 : (limits.maxAge?.milliseconds ?? 0) * 1_000_000,
-                maxBytes: isPurged ? -1 : limits.maxBytes ?? -1, numReplicas: limits.replicas,
-                denyPurge: !isPurged)
-            let _: StreamInfo = try ask("STREAM.CREATE.\(stream)", configuration)
+            _ = try ask("STREAM.CREATE.\(stream)") { json in
+                json.member("name", stream)
+                json.member("subjects", [subject])
+                json.member("retention", "limits")
+                json.member("storage", "file")
+                json.member("discard", "old")
+                json.member("max_age", isPurged ? 0 : (limits.maxAge?.milliseconds ?? 0) * 1_000_000)
+                json.member("max_bytes", isPurged ? -1 : limits.maxBytes ?? -1)
+                json.member("num_replicas", Int64(limits.replicas))
+                json.member("deny_delete", true)
+                json.member("deny_purge", !isPurged)
+            }
         }
     }
 
-    private struct Purge: Encodable { let seq: UInt64 }
-    private struct Purged: Decodable { let success: Bool? }
-
     /// Deletes the messages before a sequence.
     func purge(_ stream: String, before sequence: UInt64) throws {
-        let _: Purged = try ask("STREAM.PURGE.\(stream)", Purge(seq: sequence))
+        _ = try ask("STREAM.PURGE.\(stream)") { $0.member("seq", Int64(sequence)) }
     }
 
     // MARK: Messages
@@ -138,44 +108,29 @@ struct JetStream {
         var header: GroupHeader? { try? content.get() }
     }
 
-    private struct Asked: Encodable {
-        var seq: UInt64?
-        var lastBySubj: String?
-    }
-
-    private struct Got: Decodable {
-        struct Message: Decodable {
-            let seq: UInt64
-            let hdrs: Data?
-        }
-        let message: Message
-    }
-
     /// The message with a sequence; nil if there is none.
     func message(_ sequence: UInt64, of stream: String) throws -> Stored? {
-        try message(Asked(seq: sequence), of: stream)
-    }
-
-    private struct SubjectFilter: Encodable { let subjectsFilter: String }
-    private struct SubjectCounts: Decodable {
-        struct State: Decodable { let subjects: [String: Int]? }
-        let state: State
+        try message(of: stream) { $0.member("seq", Int64(sequence)) }
     }
 
     /// The last message of a subject; nil if there is none.
     func last(_ subject: String, of stream: String) throws -> Stored? {
         // nats-server 2.9.10 panics when it is asked for the last message of a subject without messages.
-        let info: SubjectCounts = try ask("STREAM.INFO.\(stream)", SubjectFilter(subjectsFilter: subject))
-        guard info.state.subjects?[subject] ?? 0 > 0 else { return nil }
-        return try message(Asked(lastBySubj: subject), of: stream)
+        let info = try ask("STREAM.INFO.\(stream)") { $0.member("subjects_filter", subject) }
+        let counts = info["state"]?.object?["subjects"]?.object
+        guard counts?[BinaryText(subject)]?.number?.integer ?? 0 > 0 else { return nil }
+        return try message(of: stream) { $0.member("last_by_subj", subject) }
     }
 
-    private func message(_ asked: Asked, of stream: String) throws -> Stored? {
+    private func message(of stream: String, _ wanted: (inout JSONBytes) -> Void) throws -> Stored? {
         do {
-            let got: Got = try ask("STREAM.MSG.GET.\(stream)", asked)
-            let fields = Self.fields(got.message.hdrs ?? Data())
+            let message = try ask("STREAM.MSG.GET.\(stream)", wanted)["message"]?.object
+            guard let sequence = message?["seq"]?.number?.integer.flatMap({ UInt64(exactly: $0) }) else {
+                throw lacking("seq", "STREAM.MSG.GET.\(stream)")
+            }
+            let fields = Self.fields(message?["hdrs"]?.text.flatMap { Data(base64Encoded: $0) } ?? Data())
             return Stored(
-                sequence: got.message.seq, content: GroupHeader.read { fields[$0] },
+                sequence: sequence, content: GroupHeader.read { fields[$0] },
                 messageID: fields["Nats-Msg-Id"] ?? "")
         } catch let error as JetStreamError where error.isMissing {
             return nil
@@ -195,28 +150,22 @@ struct JetStream {
 
     // MARK: Consumers
 
-    struct ConsumerRequest: Encodable {
-        struct Configuration: Encodable {
-            var deliverPolicy = "by_start_sequence"
-            let optStartSeq: UInt64
-            var ackPolicy = "none"
-            var replayPolicy = "instant"
-            var filterSubject: String?
-            /// In nanoseconds. If applying a group takes longer, another consumer is created.
-            var inactiveThreshold: Int64 = 300_000_000_000
-        }
-        let streamName: String
-        let config: Configuration
-    }
-
-    private struct ConsumerInfo: Decodable { let name: String }
-
     /// Creates a pull consumer, which the server deletes when it is no longer used.
     func makeConsumer(of stream: String, from sequence: UInt64, subject: String? = nil) throws -> String {
-        let request = ConsumerRequest(
-            streamName: stream,
-            config: .init(optStartSeq: max(1, sequence), filterSubject: subject))
-        let info: ConsumerInfo = try ask("CONSUMER.CREATE.\(stream)", request)
-        return info.name
+        let info = try ask("CONSUMER.CREATE.\(stream)") { json in
+            json.member("stream_name", stream)
+            json.name("config")
+            json.object { json in
+                json.member("deliver_policy", "by_start_sequence")
+                json.member("opt_start_seq", Int64(max(1, sequence)))
+                json.member("ack_policy", "none")
+                json.member("replay_policy", "instant")
+                if let subject { json.member("filter_subject", subject) }
+                // In nanoseconds. If applying a group takes longer, another consumer is created.
+                json.member("inactive_threshold", 300_000_000_000)
+            }
+        }
+        guard let name = info["name"]?.text else { throw lacking("name", "CONSUMER.CREATE.\(stream)") }
+        return name
     }
 }

@@ -17,7 +17,7 @@ struct NATSError: Error, CustomStringConvertible {
 /// It never reconnects: when it is lost, calls fail and its owner opens another one. So no old message arrives late,
 /// and no subscription outlives its requests.
 ///
-/// libnats has its own threads, which only call `WakeUp` here.
+/// libnats has its own threads, which only call `WorkerSignal` here.
 final class NATSConnection: Sendable {
     /// Without spinning: its locks are held for long enough to keep a processor busy that others need.
     private static let opened = nats_Open(0)
@@ -31,7 +31,7 @@ final class NATSConnection: Sendable {
 
     /// - Parameter wakeUp: Is signalled when the connection is lost.
     /// - Throws: `NATSError`.
-    init(_ configuration: NATSConfiguration, name: String, wakeUp: WakeUp) throws {
+    init(_ configuration: NATSConfiguration, name: String, wakeUp: WorkerSignal) throws {
         try Self.check("start libnats", Self.opened)
         var options: OpaquePointer?
         try Self.check("make options", natsOptions_Create(&options))
@@ -53,7 +53,7 @@ final class NATSConnection: Sendable {
                 options,
                 { _, wakeUp in
                     guard let wakeUp else { return }
-                    Unmanaged<WakeUp>.fromOpaque(wakeUp).takeUnretainedValue().signal(.disconnected)
+                    Unmanaged<WorkerSignal>.fromOpaque(wakeUp).takeUnretainedValue().signal(.disconnected)
                 }, Unmanaged.passUnretained(wakeUp).toOpaque()))
         try Self.secure(options, configuration)
         try Self.check("set the limit on writing", natsOptions_SetWriteDeadline(options, 10_000))

@@ -101,9 +101,9 @@ struct Program: Sendable {
 
     private struct PublishingWorker: Sendable {
         let publisher: Publisher
-        let feed: FeedClient?
+        let feed: FeedAcknowledger?
         var publication: NATSConfiguration.Publication { publisher.publication }
-        var wakeUp: WakeUp { publisher.wakeUp }
+        var wakeUp: WorkerSignal { publisher.wakeUp }
         var status: WorkerStatus { publisher.status }
     }
 
@@ -111,18 +111,18 @@ struct Program: Sendable {
         let folder = ProcessInfo.processInfo.environment["STATE_DIRECTORY"]?.split(separator: ":").first.map(
             String.init)
         let publishers = configuration.publish.map { publication in
-            let feed = publication.feed.map { FeedClient($0, hold: publication.hold, logger: logger) }
+            let feed = publication.feed.map { FeedAcknowledger($0, hold: publication.hold, logger: logger) }
             let publisher = Publisher(
                 configuration: configuration, publication: publication,
                 folder: folder ?? NSTemporaryDirectory(),
-                memory: MemoryFile(in: folder, of: publication.name), wakeUp: WakeUp(),
+                memory: MemoryFile(in: folder, of: publication.name), wakeUp: WorkerSignal(),
                 status: status(.publish, publication.name, publication.store), logger: logger,
                 acknowledged: { number in feed?.acknowledged(through: number) })
             return PublishingWorker(publisher: publisher, feed: feed)
         }
         let followers = configuration.follow.map { following in
             Follower(
-                configuration: configuration, following: following, wakeUp: WakeUp(),
+                configuration: configuration, following: following, wakeUp: WorkerSignal(),
                 status: status(.follow, following.name, following.path), logger: logger)
         }
         return (publishers, followers)

@@ -14,7 +14,7 @@ struct Publisher: Worker {
     /// The folder for groups that do not fit into memory.
     let folder: String
     let memory: MemoryFile?
-    let wakeUp: WakeUp
+    let wakeUp: WorkerSignal
     let status: WorkerStatus
     let logger: Logger
     /// Called with the position that the server has acknowledged.

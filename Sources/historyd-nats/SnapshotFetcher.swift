@@ -10,21 +10,10 @@ struct SnapshotFetcher {
     /// The mirror's.
     let folder: String
     let logger: Logger
+    /// Whether a snapshot may be applied while it is published. One that came too slowly is waited for.
+    var appliesEarly = true
     /// Called while there is no snapshot that helps.
     let waits: (_ reason: String) -> Void
-    /// Whether a snapshot may be applied while it is published. One that came too slowly is waited for.
-    private var appliesEarly = true
-
-    init(
-        _ jetStream: JetStream, _ names: StreamName, folder: String, logger: Logger,
-        waits: @escaping (_ reason: String) -> Void
-    ) {
-        self.jetStream = jetStream
-        self.names = names
-        self.folder = folder
-        self.logger = logger
-        self.waits = waits
-    }
 
     private typealias Failure = SnapshotParts.Failure
 

@@ -1,14 +1,10 @@
+import HistoryConfiguration
 import HistoryNATS
 import PersistentHistory
 
 /// Appends messages to a stream, each chained to the one before. It sends a window of them without waiting for
 /// acknowledgements.
 struct StreamWriter {
-    private struct Acknowledgement: Decodable {
-        let seq: UInt64
-        let duplicate: Bool?
-    }
-
     /// How long the server may take to answer.
     private static let timeout: Duration = .seconds(10)
     /// The space that is reserved in a message for its headers and subject.
@@ -102,11 +98,12 @@ struct StreamWriter {
         if message.header("Status") == "503" {
             throw NATSError(call: "publish to \(chain.stream)", reason: "no stream takes the message")
         }
-        let answer: Acknowledgement = try JetStream.answer(message.body, to: "publish to \(chain.stream)")
-        guard answer.seq == expected, answer.duplicate != true else {
+        let answer = try JetStream.answer(message.body, to: "publish to \(chain.stream)")
+        let sequence = answer["seq"]?.number?.integer ?? 0
+        guard sequence == Int(expected), answer["duplicate"]?.bool != true else {
             throw NATSError(
                 call: "publish to \(chain.stream)",
-                reason: "the message got the sequence \(answer.seq), not \(expected)")
+                reason: "the message got the sequence \(sequence), not \(expected)")
         }
     }
 }

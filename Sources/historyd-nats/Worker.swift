@@ -8,7 +8,7 @@ import PersistentHistory
 protocol Worker: Sendable {
     var configuration: NATSConfiguration { get }
     var names: StreamName { get }
-    var wakeUp: WakeUp { get }
+    var wakeUp: WorkerSignal { get }
     var status: WorkerStatus { get }
     var logger: Logger { get }
 }
@@ -73,7 +73,9 @@ extension Worker {
     ///
     /// - Returns: Whether the program stops.
     /// - Throws: `SessionOver` if the connection is lost.
-    func isStopped(waitingFor reasons: WakeUp.Reasons, until deadline: ContinuousClock.Instant?) throws -> Bool {
+    func isStopped(waitingFor reasons: WorkerSignal.Reasons, until deadline: ContinuousClock.Instant?) throws
+        -> Bool
+    {
         let reasons = wakeUp.wait(for: reasons.union(.disconnected), until: deadline)
         if reasons.contains(.disconnected) { throw SessionOver(description: "the connection was lost") }
         return reasons.contains(.stop)

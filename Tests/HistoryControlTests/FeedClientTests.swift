@@ -24,7 +24,7 @@ import Testing
         HistoryToken(store: store, number: number)
     }
 
-    /// A decoder keeps one of two members whose names have the same canonical form.
+    /// Also where two names have the same canonical form.
     @Test func columnsAreToldApartByTheirBytes() throws {
         let line = try read(
             """
@@ -43,7 +43,7 @@ import Testing
         #expect(transaction.values[object] == row)
     }
 
-    /// JSON has no infinities: they are numbers that a decoder refuses.
+    /// JSON has no infinities: they are numbers that no double holds.
     @Test func readsInfinities() throws {
         let line = try read(
             #"""

@@ -34,7 +34,8 @@ import Testing
         #expect(due == sum(300, calls: 299))
         #expect(sums.take("p/h", at: start + .seconds(1)) == nil)
         // A second counts from the last line.
-        #expect(sums.add(sum(301), of: "p/h", at: start + .milliseconds(1500)) == .wait(until: start + .seconds(2)))
+        #expect(
+            sums.add(sum(301), of: "p/h", at: start + .milliseconds(1500)) == .wait(until: start + .seconds(2)))
     }
 
     @Test func afterASilenceALineComesAtOnce() {

@@ -5,7 +5,7 @@ internal import PersistentHistory
 /// It is for files that people write: a slip that leaves the structure clear (a key given twice, a
 /// tab inside a text) is noted and reading goes on, so that several are reported at once; after any
 /// other it stops. Whatever the bytes, it ends with a value or a problem, in bounded depth.
-struct JSONReader {
+package struct JSONReader {
     /// Lists and objects in one another.
     static let maximumDepth = 128
 
@@ -13,7 +13,7 @@ struct JSONReader {
     private var path = DocumentPath()
     private var problems: [JSONDocument.Problem] = []
 
-    static func read(_ bytes: [UInt8]) -> JSONDocument {
+    package static func read(_ bytes: [UInt8]) -> JSONDocument {
         var reader = JSONReader(input: JSONInput(bytes))
         let root = reader.document()
         return JSONDocument(root: root, problems: reader.problems)

@@ -1,6 +1,8 @@
+package import PersistentHistory
+
 /// A value of a JSON document, with the position where it begins.
-struct JSONValue: Sendable {
-    enum Content: Sendable {
+package struct JSONValue: Sendable {
+    package enum Content: Sendable {
         case null
         case bool(Bool)
         case number(JSONNumber)
@@ -10,35 +12,50 @@ struct JSONValue: Sendable {
         case object([JSONMember])
     }
 
-    let content: Content
+    package let content: Content
     let position: SourcePosition
 }
 
-struct JSONMember: Sendable {
-    let key: String
+package struct JSONMember: Sendable {
+    package let key: String
     let keyPosition: SourcePosition
-    let value: JSONValue
+    package let value: JSONValue
 }
 
 /// A number as it was written: a double alone would not hold every integer.
-struct JSONNumber: Sendable {
-    let text: String
-    let double: Double
+package struct JSONNumber: Sendable {
+    package let text: String
+    package let double: Double
 
     /// Nil if the number has a fraction, or does not fit. `1.0` and `1e3` are integers, as in JSON Schema.
-    var integer: Int? { Int(text) ?? Int(exactly: double) }
+    package var integer: Int? { Int(text) ?? Int(exactly: double) }
 }
 
 /// What was read: a value wherever the text made one, and everything that is wrong with the text.
-struct JSONDocument: Sendable {
+package struct JSONDocument: Sendable {
     struct Problem: Sendable {
         let position: SourcePosition
         let path: DocumentPath
         let message: String
     }
 
-    let root: JSONValue?
+    package let root: JSONValue?
     let problems: [Problem]
+}
+
+/// For readers that take a value for what it is, or for nothing.
+extension JSONValue {
+    package var text: String? { if case .string(let text) = content { text } else { nil } }
+    package var number: JSONNumber? { if case .number(let number) = content { number } else { nil } }
+    package var bool: Bool? { if case .bool(let bool) = content { bool } else { nil } }
+    package var array: [JSONValue]? { if case .array(let values) = content { values } else { nil } }
+    package var isNull: Bool { if case .null = content { true } else { false } }
+
+    /// The members, by the bytes of their names.
+    package var object: [BinaryText: JSONValue]? {
+        guard case .object(let members) = content else { return nil }
+        return Dictionary(members.map { (BinaryText($0.key), $0.value) }) { first, _ in first }
+    }
 }
 
 /// A position in a text file, counted as editors and compilers count it.

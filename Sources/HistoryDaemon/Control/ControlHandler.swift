@@ -33,6 +33,32 @@ struct ControlHandler: Sendable {
         }
     }
 
+    /// Serves the control socket.
+    ///
+    /// - Parameter listening: Signaled when it accepts.
+    func serve(_ listener: ControlListener, listening: OneShotEvent) async throws {
+        defer { listener.remove() }
+        let slots = ConnectionSlots()
+        try await HTTPServer([listener.descriptor], logger: logger).run {
+            listening.signal()
+        } serve: { channel, connection in
+            try await ControlConnection(channel: channel, handler: self, slots: slots).serve(connection)
+        }
+    }
+
+    /// Serves the metrics, and nothing else, by TCP on sockets that the service manager has made: whoever reaches the
+    /// port may read them.
+    func serveMetrics(on descriptors: [Int32]) async throws {
+        try await HTTPServer(descriptors, logger: logger).run { query in
+            switch query.line {
+            case "GET /metrics", "GET /v1/metrics": HTTPAnswer(type: MetricsText.contentType, await metrics())
+            case let line where line.hasPrefix("GET "):
+                HTTPAnswer(status: 404, "Metrics are at /metrics.\n")
+            default: HTTPAnswer(status: 405, "Metrics are read with GET.\n")
+            }
+        }
+    }
+
     private func admit(_ command: ControlCommand, _ peer: Peer) throws(ControlError) {
         do {
             try peer.check(command, daemon: geteuid())
@@ -50,41 +76,43 @@ struct ControlHandler: Sendable {
     private func carryOut(
         _ command: ControlCommand, _ body: [UInt8], _ peer: Peer, _ response: ControlResponse
     ) async throws {
+        let answer: any Encodable
         switch command {
-        case .status: try await response.send(await status())
-        case .health: try await response.send(await health())
-        case .metrics: try await response.send(await metrics(), type: MetricsText.contentType)
-        case .doctor(let store): try await response.send(await examine(store))
-        case .consumers(let store): try await response.send(await consumers(of: store))
-        case .hooks: try await response.send(await hooks())
+        case .metrics: return try await response.send(await metrics(), type: MetricsText.contentType)
         case .addHooks(let before, let persist, let file):
-            try await response.send(
-                await addHooks(body, before: before, persist: persist, file: file, peer), status: .created)
-        case .removeHooks(let selection): try await response.send(await remove(selection, peer))
-        case .plugins: try await response.send(await pluginList())
-        case .restartPlugin(let name): try await response.send(await restartPlugin(name, peer))
+            let change = try await addHooks(body, before: before, persist: persist, file: file, peer)
+            return try await response.send(change, status: .created)
+        case .follow(let store, let consumer, let after):
+            return try await follow(store, consumer, after, response)
+        case .feed(let request): return try await feed(request, peer, response)
+        case .status: answer = await status()
+        case .health: answer = await health()
+        case .doctor(let store): answer = try await examine(store)
+        case .consumers(let store): answer = try await consumers(of: store)
+        case .hooks: answer = await hooks()
+        case .removeHooks(let selection): answer = try await remove(selection, peer)
+        case .plugins: answer = await pluginList()
+        case .restartPlugin(let name): answer = try await restartPlugin(name, peer)
         case .testPlugin(let name, let hook, let token, let dryRun):
-            try await response.send(await testPlugin(name, hook, token, dryRun: dryRun, peer))
-        case .reload: try await response.send(await reload())
-        case .pause(let store): try await response.send(await pause(store, peer))
-        case .resume(let store): try await response.send(await resume(store, peer))
-        case .run(let store, let timeout): try await response.send(await run(store, timeout))
+            answer = try await testPlugin(name, hook, token, dryRun: dryRun, peer)
+        case .reload: answer = try await reload()
+        case .pause(let store): answer = try await pause(store, peer)
+        case .resume(let store): answer = try await resume(store, peer)
+        case .run(let store, let timeout): answer = try await run(store, timeout)
         case .wait(let consumer, let token, let store, let timeout):
-            try await response.send(await wait(for: consumer, token, in: store, timeout))
-        case .follow(let store, let consumer, let after): try await follow(store, consumer, after, response)
-        case .feed(let request): try await feed(request, peer, response)
-        case .acknowledge(let request, let token):
-            try await response.send(await acknowledge(request, token, peer))
+            answer = try await wait(for: consumer, token, in: store, timeout)
+        case .acknowledge(let request, let token): answer = try await acknowledge(request, token, peer)
         case .clean(let store, let dryRun, let force):
-            try await response.send(await clean(store, dryRun: dryRun, force: force, peer))
+            answer = try await clean(store, dryRun: dryRun, force: force, peer)
         case .resync(let context, let store, let consumer):
-            try await response.send(await resync(context, in: store, of: consumer, peer))
-        case .deadLetters(let store): try await response.send(await deadLetters(of: store))
-        case .retryDeadLetters(let selection): try await response.send(await retry(selection))
-        case .dropDeadLetters(let selection): try await response.send(await drop(selection, peer))
-        case .logLevel: try await response.send(LogLevelReport(logLevel: dependencies.level.level.rawValue))
-        case .setLogLevel(let level): try await response.send(try setLogLevel(level, peer))
+            answer = try await resync(context, in: store, of: consumer, peer)
+        case .deadLetters(let store): answer = try await deadLetters(of: store)
+        case .retryDeadLetters(let selection): answer = try await retry(selection)
+        case .dropDeadLetters(let selection): answer = try await drop(selection, peer)
+        case .logLevel: answer = LogLevelReport(logLevel: dependencies.level.level.rawValue)
+        case .setLogLevel(let level): answer = try setLogLevel(level, peer)
         }
+        try await response.send(answer)
     }
 
     // MARK: The daemon

@@ -114,7 +114,8 @@ extension MetricsSource {
             }
             text.write(up, contexts.map { ($0, isUp($1) ? 1 : 0) })
             text.write(
-                transactions, contexts.compactMap { labels, context in
+                transactions,
+                contexts.compactMap { labels, context in
                     context.lag.map { (labels, Double($0.transactions)) }
                 })
             text.write(lag, contexts.compactMap { labels, context in context.lag.map { (labels, $0.seconds) } })

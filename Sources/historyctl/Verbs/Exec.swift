@@ -38,6 +38,7 @@ struct Exec: ParsableCommand {
 
     /// Each argument ends a statement, with or without a semicolon.
     private func script() throws -> String {
-        try sql.map { $0 == "-" ? String(decoding: try InputArgument.standardInput(), as: UTF8.self) : $0 }.joined(separator: "\n;")
+        try sql.map { $0 == "-" ? String(decoding: try InputArgument.standardInput(), as: UTF8.self) : $0 }
+            .joined(separator: "\n;")
     }
 }

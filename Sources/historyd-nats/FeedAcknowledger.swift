@@ -9,7 +9,7 @@ import PersistentHistory
 /// history.
 ///
 /// The publisher reads what it sends from the store itself, so that the feed's window does not delay it.
-final class FeedClient: Sendable {
+final class FeedAcknowledger: Sendable {
     private struct State {
         var release: FeedRelease
         /// What the feed has sent and is not acknowledged, in order.

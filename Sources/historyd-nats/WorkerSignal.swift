@@ -1,7 +1,7 @@
 import PersistentHistory
 
 /// The events that a worker's thread waits for.
-final class WakeUp: Sendable {
+final class WorkerSignal: Sendable {
     struct Reasons: OptionSet, Sendable {
         let rawValue: UInt8
         /// The store has new transactions, or is another file.
