@@ -54,7 +54,8 @@ package struct Daemon: Sendable {
         let engine = Engine(
             loaded, persisted: persisted,
             Engine.Dependencies(
-                stateFolder: folder.path, logger: logger, level: level, notifier: notifier, status: status))
+                stateFolder: folder.path, logger: logger, level: level, notifier: notifier, status: status,
+                deliveries: DeliveryLog(logger: logger)))
         await engine.begin()
         let catalog = await engine.catalog
         logger.info(

@@ -1,5 +1,6 @@
 import Glibc
 import HistoryConfiguration
+import PersistentHistory
 
 /// What a plugin answered to one call.
 struct PluginAnswer: Sendable, Hashable {

@@ -23,7 +23,8 @@ import Testing
             Engine.Dependencies(
                 stateFolder: folder.path, logger: logger, level: level,
                 notifier: ServiceNotifier(logger: logger),
-                status: LiveStatus(notifier: ServiceNotifier(logger: logger))))
+                status: LiveStatus(notifier: ServiceNotifier(logger: logger)),
+                deliveries: DeliveryLog(logger: logger)))
         try folder.write(
             "historyd.json",
             #"{"version": 1, "logLevel": "debug", "stores": [{"name": "s", "path": "two.sqlite", "poll": "never"}]}"#

@@ -17,6 +17,10 @@ final class ConnectionSlots: Sendable {
 
     private let state = Locked(State())
 
+    func take(for peer: Peer, feeds: Int) -> Place? {
+        peer.maySteer ? Place(of: peer.userID, among: nil) : take(for: peer.userID, feeds: feeds)
+    }
+
     /// - Returns: Nil if no slot is left for the user.
     func take(for userID: UInt32, feeds: Int) -> Place? {
         state.withLock { state in

@@ -25,6 +25,11 @@ struct ControlConnection {
         return limits
     }
 
+    /// Closes a connection after the timeout.
+    static func deadline(of channel: any Channel) -> Scheduled<Void> {
+        channel.eventLoop.scheduleTask(in: timeout) { channel.close(promise: nil) }
+    }
+
     let channel: any Channel
     let handler: ControlHandler
     let slots: ConnectionSlots
@@ -33,20 +38,15 @@ struct ControlConnection {
     func serve(_ connection: HTTPServer.Connection) async throws {
         try await connection.executeThenClose { inbound, outbound in
             let peer = try await Peer(of: channel)
-            let maySteer = peer.maySteer(daemon: geteuid())
-            let slot =
-                maySteer
-                ? ConnectionSlots.Place(of: peer.userID, among: nil)
-                : await slots.take(for: peer.userID, feeds: handler.feedCount)
-            guard let slot else { return try await refuse(peer, outbound) }
+            guard let slot = slots.take(for: peer, feeds: await handler.feedCount) else {
+                return try await refuse(peer, outbound)
+            }
             defer { slot.leave() }
             try await channel.setOption(.autoRead, value: true).get()
             try await withThrowingTaskGroup(of: Void.self) { group in
-                let deadline = channel.eventLoop.scheduleTask(in: Self.timeout) {
-                    channel.close(promise: nil)
-                }
+                let deadline = Self.deadline(of: channel)
                 defer { deadline.cancel() }
-                var request = RequestReader(limit: maySteer ? Self.largestBody : Self.largestIgnoredBody)
+                var request = RequestReader(limit: peer.maySteer ? Self.largestBody : Self.largestIgnoredBody)
                 for try await part in inbound {
                     if request.isFlooded { break }
                     guard let command = request.take(part) else { continue }

@@ -1,4 +1,3 @@
-import Glibc
 import HistoryControl
 import Logging
 import PersistentHistory
@@ -36,7 +35,7 @@ extension ControlHandler {
     func acknowledge(_ request: FeedRequest, _ text: String, _ peer: Peer) async throws -> PositionReport {
         let (store, feed) = try await feed(request)
         let cursor = try await store.control.acknowledge(
-            try Self.token(text), of: feed, by: peer.maySteer(daemon: geteuid()) ? nil : peer.userID)
+            try Self.token(text), of: feed, by: peer.maySteer ? nil : peer.userID)
         return PositionReport(
             store: store.name, consumer: feed.consumer, context: feed.context, cursor: cursor.description)
     }

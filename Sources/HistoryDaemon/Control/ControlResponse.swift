@@ -61,9 +61,7 @@ final class ControlResponse {
     /// A client that does not take its answer loses the connection. A stream waits for its reader.
     private func setDeadline() {
         deadline?.cancel()
-        deadline = channel.eventLoop.scheduleTask(in: ControlConnection.timeout) { [channel] in
-            channel.close(promise: nil)
-        }
+        deadline = ControlConnection.deadline(of: channel)
     }
 
     private func begin(_ status: HTTPResponseStatus, type: String, length: Int?) async throws {

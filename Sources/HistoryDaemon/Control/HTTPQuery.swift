@@ -41,22 +41,16 @@ extension HTTPServer {
     ) async throws {
         try await connection.executeThenClose { inbound, outbound in
             let peer = try await Peer(of: channel)
-            let maySteer = peer.maySteer(daemon: geteuid())
-            let slot =
-                maySteer
-                ? ConnectionSlots.Place(of: peer.userID, among: nil) : slots.take(for: peer.userID, feeds: 0)
-            guard let slot else { return }
+            guard let slot = slots.take(for: peer, feeds: 0) else { return }
             defer { slot.leave() }
-            let deadline = channel.eventLoop.scheduleTask(in: ControlConnection.timeout) {
-                channel.close(promise: nil)
-            }
+            let deadline = ControlConnection.deadline(of: channel)
             defer { deadline.cancel() }
             try await channel.setOption(.autoRead, value: true).get()
             for try await part in inbound {
                 guard case .head(let head) = part else { continue }
                 deadline.cancel()
                 let line = "\(head.method.rawValue) \(head.uri.prefix { $0 != "?" })"
-                let answer = await answer(HTTPQuery(line: line, maySteer: maySteer))
+                let answer = await answer(HTTPQuery(line: line, maySteer: peer.maySteer))
                 let response = ControlResponse(outbound, of: channel)
                 try await response.send(answer.body, type: answer.type, status: answer.status)
                 return try await response.end()

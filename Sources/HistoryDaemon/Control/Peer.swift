@@ -21,6 +21,7 @@ struct Peer: Sendable, Hashable, CustomStringConvertible {
         )
     }
 
+    var maySteer: Bool { maySteer(daemon: geteuid()) }
     func maySteer(daemon: UInt32) -> Bool { userID == 0 || userID == daemon }
 
     /// In a sandbox with its own user namespace, all users except root and the daemon's look the same.

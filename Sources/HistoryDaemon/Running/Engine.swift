@@ -36,18 +36,6 @@ actor Engine {
         let notifier: any ServiceNotifying
         let status: LiveStatus
         let deliveries: DeliveryLog
-
-        init(
-            stateFolder: String, logger: Logger, level: LiveLogLevel, notifier: any ServiceNotifying,
-            status: LiveStatus
-        ) {
-            self.stateFolder = stateFolder
-            self.logger = logger
-            self.level = level
-            self.notifier = notifier
-            self.status = status
-            deliveries = DeliveryLog(logger: logger)
-        }
     }
 
     init(_ loaded: LoadedConfiguration, persisted: [PluginConfiguration], _ dependencies: Dependencies) {
