@@ -87,23 +87,15 @@ package struct Daemon: Sendable {
                     "The store \"\(store.name)\" has made no progress for \(time.components.seconds) s.")
             }
         }
-        // As often as the watchdog is fed, and not in its turn.
-        let statusLine = BackgroundService(
-            work: ServiceNotifier.watchdogInterval().map { interval in
-                {
-                    while true {
-                        try await Task.sleep(for: interval / 2, clock: .loop)
-                        await onPool { await handler.measureBusyStores() }
-                    }
-                }
-            })
         // The last is stopped first.
         let services: [any Service] = [
             CounterKeeper(stateFolder: folder.path, status: engine.dependencies.status, logger: logger),
-            engine.observer, engine.pluginHost, engine.storeHost, watchdog, statusLine, jobs,
+            engine.observer, engine.pluginHost, engine.storeHost, watchdog, statusLine(handler), jobs,
             notifier,
             BackgroundService { try await handler.serve(control, listening: listening) },
-            BackgroundService(work: metrics.isEmpty ? nil : { try await handler.serveMetrics(on: metrics) }),
+            metrics.isEmpty
+                ? BackgroundService(work: nil)
+                : BackgroundService { try await handler.serveMetrics(on: metrics) },
             BackgroundService {
                 // What is refused is reported with all errors, and the old configuration stays in force.
                 while try await reload.next() != nil { _ = try? await handler.reload() }
@@ -117,6 +109,17 @@ package struct Daemon: Sendable {
         try await ServiceGroup(configuration: configuration).run(until: stop, within: limit) { hurry in
             let why = hurry == .secondSignal ? "A second signal" : "The stop takes longer than \(limit().text)"
             logger.notice("\(why): calls in flight are cancelled, and repeated after the next start.")
+        }
+    }
+
+    /// Measures which consumers lag, for the status line: as often as the watchdog is fed, and not in its turn.
+    private func statusLine(_ handler: ControlHandler) -> BackgroundService {
+        guard let interval = ServiceNotifier.watchdogInterval() else { return BackgroundService(work: nil) }
+        return BackgroundService {
+            while true {
+                try await Task.sleep(for: interval / 2, clock: .loop)
+                await onPool { await handler.measureBusyStores() }
+            }
         }
     }
 
