@@ -64,18 +64,32 @@ import Testing
         #expect(try changes(store).map(\.operation) == [.insert, .update])
     }
 
-    @Test func anOlderFormatIsBroughtUpToDate() throws {
+    /// A list for several preserved values, the bits of a wide table's columns in several integers.
+    @Test func changesOfAWideTableNameAllThatChanged() throws {
         let folder = try TemporaryFolder()
         let store = try store(folder)
+        let columns = (0..<130).map { "c\($0)" }
+        try store.write { try $0.execute(sql: "CREATE TABLE w (\(columns.joined(separator: ", ")))") }
+        try Tracking.track(store.path, ["w": nil])
+        let changed = [0, 61, 62, 123, 124, 129]
         try store.write { db in
+            let list = changed.map { "c\($0) = 1" }.joined(separator: ", ")
             try db.execute(
                 sql: """
-                    DROP TABLE historyd_conflict;
-                    CREATE TABLE historyd_conflict (shape INTEGER, rival, object, tombstone, at INTEGER, k0, k1, k2, k3);
-                    CREATE INDEX historyd_conflict_rival ON historyd_conflict (shape, rival);
-                    UPDATE historyd_store SET value = 1 WHERE key = 'format';
+                    INSERT INTO t VALUES (2, 'T''78''', NULL); DELETE FROM t;
+                    INSERT INTO w DEFAULT VALUES; UPDATE w SET \(list);
                     """)
         }
+        let all = try changes(store)
+        #expect(all.compactMap { $0.tombstone?.values.map(\.value) } == [[.text("T'78'")]])
+        #expect(
+            all.filter { $0.operation == .update }.map(\.changedProperties) == [changed.map { "c\($0)" }])
+    }
+
+    @Test func theHistorysTablesAreMadeAgainWhereOneThatHoldsNothingIsMissing() throws {
+        let folder = try TemporaryFolder()
+        let store = try store(folder)
+        try store.write { try $0.execute(sql: "DROP TABLE historyd_conflict") }
         try Tracking.refresh(store.path)
         try store.write { db in
             try db.execute(sql: "INSERT INTO t VALUES (1, 'x', 'y'); REPLACE INTO t VALUES (2, 'x', 'z')")
@@ -86,41 +100,6 @@ import Testing
             try store.read {
                 try String.fetchAll($0, sql: "SELECT name FROM sqlite_schema WHERE name LIKE 'hist%'")
             } == [])
-    }
-
-    /// What format 2 wrote: a list for one preserved value, a digit for each column of a wide table.
-    @Test func changesOfAnOlderFormatAreStillRead() throws {
-        let folder = try TemporaryFolder()
-        let store = try store(folder)
-        let columns = (0..<130).map { "c\($0)" }
-        try store.write { try $0.execute(sql: "CREATE TABLE w (\(columns.joined(separator: ", ")))") }
-        try Tracking.track(store.path, ["w": nil])
-        let changed: Set<Int> = [0, 61, 62, 123, 124, 129]
-        let digits = columns.indices.map { changed.contains($0) ? "1" : "0" }.joined()
-        try store.write { db in
-            try db.execute(
-                sql: """
-                    UPDATE historyd_store SET value = 2 WHERE key = 'format';
-                    UPDATE historyd_entity SET definition = json_remove(definition, '$.plainTombstone');
-                    INSERT INTO historyd_change SELECT NULL, 5, shape * 4 + 2, 1, 'T''78''' FROM historyd_entity
-                    WHERE name = 't';
-                    INSERT INTO historyd_change SELECT NULL, 5, shape * 4 + 1, 1, '\(digits)' FROM historyd_entity
-                    WHERE name = 'w';
-                    """)
-        }
-        #expect(try Tracking.refresh(store.path).updated == ["t"])
-        try store.write { db in
-            let list = changed.sorted().map { "c\($0) = 1" }.joined(separator: ", ")
-            try db.execute(
-                sql: """
-                    INSERT INTO t VALUES (2, 'T''78''', NULL); DELETE FROM t;
-                    INSERT INTO w DEFAULT VALUES; UPDATE w SET \(list);
-                    """)
-        }
-        let all = try changes(store)
-        #expect(all.compactMap { $0.tombstone?.values.map(\.value) } == [[.text("x")], [.text("T'78'")]])
-        let names = changed.sorted().map { "c\($0)" }
-        #expect(all.filter { $0.operation == .update }.map(\.changedProperties) == [names, names])
     }
 
     /// A connection without an author has its transaction recorded so: a later author cannot have it.

@@ -7,8 +7,11 @@ struct CleaningStep {
     /// Changes that were deleted: what was emptied before is no change any more.
     private(set) var deleted = 0
     private(set) var isLast = true
-    /// The store's newest change.
-    let newest: Int64
+    /// The store's newest change, where that is known.
+    private(set) var newest: Int64?
+
+    /// One that deletes no history.
+    init(done: Int, isLast: Bool) { (self.done, self.isLast) = (done, isLast) }
 
     /// - Parameters:
     ///   - limit: Nothing after this is deleted.

@@ -74,8 +74,7 @@ public struct HistoryCleaner: Sendable {
         let done = try await inSteps(queue, size: 250, in: 250...2000, shouldStop) { db, size in
             try tables.check(db)
             try history?.check(db)
-            let step = try CleaningStep(db, limit: limit, rule: rule, size: size)
-            return Step(done: step.done, deleted: step.deleted, isLast: step.isLast, newest: step.newest)
+            return try CleaningStep(db, limit: limit, rule: rule, size: size)
         } committed: {
             deleted += $0.deleted
         }
@@ -106,17 +105,9 @@ public struct HistoryCleaner: Sendable {
             let before = try Int.fetchOne(db, sql: "PRAGMA freelist_count") ?? 0
             if before > 0 { try db.execute(sql: "PRAGMA incremental_vacuum(\(size))") }
             let freed = before - (try Int.fetchOne(db, sql: "PRAGMA freelist_count") ?? 0)
-            return Step(done: max(0, freed), isLast: freed <= 0)
+            return CleaningStep(done: max(0, freed), isLast: freed <= 0)
         }
         return Int64(pages) * pageSize
-    }
-
-    private struct Step {
-        var done = 0
-        var deleted = 0
-        var isLast = true
-        /// The store's newest change, where that is known.
-        var newest: Int64?
     }
 
     /// Takes steps, each in its own transaction, until the last one, a stop, or too many refusals.
@@ -124,7 +115,7 @@ public struct HistoryCleaner: Sendable {
     /// - Returns: What they did in all.
     private func inSteps(
         _ queue: DatabaseQueue, size: Int, in sizes: ClosedRange<Int>, _ shouldStop: @Sendable () -> Bool,
-        step: (Database, _ size: Int) throws -> Step, committed: (Step) -> Void = { _ in }
+        step: (Database, _ size: Int) throws -> CleaningStep, committed: (CleaningStep) -> Void = { _ in }
     ) async throws -> Int {
         var pace = CleaningPace(size: size, in: sizes)
         var done = 0
@@ -135,7 +126,7 @@ public struct HistoryCleaner: Sendable {
             do {
                 let (result, duration, seen) = try access(queue) { db in
                     let seen = try Int64.fetchOne(try db.cachedStatement(sql: "PRAGMA data_version")) ?? 0
-                    var result = Step()
+                    var result = CleaningStep(done: 0, isLast: true)
                     var start = ContinuousClock.now
                     try db.inTransaction(.immediate) {
                         start = .now

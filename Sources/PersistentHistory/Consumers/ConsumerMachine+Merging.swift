@@ -39,7 +39,7 @@ extension ConsumerMachine {
             hookSucceeded(hook.name, at: last)
             if let last = call.transactions.last {
                 var deliveries = Deliveries(last)
-                deliveries.count(last, entity: nil)
+                deliveries.calls = 1
                 deliveries.transactions = call.part?.isLast ?? true ? call.transactions.count : 0
                 deliveries.callTimes.record(around.callTime)
                 for transaction in call.transactions { deliveries.countDelay(of: transaction, at: around.now) }

@@ -136,14 +136,6 @@ public struct Deliveries: Sendable, Equatable {
         author = first.author
         self.entity = entity
     }
-
-    mutating func count(_ transaction: HistoryTransaction, entity: String?) {
-        calls += 1
-        if transactions == 0 || token.number != transaction.number { transactions += 1 }
-        token = transaction.token
-        author = transaction.author
-        self.entity = entity
-    }
 }
 
 extension Deliveries {

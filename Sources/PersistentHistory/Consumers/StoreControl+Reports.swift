@@ -59,20 +59,16 @@ extension StoreControl {
     {
         try await withSession { session in
             let backlogs = try await session.opened.reports.perform(within: .seconds(1)) {
-                let reader = try session.source.another(timeout: .milliseconds(200))
-                let keeper = FeedKeeper(
-                    store: session.feeds.store, source: reader, state: session.feeds.state,
-                    reporter: session.feeds.reporter)
-                let result = Result {
-                    (
+                try session.source.reading(timeout: .milliseconds(200)) { reader in
+                    var keeper = session.feeds
+                    keeper.source = reader
+                    return (
                         Dictionary(
                             uniqueKeysWithValues: try positions.map { ($0, try reader.backlog(after: $0)) }),
                         Dictionary(
                             uniqueKeysWithValues: try feeds.map { ($0.feed, try keeper.backlog(of: $0)) })
                     )
                 }
-                try reader.close()
-                return try result.get()
             }
             guard let backlogs else { throw session.unresponsive(.seconds(1)) }
             return backlogs
@@ -133,10 +129,9 @@ final class HistorySize: Sendable {
             return known.bytes
         }
         // By a connection of its own, so that deliveries do not wait for it.
-        let reader = try HistoryReader(path: path, timeout: .milliseconds(200))
-        let result = Result { try reader.read { db in try Self.estimate(db, floor: floor, newest: newest) } }
-        try reader.close()
-        let bytes = try result.get()
+        let bytes = try HistoryReader.reading(path, timeout: .milliseconds(200)) { db in
+            try Self.estimate(db, floor: floor, newest: newest)
+        }
         known.withLock { $0 = (floor, newest, bytes) }
         return bytes
     }
@@ -195,15 +190,12 @@ final class UnlistedCount: Sendable {
     /// Counts on from the last time.
     func count(in path: String, _ rule: DeliveryRule) throws -> Int {
         // By a connection of its own, so that neither waits for the other.
-        let reader = try HistoryReader(path: path)
-        let result = Result {
+        try HistoryReader.reading(path) { db in
             try counted.withLock { counted in
-                try reader.read { db in try Self.count(&counted, rule, db) }
+                try Self.count(&counted, rule, db)
                 return counted.changes
             }
         }
-        try reader.close()
-        return try result.get()
     }
 
     private static func count(

@@ -186,12 +186,7 @@ extension StoreControl {
     {
         try await withSession { session in
             let source = session.source
-            return try await onPool { () async throws -> T in
-                let own = try source.another(timeout: .seconds(1))
-                let result = Result { try body(own) }
-                try own.close()
-                return try result.get()
-            }
+            return try await onPool { () async throws -> T in try source.reading(timeout: .seconds(1), body) }
         }
     }
 }

@@ -40,10 +40,9 @@ extension StoreSession {
         guard source.recorder != nil else { throw HistoryError.onlyRead(store.path) }
         let plan = try CleaningPlan(store, source: source, state: state, force: force)
         // It reads the whole history: by its own connection, so that the session does not wait for it.
-        let ownReader = try HistoryReader(path: store.path)
-        let result = Result { try ownReader.read { db in try CleaningReport(plan, rule: store.rule, db) } }
-        try ownReader.close()
-        let report = try result.get()
+        let report = try HistoryReader.reading(store.path) { db in
+            try CleaningReport(plan, rule: store.rule, db)
+        }
         if dryRun { return StoreControl.Cleaning(report: report, outcome: nil) }
         let outcome = try await plan.carryOut(on: store, reporter: opened.reporter) { [opened] in
             opened.ending.isSignaled

@@ -29,46 +29,22 @@ final class StoreTimer: Sendable {
 final class OpeningTurns: Sendable {
     static let shared = OpeningTurns()
 
-    private struct State {
-        var free = 4
-        var waiters: [CheckedContinuation<Void, Never>] = []
-    }
-
     /// What counts of an opening.
     private static let share: Duration = .milliseconds(200)
 
-    private let state = Locked(State())
+    private let turns = AsyncLock(free: 4)
 
     func taking<T>(on thread: isolated StoreThread, _ body: () throws -> T) async throws -> T {
-        await withCheckedContinuation { continuation in
-            let isFree = state.withLock { state in
-                if state.free == 0 {
-                    state.waiters.append(continuation)
-                    return false
-                }
-                state.free -= 1
-                return true
-            }
-            if isFree { continuation.resume() }
-        }
-        let turn = Locked<OpeningTurns?>(self)
-        let giveBack: @Sendable () -> Void = { turn.withLock { $0.take() }?.giveBack() }
-        let timer = try HistoryLoop.shared().schedule(after: Self.share) { giveBack() }
+        let loop = try HistoryLoop.shared()
+        await turns.lock()
+        let turn = Locked<AsyncLock?>(turns)
+        let giveBack: @Sendable () -> Void = { turn.withLock { $0.take() }?.unlock() }
+        let timer = loop.schedule(after: Self.share) { giveBack() }
         defer {
             timer.cancel()
             giveBack()
         }
         return try body()
-    }
-
-    private func giveBack() {
-        state.withLock { state -> CheckedContinuation<Void, Never>? in
-            if state.waiters.isEmpty {
-                state.free += 1
-                return nil
-            }
-            return state.waiters.removeFirst()
-        }?.resume()
     }
 }
 

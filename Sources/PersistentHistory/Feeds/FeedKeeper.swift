@@ -4,7 +4,7 @@
 /// that is the one in which the consumer has its place is the one in which the feed has it.
 struct FeedKeeper: Sendable {
     let store: ServedStore
-    let source: any HistorySource
+    var source: any HistorySource
     let state: StateDatabase
     let reporter: any PipelineReporter
 

@@ -4,10 +4,7 @@ enum FeedLine {
     static func begins(after token: HistoryToken, to json: inout JSONBytes) {
         json.object { json in
             json.name("begins")
-            json.object { json in
-                json.name("after")
-                HistoryJSON.write(token, to: &json)
-            }
+            json.object { $0.member("after", token) }
         }
         json.endLine()
     }
@@ -16,15 +13,7 @@ enum FeedLine {
     static func expired(_ expiry: Expiry, to json: inout JSONBytes) {
         json.object { json in
             json.name("expired")
-            json.object { json in
-                json.name("reason")
-                json.string(expiry.reason.rawValue)
-                json.name("lost")
-                json.string(expiry.lost?.description)
-                json.name("after")
-                json.string(expiry.after.description)
-                expiry.writeEntities(to: &json)
-            }
+            json.object { expiry.writeMembers(to: &$0) }
         }
         json.endLine()
     }
@@ -64,15 +53,10 @@ enum FeedLine {
         to json: inout JSONBytes
     ) {
         json.object { json in
-            json.name("entityName")
-            json.string(object.entity.name)
+            json.member("entityName", object.entity.name)
             json.name("objectID")
             HistoryJSON.write(object.objectID, to: &json)
-            json.name("objectIDURL")
-            json.plainString { url in
-                ObjectURL.appendPrefix(store: store, entity: object.entity, to: &url)
-                ObjectURL.append(object.objectID, of: object.entity, to: &url)
-            }
+            HistoryJSON.writeURL(of: object.objectID, in: object.entity, store, to: &json)
             if object.effect != .deleted { values?.write(object.objectID, of: object.entity, to: &json) }
         }
     }

@@ -17,7 +17,7 @@ struct ChangeDecoder {
 
     /// What the current row says of its shape and operation; nil for a row that is void.
     ///
-    /// - Throws: `HistoryError` with `.storeCorrupt` for a shape that the store does not know.
+    /// - Throws: `UnexpectedValue` for a shape that the store does not know.
     @inline(__always) mutating func kind(_ statement: OpaquePointer) throws -> (Entity, ChangeOperation)? {
         let kind = sqlite3_column_int64(statement, 2)
         if let last, last.kind == kind { return last.meaning }
@@ -35,10 +35,9 @@ struct ChangeDecoder {
         default: return nil
         }
         guard let entity = try shape(kind >> 2) else {
-            throw HistoryError(
-                .storeCorrupt,
-                "Change \(sqlite3_column_int64(statement, 0)) has the shape \(kind >> 2), which the history does not describe.",
-                hint: "The history is damaged: restore the store, or untrack and track it.")
+            throw UnexpectedValue(
+                "change \(sqlite3_column_int64(statement, 0)) has the shape \(kind >> 2), which it does not describe"
+            )
         }
         last = (kind, (entity, operation))
         return (entity, operation)
@@ -100,10 +99,8 @@ struct ChangeDecoder {
         let text: String? = if case .text(let text) = value(statement, column) { text } else { nil }
         guard let values = text.flatMap({ ValueList.values($0, encoding: encoding) }), values.count == count
         else {
-            throw HistoryError(
-                .storeCorrupt,
-                "Change \(sqlite3_column_int64(statement, 0)) has a list of values that cannot be read.",
-                hint: "The history is damaged: restore the store, or untrack and track it.")
+            throw UnexpectedValue(
+                "change \(sqlite3_column_int64(statement, 0)) has a list of values that cannot be read")
         }
         return values
     }

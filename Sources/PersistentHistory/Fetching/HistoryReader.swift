@@ -256,6 +256,16 @@ public final class HistoryReader: Sendable {
             partSize: partSize, work: work)
     }
 
+    /// Reads a store's history once, by a connection of its own.
+    static func reading<T>(
+        _ path: String, timeout: Duration = .seconds(5), _ body: (Database) throws -> T
+    ) throws -> T {
+        let reader = try HistoryReader(path: path, timeout: timeout)
+        let result = Result { try reader.read(body) }
+        try reader.close()
+        return try result.get()
+    }
+
     func read<T>(_ body: (Database) throws -> T) throws -> T { try read { db, _ in try body(db) } }
 
     /// - Parameter body: Is given the version of the schema, too: its history's tables are checked.

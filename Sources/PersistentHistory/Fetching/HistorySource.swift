@@ -87,15 +87,20 @@ extension HistorySource {
     func forEachPart(
         of transaction: HistoryTransaction, _ body: ([(number: Int64, change: HistoryChange)]) throws -> Void
     ) throws {
-        let reader = try another(timeout: .seconds(1))
-        let result = Result {
+        try reading(timeout: .seconds(1)) { reader in
             for part in UnreadChanges.parts(of: transaction) {
                 try Task.checkCancellation()
                 try body(try reader.numberedChanges(part))
             }
         }
-        try reader.close()
-        try result.get()
+    }
+
+    /// Reads by another connection, for which no other reader waits.
+    func reading<T>(timeout: Duration, _ body: (any HistorySource) throws -> T) throws -> T {
+        let own = try another(timeout: timeout)
+        let result = Result { try body(own) }
+        try own.close()
+        return try result.get()
     }
 
     func check<T>(_ changes: [T], _ count: Int, of transaction: HistoryTransaction) throws -> [T] {

@@ -98,7 +98,7 @@ public enum StoreHistory {
 }
 
 /// Which transactions, and which of their changes, a reader wants. Everything, unless said otherwise.
-public struct HistoryFilter: Sendable, Equatable, Codable {
+public struct HistoryFilter: Sendable, Equatable {
     /// Only these authors; nil for any, undeclared writers included.
     public var authors: Set<BinaryText>?
     /// Authors whose transactions are left out.

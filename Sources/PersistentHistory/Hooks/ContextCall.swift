@@ -43,14 +43,10 @@ package struct ContextCall: Sendable {
     /// Appends the call's parameters as one object.
     package func write(to json: inout JSONBytes) {
         json.object { json in
-            json.name("store")
-            json.string(store.name)
-            json.name("consumer")
-            json.string(consumer)
-            json.name("context")
-            json.string(context.name)
-            json.name("path")
-            json.string(store.path)
+            json.member("store", store.name)
+            json.member("consumer", consumer)
+            json.member("context", context.name)
+            json.member("path", store.path)
             writeRequest(to: &json)
         }
     }
@@ -68,8 +64,7 @@ package struct ContextCall: Sendable {
             }
         case .refill(let entities, let through):
             Self.write("through", through, to: &json)
-            json.name("entities")
-            json.array { json in for entity in entities { json.string(entity) } }
+            json.member("entities", entities)
         case .expired(let expiry): expiry.writeMembers(to: &json)
         }
     }

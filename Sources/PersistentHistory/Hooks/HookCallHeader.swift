@@ -81,12 +81,9 @@ final class HookRoute: Sendable {
         self.hook = hook
         self.hookID = hookID
         var json = JSONBytes()
-        json.name("store")
-        json.string(store)
-        json.name("consumer")
-        json.string(consumer)
-        json.name("hook")
-        json.string(hook)
+        json.member("store", store)
+        json.member("consumer", consumer)
+        json.member("hook", hook)
         json.name("hookID")
         json.uuid(hookID)
         json.name("delivery")

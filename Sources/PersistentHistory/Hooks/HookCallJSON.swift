@@ -36,10 +36,8 @@ extension CallPart {
     func write(to json: inout JSONBytes) {
         json.name("part")
         json.object { json in
-            json.name("index")
-            json.integer(index)
-            json.name("last")
-            json.bool(isLast)
+            json.member("index", index)
+            json.member("last", isLast)
         }
     }
 }
@@ -60,12 +58,9 @@ extension MergeCall: HookCallJSON {
             json.array { json in
                 for context in contexts {
                     json.object { json in
-                        json.name("name")
-                        json.string(context.name)
-                        json.name("kind")
-                        json.string(context.kind)
-                        json.name("path")
-                        json.string(context.path)
+                        json.member("name", context.name)
+                        json.member("kind", context.kind)
+                        json.member("path", context.path)
                     }
                 }
             }
@@ -85,20 +80,11 @@ extension ExpiredCall: HookCallJSON {
 extension Expiry {
     /// The members of a call that tells of it.
     func writeMembers(to json: inout JSONBytes) {
-        json.name("reason")
-        json.string(reason.rawValue)
-        json.name("lost")
-        if let lost { HistoryJSON.write(lost, to: &json) } else { json.null() }
-        json.name("after")
-        HistoryJSON.write(after, to: &json)
-        writeEntities(to: &json)
-    }
-
-    /// The member `entities`, where only some have to be read again.
-    func writeEntities(to json: inout JSONBytes) {
-        if entities.isEmpty { return }
-        json.name("entities")
-        json.array { json in for entity in entities { json.string(entity) } }
+        json.member("reason", reason.rawValue)
+        json.member("lost", lost)
+        json.member("after", after)
+        // Where only some have to be read again.
+        if !entities.isEmpty { json.member("entities", entities) }
     }
 }
 
@@ -133,8 +119,7 @@ package enum CallJSON {
     ) {
         json.beginning(#"{"jsonrpc":"2.0","id":"#)
         json.integer(id)
-        json.name("method")
-        json.string(method)
+        json.member("method", method)
         json.name("params")
         params(&json)
         json.end("}")

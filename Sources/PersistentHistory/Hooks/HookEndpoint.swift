@@ -84,11 +84,7 @@ package struct ObserverOutcome: Sendable {
     /// How long each that succeeded took; empty where that is not measured.
     package let microseconds: [Int64]
 
-    package init(succeeded: Int, failure: HookFailure? = nil) {
-        self.init(succeeded: succeeded, failure: failure, microseconds: [])
-    }
-
-    package init(succeeded: Int, failure: HookFailure? = nil, microseconds: [Int64]) {
+    package init(succeeded: Int, failure: HookFailure? = nil, microseconds: [Int64] = []) {
         self.succeeded = succeeded
         self.failure = failure
         self.microseconds = microseconds

@@ -4,7 +4,7 @@ import GRDB
 extension Replica {
     /// Reads what tables the store has, if its schema has changed.
     private func follow(_ store: Database, _ file: ReplicaFile) throws {
-        let version = try Int64.fetchOne(try store.cachedStatement(sql: "PRAGMA schema_version")) ?? 0
+        let version = try store.currentSchemaVersion()
         guard version != schemaVersion else { return }
         let shape = try ReplicaShape(store: store, wanted: wanted)
         let schema = try StoreSchema(store)

@@ -47,7 +47,10 @@ struct ReplicaFile {
             try queue.writeWithoutTransaction { db in
                 // A file that has one keeps it.
                 try db.execute(sql: "PRAGMA encoding = '\(encoding.rawValue)'")
-                try Self.refuseOthers(db, path)
+                try CopyConnection.refuseOthers(
+                    db, than: "historyd_replica",
+                    "The replica cannot be created at \"\(path)\": that is a database, but not a replica.",
+                    hint: "Configure another path.")
                 try CopyConnection.begin(db)
                 try db.execute(
                     sql: """
@@ -76,16 +79,6 @@ struct ReplicaFile {
             sql: "BEGIN IMMEDIATE; UPDATE historyd_replica SET number = number; PRAGMA user_version = 1; COMMIT"
         )
         _ = try Int.fetchOne(db, sql: "SELECT count(*) FROM historyd_replica")
-    }
-
-    /// A mistyped path must not delete another program's table.
-    private static func refuseOthers(_ db: Database, _ path: String) throws {
-        let names = Set(try String.fetchAll(db, sql: "SELECT name FROM sqlite_schema WHERE type = 'table'"))
-        guard !names.isEmpty, !names.contains("historyd_replica") else { return }
-        throw HistoryError(
-            .replicaUnwritable,
-            "The replica cannot be created at \"\(path)\": that is a database, but not a replica.",
-            hint: "Configure another path.")
     }
 
     /// What a replica contains besides the rows. Any user that can write to its folder may have replaced it.
@@ -150,42 +143,41 @@ struct ReplicaFile {
     func close() throws { try queue.end() }
 
     static func translating<T>(_ path: String, _ body: () throws -> T) throws -> T {
+        func damaged(_ what: String, _ cause: any Error) -> HistoryError {
+            HistoryError(
+                .replicaDamaged, "The replica \"\(path)\" is damaged: \(what).",
+                hint: "Delete it; it is created again.", cause: cause)
+        }
+        func unwritable(_ what: String, hint: String, _ cause: any Error) -> HistoryError {
+            HistoryError(.replicaUnwritable, "The replica \"\(path)\" \(what).", hint: hint, cause: cause)
+        }
         do {
             return try body()
         } catch let error as UnexpectedValue {
-            throw HistoryError(
-                .replicaDamaged, "The replica \"\(path)\" is damaged: \(error.message).",
-                hint: "Delete it; it is created again.", cause: error)
+            throw damaged(error.message, error)
         } catch let error as RowDecodingError {
-            throw HistoryError(
-                .replicaDamaged, "The replica \"\(path)\" is damaged: a value has a wrong type.",
-                hint: "Delete it; it is created again.", cause: error)
+            throw damaged("a value has a wrong type", error)
         } catch let error as DatabaseError {
             let said = error.message ?? "SQLite result \(error.resultCode.rawValue)"
             switch error.resultCode {
-            case .SQLITE_CORRUPT, .SQLITE_NOTADB:
-                throw HistoryError(
-                    .replicaDamaged, "The replica \"\(path)\" is damaged: \(said).",
-                    hint: "Delete it; it is created again.", cause: error)
+            case .SQLITE_CORRUPT, .SQLITE_NOTADB: throw damaged(said, error)
             case .SQLITE_BUSY, .SQLITE_LOCKED:
-                throw HistoryError(
-                    .replicaUnwritable, "The replica \"\(path)\" is locked by another process.",
-                    hint: "Programs should only read a replica.", cause: error)
+                throw unwritable(
+                    "is locked by another process", hint: "Programs should only read a replica.", error)
             case .SQLITE_CONSTRAINT:
-                throw HistoryError(
-                    .replicaUnwritable, "The replica \"\(path)\" cannot hold a row of its store: \(said).",
+                throw unwritable(
+                    "cannot hold a row of its store: \(said)",
                     hint:
                         "`PRAGMA integrity_check` of the store names rows that its own schema does not allow: mend them.",
-                    cause: error)
+                    error)
             default:
-                throw HistoryError(
-                    .replicaUnwritable, "The replica \"\(path)\" cannot be written: \(said).",
-                    hint: "Check the permissions and space of its folder.", cause: error)
+                throw unwritable(
+                    "cannot be written: \(said)", hint: "Check the permissions and space of its folder.", error)
             }
         }
     }
 
-    // MARK: Place
+    // MARK: Position
 
     func position(_ db: Database) throws -> Position? {
         let row = try Row.fetchOne(
@@ -217,6 +209,16 @@ enum CopyConnection {
         // As SQLite's default has it: a schema may use them, and is read and written again in its own words.
         configuration.acceptsDoubleQuotedStringLiterals = true
         return configuration
+    }
+
+    /// A mistyped path must not delete another program's table.
+    ///
+    /// - Parameter table: What a copy of this kind has.
+    static func refuseOthers(_ db: Database, than table: String, _ message: String, hint: String) throws {
+        let names = Set(try String.fetchAll(db, sql: "SELECT name FROM sqlite_schema WHERE type = 'table'"))
+        if !names.isEmpty, !names.contains(table) {
+            throw HistoryError(.replicaUnwritable, message, hint: hint)
+        }
     }
 
     static func begin(_ db: Database) throws {

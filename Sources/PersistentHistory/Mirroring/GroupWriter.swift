@@ -56,10 +56,8 @@ struct GroupWriter: ~Copyable {
         json.object { json in
             json.name("schema")
             json.raw(schema.json)
-            json.name("store")
-            json.string(header.storeID.text)
-            json.name("floor")
-            json.integer(header.floor)
+            json.member("store", header.storeID.text)
+            json.member("floor", header.floor)
         }
         try endLine()
     }
@@ -72,11 +70,9 @@ struct GroupWriter: ~Copyable {
         json.object { json in
             json.name(section)
             json.string(table)
-            json.name("columns")
-            json.array { json in for column in columns { json.string(column) } }
+            json.member("columns", columns)
             if let whole {
-                json.name("whole")
-                json.bool(whole)
+                json.member("whole", whole)
             }
         }
         try endLine()
@@ -87,8 +83,7 @@ struct GroupWriter: ~Copyable {
     /// - Returns: The objects that it changed.
     mutating func writeHistory(after number: Int64, isSnapshot: Bool = false) throws -> ChangedKeys {
         json.object { json in
-            json.name("changes")
-            json.array { json in for name in Self.changeColumns { json.string(name) } }
+            json.member("changes", Self.changeColumns)
         }
         try endLine()
         var changed = ChangedKeys()
@@ -152,10 +147,7 @@ struct GroupWriter: ~Copyable {
 
     private mutating func writeAll(of table: RowTable) throws {
         try begin("rows", of: table.schema.name, table.columns, whole: true)
-        let rows = try db.cachedStatement(sql: table.select).sqliteStatement
-        sqlite3_reset(rows)
-        defer { sqlite3_reset(rows) }
-        while try rows.step(db) { try writeRow(rows) }
+        try db.rows(table.select) { rows in while try rows.step(db) { try writeRow(rows) } }
     }
 
     private mutating func writeRow(_ rows: OpaquePointer) throws {

@@ -49,7 +49,10 @@ package final class Mirror {
                 if let encoding, ["UTF-8", "UTF-16le", "UTF-16be"].contains(encoding) {
                     try db.execute(sql: "PRAGMA encoding = '\(encoding)'")
                 }
-                try Self.refuseOthers(db, path)
+                try CopyConnection.refuseOthers(
+                    db, than: "historyd_mirror",
+                    "The mirror cannot be kept at \"\(path)\": that is a database of something else.",
+                    hint: "Name a path of its own in the configuration.")
                 try CopyConnection.begin(db)
                 // A checkpoint waits for the disk, and the commits behind it do so, too: four times as rarely as usual.
                 try db.execute(sql: "PRAGMA wal_autocheckpoint = 4000")
@@ -58,17 +61,6 @@ package final class Mirror {
             self.queue = queue
         }
         file = FileID(of: path)
-    }
-
-    /// Protects other databases from a mistyped path.
-    private static func refuseOthers(_ db: Database, _ path: String) throws {
-        let names = Set<String>(
-            try String.fetchAll(db, sql: "SELECT name FROM sqlite_schema WHERE type = 'table'"))
-        guard !names.isEmpty, !names.contains("historyd_mirror") else { return }
-        throw HistoryError(
-            .replicaUnwritable,
-            "The mirror cannot be kept at \"\(path)\": that is a database of something else.",
-            hint: "Name a path of its own in the configuration.")
     }
 
     private static func translating<T>(_ path: String, _ body: () throws -> T) throws -> T {

@@ -208,16 +208,3 @@ struct MirrorWriter {
         if schema != nil { _ = try shape.makeIndexes(db, insteadOf: old) }
     }
 }
-
-extension HistoryValue {
-    fileprivate init(_ value: DatabaseValue) {
-        self =
-            switch value.storage {
-            case .null: .null
-            case .int64(let integer): .integer(integer)
-            case .double(let real): .real(real)
-            case .string(let text): .text(text)
-            case .blob(let data): .blob(Array(data))
-            }
-    }
-}

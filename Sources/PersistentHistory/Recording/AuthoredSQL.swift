@@ -60,8 +60,8 @@ public enum AuthoredSQL {
         init(_ sql: String, _ db: Database) {
             self.sql = sql
             connection = db.sqliteConnection
-            let words = SQLScript.firstWords(sql)
-            needsTransaction = !words.contains("BEGIN") && words.drop(while: SQLScript.isPreparation).count > 1
+            let words = SQLTokens.firstWords(sql)
+            needsTransaction = !words.contains("BEGIN") && words.drop(while: Self.isPreparation).count > 1
         }
 
         mutating func run(_ row: ([[UInt8]?]) throws -> Void) throws {
@@ -98,10 +98,9 @@ public enum AuthoredSQL {
             // There is none where only a comment or blanks came.
             guard let statement else { return end }
             if needsTransaction, !hasBegun {
-                let text = UnsafeRawBufferPointer(start: start, count: end - start)
-                if !SQLScript.isPreparation(
-                    SQLScript.firstWords(String(decoding: text, as: UTF8.self)).first ?? "")
-                {
+                let text = String(
+                    decoding: UnsafeRawBufferPointer(start: start, count: end - start), as: UTF8.self)
+                if !Self.isPreparation(SQLTokens.firstWords(text).first ?? "") {
                     try execute("BEGIN IMMEDIATE")
                     hasBegun = true
                 }
@@ -117,6 +116,11 @@ public enum AuthoredSQL {
         private static func text(_ statement: OpaquePointer, _ column: Int32) -> [UInt8]? {
             guard let bytes = sqlite3_column_text(statement, column) else { return nil }
             return Array(UnsafeBufferPointer(start: bytes, count: Int(sqlite3_column_bytes(statement, column))))
+        }
+
+        /// Whether a statement sets up the connection, and does not belong to a transaction.
+        private static func isPreparation(_ firstWord: String) -> Bool {
+            firstWord == "PRAGMA" || firstWord == "ATTACH"
         }
 
         private var isInTransaction: Bool { sqlite3_get_autocommit(connection) == 0 }

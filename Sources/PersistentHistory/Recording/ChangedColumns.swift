@@ -9,12 +9,7 @@ enum ChangedColumns {
         switch detail {
         case .integer(let bits): return positions(bits)
         case .text(let text):
-            let groups = text.utf8.split(separator: UInt8(ascii: ","))
-            guard groups.count > 1 else {
-                // Until format 2: a digit for each column.
-                return text.utf8.enumerated().filter { $1 == UInt8(ascii: "1") }.map(\.offset)
-            }
-            return groups.enumerated().flatMap { group, digits in
+            return text.utf8.split(separator: UInt8(ascii: ",")).enumerated().flatMap { group, digits in
                 positions(Int64(String(decoding: digits, as: UTF8.self)) ?? 0).map { group * mostBits + $0 }
             }
         case .null, .real, .invalidText, .blob: return []

@@ -50,10 +50,8 @@ struct EntityDefinition: Codable {
     /// Whether `key` is one column stored as it is.
     let plainKey: Bool
     let preserve: [String]
-    /// Absent until format 2.
-    let plainTombstone: Bool?
-    /// Absent until format 5.
-    let recordedBy: RecordingGuard?
+    let plainTombstone: Bool
+    let recordedBy: RecordingGuard
 
     static func text(_ entity: Entity, _ recordedBy: RecordingGuard) throws -> String {
         let key = entity.key == .rowid ? nil : entity.key.columns
@@ -84,7 +82,7 @@ struct EntityDefinition: Codable {
                 "has a key that is not one of its columns"
             } else if !names.isSuperset(of: preserve) {
                 "preserves a column that it does not have"
-            } else if plainTombstone == true, Set(preserve).count != 1 {
+            } else if plainTombstone, Set(preserve).count != 1 {
                 "has a tombstone of one value for \(preserve.count) columns"
             } else {
                 nil
@@ -115,7 +113,7 @@ struct EntityDefinition: Codable {
         let entity = Entity(
             shape: shape, name: name, columns: columns, key: key,
             preserved: columns.filter { preserve.contains($0.name) },
-            hasPlainTombstone: definition.plainTombstone ?? false)
-        return (entity, definition.recordedBy ?? .untilFormat5)
+            hasPlainTombstone: definition.plainTombstone)
+        return (entity, definition.recordedBy)
     }
 }

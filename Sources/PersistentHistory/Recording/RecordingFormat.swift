@@ -69,7 +69,7 @@ enum RecordingCondition {
     /// Nothing of ours.
     case none
     /// The history is there. The table of conflicts may be missing, which holds nothing that lasts.
-    case whole(format: Int64, lacksConflicts: Bool)
+    case whole(lacksConflicts: Bool)
     /// The history or its meaning is gone: a new one begins.
     ///
     /// - tracked: The tables that were tracked, with the columns to preserve where they are known.
@@ -79,7 +79,7 @@ enum RecordingCondition {
     ///   our names; `UnexpectedValue` where somebody has put something else in the place of our tables.
     init(_ db: Database, _ schema: StoreSchema) throws {
         let isThere = try RecordingFormat.isThere(db)
-        let format = isThere ? try Self.format(db) : nil
+        let hasFormat = try isThere && Self.hasFormat(db)
         let missing: Set<BinaryText>
         do {
             missing = try RecordingTables.missing(db)
@@ -89,10 +89,10 @@ enum RecordingCondition {
         }
         if !isThere, schema.shapesWithObjects.isEmpty, missing == Set(names: RecordingFormat.tables) {
             self = .none
-        } else if let format, missing.isSubset(of: [BinaryText(RecordingFormat.conflictTable)]),
+        } else if hasFormat, missing.isSubset(of: [BinaryText(RecordingFormat.conflictTable)]),
             try Self.hasIdentity(db)
         {
-            self = .whole(format: format, lacksConflicts: !missing.isEmpty)
+            self = .whole(lacksConflicts: !missing.isEmpty)
         } else {
             self = .broken(
                 tracked: try Self.tracked(db, schema, hasCatalog: !missing.contains("historyd_entity")))
@@ -105,17 +105,17 @@ enum RecordingCondition {
             arguments: [StoreID.withoutEntropy.text]) == nil
     }
 
-    private static func format(_ db: Database) throws -> Int64? {
+    private static func hasFormat(_ db: Database) throws -> Bool {
         let row = try Row.fetchOne(
             db, sql: "SELECT value AS \"the history's format\" FROM historyd_store WHERE key = 'format'")
-        let version = try row?.integer("the history's format", in: 1 ... .max)
-        if let version, version > RecordingFormat.version {
+        guard let version = try row?.integer("the history's format", in: 1 ... .max) else { return false }
+        guard version <= RecordingFormat.version else {
             throw HistoryError(
                 .formatTooNew,
                 "The store's history has format \(version); this program knows up to \(RecordingFormat.version).",
                 hint: "Use a newer historyd.")
         }
-        return version
+        return true
     }
 
     /// A table of the application's that has one of our names must not be touched.

@@ -7,15 +7,11 @@ import GRDBSQLite
 /// runs with each step of a cleanup. SQLite itself refuses entries of `sqlite_schema` whose columns disagree
 /// with their SQL, so that the SQL says what a table is.
 enum RecordingTables {
-    private static let expected: [BinaryText: Set<BinaryText>] = {
-        var tables: [BinaryText: Set<BinaryText>] = [:]
+    private static let expected: [BinaryText: String] = {
+        var tables: [BinaryText: String] = [:]
         for sql in RecordingFormat.schema.split(separator: ";\n").map({ trimmed($0) }) where !sql.isEmpty {
-            tables[name(of: sql), default: []].insert(sql)
+            tables[name(of: sql)] = sql
         }
-        tables["historyd_conflict", default: []].insert(
-            // Until format 2.
-            "CREATE TABLE historyd_conflict (shape INTEGER, rival, object, tombstone, at INTEGER, k0, k1, k2, k3)"
-        )
         return tables
     }()
 
@@ -53,7 +49,7 @@ enum RecordingTables {
             guard type == "table", let known = expected[name] else {
                 throw UnexpectedValue("\"\(name)\" is a foreign \(shown(type)), not a table of the history")
             }
-            guard try known.contains(row.text("sql")) else {
+            guard try known.hasSameBytes(as: row.text("sql")) else {
                 throw UnexpectedValue("the table \"\(name)\" is not the history's: it has another definition")
             }
             missing.remove(BinaryText(name))
@@ -98,7 +94,7 @@ final class CheckedTables: Sendable {
     @discardableResult
     func check(_ db: Database) throws -> Int64 {
         // This parses nothing.
-        let version = try db.firstRow("PRAGMA schema_version") { sqlite3_column_int64($0, 0) }
+        let version = try db.currentSchemaVersion()
         if isChecked(version) { return version }
         try RecordingTables.check(db)
         self.version.withLock { $0 = version }

@@ -38,6 +38,18 @@ enum SQLTokens {
         return tokens
     }
 
+    /// The first word of each statement, in upper case. Those of the statements within a trigger are among them.
+    static func firstWords(_ sql: String) -> [String] {
+        var scanner = Scanner(Array(sql.utf8))
+        var words: [String] = []
+        var isAtStart = true
+        while let (kind, text) = scanner.step() {
+            if isAtStart, kind == .word { words.append(String(decoding: text, as: UTF8.self).asciiUppercased) }
+            isAtStart = text.elementsEqual(CollectionOfOne(UInt8(ascii: ";")))
+        }
+        return words
+    }
+
     /// The tokens as SQL again, without comments.
     static func text(_ tokens: some Sequence<SQLToken>) -> String {
         tokens.map(\.text).joined(separator: " ")
@@ -70,11 +82,16 @@ enum SQLTokens {
         }
 
         mutating func next() -> SQLToken? {
+            step().map { SQLToken(kind: $0.kind, text: String(decoding: $0.text, as: UTF8.self)) }
+        }
+
+        /// Steps over the next token.
+        mutating func step() -> (kind: SQLToken.Kind, text: ArraySlice<UInt8>)? {
             while skipBlank() {}
             guard position < text.count else { return nil }
             let start = position
-            let kind = step()
-            return SQLToken(kind: kind, text: String(decoding: text[start..<position], as: UTF8.self))
+            let kind = stepOver()
+            return (kind, text[start..<position])
         }
 
         /// Steps over white space or a comment, if one begins here.
@@ -95,7 +112,7 @@ enum SQLTokens {
             return true
         }
 
-        private mutating func step() -> SQLToken.Kind {
+        private mutating func stepOver() -> SQLToken.Kind {
             switch (byte(), byte(1)) {
             case (UInt8(ascii: "'"), _):
                 skipQuoted(UInt8(ascii: "'"))

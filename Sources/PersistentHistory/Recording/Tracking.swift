@@ -97,7 +97,7 @@ public enum Tracking {
         func look(_ queue: DatabaseQueue) throws -> Seen {
             let file = FileID(of: path)
             return try queue.read { db in
-                Seen(file: file, plan: try plan(db), schemaVersion: try Tracking.schemaVersion(db))
+                Seen(file: file, plan: try plan(db), schemaVersion: try db.currentSchemaVersion())
             }
         }
 
@@ -106,9 +106,9 @@ public enum Tracking {
             return try queue.inTransaction(.immediate) { db in
                 // With thousands of tables, a plan takes time that writers wait for.
                 let isUnchanged =
-                    try FileID(of: path) == seen.file && Tracking.schemaVersion(db) == seen.schemaVersion
+                    try FileID(of: path) == seen.file && db.currentSchemaVersion() == seen.schemaVersion
                 let outcome = try (isUnchanged ? seen.plan : plan(db)).carryOut(db)
-                return (outcome, schemaVersion: try Tracking.schemaVersion(db))
+                return (outcome, schemaVersion: try db.currentSchemaVersion())
             }
         }
     }
@@ -124,13 +124,9 @@ public enum Tracking {
                         .notTracked, "The store \"\(path)\" is no mirror.",
                         hint: "historyd-nats makes mirrors; without \"mirror\" the store is recorded here.")
                 }
-                return try schemaVersion(db)
+                return try db.currentSchemaVersion()
             }
         }
-    }
-
-    private static func schemaVersion(_ db: Database) throws -> Int64 {
-        try Int64.fetchOne(db, sql: "PRAGMA schema_version") ?? 0
     }
 
     /// Updates the triggers to the schema: new, renamed and dropped columns, tables that were renamed, dropped or

@@ -11,17 +11,7 @@ extension Plan {
             _ = try Tracking.removeAll(db)
             try Self.begin(db)
             outcome.beganAgain = true
-        case .whole(let format, let lacksConflicts):
-            // What is noted in the conflicts lasts no longer than a statement.
-            if format < 2, !lacksConflicts {
-                try db.execute(sql: "DROP TABLE \(RecordingFormat.conflictTable)")
-            }
-            if format < 2 || lacksConflicts { try db.execute(sql: RecordingFormat.conflicts) }
-            if format < RecordingFormat.version {
-                try db.execute(
-                    sql: "UPDATE historyd_store SET value = ? WHERE key = 'format'",
-                    arguments: [RecordingFormat.version])
-            }
+        case .whole(let lacksConflicts): if lacksConflicts { try db.execute(sql: RecordingFormat.conflicts) }
         }
         for entity in dropped {
             try Self.removeTriggers(entity, schema, db)

@@ -23,7 +23,7 @@ struct Plan {
     private(set) var unfit: [BinaryText: HistoryError] = [:]
 
     var isEmpty: Bool {
-        guard case .whole(RecordingFormat.version, lacksConflicts: false) = condition else { return false }
+        guard case .whole(lacksConflicts: false) = condition else { return false }
         return steps.isEmpty && dropped.isEmpty
     }
 
@@ -149,8 +149,7 @@ struct Plan {
 
     private func mayHaveMissedChanges(_ step: Step, _ catalog: EntityCatalog, _ db: Database) throws -> Bool {
         if let current = step.current {
-            let recordedBy = catalog.guards[current.shape] ?? .untilFormat5
-            return recordedBy.mayHaveMissedChanges(of: current, on: step.table)
+            return catalog.guards[current.shape]?.mayHaveMissedChanges(of: current, on: step.table) ?? true
         }
         // What was tracked once, or has rows already, has changed since consumers knew of it.
         if catalog.shapes.values.contains(where: { $0.name.hasSameBytes(as: step.table.name) }) { return true }

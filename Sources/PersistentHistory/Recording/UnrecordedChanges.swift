@@ -47,25 +47,15 @@ enum UnrecordedChanges {
 struct RecordingGuard: Codable, Sendable, Equatable {
     /// The roles of the shape's triggers, as in `historyd_<shape>_<role>`.
     let triggers: [String]
-    /// The unique indexes through which REPLACE may remove rows; nil where that was not noted.
-    let uniqueness: [String]?
+    /// The unique indexes through which REPLACE may remove rows.
+    let uniqueness: [String]
     /// Whether a table of known rows belongs to it.
     let keepsKnownRows: Bool
 
-    /// What older formats have at the least.
-    static let untilFormat5 = RecordingGuard(
-        triggers: ["insert", "update", "delete"], uniqueness: nil, keepsKnownRows: false)
-
-    private init(triggers: [String], uniqueness: [String]?, keepsKnownRows: Bool) {
-        self.triggers = triggers
-        self.uniqueness = uniqueness
-        self.keepsKnownRows = keepsKnownRows
-    }
-
     init(_ writer: TriggerWriter) {
-        self.init(
-            triggers: writer.triggers().compactMap { StoreSchema.role(ofObject: $0.name) }.sorted(),
-            uniqueness: Self.uniqueness(of: writer.table), keepsKnownRows: writer.keepsKnownRows)
+        triggers = writer.triggers().compactMap { StoreSchema.role(ofObject: $0.name) }.sorted()
+        uniqueness = Self.uniqueness(of: writer.table)
+        keepsKnownRows = writer.keepsKnownRows
     }
 
     private static func uniqueness(of table: TableSchema) -> [String] {
@@ -85,11 +75,10 @@ struct RecordingGuard: Codable, Sendable, Equatable {
             table.triggers.filter { StoreSchema.shape(ofObject: $0.name) == shape.shape }
                 .compactMap { StoreSchema.role(ofObject: $0.name) })
         if !present.isSuperset(of: triggers) { return true }
-        if table.needsKnownRows, !keepsKnownRows, uniqueness != nil { return true }
+        if table.needsKnownRows, !keepsKnownRows { return true }
         // A column has taken the name by which the triggers know the rowid.
         let rowid = TableSchema.rowidName(hiddenBy: shape.columns.map(\.name))
         if let now = table.rowid, !table.keyIsRowid, now != rowid { return true }
-        guard let uniqueness else { return false }
         let now = Self.uniqueness(of: table)
         // After a column was renamed, the texts say less than their number.
         return shape.columns.map { BinaryText($0.name) } == table.columns.map { BinaryText($0.name) }

@@ -40,27 +40,7 @@ enum ValueList {
 
     /// The bytes of `X'00FF'`.
     private static func bytes(_ item: Substring.UTF8View) -> [UInt8]? {
-        var bytes: [UInt8] = []
-        bytes.reserveCapacity(item.count / 2)
-        var high: UInt8?
-        for digit in item.dropFirst(2).dropLast() {
-            guard let nibble = nibble(digit) else { return nil }
-            if let first = high {
-                bytes.append(first << 4 | nibble)
-                high = nil
-            } else {
-                high = nibble
-            }
-        }
-        return high == nil ? bytes : nil
-    }
-
-    private static func nibble(_ digit: UInt8) -> UInt8? {
-        switch digit {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"): digit - UInt8(ascii: "0")
-        case UInt8(ascii: "A")...UInt8(ascii: "F"): digit - UInt8(ascii: "A") + 10
-        default: nil
-        }
+        Hexadecimal.bytes(item.dropFirst(2).dropLast())
     }
 }
 

@@ -100,8 +100,7 @@ struct ValueWriter {
 
     /// The member `valuesAt`.
     func writePosition(to json: inout JSONBytes) {
-        json.name("valuesAt")
-        HistoryJSON.write(values.rows.position, to: &json)
+        json.member("valuesAt", values.rows.position)
     }
 
     /// The member `values`, and `cutValues` where texts or blobs were cut; nothing for a row that is gone.

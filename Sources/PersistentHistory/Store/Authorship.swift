@@ -1,7 +1,7 @@
 internal import Glibc
 
 /// The program that made a transaction, in a Core Data store.
-public struct Application: Hashable, Codable, Sendable {
+public struct Application: Hashable, Sendable {
     /// The name of the process.
     public let process: String?
     /// The bundle identifier.
@@ -46,11 +46,9 @@ final class Authorship: Sendable, Equatable {
         self.applicationJSON = applicationJSON.bytes.array
         self.text = text
         var json = JSONBytes()
-        json.name("author")
-        json.string(author)
+        json.member("author", author)
         authorJSON = json.bytes.array
-        json.name("context")
-        json.string(context)
+        json.member("context", context)
         self.json = json.bytes.array
     }
 

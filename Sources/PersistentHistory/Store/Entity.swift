@@ -4,7 +4,7 @@
 /// meaning when the table is altered.
 public final class Entity: Sendable, Hashable {
     /// A column of the table.
-    public struct Column: Codable, Sendable {
+    public struct Column: Sendable {
         /// The column's name.
         public let name: String
         /// The declared type; empty if there is none.
@@ -12,7 +12,7 @@ public final class Entity: Sendable, Hashable {
     }
 
     /// How a row's identity is written in the history.
-    public enum Key: Codable, Sendable {
+    public enum Key: Sendable {
         /// No primary key: the row is known by its rowid.
         case rowid
         /// One column that is never null, stored as it is.
@@ -32,7 +32,7 @@ public final class Entity: Sendable, Hashable {
     }
 
     /// Who records an entity's changes.
-    public enum Source: String, Hashable, Codable, Sendable, CaseIterable {
+    public enum Source: String, Hashable, Sendable, CaseIterable {
         /// historyd, by triggers.
         case recorded
         /// Core Data or SwiftData: an entity of the model, whose objects have a `Z_PK`.
@@ -130,10 +130,8 @@ struct EntityJSON: Sendable {
         keyColumns = key == .rowid ? ObjectID.rowidColumns : key.columns
         beginnings = ChangeOperation.allCases.map { operation in
             var json = JSONBytes()
-            json.name("entityName")
-            json.string(name)
-            json.name("operation")
-            json.string(operation.rawValue)
+            json.member("entityName", name)
+            json.member("operation", operation.rawValue)
             json.name("objectID")
             return json.bytes.array
         }

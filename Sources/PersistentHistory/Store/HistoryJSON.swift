@@ -128,8 +128,7 @@ package enum HistoryJSON {
                 }
             }
             if transaction.recreated.isEmpty { return }
-            json.name("recreated")
-            json.array { json in for entity in transaction.recreated { json.string(entity) } }
+            json.member("recreated", transaction.recreated)
         }
     }
 
@@ -198,17 +197,10 @@ package enum HistoryJSON {
         } else {
             let objectID = change.pointee.objectID
             write(objectID, to: &json)
-            json.name("objectIDURL")
-            json.plainString { url in
-                ObjectURL.appendPrefix(store: store, entity: entity, to: &url)
-                ObjectURL.append(objectID, of: entity, to: &url)
-            }
+            writeURL(of: objectID, in: entity, store, to: &json)
         }
         if operation == .update {
-            json.name("changedProperties")
-            json.array { json in
-                for property in change.pointee.changedProperties { json.string(property) }
-            }
+            json.member("changedProperties", change.pointee.changedProperties)
             if let unnamed = change.pointee.unnamedProperties { writeUnnamed(unnamed, to: &json) }
         }
         if operation == .delete {
@@ -220,13 +212,20 @@ package enum HistoryJSON {
         }
     }
 
+    /// The member `objectIDURL`.
+    static func writeURL(of objectID: ObjectID, in entity: Entity, _ store: StoreID, to json: inout JSONBytes) {
+        json.name("objectIDURL")
+        json.plainString { url in
+            ObjectURL.appendPrefix(store: store, entity: entity, to: &url)
+            ObjectURL.append(objectID, of: entity, to: &url)
+        }
+    }
+
     /// There is more that changed than has a name.
     private static func writeUnnamed(_ properties: [String], to json: inout JSONBytes) {
-        json.name("changedPropertiesUnknown")
-        json.bool(true)
+        json.member("changedPropertiesUnknown", true)
         if properties.isEmpty { return }
-        json.name("unnamedProperties")
-        json.array { json in for property in properties { json.string(property) } }
+        json.member("unnamedProperties", properties)
     }
 
     // MARK: Places and times

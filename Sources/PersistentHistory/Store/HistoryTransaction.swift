@@ -80,7 +80,7 @@ public struct Tombstone: Hashable, Sendable {
 }
 
 /// One change of one row.
-public struct HistoryChange: Codable, Sendable {
+public struct HistoryChange: Sendable {
     /// The table, as it was when the change was recorded.
     public let entity: Entity
     /// What happened to the row.

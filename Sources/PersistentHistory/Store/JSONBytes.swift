@@ -156,12 +156,7 @@ package struct JSONBytes: ~Copyable {
         timestampText.withBytes { bytes.append($0) }
     }
 
-    package mutating func string(_ text: String) {
-        separate()
-        bytes.append(UInt8(ascii: "\""))
-        appendEscaped(text)
-        bytes.append(UInt8(ascii: "\""))
-    }
+    package mutating func string(_ text: String) { string(text, end: { _ in }) }
 
     /// A string that is written piece by piece, of characters that need no escape.
     @inline(__always) mutating func plainString(_ write: (inout ByteBuffer) -> Void) {
@@ -172,19 +167,19 @@ package struct JSONBytes: ~Copyable {
     }
 
     /// A text, and behind it what is written piece by piece, of characters that need no escape.
-    mutating func string(_ text: String, end write: (inout ByteBuffer) -> Void) {
-        separate()
-        bytes.append(UInt8(ascii: "\""))
-        appendEscaped(text)
-        write(&bytes)
-        bytes.append(UInt8(ascii: "\""))
+    @inline(__always) mutating func string(_ text: String, end write: (inout ByteBuffer) -> Void) {
+        var text = text
+        text.withUTF8 { string($0, end: write) }
     }
 
     /// A text of valid UTF-8.
-    mutating func string(_ utf8: UnsafeBufferPointer<UInt8>) {
+    @inline(__always) mutating func string(
+        _ utf8: UnsafeBufferPointer<UInt8>, end write: (inout ByteBuffer) -> Void = { _ in }
+    ) {
         separate()
         bytes.append(UInt8(ascii: "\""))
         appendEscaped(utf8)
+        write(&bytes)
         bytes.append(UInt8(ascii: "\""))
     }
 
@@ -193,25 +188,40 @@ package struct JSONBytes: ~Copyable {
     }
 
     /// A string of base64 (RFC 4648, section 4, padded).
-    package mutating func base64(_ blob: [UInt8]) {
-        separate()
-        bytes.append(UInt8(ascii: "\""))
-        Base64.append(blob, to: &bytes)
-        bytes.append(UInt8(ascii: "\""))
-    }
+    package mutating func base64(_ blob: [UInt8]) { plainString { Base64.append(blob, to: &$0) } }
 
     /// The string that `uuidString` gives, without its detour by printf(3): every call has one.
     package mutating func uuid(_ uuid: UUID) {
-        separate()
-        bytes.append(UInt8(ascii: "\""))
-        withUnsafeBytes(of: uuid.uuid) { octets in
-            for (index, octet) in octets.enumerated() {
-                if index == 4 || index == 6 || index == 8 || index == 10 { bytes.append(UInt8(ascii: "-")) }
-                bytes.append(Hexadecimal.digit(octet >> 4, upperCase: true))
-                bytes.append(Hexadecimal.digit(octet & 15, upperCase: true))
-            }
+        plainString { bytes in
+            withUnsafeBytes(of: uuid.uuid) { Hexadecimal.append(uuid: $0, to: &bytes) }
         }
-        bytes.append(UInt8(ascii: "\""))
+    }
+
+    // MARK: Members
+
+    package mutating func member(_ name: StaticString, _ value: String?) {
+        self.name(name)
+        string(value)
+    }
+
+    package mutating func member(_ name: StaticString, _ value: some BinaryInteger) {
+        self.name(name)
+        integer(Int64(value))
+    }
+
+    package mutating func member(_ name: StaticString, _ value: Bool) {
+        self.name(name)
+        bool(value)
+    }
+
+    mutating func member(_ name: StaticString, _ token: HistoryToken?) {
+        self.name(name)
+        if let token { HistoryJSON.write(token, to: &self) } else { null() }
+    }
+
+    mutating func member(_ name: StaticString, _ texts: some Sequence<String>) {
+        self.name(name)
+        array { json in for text in texts { json.string(text) } }
     }
 
     // MARK: Pieces
@@ -220,11 +230,6 @@ package struct JSONBytes: ~Copyable {
     @inline(__always) private mutating func separate() {
         if needsComma { bytes.append(UInt8(ascii: ",")) }
         needsComma = true
-    }
-
-    private mutating func appendEscaped(_ text: String) {
-        var text = text
-        text.withUTF8 { appendEscaped($0) }
     }
 
     private mutating func appendEscaped(_ utf8: UnsafeBufferPointer<UInt8>) {
@@ -245,8 +250,8 @@ package struct JSONBytes: ~Copyable {
     /// A text's characters as they stand in a string.
     static func escaped(_ text: String) -> [UInt8] {
         var json = JSONBytes()
-        json.appendEscaped(text)
-        return json.bytes.array
+        json.string(text)
+        return Array(json.bytes.array.dropFirst().dropLast())
     }
 
     private static func needsEscape(_ byte: UInt8) -> Bool {

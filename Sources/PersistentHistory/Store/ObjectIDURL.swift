@@ -80,7 +80,7 @@ public struct ObjectIDURL: Sendable, CustomStringConvertible {
         case UInt8(ascii: "p"): return Int64(String(decoding: rest, as: UTF8.self)).map { .integer($0) }
         case UInt8(ascii: "r"): return Double(String(decoding: rest, as: UTF8.self)).map { .real($0) }
         case UInt8(ascii: "t"): return percentDecodedBytes(rest).map { HistoryValue(textOf: $0) }
-        case UInt8(ascii: "x"): return hexadecimal(rest).map { .blob($0) }
+        case UInt8(ascii: "x"): return Hexadecimal.bytes(rest).map { .blob($0) }
         default: return nil
         }
     }
@@ -94,7 +94,7 @@ public struct ObjectIDURL: Sendable, CustomStringConvertible {
         var rest = text
         while let byte = rest.popFirst() {
             if byte == UInt8(ascii: "%") {
-                guard let escaped = hexadecimal(rest.prefix(2)), escaped.count == 1 else { return nil }
+                guard let escaped = Hexadecimal.bytes(rest.prefix(2)), escaped.count == 1 else { return nil }
                 bytes += escaped
                 rest = rest.dropFirst(2)
             } else {
@@ -102,23 +102,6 @@ public struct ObjectIDURL: Sendable, CustomStringConvertible {
             }
         }
         return bytes
-    }
-
-    private static func hexadecimal(_ digits: Substring.UTF8View) -> [UInt8]? {
-        var bytes: [UInt8] = []
-        var high: UInt8?
-        for digit in digits {
-            guard let nibble = Character(Unicode.Scalar(digit)).hexDigitValue.map({ UInt8($0) }) else {
-                return nil
-            }
-            if let first = high {
-                bytes.append(first << 4 | nibble)
-                high = nil
-            } else {
-                high = nibble
-            }
-        }
-        return high == nil ? bytes : nil
     }
 }
 
@@ -182,10 +165,7 @@ enum ObjectURL {
             bytes.withUnsafeBufferPointer { appendPercentEncoded($0, to: &url) }
         case .blob(let blob):
             url.append(UInt8(ascii: "x"))
-            for byte in blob {
-                url.append(Hexadecimal.digit(byte >> 4))
-                url.append(Hexadecimal.digit(byte & 15))
-            }
+            for byte in blob { Hexadecimal.append(byte, to: &url) }
         }
     }
 
@@ -208,8 +188,7 @@ enum ObjectURL {
                 url.append(byte)
             } else {
                 url.append(UInt8(ascii: "%"))
-                url.append(Hexadecimal.digit(byte >> 4, upperCase: true))
-                url.append(Hexadecimal.digit(byte & 15, upperCase: true))
+                Hexadecimal.append(byte, upperCase: true, to: &url)
             }
         }
     }

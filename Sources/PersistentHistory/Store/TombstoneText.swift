@@ -62,28 +62,12 @@ enum TombstoneText {
 
     // MARK: UUID (RFC 9562, section 4)
 
-    private static let dashes: Set<Int> = [8, 13, 18, 23]
-
-    private static func uuid(_ text: String) -> String? {
-        guard text.utf8.count == 36 else { return nil }
-        for (index, character) in text.utf8.enumerated() {
-            let fits =
-                dashes.contains(index)
-                ? character == UInt8(ascii: "-") : Character(Unicode.Scalar(character)).isHexDigit
-            guard fits else { return nil }
-        }
-        return text.uppercased()
-    }
+    private static func uuid(_ text: String) -> String? { StoreID(text) == nil ? nil : text.uppercased() }
 
     private static func uuid(_ blob: [UInt8]) -> String? {
         guard blob.count == 16 else { return nil }
-        var text: [UInt8] = []
-        text.reserveCapacity(36)
-        for byte in blob {
-            if dashes.contains(text.count) { text.append(UInt8(ascii: "-")) }
-            text.append(Hexadecimal.digit(byte >> 4, upperCase: true))
-            text.append(Hexadecimal.digit(byte & 15, upperCase: true))
-        }
-        return String(decoding: text, as: UTF8.self)
+        var text = ByteBuffer()
+        Hexadecimal.append(uuid: blob, to: &text)
+        return text.text
     }
 }

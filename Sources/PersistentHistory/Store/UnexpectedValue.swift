@@ -13,33 +13,27 @@ struct UnexpectedValue: Error, Equatable {
     ///   - what: What holds the value: "the store's id".
     ///   - expected: "a UUID".
     init(_ what: String, expected: String, found: DatabaseValue) {
-        message = "\(what) is \(Self.describe(found)), not \(expected)"
+        self.init(what, expected: expected, found: HistoryValue(found))
     }
 
-    /// - Parameter row: A statement that is at a row.
-    init(_ what: String, expected: String, found row: OpaquePointer, _ column: Int32) {
+    private init(_ what: String, expected: String, found: HistoryValue) {
         let found =
-            switch sqlite3_column_type(row, column) {
-            case SQLITE_INTEGER: "the integer \(sqlite3_column_int64(row, column))"
-            case SQLITE_FLOAT: "a real"
-            case SQLITE_TEXT: "a text of \(sqlite3_column_bytes(row, column)) bytes"
-            case SQLITE_BLOB: "a blob of \(sqlite3_column_bytes(row, column)) bytes"
-            default: "missing"
+            switch found {
+            case .null: "missing"
+            case .integer(let number): "the integer \(number)"
+            case .real: "a real"
+            case .text, .invalidText: "a text of \(found.byteCount) bytes"
+            case .blob: "a blob of \(found.byteCount) bytes"
             }
         message = "\(what) is \(found), not \(expected)"
     }
 
-    init(_ message: String) { self.message = message }
-
-    private static func describe(_ value: DatabaseValue) -> String {
-        switch value.storage {
-        case .null: "missing"
-        case .int64(let number): "the integer \(number)"
-        case .double: "a real"
-        case .string(let text): "a text of \(text.utf8.count) bytes"
-        case .blob(let bytes): "a blob of \(bytes.count) bytes"
-        }
+    /// - Parameter row: A statement that is at a row.
+    init(_ what: String, expected: String, found row: OpaquePointer, _ column: Int32) {
+        self.init(what, expected: expected, found: HistoryValue(row, column))
     }
+
+    init(_ message: String) { self.message = message }
 }
 
 /// Reads values that others can write.
@@ -83,4 +77,17 @@ extension Row {
 enum HistoryPosition {
     /// Far more than any store reaches, and far enough from the end of the integers to be counted on from.
     static let range: ClosedRange<Int64> = 0...(1 << 62)
+}
+
+extension HistoryValue {
+    init(_ value: DatabaseValue) {
+        self =
+            switch value.storage {
+            case .null: .null
+            case .int64(let integer): .integer(integer)
+            case .double(let real): .real(real)
+            case .string(let text): .text(text)
+            case .blob(let data): .blob(Array(data))
+            }
+    }
 }

@@ -87,7 +87,7 @@ final class ClosureHook: HookEndpoint {
 public typealias HookOperation = ChangeOperation
 
 /// One change, as an observer's closure receives it. It does not depend on a connection.
-public struct HookContext: Sendable, Hashable, Codable {
+public struct HookContext: Sendable, Hashable {
     private let change: HistoryChange
     /// The transaction's position in the history.
     public let token: HistoryToken

@@ -31,9 +31,8 @@ public actor PersistentHistoryTracker {
     nonisolated let author: String
     private let contexts: [any HistoryContext]
 
-    private var observers: [UUID: (entityName: String, operation: HookOperation)] = [:]
-    /// The full names of merge hooks, by which `before` finds its place.
-    private var mergeHooks: [UUID: String] = [:]
+    /// By id. `before` finds a merge hook's place by its full name.
+    private var hooks: [UUID: Hook] = [:]
     private var registered = 0
 
     /// A tracker for one author of a store.
@@ -188,40 +187,30 @@ public actor PersistentHistoryTracker {
         entityName: String, operation: HookOperation, policy: FailurePolicy = FailurePolicy(),
         timeout: Duration? = nil, onExpired: ExpiryCallback? = nil, callback: @escaping HookCallback
     ) async -> UUID {
-        let hook = Hook(
-            id: .random(), name: nextName("observer"), kind: .observer,
-            entity: entityName == "*" ? nil : entityName,
-            operations: [operation],
-            endpoint: ClosureHook(
-                .observer(callback), onExpired: onExpired, timeout: timeout, reporter: reporter),
-            policy: policy)
-        observers[hook.id] = (entityName, operation)
-        registry.register(hook)
-        return hook.id
+        register(
+            Hook(
+                id: .random(), name: nextName("observer"), kind: .observer, entity: Self.entity(entityName),
+                operations: [operation],
+                endpoint: ClosureHook(
+                    .observer(callback), onExpired: onExpired, timeout: timeout, reporter: reporter),
+                policy: policy))
     }
 
     /// Removes one observer. Returns whether there was one with that id.
     @discardableResult
-    public func removeObserver(id: UUID) async -> Bool {
-        guard observers.removeValue(forKey: id) != nil else { return false }
-        return registry.remove(id: id)
-    }
+    public func removeObserver(id: UUID) async -> Bool { remove(.observer) { $0.id == id } > 0 }
 
     /// Removes all observers that were registered for an entity and operation. Returns their number.
     @discardableResult
     public func removeObserver(entityName: String, operation: HookOperation) async -> Int {
-        let going = observers.filter { $0.value == (entityName, operation) }.map(\.key)
-        for id in going { await removeObserver(id: id) }
-        return going.count
+        remove(.observer) {
+            $0.entity.hasSameBytes(as: Self.entity(entityName)) && $0.operations == [operation]
+        }
     }
 
     /// Removes all observers. Returns their number.
     @discardableResult
-    public func removeAllObservers() async -> Int {
-        let going = Array(observers.keys)
-        for id in going { await removeObserver(id: id) }
-        return going.count
-    }
+    public func removeAllObservers() async -> Int { remove(.observer) { _ in true } }
 
     // MARK: Merge hooks
 
@@ -239,29 +228,38 @@ public actor PersistentHistoryTracker {
         before hookID: UUID? = nil, policy: FailurePolicy = FailurePolicy(), timeout: Duration? = nil,
         onExpired: ExpiryCallback? = nil, callback: @escaping MergeHookCallback
     ) async -> UUID {
-        let hook = Hook(
-            id: .random(), name: nextName("merge"), kind: .merge, before: hookID.flatMap { mergeHooks[$0] },
-            endpoint: ClosureHook(
-                .merge(callback, contexts: contexts), onExpired: onExpired, timeout: timeout, reporter: reporter
-            ),
-            policy: policy)
-        mergeHooks[hook.id] = hook.name
-        registry.register(hook)
-        return hook.id
+        register(
+            Hook(
+                id: .random(), name: nextName("merge"), kind: .merge,
+                before: hookID.flatMap { hooks[$0] }.flatMap { $0.kind == .merge ? $0.name : nil },
+                endpoint: ClosureHook(
+                    .merge(callback, contexts: contexts), onExpired: onExpired, timeout: timeout,
+                    reporter: reporter),
+                policy: policy))
     }
 
     /// Removes one merge hook. Returns whether there was one with that id.
     @discardableResult
-    public func removeMergeHook(id: UUID) async -> Bool {
-        guard mergeHooks.removeValue(forKey: id) != nil else { return false }
-        return registry.remove(id: id)
-    }
+    public func removeMergeHook(id: UUID) async -> Bool { remove(.merge) { $0.id == id } > 0 }
 
     /// Removes all merge hooks. Returns their number.
     @discardableResult
-    public func removeAllMergeHooks() async -> Int {
-        let going = Array(mergeHooks.keys)
-        for id in going { await removeMergeHook(id: id) }
+    public func removeAllMergeHooks() async -> Int { remove(.merge) { _ in true } }
+
+    private static func entity(_ name: String) -> String? { name == "*" ? nil : name }
+
+    private func register(_ hook: Hook) -> UUID {
+        hooks[hook.id] = hook
+        registry.register(hook)
+        return hook.id
+    }
+
+    private func remove(_ kind: Hook.Kind, where isGoing: (Hook) -> Bool) -> Int {
+        let going = hooks.values.filter { $0.kind == kind && isGoing($0) }
+        for hook in going {
+            hooks[hook.id] = nil
+            _ = registry.remove(id: hook.id)
+        }
         return going.count
     }
 

@@ -1,21 +1,25 @@
-/// A lock that is held while its owner waits: actors are reentrant. Whoever waits for it comes in order.
+/// A lock that is held while its owner waits: actors are reentrant. One or a few have it at a time, and whoever waits for
+/// it comes in order.
 final class AsyncLock: Sendable {
     private struct State {
-        var isLocked = false
+        var free: Int
         var waiters: [CheckedContinuation<Void, Never>] = []
     }
 
-    private let state = Locked(State())
+    private let state: Locked<State>
+
+    /// - Parameter free: How many may have it at a time.
+    init(free: Int = 1) { state = Locked(State(free: free)) }
 
     /// Returns when the caller has the lock, which it gives back with `unlock`.
     func lock() async {
         await withCheckedContinuation { waiter in
             let isFree = state.withLock { state in
-                if state.isLocked {
+                if state.free == 0 {
                     state.waiters.append(waiter)
                     return false
                 }
-                state.isLocked = true
+                state.free -= 1
                 return true
             }
             if isFree { waiter.resume() }
@@ -25,7 +29,7 @@ final class AsyncLock: Sendable {
     func unlock() {
         state.withLock { state -> CheckedContinuation<Void, Never>? in
             if state.waiters.isEmpty {
-                state.isLocked = false
+                state.free += 1
                 return nil
             }
             return state.waiters.removeFirst()
