@@ -56,9 +56,13 @@ import Testing
     private func tracker(
         _ store: TrackedStore, _ contexts: [any HistoryContext], replicas: [ReplicaContext] = []
     ) -> PersistentHistoryTracker {
-        PersistentHistoryTracker(
-            store: store.path, contexts: replicas, programContexts: contexts, currentAuthor: "MainApp",
-            allAuthors: ["MainApp", "Widget"], stateFolder: store.stateFolder, reporter: SilentReporter())
+        var configuration = PersistentHistoryTracker.Configuration(
+            store: store.path, currentAuthor: "MainApp", allAuthors: ["MainApp", "Widget"],
+            stateFolder: store.stateFolder)
+        configuration.contexts = replicas
+        configuration.programContexts = contexts
+        configuration.reporter = SilentReporter()
+        return PersistentHistoryTracker(configuration)
     }
 
     @Test("A model is filled at the start, and then gets what others commit, in order")

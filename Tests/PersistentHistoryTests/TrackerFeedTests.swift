@@ -8,9 +8,13 @@ import Testing
     struct Enough: Error {}
 
     private func tracker(_ store: TrackedStore) -> PersistentHistoryTracker {
-        PersistentHistoryTracker(
-            store: store.path, feeds: ["live"], currentAuthor: "MainApp", allAuthors: ["MainApp", "Widget"],
-            batchAuthors: ["Widget"], stateFolder: store.stateFolder, reporter: SilentReporter())
+        var configuration = PersistentHistoryTracker.Configuration(
+            store: store.path, currentAuthor: "MainApp", allAuthors: ["MainApp", "Widget"],
+            stateFolder: store.stateFolder)
+        configuration.feeds = ["live"]
+        configuration.batchAuthors = ["Widget"]
+        configuration.reporter = SilentReporter()
+        return PersistentHistoryTracker(configuration)
     }
 
     private func text(_ event: FeedEvent) -> String {

@@ -33,10 +33,16 @@ final class TrackedStore: Sendable {
         maximumDuration: Duration? = nil, reporter: any PipelineReporter = SilentReporter(),
         autoStart: Bool = true
     ) -> PersistentHistoryTracker {
-        PersistentHistoryTracker(
-            store: path, contexts: contexts, currentAuthor: author, allAuthors: [author] + others + batch,
-            batchAuthors: batch, deliversUnlisted: deliversUnlisted, stateFolder: stateFolder,
-            cleanStrategy: clean, maximumDuration: maximumDuration, reporter: reporter, autoStart: autoStart)
+        var configuration = PersistentHistoryTracker.Configuration(
+            store: path, currentAuthor: author, allAuthors: [author] + others + batch, stateFolder: stateFolder)
+        configuration.contexts = contexts
+        configuration.batchAuthors = batch
+        configuration.deliversUnlisted = deliversUnlisted
+        configuration.cleanStrategy = clean
+        configuration.maximumDuration = maximumDuration
+        configuration.reporter = reporter
+        configuration.autoStart = autoStart
+        return PersistentHistoryTracker(configuration)
     }
 
     /// One transaction.

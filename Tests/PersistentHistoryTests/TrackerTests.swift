@@ -287,9 +287,10 @@ import Testing
     @Test func aStoreThatComesLaterIsWaitedFor() async throws {
         let folder = try TemporaryFolder()
         let path = folder.file("store.sqlite")
-        let tracker = PersistentHistoryTracker(
-            store: path, currentAuthor: "MainApp", allAuthors: ["MainApp"], stateFolder: folder.path,
-            waitsForStore: true)
+        var configuration = PersistentHistoryTracker.Configuration(
+            store: path, currentAuthor: "MainApp", allAuthors: ["MainApp"], stateFolder: folder.path)
+        configuration.waitsForStore = true
+        let tracker = PersistentHistoryTracker(configuration)
         let notes = Notes()
         await tracker.registerObserver(entityName: "person", operation: .insert) { contexts in
             for context in contexts { await notes.add("\(context.author ?? "-")") }

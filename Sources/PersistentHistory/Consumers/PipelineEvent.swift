@@ -136,9 +136,7 @@ public struct Deliveries: Sendable, Equatable {
         author = first.author
         self.entity = entity
     }
-}
 
-extension Deliveries {
     /// Calls of observers.
     ///
     /// - Parameter now: When they were answered.
@@ -154,9 +152,7 @@ extension Deliveries {
         author = last.transaction.author
         entity = last.changes.first?.entity.name
     }
-}
 
-extension Deliveries {
     mutating func countDelay(of transaction: HistoryTransaction, at now: HistoryTimestamp) {
         // A binding that declares itself wrongly may write no time.
         guard transaction.timestamp.milliseconds > 0 else { return }

@@ -40,9 +40,7 @@ package struct ServedStore: Sendable {
         self.maximumDuration = maximumDuration
         self.clock = clock
     }
-}
 
-extension ServedStore {
     /// All that must have processed a transaction before it is cleaned.
     var mustHaveHad: Set<String> { consumersElsewhere.union(consumers.map(\.author)) }
 

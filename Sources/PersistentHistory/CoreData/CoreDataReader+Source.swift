@@ -8,7 +8,7 @@ extension CoreDataReader: HistorySource {
 
     func end() throws -> (number: Int64, fingerprint: String?) {
         try read { db, _ in
-            let end = try currentHeader(db).end
+            let end = try header(db).end
             return (end, try CoreDataHeader.fingerprint(db, at: end))
         }
     }
@@ -64,7 +64,7 @@ extension CoreDataReader: HistorySource {
 
     func look(after number: Int64, fingerprint: String?, values: WantedValues?) throws -> HistoryLook {
         try read { db, catalog in
-            let header = try currentHeader(db)
+            let header = try header(db)
             if try isReplaced(db, fingerprint, at: number) { throw ahead(number) }
             // A purge passed it by: a consumer that has not had it finds out when it reads on.
             let batch =
@@ -121,7 +121,7 @@ extension CoreDataReader: HistorySource {
         _ transaction: HistoryTransaction, _ body: (inout CoreDataRows) throws -> T
     ) throws -> T {
         try read { db, catalog in
-            try currentHeader(db).check(transaction.number - 1, isPosition: true)
+            try header(db).check(transaction.number - 1, isPosition: true)
             if try isReplaced(db, transaction.outline?.fingerprint, at: transaction.number) {
                 throw ahead(transaction.number)
             }

@@ -101,7 +101,7 @@ public final class CoreDataReader: Sendable {
     /// Everything that is known of the store at this moment.
     func catalog() throws -> CoreDataCatalog { try read { _, catalog in catalog } }
 
-    private func header(_ db: Database) throws -> CoreDataHeader {
+    func header(_ db: Database) throws -> CoreDataHeader {
         let header = try CoreDataHeader(db)
         guard header.storeID == storeID else {
             throw HistoryError(
@@ -208,19 +208,13 @@ public final class CoreDataReader: Sendable {
     func work(_ db: Database, _ catalog: CoreDataCatalog) -> CoreDataRows {
         CoreDataRows(db, catalog, work: connection.work)
     }
-
-    func currentHeader(_ db: Database) throws -> CoreDataHeader { try header(db) }
 }
 
 extension CoreDataHeader {
     /// From an older position than the floor something would be missing.
     func check(_ number: Int64, isPosition: Bool) throws {
         if number > 0 || isPosition, number < floor {
-            let oldest = HistoryToken(store: storeID, number: floor)
-            throw HistoryError(
-                .tokenExpired,
-                "The history after \(HistoryToken(store: storeID, number: number)) has been deleted; the oldest token that still works is \(oldest).",
-                hint: "Start over from a copy of the data and that token.")
+            throw HistoryError.expired(number, oldest: HistoryToken(store: storeID, number: floor))
         }
         if number > end {
             throw HistoryError.ahead(

@@ -7,44 +7,24 @@ public struct ObjectModel: Sendable, Hashable {
         /// One that is not known here, by its number.
         case other(Int64)
 
+        /// The types with their numbers, and as Xcode's model editor calls them.
+        private static let known: [(number: Int64, type: AttributeType, name: String)] = [
+            (100, .integer16, "Integer 16"), (200, .integer32, "Integer 32"), (300, .integer64, "Integer 64"),
+            (400, .decimal, "Decimal"), (500, .double, "Double"), (600, .float, "Float"),
+            (700, .string, "String"),
+            (800, .boolean, "Boolean"), (900, .date, "Date"), (1000, .binary, "Binary Data"),
+            (1100, .uuid, "UUID"),
+            (1200, .uri, "URI"), (1800, .transformable, "Transformable"),
+        ]
+
         init(_ number: Int64) {
-            self =
-                switch number {
-                case 100: .integer16
-                case 200: .integer32
-                case 300: .integer64
-                case 400: .decimal
-                case 500: .double
-                case 600: .float
-                case 700: .string
-                case 800: .boolean
-                case 900: .date
-                case 1000: .binary
-                case 1100: .uuid
-                case 1200: .uri
-                case 1800: .transformable
-                default: .other(number)
-                }
+            self = Self.known.first { $0.number == number }?.type ?? .other(number)
         }
 
         /// As Xcode's model editor calls it.
         public var name: String {
-            switch self {
-            case .integer16: "Integer 16"
-            case .integer32: "Integer 32"
-            case .integer64: "Integer 64"
-            case .decimal: "Decimal"
-            case .double: "Double"
-            case .float: "Float"
-            case .string: "String"
-            case .boolean: "Boolean"
-            case .date: "Date"
-            case .binary: "Binary Data"
-            case .uuid: "UUID"
-            case .uri: "URI"
-            case .transformable: "Transformable"
-            case .other(let number): "type \(number)"
-            }
+            if case .other(let number) = self { return "type \(number)" }
+            return Self.known.first { $0.type == self }?.name ?? ""
         }
     }
 

@@ -1,4 +1,5 @@
 import GRDB
+import GRDBSQLite
 import Glibc
 
 /// The author, process and time of a transaction: the value of `historyd_change.origin`.
@@ -78,9 +79,7 @@ struct Origin: Equatable, Sendable {
         }
         return value
     }
-}
 
-extension Origin {
     /// The value of the column.
     init(_ value: DatabaseValue, like last: Authorship = .undeclared) {
         switch value.storage {
@@ -88,5 +87,69 @@ extension Origin {
         case .int64(let milliseconds): self = .undeclared(milliseconds: milliseconds)
         default: self = .undeclared(milliseconds: 0)
         }
+    }
+}
+
+/// The origin of a run of rows, compared with each row's as bytes.
+struct OriginRun: ~Copyable {
+    private var text = ByteBuffer()
+    private var milliseconds: Int64 = 0
+    private(set) var isBegun = false
+    private(set) var isUndeclared = false
+    private(set) var origin = Origin.undeclared(milliseconds: 0)
+
+    /// See `HistoryBatch.fingerprint`. Nil also for a row that is void.
+    var fingerprint: String? {
+        guard isBegun else { return nil }
+        return isUndeclared ? Self.fingerprint(milliseconds) : text.withBytes { HistoryBatch.fingerprint($0) }
+    }
+
+    /// Of the run that a row is in.
+    static func fingerprint(of row: OpaquePointer) -> String? {
+        ChangeDecoder.bytes(row, 1).map { HistoryBatch.fingerprint($0) }
+            ?? fingerprint(sqlite3_column_int64(row, 1))
+    }
+
+    /// Whether a row is in the run of a fingerprint.
+    static func hasFingerprint(_ fingerprint: String, _ row: OpaquePointer) -> Bool {
+        // Nearly all are so short that nothing of them is left out.
+        ChangeDecoder.isText(row, 1, fingerprint) || self.fingerprint(of: row) == fingerprint
+    }
+
+    private static func fingerprint(_ milliseconds: Int64) -> String? {
+        milliseconds > 0 ? String(milliseconds) : nil
+    }
+
+    /// - Parameters:
+    ///   - bytes: The row's origin, where it is text.
+    ///   - last: The run before, mostly of the same author.
+    mutating func begin(
+        _ row: OpaquePointer, _ bytes: UnsafeBufferPointer<UInt8>?, like last: borrowing OriginRun
+    ) {
+        isBegun = true
+        text.removeAll()
+        if let bytes {
+            isUndeclared = false
+            text.append(bytes)
+            origin = .declared(bytes, like: last.origin.authorship)
+        } else {
+            isUndeclared = true
+            milliseconds = sqlite3_column_int64(row, 1)
+            origin = .undeclared(milliseconds: milliseconds)
+        }
+    }
+
+    func continues(with row: OpaquePointer, _ bytes: UnsafeBufferPointer<UInt8>?) -> Bool {
+        guard isBegun else { return false }
+        guard let bytes else {
+            return isUndeclared && milliseconds == sqlite3_column_int64(row, 1)
+        }
+        return !isUndeclared
+            && text.withBytes { text in
+                guard text.count == bytes.count, let a = text.baseAddress, let b = bytes.baseAddress else {
+                    return false
+                }
+                return memcmp(a, b, text.count) == 0
+            }
     }
 }

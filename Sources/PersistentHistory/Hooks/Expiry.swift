@@ -31,9 +31,7 @@ public struct Expiry: Sendable, Hashable, Codable {
         self.after = after
         self.entities = entities
     }
-}
 
-extension Expiry {
     /// Whether an observer may have missed something by it.
     func concerns(_ hook: Hook) -> Bool {
         entities.isEmpty || hook.entity.map(entities.contains) ?? true

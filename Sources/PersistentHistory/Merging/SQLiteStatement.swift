@@ -63,9 +63,7 @@ extension Statement {
         sqliteStatement.bind(values)
         _ = try sqliteStatement.step(db)
     }
-}
 
-extension Statement {
     /// The same for values of lines, of which SQLite copies none that it need not.
     func write(_ db: Database, _ values: ArraySlice<LineValue>) throws {
         sqlite3_reset(sqliteStatement)

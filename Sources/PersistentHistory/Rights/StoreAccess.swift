@@ -66,7 +66,7 @@ package enum StoreAccess {
 enum Accounts {
     /// `app`, or the number where no name is known.
     static func name(ofUser user: UInt32) -> String {
-        withPasswd { entry, buffer, count, result in
+        lookUp(passwd()) { entry, buffer, count, result in
             getpwuid_r(user, entry, buffer, count, result)
         } read: {
             $0.pw_name.map { String(cString: $0) }
@@ -74,7 +74,7 @@ enum Accounts {
     }
 
     static func name(ofGroup group: UInt32) -> String {
-        withGroup { entry, buffer, count, result in
+        lookUp(Glibc.group()) { entry, buffer, count, result in
             getgrgid_r(group, entry, buffer, count, result)
         } read: {
             $0.gr_name.map { String(cString: $0) }
@@ -83,7 +83,7 @@ enum Accounts {
 
     /// A group by its name, or by its number in digits.
     static func group(named name: String) -> UInt32? {
-        withGroup { entry, buffer, count, result in
+        lookUp(Glibc.group()) { entry, buffer, count, result in
             getgrnam_r(name, entry, buffer, count, result)
         } read: {
             $0.gr_gid
@@ -95,7 +95,7 @@ enum Accounts {
     /// - Parameter likely: The group of a file of the user. It counts where nothing is known of the user, as in
     ///   a container whose users are another's.
     static func groups(ofUser user: UInt32, likely: UInt32) -> Set<UInt32> {
-        let account = withPasswd { entry, buffer, count, result in
+        let account = lookUp(passwd()) { entry, buffer, count, result in
             getpwuid_r(user, entry, buffer, count, result)
         } read: {
             (name: $0.pw_name.map { String(cString: $0) } ?? "", group: $0.pw_gid)
@@ -114,41 +114,21 @@ enum Accounts {
 
     // MARK: Asking
 
-    private static func withPasswd<T>(
+    /// - Parameter empty: What the answer is put into.
+    private static func lookUp<Entry, T>(
+        _ empty: Entry,
         _ ask: (
-            UnsafeMutablePointer<passwd>, UnsafeMutablePointer<CChar>, Int,
-            UnsafeMutablePointer<UnsafeMutablePointer<passwd>?>
-        ) -> Int32, read: (passwd) -> T?
+            UnsafeMutablePointer<Entry>, UnsafeMutablePointer<CChar>, Int,
+            UnsafeMutablePointer<UnsafeMutablePointer<Entry>?>
+        ) -> Int32, read: (Entry) -> T?
     ) -> T? {
-        var entry = passwd()
-        var result: UnsafeMutablePointer<passwd>?
-        return withBuffer { buffer, count in
-            let number = ask(&entry, buffer, count, &result)
-            return (number, result.flatMap { read($0.pointee) })
-        }
-    }
-
-    private static func withGroup<T>(
-        _ ask: (
-            UnsafeMutablePointer<group>, UnsafeMutablePointer<CChar>, Int,
-            UnsafeMutablePointer<UnsafeMutablePointer<group>?>
-        ) -> Int32, read: (group) -> T?
-    ) -> T? {
-        var entry = Glibc.group()
-        var result: UnsafeMutablePointer<group>?
-        return withBuffer { buffer, count in
-            let number = ask(&entry, buffer, count, &result)
-            return (number, result.flatMap { read($0.pointee) })
-        }
-    }
-
-    /// Asks again with more room where there was too little: a group may have many members.
-    private static func withBuffer<T>(_ ask: (UnsafeMutablePointer<CChar>, Int) -> (Int32, T?)) -> T? {
+        var entry = empty
+        var result: UnsafeMutablePointer<Entry>?
+        // Again with more room where there was too little: a group may have many members.
         for size in [1 << 12, 1 << 16, 1 << 20] {
             let buffer = UnsafeMutablePointer<CChar>.allocate(capacity: size)
             defer { buffer.deallocate() }
-            let (number, found) = ask(buffer, size)
-            if number != ERANGE { return found }
+            if ask(&entry, buffer, size, &result) != ERANGE { return result.flatMap { read($0.pointee) } }
         }
         return nil
     }

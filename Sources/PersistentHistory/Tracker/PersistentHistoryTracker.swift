@@ -35,69 +35,111 @@ public actor PersistentHistoryTracker {
     private var hooks: [UUID: Hook] = [:]
     private var registered = 0
 
-    /// A tracker for one author of a store.
-    ///
-    /// - Parameters:
-    ///   - path: The store. It must exist and be tracked, unless `waitsForStore` or `entities` say otherwise.
-    ///   - name: What reports call the store.
-    ///   - contexts: The replicas that the changes are merged into.
-    ///   - programContexts: What else they are merged into: contexts of this program's own. No two contexts have
-    ///     one name.
-    ///   - feeds: Names of feeds that the program follows (`follow`). History waits for each of them.
-    ///   - currentAuthor: Under which this program writes: its own changes are not delivered.
-    ///   - allAuthors: All who write to the store, this one and those in `batchAuthors` included.
-    ///   - includingMirroring: Whether transactions of mirroring authors
-    ///     (`DeliveryRule.cloudKitMirroring` and `mirroringAuthors`) are delivered, and cleaned.
-    ///   - mirroringAuthors: Mirroring authors besides `DeliveryRule.cloudKitMirroring`.
-    ///   - batchAuthors: Those of `allAuthors` that only write: cleaning does not wait for them.
-    ///   - deliversUnlisted: Whether transactions by other authors, or without an author, are delivered.
-    ///   - cleansUnlisted: Whether their history is cleaned if they are not delivered; otherwise it is kept.
-    ///   - stateFolder: An existing folder for what must outlive the process, such as each author's position.
-    ///   - entities: The entities to track, with the columns to preserve; nil does not change the tracking.
-    ///   - cleanStrategy: When to delete history that every author has processed.
-    ///   - maximumDuration: How long cleaning waits for an author that does not move;
-    ///     nil for no limit.
-    ///   - keep: History younger than this is not deleted, whoever has processed it.
-    ///   - reporter: Receives all events, for a log or for metrics; nil logs them with swift-log
-    ///     (`LogReporter`). `SilentReporter` ignores them.
-    ///   - logLevel: What is logged if no reporter is given: 0 nothing, 1 important events, 2 all events.
-    ///   - autoStart: Whether `run()` starts to track at once, or waits for `start()`. Without `run()`, nothing is tracked.
-    ///   - waitsForStore: Whether `run()` waits for a store that does not exist or is not tracked yet.
-    ///     Otherwise it throws, so that a wrong path or a forgotten `Tracking.track` does not go unnoticed.
+    /// What a tracker serves, and how. What is not set is as in PersistentHistoryTrackingKit.
+    public struct Configuration: Sendable {
+        /// The store. It must exist and be tracked, unless `waitsForStore` or `entities` say otherwise.
+        public var store: String
+        /// What reports call the store.
+        public var name = "store"
+        /// Under which this program writes: its own changes are not delivered.
+        public var currentAuthor: String
+        /// All who write to the store, this one and those in `batchAuthors` included.
+        public var allAuthors: [String]
+        /// Those of `allAuthors` that only write: cleaning does not wait for them.
+        public var batchAuthors: [String] = []
+        /// Whether transactions of mirroring authors are delivered, and cleaned.
+        public var includingMirroring = false
+        /// Mirroring authors besides `DeliveryRule.cloudKitMirroring`.
+        public var mirroringAuthors: [String] = []
+        /// Whether transactions by other authors, or without an author, are delivered.
+        public var deliversUnlisted = true
+        /// Whether their history is cleaned if they are not delivered; otherwise it is kept.
+        public var cleansUnlisted = false
+        /// An existing folder for what must outlive the process, such as each author's position.
+        public var stateFolder: String
+        /// The replicas that the changes are merged into.
+        public var contexts: [ReplicaContext] = []
+        /// What else they are merged into: contexts of this program's own. No two contexts have one name.
+        public var programContexts: [any HistoryContext] = []
+        /// Names of feeds that the program follows (`follow`). History waits for each of them.
+        public var feeds: [String] = []
+        /// The entities to track, with the columns to preserve; nil does not change the tracking.
+        public var entities: [BinaryText: [String]?]?
+        /// When to delete history that every author has processed.
+        public var cleanStrategy = CleaningStrategy.none
+        /// How long cleaning waits for an author that does not move; nil for no limit.
+        public var maximumDuration: Duration?
+        /// History younger than this is not deleted, whoever has processed it.
+        public var keep: Duration = .zero
+        /// Receives all events, for a log or for metrics; nil logs them with swift-log (`LogReporter`).
+        /// `SilentReporter` ignores them.
+        public var reporter: (any PipelineReporter)?
+        /// What is logged if no reporter is given: 0 nothing, 1 important events, 2 all events.
+        public var logLevel = 1
+        /// Whether `run()` starts to track at once, or waits for `start()`. Without `run()`, nothing is tracked.
+        public var autoStart = true
+        /// Whether `run()` waits for a store that does not exist or is not tracked yet. Otherwise it throws, so that a wrong
+        /// path or a forgotten `Tracking.track` does not go unnoticed.
+        public var waitsForStore = false
+
+        /// What every tracker needs.
+        public init(store: String, currentAuthor: String, allAuthors: [String], stateFolder: String) {
+            self.store = store
+            self.currentAuthor = currentAuthor
+            self.allAuthors = allAuthors
+            self.stateFolder = stateFolder
+        }
+    }
+
+    /// A tracker for one author of a store, with the kit's parameters: see `Configuration`, which has more.
     public init(
-        store path: String, name: String = "store", contexts: [ReplicaContext] = [],
-        programContexts: [any HistoryContext] = [], feeds: [String] = [], currentAuthor: String,
-        allAuthors: [String], includingMirroring: Bool = false, mirroringAuthors: [String] = [],
-        batchAuthors: [String] = [], deliversUnlisted: Bool = true, cleansUnlisted: Bool = false,
-        stateFolder: String, entities: [BinaryText: [String]?]? = nil, cleanStrategy: CleaningStrategy = .none,
-        maximumDuration: Duration? = nil, keep: Duration = .zero, reporter: (any PipelineReporter)? = nil,
-        logLevel: Int = 1,
-        autoStart: Bool = true, waitsForStore: Bool = false
+        store path: String, contexts: [ReplicaContext] = [], currentAuthor: String, allAuthors: [String],
+        includingMirroring: Bool = false, batchAuthors: [String] = [], stateFolder: String,
+        cleanStrategy: CleaningStrategy = .none, maximumDuration: Duration? = nil,
+        reporter: (any PipelineReporter)? = nil, logLevel: Int = 1, autoStart: Bool = true
     ) {
+        var configuration = Configuration(
+            store: path, currentAuthor: currentAuthor, allAuthors: allAuthors, stateFolder: stateFolder)
+        configuration.contexts = contexts
+        configuration.includingMirroring = includingMirroring
+        configuration.batchAuthors = batchAuthors
+        configuration.cleanStrategy = cleanStrategy
+        configuration.maximumDuration = maximumDuration
+        configuration.reporter = reporter
+        configuration.logLevel = logLevel
+        configuration.autoStart = autoStart
+        self.init(configuration)
+    }
+
+    /// A tracker for one author of a store.
+    public init(_ configuration: Configuration) {
+        let (path, author) = (configuration.store, configuration.currentAuthor)
+        let (all, batch) = (configuration.allAuthors, configuration.batchAuthors)
         let rule = DeliveryRule(
-            authors: Set(names: allAuthors + batchAuthors + [currentAuthor]),
-            deliversUnlisted: deliversUnlisted, cleansUnlisted: cleansUnlisted,
-            mirroringAuthors: Set(names: mirroringAuthors), includingMirroring: includingMirroring)
+            authors: Set(names: all + batch + [author]), deliversUnlisted: configuration.deliversUnlisted,
+            cleansUnlisted: configuration.cleansUnlisted,
+            mirroringAuthors: Set(names: configuration.mirroringAuthors),
+            includingMirroring: configuration.includingMirroring)
+        let consumer = Consumer(
+            store: configuration.name, author: author, rule: rule, contexts: configuration.contexts,
+            feeds: configuration.feeds.map { FeedContext(name: $0) },
+            programContexts: configuration.programContexts)
         var store = ServedStore(
-            name: name, path: path, entities: entities, rule: rule,
-            consumers: [
-                Consumer(
-                    store: name, author: currentAuthor, rule: rule, contexts: contexts,
-                    feeds: feeds.map { FeedContext(name: $0) },
-                    programContexts: programContexts)
-            ],
-            cleaning: cleanStrategy, maximumDuration: maximumDuration)
-        store.consumersElsewhere = Set(allAuthors).subtracting(batchAuthors).subtracting([currentAuthor])
+            name: configuration.name, path: path, entities: configuration.entities, rule: rule,
+            consumers: [consumer], cleaning: configuration.cleanStrategy,
+            maximumDuration: configuration.maximumDuration)
+        store.consumersElsewhere = Set(all).subtracting(batch).subtracting([author])
         store.isUsedInProcess = true
-        store.keep = keep
+        store.keep = configuration.keep
         self.store = store
-        author = currentAuthor
-        self.stateFolder = stateFolder
-        self.reporter = TrackerReporter(reporter ?? LogReporter(logLevel: logLevel))
-        self.waitsForStore = waitsForStore
-        self.contexts =
-            contexts.map { ReplicaMerger($0, storePath: path) as any HistoryContext } + programContexts
-        power = PowerSwitch(isOn: autoStart)
+        self.author = author
+        stateFolder = configuration.stateFolder
+        reporter = TrackerReporter(configuration.reporter ?? LogReporter(logLevel: configuration.logLevel))
+        waitsForStore = configuration.waitsForStore
+        contexts =
+            configuration.contexts.map { ReplicaMerger($0, storePath: path) as any HistoryContext }
+            + configuration.programContexts
+        power = PowerSwitch(isOn: configuration.autoStart)
     }
 
     /// The tracker's position, the last loss of history, and its problems.
