@@ -46,6 +46,22 @@ import Testing
         #expect(catalog.needed.map(\.name) == ["q"])
     }
 
+    @Test func aStoreMayCallThePluginsOfItsHooksAndContexts() {
+        let everywhere = Self.observer("all/a")
+        var elsewhere = Self.observer("other/a")
+        elsewhere.store = "other"
+        let catalog = HookCatalog(
+            manifests: [
+                Self.plugin("all", everywhere), Self.plugin("other", elsewhere), Self.plugin("keeper"),
+            ],
+            keepingContexts: ["keeper"])
+        let context = ContextConfiguration(name: "view", kind: .plugin(name: "keeper"), entities: nil)
+        let author = AuthorConfiguration(name: "Main", contexts: [context])
+        let keeping = StoreConfiguration(name: "keeping", path: "/a", authors: [author])
+        #expect(catalog.plugins(calledBy: keeping) == ["all", "keeper"])
+        #expect(catalog.plugins(calledBy: StoreConfiguration(name: "other", path: "/b")) == ["all", "other"])
+    }
+
     @Test func aPairIsTakenFromThoseThatHaveIt() {
         var catalog = Self.catalog
         let removed = catalog.remove(HookSelection(.pair(entity: "person", operation: "insert")))

@@ -116,8 +116,12 @@ actor Engine {
 
         let endingPlugins = (difference.plugins.ended + difference.plugins.changed).compactMap { plugins[$0] }
         let endingStores = stores.filter { kept[$0.name] == nil }
-        // Where a plugin goes, any store may be calling it.
-        let held = (endingPlugins.isEmpty ? endingStores : stores).map(\.control.passes)
+        // Where a plugin goes, some stores may be calling it. Others do not wait for its calls to end.
+        let ending = Set(difference.plugins.ended + difference.plugins.changed)
+        let held = stores.filter { store in
+            kept[store.name] == nil
+                || !self.catalog.plugins(calledBy: store.configuration).isDisjoint(with: ending)
+        }.map(\.control.passes)
         await hold(held)
 
         registry.replaceAll(catalog.hooks(calling: nextPlugins))

@@ -37,6 +37,17 @@ struct HookCatalog: Sendable {
         }
     }
 
+    /// The names of the plugins that a store may be calling.
+    func plugins(calledBy store: StoreConfiguration) -> Set<String> {
+        let called = plugins.filter { plugin in
+            plugin.hooks.contains { $0.store == nil || $0.store == store.name }
+        }
+        let contexts = store.authors.flatMap(\.contexts).compactMap { context in
+            if case .plugin(let name) = context.kind { name } else { nil }
+        }
+        return Set(called.map(\.name) + contexts)
+    }
+
     /// Observers, then the merge pipeline, each in the order in which they are called.
     var hooks: [HookConfiguration] {
         plugins.flatMap(\.hooks).filter { $0.kind == .observer }.compactMap(present)
