@@ -197,8 +197,16 @@ let package = Package(
         .target(name: "CSimulation", path: "Tests/CSimulation"),
         .executableTarget(
             name: "historyd-simulation",
-            dependencies: ["CSimulation", "PersistentHistory", "TestSupport", grdb, arguments],
-            path: "Tests/Simulation", swiftSettings: strict),
+            dependencies: [
+                "CSimulation", "HistoryConfiguration", "HistoryControl", "HistoryDaemon", "PersistentHistory",
+                "TestSupport", grdb, logging, arguments,
+            ],
+            path: "Tests/Simulation", swiftSettings: strict,
+            // Plugins are threads of the simulation, in the place of processes.
+            linkerSettings: [
+                .unsafeFlags(
+                    ["start", "has_ended", "reap"].flatMap { ["-Xlinker", "--wrap=cspawn_\($0)"] })
+            ]),
         // Stands in for the daemon where it is systemd that is tested.
         .executableTarget(
             name: "ServiceProbe", dependencies: ["HistoryDaemon", "HistoryConfiguration", logging, lifecycle],

@@ -1,8 +1,11 @@
 // Processes: each life of what is simulated is one.
 #include "internal.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/personality.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <stdlib.h>
 
@@ -39,6 +42,10 @@ void csimulation_unshare(struct csimulation_shared *page) { munmap(page, sizeof 
 pid_t csimulation_fork(void) { return fork(); }
 
 void csimulation_exit(int status) {
+    // For a debugger.
+    if (status >= csimulation_stuck && getenv("SIMULATION_HALT")) {
+        while (true) KERNEL(SYS_pause, 0, 0, 0, 0);
+    }
     while (true) KERNEL(SYS_exit_group, status, 0, 0, 0);
 }
 
@@ -67,4 +74,39 @@ bool csimulation_write_all(int descriptor, const void *bytes, size_t count) {
         count -= (size_t)written;
     }
     return true;
+}
+
+// Whatever the descriptor's flags are: a pipe's ends are the process's and the daemon's at once.
+ssize_t csimulation_read_now(int descriptor, void *buffer, size_t count) {
+    struct pollfd file = {.fd = descriptor, .events = POLLIN};
+    return have_events(&file, 1) ? csimulation_read(descriptor, buffer, count) : -EAGAIN;
+}
+
+ssize_t csimulation_write_now(int descriptor, const void *bytes, size_t count) {
+    struct pollfd file = {.fd = descriptor, .events = POLLOUT};
+    return have_events(&file, 1) ? KERNEL(SYS_write, descriptor, bytes, count, 0) : -EAGAIN;
+}
+
+void csimulation_close(int descriptor) { KERNEL(SYS_close, descriptor, 0, 0, 0); }
+
+void csimulation_signal(int signal) { KERNEL(SYS_kill, KERNEL(SYS_getpid, 0, 0, 0, 0), signal, 0, 0); }
+
+static void (*take_entry)(const struct iovec *fields, int count);
+
+void csimulation_take_journal(void (*entry)(const struct iovec *fields, int count)) { take_entry = entry; }
+
+// libsystemd's
+int sd_journal_sendv(const struct iovec *fields, int count) {
+    if (take_entry) take_entry(fields, count);
+    point();
+    return 0;
+}
+
+// The program's code stays in memory: to read it again takes the machine's time, and none of the simulation's.
+int madvise(void *address, size_t length, int advice) {
+    if (takes_turns) return 0;
+    long result = KERNEL(SYS_madvise, address, length, advice, 0);
+    if (result >= 0) return 0;
+    errno = (int)-result;
+    return -1;
 }

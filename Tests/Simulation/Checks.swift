@@ -1,6 +1,3 @@
-import FoundationEssentials
-import PersistentHistory
-
 /// Something that must not happen.
 struct Violation: Error, Hashable, CustomStringConvertible {
     enum Kind: String {
@@ -20,6 +17,10 @@ struct Violation: Error, Hashable, CustomStringConvertible {
         case late
         /// The watchdog was not fed for some seconds.
         case watchdog
+        /// An answer of the daemon is not true.
+        case untrue
+        /// A request was not answered in time.
+        case unanswered
         /// The loop waited for something else than events.
         case stall
         case noStop, stuck, crash
@@ -33,7 +34,15 @@ struct Violation: Error, Hashable, CustomStringConvertible {
         self.text = text
     }
 
-    var description: String { "\(kind.rawValue): \(text)" }
+    var description: String { "\(kind.rawValue): \(text.replacing("\n", with: " "))" }
+
+    /// As its description says it.
+    init?(_ description: Substring) {
+        guard let end = description.firstRange(of: ": "),
+            let kind = Kind(rawValue: String(description[..<end.lowerBound]))
+        else { return nil }
+        self.init(kind, String(description[end.upperBound...]))
+    }
 }
 
 /// Reads a record, and finds what must not be in it.
@@ -46,23 +55,16 @@ struct Checks {
         lines = record.split(separator: "\n").compactMap(Record.Line.init)
     }
 
-    /// A new life knows what was committed and delivered before.
-    static func remember(record path: String, _ deliveries: Deliveries) {
-        guard let record = try? String(contentsOfFile: path, encoding: .utf8) else { return }
-        for line in record.split(separator: "\n").compactMap(Record.Line.init) {
-            switch line.kind {
-            case "commit":
-                guard let change = Change(rawValue: line[2]) else { continue }
-                Commits.shared.add(line[0], line[1], change, line.number(3))
-            case "call" where line[5] == "ok": deliveries.add(line[0], line[1], line[2], line.number(4))
-            case "fed": deliveries.add(line[0], line[1], "feed", line.number(2))
-            default: break
-            }
-        }
+    var violations: [Violation] {
+        missing + calls + cursors + losses + replicas + seen + watchdog
+            + (isAboutIsolation ? late + stalls : [])
     }
 
-    var violations: [Violation] {
-        missing + calls + cursors + losses + replicas + (isAboutIsolation ? late + stalls : [])
+    /// What the world has seen.
+    private var seen: [Violation] {
+        lines.filter { $0.kind == "violation" }.compactMap { line in
+            Violation.Kind(rawValue: line[0]).map { Violation($0, line[1]) }
+        }
     }
 
     private var isAboutIsolation: Bool { scenario.kind == .isolation }
@@ -83,44 +85,18 @@ struct Checks {
 
     /// In order, under one id, and not again after a success.
     private var calls: [Violation] {
-        var found: [Violation] = []
-        var contents: [String: String] = [:]
-        var succeeded: Set<String> = []
-        var positions: [String: Int64] = [:]
-        var stores: [String: String] = [:]
-        var life = 0
-        for line in lines where line.kind == "call" || line.kind == "closed" {
-            if line.life != life {
-                (succeeded, positions, life) = ([], [:], line.life)
-            }
-            // What could not be saved is not known any more when the store is opened again.
-            if line.kind == "closed" {
-                let store = line[0]
-                succeeded = succeeded.filter { stores[$0] != store }
-                positions = positions.filter { !$0.key.hasPrefix(store + "/") }
-                continue
-            }
-            stores[line[3]] = line[0]
-            let (delivery, number) = (line[3], line.number(4))
-            let hook = line.fields[0...2].joined(separator: "/")
-            if let earlier = contents.updateValue(line[6], forKey: delivery), earlier != line[6] {
-                found.append(Violation(.order, "\(delivery) was \(earlier), and is \(line[6])"))
-            }
-            if succeeded.contains(delivery) { found.append(Violation(.repeated, delivery)) }
-            if number < positions[hook, default: 0] {
-                found.append(Violation(.order, "\(hook): \(number) after \(positions[hook] ?? 0)"))
-            }
-            positions[hook] = number
-            if line[5] == "ok" { succeeded.insert(delivery) }
-        }
-        return found + gaps
+        var checks = CallChecks(scenario)
+        for line in lines { checks.take(line) }
+        return checks.found + gaps
     }
 
     /// Nothing is called for the first time after something later was.
     private var gaps: [Violation] {
         var found: [Violation] = []
         var had: [String: Set<Int64>] = [:]
-        for line in lines where line.kind == "call" {
+        // Whose dead letters come late.
+        let skipping = Set(scenario.stores.filter(\.skips).map(\.name))
+        for line in lines where line.kind == "call" && !skipping.contains(line[0]) {
             let hook = line.fields[0...2].joined(separator: "/")
             let number = line.number(4)
             let isNew = had[hook, default: []].insert(number).inserted
@@ -136,7 +112,8 @@ struct Checks {
     private var cursors: [Violation] {
         var found: [Violation] = []
         var (positions, kept): ([String: Int64], [String: Int64]) = ([:], [:])
-        var called: Set<String> = []
+        // Of the last call that was done; what the journal says comes later than it is so.
+        var called: [String: Int64] = [:]
         var losesPower = false
         for line in lines {
             let consumer = line[0] + "/" + line[1]
@@ -145,15 +122,17 @@ struct Checks {
             case "life":
                 // What was not synced may be done again.
                 if losesPower { kept = [:] }
-                (positions, called, losesPower) = ([:], [], false)
-            case "call" where line[5] == "ok": called.insert(consumer)
+                (positions, called, losesPower) = ([:], [:], false)
+            case "call" where line[5] == "ok": called[consumer] = line.number(4)
             case "moved", "stands":
                 let earliest = line.kind == "moved" ? positions[consumer] : kept[consumer]
                 if line.number(2) < earliest ?? 0 {
                     found.append(Violation(.setBack, "\(consumer): \(line[2]) after \(earliest ?? 0)"))
                 }
                 positions[consumer] = line.number(2)
-                if called.remove(consumer) != nil { kept[consumer] = line.number(2) }
+                if line.kind == "moved", let number = called[consumer], number <= line.number(2) {
+                    kept[consumer] = max(kept[consumer] ?? 0, number)
+                }
             default: break
             }
         }
@@ -166,16 +145,26 @@ struct Checks {
         }
     }
 
-    /// How late a store that is well may be served, how long a daemon may take to open it, and how long the watchdog may
-    /// wait.
+    private var watchdog: [Violation] {
+        var found: [Violation] = []
+        var watched: Int64 = 0
+        for line in lines where ["life", "watched", "stop"].contains(line.kind) {
+            if line.kind != "life", line.time - watched > ServiceManager.watchdog {
+                let time = (line.time - watched) / 1_000_000
+                found.append(Violation(.watchdog, "It was not fed for \(time) ms."))
+            }
+            watched = line.time
+        }
+        return found
+    }
+
+    /// How late a store that is well may be served, and how long a daemon may take to open it.
     private static let patience: Int64 = 250_000_000
     private static let start: Int64 = 1_000_000_000
-    private static let watch: Int64 = 3_000_000_000
-
     /// All stores but the first are well, all the time.
     private var late: [Violation] {
         var found: [Violation] = []
-        var (began, watched): (Int64, Int64) = (0, 0)
+        var began: Int64 = 0
         var waiting: [String: [Int64: Int64]] = [:]
         func served(_ name: String, through number: Int64, at time: Int64) {
             for (position, committed) in waiting[name, default: [:]] where position <= number {
@@ -188,19 +177,13 @@ struct Checks {
         }
         for line in lines {
             switch line.kind {
-            case "life": (began, watched) = (line.time, line.time)
+            case "life": began = line.time
             case "commit" where line[0] != "s0":
                 for name in concerned(by: line) { waiting[name, default: [:]][line.number(3)] = line.time }
             case "call" where line[0] != "s0":
                 served("\(line[0])/\(line[1])/\(line[2])", through: line.number(4), at: line.time)
             case "merged" where line[0] != "s0":
                 served("\(line[0])/\(line[1])/copy", through: line.number(2), at: line.time)
-            case "watched", "stop":
-                if line.time - watched > Self.watch {
-                    found.append(
-                        Violation(.watchdog, "It was not fed for \((line.time - watched) / 1_000_000) ms."))
-                }
-                watched = line.time
             default: break
             }
         }
@@ -212,7 +195,7 @@ struct Checks {
         guard let store = scenario.stores.first(where: { $0.name == line[0] }),
             let change = Change(rawValue: line[2])
         else { return [] }
-        let commit = Commits.Commit(author: line[1], change: change, number: line.number(3))
+        let commit = Truth.Commit(author: line[1], change: change, number: line.number(3), time: line.time)
         return store.consumers.flatMap { consumer in
             let copy = consumer.hasReplica ? [HookSetup(name: "copy", entity: nil)] : []
             return (consumer.hooks + copy).filter { commit.concerns($0, of: consumer.author) }

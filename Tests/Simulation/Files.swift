@@ -1,6 +1,3 @@
-import FoundationEssentials
-import PersistentHistory
-
 /// Where a run has its files. Each store, its state and its replicas can suffer alone.
 struct Files: Sendable {
     let folder: String
@@ -8,16 +5,15 @@ struct Files: Sendable {
     var state: String { folder + "/state" }
     var synced: String { folder + "/synced" }
     var record: String { folder + "/record" }
+    var configuration: String { folder + "/historyd.json" }
+    var manifest: String { folder + "/manifest.json" }
+    var control: String { folder + "/control.sock" }
+    var notifications: String { folder + "/notify.sock" }
+    func program(of store: Int) -> String { "\(folder)/p\(store)" }
     func folder(of store: String) -> String { "\(folder)/\(store)" }
     func store(_ name: String) -> String { "\(folder)/\(name)/store.sqlite" }
     func replicas(_ store: String) -> String { "\(folder)/\(store)-replicas" }
     func replica(_ store: String, _ consumer: String) -> String { "\(replicas(store))/\(consumer).sqlite" }
-
-    /// The same in each run.
-    static func id(_ consumer: Int, _ hook: String) -> UUID {
-        let number = hook.utf8.reduce(UInt8(consumer)) { $0 &* 31 &+ $1 }
-        return UUID(uuid: (number, 1, 1, 1, 1, 1, 0x41, 1, 0x81, 1, 1, 1, 1, 1, 1, UInt8(consumer)))
-    }
 
     /// What begins so is a part of a store.
     func prefix(of part: Part, of store: String, id: String) -> String {

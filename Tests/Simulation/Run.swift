@@ -105,13 +105,12 @@ struct Run {
             if process == 0 { begin(record, shared, writer, ids) }
             var signal: Int32 = 0
             let status = csimulation_wait(process, &signal)
-            let text = (try? String(contentsOfFile: files.record, encoding: .utf8)) ?? ""
-            let lastLife = text.split(separator: "\n").filter { $0.contains("\t\(life)\t") }
+            let kinds = Set(lines(of: life).map(\.kind))
             switch status {
-            case csimulation_killed:
-                if lastLife.contains(where: { $0.contains("\tpower") }) { cutPower() }
-            case 0:
-                if lastLife.contains(where: { $0.contains("\tcalm\t") }) { return [] }
+            case csimulation_killed: if kinds.contains("power") { cutPower() }
+            case 0: if kinds.contains("calm") { return [] }
+            // It was stopped before it listened for that.
+            case -1 where signal == SIGTERM && kinds.contains("stop"): if kinds.contains("calm") { return [] }
             case csimulation_stuck: return [Violation(.stuck, "All threads wait, and no time will wake one.")]
             case csimulation_endless: return [Violation(.stuck, "The run does not end.")]
             case csimulation_not_stopped: return [Violation(.noStop, "A stop takes longer than 60 s.")]
@@ -124,26 +123,35 @@ struct Run {
     private func begin(
         _ record: Record, _ shared: UnsafeMutablePointer<csimulation_shared>, _ writer: Writer, _ ids: [String]
     ) -> Never {
-        csimulation_limit(30)
+        csimulation_limit(240)
         csimulation_take_clock(shared)
         shared.pointee.now += 100_000_000
-        let deliveries = Deliveries()
-        Checks.remember(record: files.record, deliveries)
-        let daemon = Daemon(scenario, files, record, deliveries)
-        let world = World(daemon: daemon, writer: writer, ids: ids)
+        let truth = Truth(scenario, record)
+        truth.remember(lines(of: nil))
+        let world = World(truth, files, writer, ids)
         record.write("life")
-        world.prepare()
-        csimulation_take_threads(scenario.switches, shared.pointee.now + 3_600_000_000_000)
-        csimulation_keep_synced(files.state, files.synced)
-        guard startThread({ world.run() }) == 0 else { csimulation_exit(1) }
         do {
-            try HistoryLoop.carry { try await daemon.run() }
+            try world.prepare()
+            truth.lifeBegins()
+            Life.prepare(files)
+            csimulation_take_threads(scenario.switches, shared.pointee.now + 3_600_000_000_000)
+            csimulation_keep_synced(files.state, files.synced)
+            world.start()
+            try HistoryLoop.carry { [files] in try await Life.run(files) }
         } catch {
             record.write("failed", "", "\(error)")
             csimulation_exit(1)
         }
         record.write("ended", "\(shared.pointee.longest_stall / 1_000_000)")
         csimulation_exit(0)
+    }
+
+    /// The record's lines of one life, or of all.
+    private func lines(of life: Int?) -> [Record.Line] {
+        let text = (try? String(contentsOfFile: files.record, encoding: .utf8)) ?? ""
+        return text.split(separator: "\n").compactMap(Record.Line.init).filter {
+            life == nil || $0.life == life
+        }
     }
 
     /// What was not synced is lost.

@@ -1,10 +1,45 @@
+import ArgumentParser
+import CSimulation
+import FoundationEssentials
+import Glibc
+import PersistentHistory
+
 /// Runs scenarios one after the other, and finds the shortest that shows the same.
 struct Runs {
     let folder: String
     let templates: String
+    /// Where each run's record goes.
+    let record: String?
 
-    func perform(_ scenario: Scenario) throws -> Run.Outcome {
-        try Run(scenario: scenario, files: Files(folder: folder)).perform(templates: templates)
+    /// In a process of its own: what one run leaves in memory would make the next one another.
+    func perform(_ scenario: Scenario) throws -> [Violation] {
+        var ends: [Int32] = [0, 0]
+        guard pipe(&ends) == 0 else { throw SystemError(call: "pipe", number: errno) }
+        let process = csimulation_fork()
+        if process == 0 { perform(scenario, reportingTo: ends[1]) }
+        csimulation_close(ends[1])
+        defer { csimulation_close(ends[0]) }
+        var report: [UInt8] = []
+        var buffer = [UInt8](repeating: 0, count: 4096)
+        while case let count = csimulation_read(ends[0], &buffer, buffer.count), count > 0 {
+            report += buffer.prefix(count)
+        }
+        var signal: Int32 = 0
+        guard csimulation_wait(process, &signal) == 0 else { throw ExitCode.failure }
+        return String(decoding: report, as: UTF8.self).split(separator: "\n").compactMap(Violation.init)
+    }
+
+    private func perform(_ scenario: Scenario, reportingTo descriptor: Int32) -> Never {
+        do {
+            let outcome = try Run(scenario: scenario, files: Files(folder: folder)).perform(
+                templates: templates)
+            if let record { try outcome.record.write(toFile: record, atomically: false, encoding: .utf8) }
+            var report = Array(outcome.violations.map { "\($0)\n" }.joined().utf8)
+            csimulation_exit(csimulation_write_all(descriptor, &report, report.count) ? 0 : 1)
+        } catch {
+            print("The simulation itself failed: \(error)")
+            csimulation_exit(1)
+        }
     }
 
     /// Leaves out steps, many at a time and then single ones, for as long as what is left shows a violation of the same
@@ -17,7 +52,7 @@ struct Runs {
             while start < shortest.steps.count {
                 let numbers = shortest.steps[start..<min(start + size, shortest.steps.count)].map(\.number)
                 let shorter = shortest.leavingOut(Set(numbers))
-                if try perform(shorter).violations.contains(where: { $0.kind == kind }) {
+                if try perform(shorter).contains(where: { $0.kind == kind }) {
                     shortest = shorter
                 } else {
                     start += size

@@ -19,6 +19,10 @@ struct StoreSetup: Sendable {
     var consumers: [ConsumerSetup]
     /// After how many notifications history is cleaned; nil for never.
     var cleansAfter: Int?
+    /// How many calls its plugin may get before it has answered the first.
+    var window: Int
+    /// Whether a call that fails too often becomes a dead letter.
+    var skips: Bool
 }
 
 struct ConsumerSetup: Sendable {
@@ -29,6 +33,7 @@ struct ConsumerSetup: Sendable {
 }
 
 struct HookSetup: Sendable {
+    /// With its plugin's.
     var name: String
     var entity: String?
 }
@@ -50,6 +55,19 @@ enum Trouble: String, CaseIterable, Sendable {
 /// Which files of a store.
 enum Part: String, CaseIterable, Sendable {
     case store, state, replica
+}
+
+/// What the operator asks for.
+enum Question: String, CaseIterable, Sendable {
+    case status, consumers, health, wait, run, pause, resume, clean, planCleaning, deadLetters, retry, follow
+    case restartPlugin, others
+}
+
+/// How the configuration is changed before it is read again.
+enum Reconfiguration: String, CaseIterable, Sendable {
+    case plugin, store, both, none
+    /// One that is refused.
+    case broken
 }
 
 /// A step of the script, after some time.
@@ -76,6 +94,9 @@ struct Step: Sendable, CustomStringConvertible {
         case restart
         /// The daemon starts only after the next steps.
         case stayDown(steps: Int)
+        case ask(Question, store: Int)
+        /// The configuration is changed, and the daemon is to read it: by request, or by signal.
+        case reload(Reconfiguration, store: Int, bySignal: Bool)
     }
 
     var number: Int
@@ -88,7 +109,7 @@ struct Step: Sendable, CustomStringConvertible {
     /// Whether it is something that can be while there is no daemon.
     var isOfOthers: Bool {
         switch action {
-        case .kill, .cutPower, .restart, .stayDown, .plugin, .disk: false
+        case .kill, .cutPower, .restart, .stayDown, .plugin, .disk, .ask, .reload: false
         default: true
         }
     }
@@ -151,15 +172,20 @@ extension Scenario {
 extension StoreSetup {
     fileprivate init(number: Int, _ kind: Kind, _ dice: inout Dice) {
         name = "s\(number)"
+        let plugin = "p\(number)"
         usesWAL = dice.isTrue(3, of: 4)
         cleansAfter = kind == .power || dice.isTrue(1, of: 2) ? dice.number(1...3) : nil
+        window = dice.isTrue(2, of: 3) ? 1 : dice.element([2, 64])
+        skips = dice.isTrue(1, of: 4)
         consumers = (0..<dice.number(1...2)).map { number in
             // What a consumer writes itself is not merged into its replica, so one that has a replica does not write.
             let hasReplica = dice.isTrue(1, of: 3)
+            let author = (hasReplica ? "Copy" : "App") + "\(number)"
             return ConsumerSetup(
-                author: (hasReplica ? "Copy" : "App") + "\(number)",
-                hooks: (0..<dice.number(number == 0 ? 1...2 : 0...2)).map { number in
-                    HookSetup(name: "plugin/h\(number)", entity: dice.element([nil, "person", "item"]))
+                author: author,
+                hooks: (0..<dice.number(number == 0 ? 1...2 : 0...2)).map { hook in
+                    HookSetup(
+                        name: "\(plugin)/\(author)-\(hook)", entity: dice.element([nil, "person", "item"]))
                 }, hasReplica: hasReplica, hasFeed: dice.isTrue(1, of: 3))
         }
     }
@@ -194,11 +220,24 @@ struct Dice {
 
     fileprivate mutating func action(_ kind: Kind, _ theme: Theme, _ stores: [StoreSetup]) -> Step.Action {
         let store = number(0...stores.count - 1)
+        if isTrue(1, of: 4) {
+            // What an operator takes from a store is one more thing that it suffers from.
+            return order(kind == .isolation ? 0 : store)
+        }
         switch kind {
         case .faults: return isTrue(1, of: 2) ? commit(store) : fault(in: store, stores)
         case .isolation: return isTrue(2, of: 3) ? commit(store) : suffering(theme)
         case .power: return isTrue(2, of: 3) ? commit(store) : powerFault()
         }
+    }
+
+    /// What an operator does.
+    private mutating func order(_ store: Int) -> Step.Action {
+        if isTrue(1, of: 6) {
+            return .reload(element(Reconfiguration.allCases), store: store, bySignal: isTrue(1, of: 4))
+        }
+        // What is paused is not to stay so for most of the time.
+        return .ask(element(Question.allCases + [.status, .consumers, .health, .wait, .resume]), store: store)
     }
 
     private mutating func fault(in store: Int, _ stores: [StoreSetup]) -> Step.Action {

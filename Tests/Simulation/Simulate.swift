@@ -50,11 +50,9 @@ import PersistentHistory
         do {
             for offset in stride(from: job, to: seeds, by: max(1, jobs)) {
                 let scenario = Scenario(seed: from + UInt64(offset), kind: kind).leavingOut(leftOut)
-                let runs = Runs(folder: "\(templates)/run-\(job)", templates: templates)
-                let outcome = try runs.perform(scenario)
+                let runs = Runs(folder: "\(templates)/run-\(job)", templates: templates, record: record)
                 if steps { say(scenario.text) }
-                if let record { try outcome.record.write(toFile: record, atomically: false, encoding: .utf8) }
-                guard let violation = outcome.violations.first else { continue }
+                guard let violation = try runs.perform(scenario).first else { continue }
                 failed += 1
                 let shortened = asIs ? nil : try runs.shortened(scenario, showing: violation.kind)
                 say("seed \(scenario.seed): \(violation)\(shortened.map { "\n" + $0.advice } ?? "")")
@@ -72,16 +70,22 @@ import PersistentHistory
         _ = csimulation_write_all(1, &bytes, bytes.count)
     }
 
-    /// With the same chance each time. What Swift finds out about types on the way, all processes have that are forked
-    /// from this one.
+    /// With the same chance each time. In a process of its own: Dispatch's threads, which closing a database may begin,
+    /// must not be counted on in the processes that are forked from this one.
     private func makeTemplates(_ folder: String) throws {
         guard let shared = csimulation_share() else { throw SystemError(call: "mmap", number: errno) }
-        csimulation_take_clock(shared)
-        defer {
-            csimulation_take_clock(nil)
-            csimulation_unshare(shared)
+        defer { csimulation_unshare(shared) }
+        let process = csimulation_fork()
+        if process == 0 {
+            csimulation_take_clock(shared)
+            do { try Run.prepareTemplates(in: folder) } catch {
+                say("The stores cannot be made: \(error)")
+                csimulation_exit(1)
+            }
+            csimulation_exit(0)
         }
-        try Run.prepareTemplates(in: folder)
+        var signal: Int32 = 0
+        if csimulation_wait(process, &signal) != 0 { throw ExitCode.failure }
     }
 }
 

@@ -1,36 +1,68 @@
 import CSimulation
+import Glibc
+import HistoryControl
 import PersistentHistory
 
 /// Everything around the daemon: carries out the script, and says in the end whether all have what they should.
 ///
-/// It runs on a thread of its own, in turns with the daemon's.
+/// It runs on threads of its own, in turns with the daemon's.
 struct World: Sendable {
-    let daemon: Daemon
+    let truth: Truth
+    let files: Files
     let writer: Writer
     /// By a store's index.
     let ids: [String]
+    private let plugins: PluginProcesses
+    private let serviceManager: ServiceManager
+    private let requests: Operator
+    private let settings = Locked(Settings())
 
-    private var scenario: Scenario { daemon.scenario }
-    private var record: Record { daemon.record }
-    private var files: Files { daemon.files }
+    private var scenario: Scenario { truth.scenario }
+    private var record: Record { truth.record }
+
+    init(_ truth: Truth, _ files: Files, _ writer: Writer, _ ids: [String]) {
+        self.truth = truth
+        self.files = files
+        self.writer = writer
+        self.ids = ids
+        plugins = PluginProcesses(truth.record, truth.deliveries)
+        serviceManager = ServiceManager(files, truth.record)
+        requests = Operator(truth: truth, files: files, writer: writer, ids: ids)
+    }
 
     /// How long all may take in the end.
     private static let limit: Int64 = 120_000_000_000
 
     /// What is done before the daemon is there.
-    func prepare() {
+    func prepare() throws {
+        try settings.withLock(\.self).write(scenario, files)
+        Journal.open(record)
+        plugins.takeOver()
         var steps = position == 0 ? scenario.stepsBefore : 0
         if position < scenario.steps.count, case .stayDown(let more) = scenario.steps[position].action {
             csimulation_take_step()
             steps += more
         }
         for _ in 0..<steps {
-            guard position < scenario.steps.count, scenario.steps[position].isOfOthers else { return }
+            guard position < scenario.steps.count, scenario.steps[position].isOfOthers else { break }
             takeStep()
         }
     }
 
-    func run() {
+    /// Starts the world's threads.
+    func start() {
+        let parts: [@Sendable () -> Void] = [
+            { serviceManager.run { _ = requests.status() } }, run,
+        ]
+        for part in parts { if startThread(part) != 0 { csimulation_exit(1) } }
+        for store in scenario.stores {
+            for consumer in store.consumers where consumer.hasFeed {
+                FeedReader(requests: requests, store: store.name, consumer: consumer.author).start()
+            }
+        }
+    }
+
+    private func run() {
         csimulation_be_world()
         while position < scenario.steps.count {
             csimulation_sleep(scenario.steps[position].pause)
@@ -48,7 +80,7 @@ struct World: Sendable {
     /// Within a time it must have ended, once no disk hangs for ever.
     private func stop() {
         record.write("stop")
-        daemon.stop.signal()
+        csimulation_signal(SIGTERM)
         csimulation_sleep(10_000_000_000)
         for rule in 0..<Int32(scenario.stores.count * Part.allCases.count) { csimulation_no_rule(rule) }
         csimulation_sleep(50_000_000_000)
@@ -74,10 +106,13 @@ struct World: Sendable {
             note(name, "Torn", .both, writer.order("tear", files.store(name), "\(write)"))
         case .hold(let store, let isExclusive):
             let name = scenario.stores[store].name
-            record.write("held", name, writer.order("hold", files.store(name), "\(isExclusive)")[0])
+            let answer = writer.order("hold", files.store(name), "\(isExclusive)")[0]
+            let isLocked = answer == "ok" && isExclusive
+            record.write("held", name, isLocked ? "exclusively" : answer)
+            if isLocked { truth.isLocked(name) }
         case .release(let store): release(store)
         case .plugin(let store, let manners):
-            daemon.plugins[store].behave(manners)
+            plugins.behave(manners, plugin: "p\(store)")
             record.write("plugin", scenario.stores[store].name, manners.rawValue)
         case .disk(let store, let part, let trouble): disturb(store, part, trouble)
         case .repair(let store, let part): repair(store, part)
@@ -92,6 +127,8 @@ struct World: Sendable {
             csimulation_kill_after(UInt64(points))
         case .restart: stop()
         case .stayDown: break
+        case .ask(let question, let store): requests.ask(question, store: store)
+        case .reload(let change, let store, let bySignal): reload(change, store, bySignal: bySignal)
         }
     }
 
@@ -112,7 +149,9 @@ struct World: Sendable {
     private func note(_ store: String, _ author: String, _ change: Change, _ answer: [String]) {
         if answer[0] == "ok" {
             record.write("commit", store, author, change.rawValue, answer[1])
-            Commits.shared.add(store, author, change, Int64(answer[1]) ?? 0)
+            truth.add(
+                Truth.Commit(author: author, change: change, number: Int64(answer[1]) ?? 0, time: record.now),
+                to: store)
         } else {
             record.write("uncommitted", [store, author].joined(separator: " "), answer.joined(separator: " "))
         }
@@ -121,6 +160,34 @@ struct World: Sendable {
     private func release(_ store: Int) {
         let name = scenario.stores[store].name
         record.write("released", name, writer.order("release", files.store(name))[0])
+        truth.isReleased(name)
+    }
+
+    private func reload(_ change: Reconfiguration, _ store: Int, bySignal: Bool) {
+        let new = settings.withLock { settings in
+            if change == .plugin || change == .both { settings.changedPlugins[store, default: 0] += 1 }
+            if change == .store || change == .both { settings.changedStores[store, default: 0] += 1 }
+            return settings
+        }
+        // With such a one it does not start.
+        write(new, isBroken: change == .broken && serviceManager.sawReady)
+        // Before that, the signal would end it.
+        if bySignal, serviceManager.sawReady {
+            csimulation_signal(SIGHUP)
+            return
+        }
+        let status = startThread {
+            csimulation_be_world()
+            // A store whose disk hangs does not end, and the reload waits for that.
+            requests.send(.reload, within: scenario.kind == .isolation ? .max : 30_000_000_000)
+        }
+        assert(status == 0)
+    }
+
+    private func write(_ settings: Settings, isBroken: Bool) {
+        var settings = settings
+        settings.isBroken = isBroken
+        do { try settings.write(scenario, files) } catch { record.write("failed", "\(error)") }
     }
 
     private func disturb(_ store: Int, _ part: Part, _ trouble: Trouble) {
@@ -152,63 +219,38 @@ struct World: Sendable {
                 repair(index, part)
                 if part != .store { _ = writer.order("endRead", path(index, part)) }
             }
-            daemon.plugins[index].behave(.well)
+            plugins.behave(.well, plugin: "p\(index)")
             record.write("plugin", store.name, Manners.well.rawValue)
         }
+        write(settings.withLock(\.self), isBroken: false)
+        requests.send(.reload, within: Self.limit)
+        requests.send(.resume(store: nil))
     }
 
     private func waitUntilLevel() -> Bool {
         let end = csimulation_now() + Self.limit
+        var missing: [String] = []
         while csimulation_now() < end {
+            // That is an operator's to do.
+            for store in scenario.stores where store.skips { requests.retry(store.name) }
+            missing = truth.missing
+            if missing.isEmpty { missing = notWell }
             if missing.isEmpty { return true }
-            csimulation_sleep(100_000_000)
+            csimulation_sleep(300_000_000)
         }
         for item in missing { record.write("missing", item) }
         return false
     }
 
-    /// Where a store and its consumers are; nil while it is not open. This thread is the world's own, and may wait.
-    private func positions(_ index: Int) -> StoreControl.Positions? {
-        let answer = Locked<Result<StoreControl.Positions, any Error>?>(nil)
-        let control = daemon.controls[index]
-        Task {
-            let result: Result<StoreControl.Positions, any Error>
-            do { result = .success(try await control.positions()) } catch { result = .failure(error) }
-            answer.withLock { $0 = result }
+    /// What the daemon says that is not as it should be in the end.
+    private var notWell: [String] {
+        guard let status = requests.status(), let health = requests.health() else {
+            return ["It does not answer."]
         }
-        while true {
-            if let answer = answer.withLock(\.self) { return try? answer.get() }
-            csimulation_sleep(1_000_000)
-        }
-    }
-
-    /// What hooks have not had, and consumers that are not at the end.
-    private var missing: [String] {
-        var missing: [String] = []
-        for (index, store) in scenario.stores.enumerated() {
-            for consumer in store.consumers {
-                let feed = consumer.hasFeed ? [HookSetup(name: "feed", entity: nil)] : []
-                for hook in consumer.hooks + feed {
-                    let had = daemon.deliveries.have(store.name, consumer.author, hook.name)
-                    for commit in Commits.shared.all(store.name)
-                    where commit.concerns(hook, of: consumer.author) {
-                        if !had.contains(commit.number) {
-                            missing.append("\(store.name) \(consumer.author) \(hook.name) \(commit.number)")
-                        }
-                    }
-                }
-            }
-            guard let positions = positions(index) else {
-                missing.append("\(store.name) is not open")
-                continue
-            }
-            for (consumer, checkpoint) in positions.cursors.sorted(by: { $0.key < $1.key })
-            where checkpoint.position < positions.newest.number {
-                missing.append(
-                    "\(store.name) \(consumer) is at \(checkpoint.position) of \(positions.newest.number)")
-            }
-        }
-        return missing
+        return status.stores.filter { $0.state != .open }.map { "\($0.name) is \($0.state)" }
+            + status.stores.flatMap(\.consumers).filter { $0.state != .level }.map {
+                "\($0.store) \($0.consumer) is \($0.state)"
+            } + health.reasons.map { "It is \(health.verdict): \($0.message)" }
     }
 
     /// A context that has failed is tried again after a while.
@@ -226,34 +268,4 @@ struct World: Sendable {
                 original == copy ? "equal" : "other: \(copy) \(original)")
         }
     }
-}
-
-/// What was committed, in this life and before.
-final class Commits: Sendable {
-    struct Commit: Sendable {
-        let author: String
-        let change: Change
-        let number: Int64
-
-        func concerns(_ hook: HookSetup, of consumer: String) -> Bool {
-            guard author != consumer else { return false }
-            guard let entity = hook.entity else { return true }
-            return switch change {
-            case .insertItem: entity == "item"
-            case .both: true
-            case .insertPerson, .updatePerson, .deletePerson, .large: entity == "person"
-            }
-        }
-    }
-
-    static let shared = Commits()
-    private let commits = Locked<[String: [Commit]]>([:])
-
-    func add(_ store: String, _ author: String, _ change: Change, _ number: Int64) {
-        commits.withLock {
-            $0[store, default: []].append(Commit(author: author, change: change, number: number))
-        }
-    }
-
-    func all(_ store: String) -> [Commit] { commits.withLock { $0[store] ?? [] } }
 }

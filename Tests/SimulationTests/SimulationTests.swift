@@ -38,7 +38,7 @@ import Testing
         "Whatever fails, nothing is lost, repeated, out of order or misreported, and all is delivered in the end"
     )
     func faults() async throws {
-        let outcome = try await simulate("--kind", "faults", "--seeds", "40", "--jobs", "2")
+        let outcome = try await simulate("--kind", "faults", "--from", "100", "--seeds", "40", "--jobs", "2")
         #expect(outcome.status == .exited(0), "\(outcome)")
     }
 

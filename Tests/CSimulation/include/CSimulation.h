@@ -69,7 +69,37 @@ void csimulation_kill_at_write(int number);
 // Files below a folder are copied to another one each time that they are synced: it has what a power failure leaves.
 void csimulation_keep_synced(const char *folder, const char *copies);
 
-// Reads and writes in which nobody else has a turn.
+// A process that the daemon has started: one of the world's threads, which has its ends of the pipes.
+struct csimulation_child {
+    pid_t id;
+    int standard[3];
+    bool is_killed, is_asked_to_end;
+};
+
+// What such a process does. Returns its status (or less than 0, the signal that ended it); at once, where it is killed.
+typedef int (*csimulation_program)(const char *path, struct csimulation_child *child);
+void csimulation_take_programs(csimulation_program program);
+// Waits for this time (for ever if it is less than 0), for a signal or, where it reads, for input. False if it is killed.
+bool csimulation_child_wait(struct csimulation_child *child, int64_t nanoseconds, bool reads);
+// How many bytes of a pipe have not been read.
+int csimulation_unread(int descriptor);
+
+// Gets the journal's entries, each a number of fields.
+struct iovec;
+void csimulation_take_journal(void (*entry)(const struct iovec *fields, int count));
+// Sockets of a path: connected as a stream, and bound for datagrams. -1 if that is not possible.
+int csimulation_connect(const char *path);
+int csimulation_bind(const char *path);
+// Waits for input for this time (for ever if it is less than 0). False if it was the time that came.
+bool csimulation_await_input(int descriptor, int64_t nanoseconds);
+
+// SIGTERM or SIGHUP to the process itself.
+void csimulation_signal(int signal);
+
+// Reads and writes in which nobody else has a turn. None of them waits, but for `csimulation_read`.
+ssize_t csimulation_read_now(int descriptor, void *buffer, size_t count);
+ssize_t csimulation_write_now(int descriptor, const void *bytes, size_t count);
+void csimulation_close(int descriptor);
 ssize_t csimulation_read(int descriptor, void *buffer, size_t count);
 bool csimulation_write_all(int descriptor, const void *bytes, size_t count);
 

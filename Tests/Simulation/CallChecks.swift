@@ -1,0 +1,93 @@
+/// What plugins were called for: in order, under one id with one content, and not again after a success.
+struct CallChecks {
+    private(set) var found: [Violation] = []
+
+    private let stores: [String: StoreSetup]
+    private var contents: [String: String] = [:]
+    private var life = 0
+    /// When each delivery succeeded in this life.
+    private var succeeded: [String: Int64] = [:]
+    private var positions: [String: (number: Int64, time: Int64)] = [:]
+    private var failed: Set<String> = []
+    /// Consumers of which calls are under way behind one that has failed: these are made in vain.
+    private var doubtful: [String: Set<String>] = [:]
+    /// When a store was opened again, and when its plugin's process ended.
+    private var openings: [String: [Int64]] = [:]
+    private var ends: [String: [Int64]] = [:]
+    /// What is found wrong, unless the journal tells soon that the store was opened again.
+    private var suspicions: [(store: String, since: Int64, time: Int64, violation: Violation)] = []
+
+    /// How late the journal's entries may come.
+    private static let delay: Int64 = 100_000_000
+    /// How long before its end a process's answers may stay unread.
+    private static let unread: Int64 = 200_000_000
+
+    init(_ scenario: Scenario) {
+        stores = Dictionary(uniqueKeysWithValues: scenario.stores.map { ($0.name, $0) })
+    }
+
+    mutating func take(_ line: Record.Line) {
+        if line.life != life {
+            settle(at: .max)
+            (life, succeeded, positions, doubtful, openings, ends) = (line.life, [:], [:], [:], [:], [:])
+        }
+        settle(at: line.time)
+        switch line.kind {
+        case "call": call(line)
+        // What could not be saved is not known any more when the store is opened again.
+        case "closed": openings[line[0], default: []].append(line.time)
+        case "ended process": ends[line[0].replacing("p", with: "s"), default: []].append(line.time)
+        case "calm": settle(at: .max)
+        default: break
+        }
+    }
+
+    private mutating func call(_ line: Record.Line) {
+        let (store, delivery, number, outcome) = (line[0], line[3], line.number(4), line[5])
+        let hook = line.fields[0...2].joined(separator: "/")
+        let consumer = store + "/" + line[1]
+        let setup = stores[store]
+        if let earlier = contents.updateValue(line[6], forKey: delivery), earlier != line[6] {
+            found.append(Violation(.order, "\(delivery) was \(earlier), and is \(line[6])"))
+        }
+        defer { if outcome != "ok" { failed.insert(delivery) } }
+        if var seen = doubtful[consumer] {
+            if !seen.contains(delivery) {
+                seen.insert(delivery)
+                doubtful[consumer] = seen
+                return
+            }
+            doubtful[consumer] = nil
+        }
+        if let time = succeeded[delivery] {
+            suspect(store, since: time, line.time, Violation(.repeated, delivery))
+        }
+        let isDeadLetter = setup?.skips ?? false && failed.contains(delivery)
+        if let last = positions[hook], number < last.number, !isDeadLetter {
+            suspect(
+                store, since: last.time, line.time, Violation(.order, "\(hook): \(number) after \(last.number)")
+            )
+        }
+        if !isDeadLetter { positions[hook] = (number, line.time) }
+        if outcome == "ok" {
+            succeeded[delivery] = line.time
+        } else if setup?.window != 1 {
+            doubtful[consumer] = [delivery]
+        }
+    }
+
+    private mutating func suspect(_ store: String, since: Int64, _ time: Int64, _ violation: Violation) {
+        // The answer may have been there and not been read.
+        if ends[store, default: []].contains(where: { $0 >= since && $0 - since < Self.unread }) { return }
+        suspicions.append((store, since, time, violation))
+    }
+
+    private mutating func settle(at now: Int64) {
+        suspicions.removeAll { suspicion in
+            if openings[suspicion.store, default: []].contains(where: { $0 >= suspicion.since }) { return true }
+            guard now > suspicion.time + Self.delay || now == .max else { return false }
+            found.append(suspicion.violation)
+            return true
+        }
+    }
+}

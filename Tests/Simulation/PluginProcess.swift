@@ -1,0 +1,167 @@
+import CSimulation
+import FoundationEssentials
+import Glibc
+import PersistentHistory
+
+/// The plugins' processes: each reads its calls and answers as the script says, and notes each call.
+final class PluginProcesses: Sendable {
+    private let record: Record
+    private let deliveries: Deliveries
+    private let manners = Locked<[String: Manners]>([:])
+    private static let current = Locked<PluginProcesses?>(nil)
+
+    init(_ record: Record, _ deliveries: Deliveries) {
+        self.record = record
+        self.deliveries = deliveries
+    }
+
+    /// From now on the daemon's child processes are these.
+    func takeOver() {
+        Self.current.withLock { $0 = self }
+        csimulation_take_programs { path, child in
+            guard let path, let child, let processes = PluginProcesses.current.withLock(\.self) else {
+                return 127
+            }
+            let name = String(cString: path).split(separator: "/").last.map(String.init) ?? ""
+            let process = PluginProcess(name, child, processes)
+            let status = process.run()
+            processes.record.write("ended process", name, "\(child.pointee.id)", "\(status)")
+            return status
+        }
+    }
+
+    func behave(_ manners: Manners, plugin: String) { self.manners.withLock { $0[plugin] = manners } }
+    fileprivate func manners(of plugin: String) -> Manners { manners.withLock { $0[plugin] ?? .well } }
+
+    fileprivate func note(_ call: PluginProcess.Call, _ outcome: String, _ content: String) {
+        let call = call.params
+        guard let number = call.transaction.flatMap({ HistoryToken($0.token) })?.number else {
+            return record.write("told", call.store, call.consumer, call.hook, call.delivery, outcome)
+        }
+        record.write("call", call.store, call.consumer, call.hook, call.delivery, "\(number)", outcome, content)
+        if outcome == "ok" { deliveries.add(call.store, call.consumer, call.hook, number) }
+    }
+}
+
+/// One of these processes. It has a thread of the world's, and real pipes.
+private final class PluginProcess {
+    struct Call: Decodable {
+        struct Parameters: Decodable {
+            struct Transaction: Decodable { var token: String }
+            var store: String
+            var consumer: String
+            var hook: String
+            var delivery: String
+            var transaction: Transaction?
+        }
+        var id: Int64
+        var params: Parameters
+    }
+
+    private let name: String
+    private let child: UnsafeMutablePointer<csimulation_child>
+    private let processes: PluginProcesses
+    private var unread: [UInt8] = []
+
+    init(_ name: String, _ child: UnsafeMutablePointer<csimulation_child>, _ processes: PluginProcesses) {
+        self.name = name
+        self.child = child
+        self.processes = processes
+    }
+
+    private var manners: Manners { processes.manners(of: name) }
+    private var input: Int32 { child.pointee.standard.0 }
+
+    /// - Returns: Its exit status, or the signal that ended it, as a negative number.
+    func run() -> Int32 {
+        var buffer = [UInt8](repeating: 0, count: 65_536)
+        while csimulation_child_wait(child, -1, true) {
+            if child.pointee.is_asked_to_end, manners != .silent { return -SIGTERM }
+            let count = csimulation_read_now(input, &buffer, buffer.count)
+            if count == -Int(EAGAIN) { continue }
+            if count <= 0 { return manners == .silent ? hang() : 0 }
+            unread += buffer.prefix(count)
+            while let end = unread.firstIndex(of: UInt8(ascii: "\n")) {
+                let line = Array(unread[..<end])
+                unread.removeSubrange(...end)
+                if let status = take(line) { return status }
+            }
+        }
+        return 0
+    }
+
+    private func hang() -> Int32 {
+        while csimulation_child_wait(child, -1, false) {}
+        return 0
+    }
+
+    private var pause: Int64 {
+        switch manners {
+        case .well: Int64(csimulation_random() % 400_000)
+        case .slow: Int64(csimulation_random() % 2_000_000_000)
+        case .refuses, .fails, .silent: 1_000_000
+        }
+    }
+
+    /// - Returns: How the process ends, if it does.
+    private func take(_ line: [UInt8]) -> Int32? {
+        guard let call = try? JSONDecoder().decode(Call.self, from: Data(line)) else {
+            processes.note(line)
+            return 65
+        }
+        guard csimulation_child_wait(child, pause, false) else { return 0 }
+        let text = String(decoding: line, as: UTF8.self)
+        let content = text.firstRange(of: "\"contexts\":").map { String(text[$0.lowerBound...]) } ?? ""
+        func note(_ outcome: String) { processes.note(call, outcome, content) }
+        switch manners {
+        case .well, .slow:
+            note("ok")
+            return answer(call, "\"result\":null")
+        case .refuses:
+            note("refused")
+            return answer(call, "\"error\":{\"code\":-32000,\"message\":\"It refuses.\"}")
+        case .fails where csimulation_random() % 2 == 0:
+            note("died")
+            return 1
+        case .fails:
+            note("ok")
+            return answer(call, "\"result\":null")
+        case .silent:
+            note("unanswered")
+            return hang()
+        }
+    }
+
+    private func answer(_ call: Call, _ outcome: String) -> Int32? {
+        var bytes = Array("{\"jsonrpc\":\"2.0\",\"id\":\(call.id),\(outcome)}\n".utf8)
+        if csimulation_random() % 16 == 0 {
+            var remark = Array("A remark of \(name).\n".utf8)
+            _ = csimulation_write_now(child.pointee.standard.2, &remark, remark.count)
+        }
+        while csimulation_write_now(child.pointee.standard.1, &bytes, bytes.count) == -Int(EAGAIN) {
+            guard csimulation_child_wait(child, 1_000_000, false) else { return 0 }
+        }
+        return nil
+    }
+}
+
+extension PluginProcesses {
+    fileprivate func note(_ unreadable: [UInt8]) {
+        record.write(
+            "violation", Violation.Kind.crash.rawValue,
+            "A call is \(String(decoding: unreadable, as: UTF8.self))")
+    }
+}
+
+/// What the hooks have had, in this life and before.
+final class Deliveries: Sendable {
+    private let had = Locked<[String: Set<Int64>]>([:])
+
+    func add(_ store: String, _ consumer: String, _ hook: String, _ number: Int64) {
+        had.withLock { _ = $0["\(store)/\(consumer)/\(hook)", default: []].insert(number) }
+    }
+
+    func have(_ store: String, _ consumer: String, _ hook: String) -> Set<Int64> {
+        had.withLock { $0["\(store)/\(consumer)/\(hook)"] ?? [] }
+    }
+}

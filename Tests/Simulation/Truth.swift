@@ -1,0 +1,89 @@
+import PersistentHistory
+
+/// What is so, whatever the daemon says of it.
+final class Truth: Sendable {
+    let scenario: Scenario
+    let record: Record
+    let deliveries = Deliveries()
+    private let state = Locked(State())
+
+    private struct State {
+        var commits: [String: [Commit]] = [:]
+        /// Stores that another connection has locked, and whether it was so before this life began.
+        var locked: [String: Bool] = [:]
+    }
+
+    struct Commit: Sendable {
+        let author: String
+        let change: Change
+        let number: Int64
+        let time: Int64
+
+        func concerns(_ hook: HookSetup, of consumer: String) -> Bool {
+            guard author != consumer else { return false }
+            guard let entity = hook.entity else { return true }
+            return switch change {
+            case .insertItem: entity == "item"
+            case .both: true
+            case .insertPerson, .updatePerson, .deletePerson, .large: entity == "person"
+            }
+        }
+    }
+
+    init(_ scenario: Scenario, _ record: Record) {
+        self.scenario = scenario
+        self.record = record
+    }
+
+    // MARK: What happens
+
+    func add(_ commit: Commit, to store: String) {
+        state.withLock { $0.commits[store, default: []].append(commit) }
+    }
+
+    func isLocked(_ store: String) { state.withLock { $0.locked[store] = false } }
+    func isReleased(_ store: String) { state.withLock { _ = $0.locked.removeValue(forKey: store) } }
+    func lifeBegins() { state.withLock { state in state.locked = state.locked.mapValues { _ in true } } }
+
+    /// A new life knows what was before.
+    func remember(_ lines: [Record.Line]) {
+        for line in lines {
+            switch line.kind {
+            case "commit":
+                guard let change = Change(rawValue: line[2]) else { continue }
+                add(
+                    Commit(author: line[1], change: change, number: line.number(3), time: line.time),
+                    to: line[0])
+            case "call" where line[5] == "ok": deliveries.add(line[0], line[1], line[2], line.number(4))
+            case "fed": deliveries.add(line[0], line[1], "feed", line.number(2))
+            case "held" where line[1] == "exclusively": isLocked(line[0])
+            case "released": isReleased(line[0])
+            default: break
+            }
+        }
+    }
+
+    // MARK: What is so
+
+    func commits(_ store: String) -> [Commit] { state.withLock { $0.commits[store] ?? [] } }
+
+    /// Whether nobody can have opened it in this life.
+    func wasNeverOpen(_ store: String) -> Bool { state.withLock { $0.locked[store] ?? false } }
+
+    /// What hooks and feeds have not had of these commits.
+    func lacking(_ commits: [Commit], _ store: StoreSetup, _ consumer: ConsumerSetup, feeds: Bool) -> [String] {
+        let feed = feeds && consumer.hasFeed ? [HookSetup(name: "feed", entity: nil)] : []
+        return (consumer.hooks + feed).flatMap { hook in
+            let had = deliveries.have(store.name, consumer.author, hook.name)
+            return commits.filter { $0.concerns(hook, of: consumer.author) && !had.contains($0.number) }
+                .map { "\(store.name) \(consumer.author) \(hook.name) \($0.number)" }
+        }
+    }
+
+    /// Whatever hooks and feeds have not had.
+    var missing: [String] {
+        scenario.stores.flatMap { store in
+            store.consumers.flatMap { lacking(commits(store.name), store, $0, feeds: true) }
+        }
+    }
+}
