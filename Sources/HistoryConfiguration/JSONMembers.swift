@@ -2,11 +2,6 @@ package import PersistentHistory
 
 /// Members of an object, each with its value; null where there is none.
 extension JSONBytes {
-    package mutating func member(_ name: StaticString, _ text: String?) {
-        self.name(name)
-        string(text)
-    }
-
     package mutating func member(_ name: StaticString, _ number: Int64?) {
         self.name(name)
         if let number { integer(number) } else { null() }
