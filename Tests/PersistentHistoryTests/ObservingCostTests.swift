@@ -29,7 +29,7 @@ struct ObservingCostTests {
     @Test func unrelatedFilesInTheFolderCostNothing() async throws {
         try await withFolder { folder in
             for name in ["store", "other", "store-shm"] { try write(to: folder + "/" + name) }
-            var placing = try Placing(folder + "/store")
+            let placing = try Placing(folder + "/store")
             // Of folders above, what came before the store was found.
             _ = try placing.read()
             for name in ["other", "store-shm"] {
@@ -120,7 +120,7 @@ struct ObservingCostTests {
     /// The names of a folder that everybody uses are heard only while they matter.
     @Test func foldersAboveAreHeardOnlyWhileThereIsNoStore() async throws {
         try await withFolder { folder in
-            var placing = try Placing(folder + "/a/store")
+            let placing = try Placing(folder + "/a/store")
             try FileManager.default.createDirectory(atPath: folder + "/a", withIntermediateDirectories: true)
             try write(to: folder + "/a/store")
             #expect(try placing.read() == [.appeared, .changed])
@@ -208,7 +208,7 @@ struct ObservingCostTests {
             }
             try FileManager.default.createDirectory(
                 atPath: folder + "/open/shop", withIntermediateDirectories: true)
-            var placing = try Placing(folder + "/open/shop/store", inotify: inotify)
+            let placing = try Placing(folder + "/open/shop/store", inotify: inotify)
             try write(to: folder + "/open/shop/store")
             #expect(try placing.read() == [.appeared, .changed])
 

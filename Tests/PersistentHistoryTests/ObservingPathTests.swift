@@ -268,7 +268,7 @@ struct ObservingPathTests {
         var random = SplitMix(state: seed)
         try await withFolder { folder in
             let path = folder + "/a/b/store"
-            var placing = try Placing(path)
+            let placing = try Placing(path)
             for round in 0..<500 {
                 let wasThere = FileID(of: path) != nil
                 var signal: StoreSignal = []
@@ -319,7 +319,7 @@ struct ObservingPathTests {
                 return watch
             }
             let path = folder + "/a/b/store"
-            var placing = try Placing(path, inotify: inotify)
+            let placing = try Placing(path, inotify: inotify)
             for round in 0..<500 {
                 for name in try FileManager.default.contentsOfDirectory(atPath: folder) {
                     try FileManager.default.removeItem(atPath: folder + "/" + name)

@@ -63,17 +63,18 @@ func withProbe<R>(_ path: String, _ body: (WriterProbe) async throws -> R) async
     }
 }
 
-/// The watches of one store, with events read when the test likes.
+/// The watches of one store, with events read when the test likes, and everything done on its thread.
 struct Placing {
     let inotify: Inotify
-    var watches: StoreWatches
+    let watches: StoreWatches
     let key: StoreKey
     private let signals = StoreSignals()
 
     init(_ path: String, inotify: Inotify? = nil) throws {
         self.inotify = try inotify ?? Inotify()
-        watches = StoreWatches(inotify: self.inotify)
-        (key, _) = try watches.add(path, signals)
+        watches = StoreWatches(inotify: self.inotify, threads: .init(run: { $0() }, later: { _ in }))
+        key = try watches.add(path, signals)
+        _ = signals.take()
     }
 
     /// What the kernel has told and nobody has read yet.
@@ -82,17 +83,13 @@ struct Placing {
     }
 
     /// All signals of what has happened until now, as one.
-    mutating func read() throws -> StoreSignal {
-        var all: StoreSignal = []
+    func read() throws -> StoreSignal {
         while true {
             let events = try events()
-            for message in watches.handle(events) + watches.followUnsettled() {
-                switch message {
-                case .signal(let signal, _): all.formUnion(signal)
-                case .failure(let error, _): throw error
-                }
-            }
-            if events.isEmpty, watches.unsettled.isEmpty { return all }
+            watches.handle(events)
+            watches.followUnsettled()
+            if let failure = signals.failure { throw failure }
+            if events.isEmpty, !watches.isUnsettled { return signals.take() }
         }
     }
 }

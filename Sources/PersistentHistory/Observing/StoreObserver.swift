@@ -4,7 +4,8 @@ internal import Glibc
 /// Detects commits of other processes to stores, with inotify(7).
 ///
 /// One observer, with one inotify descriptor and one thread, is enough for all stores of a process. It sleeps until the
-/// kernel reports an event; writers are not affected. To follow a path may wait for a disk: that is not for the loop.
+/// kernel reports an event; writers are not affected. To follow a path may wait for a disk: each store's is followed on
+/// a thread of its own.
 ///
 /// A signal says that a commit may have happened. The last write of a commit happens before other processes can
 /// see the commit, so `remoteChanges(of:after:)` looks until it is visible:
@@ -25,14 +26,10 @@ public final class StoreObserver: Sendable {
         case ready, running, ended
     }
 
-    private struct State: Sendable {
-        var phase = Phase.ready
-        var watches: StoreWatches
-        var wakeUps = 0
-    }
-
     private let inotify: Inotify
-    private let state: Locked<State>
+    private let watches: StoreWatches
+    private let phase = Locked(Phase.ready)
+    private let wakeUps = Locked(0)
     private let isStopped = Locked(false)
     /// Wakes the thread for a stop.
     private let bell: Int32
@@ -49,39 +46,39 @@ public final class StoreObserver: Sendable {
         self.inotify = inotify
         bell = eventfd(0, Int32(EFD_CLOEXEC | EFD_NONBLOCK))
         if bell < 0 { throw .failed(to: "make an event descriptor", errno) }
-        state = Locked(State(watches: StoreWatches(inotify: inotify)))
+        watches = StoreWatches(inotify: inotify)
         self.heedsMounts = heedsMounts
     }
 
     deinit {
         // If the observer was never run, nothing else ends them.
-        for signals in state.withLock({ $0.watches.signals }) { signals.end() }
+        for signals in watches.signals { signals.end() }
         close(bell)
     }
 
     /// Begins to watch a store, which need not exist yet, nor its folder.
     ///
-    /// May be called before `run()` and while it runs. Paths that are not absolute count from the current folder.
+    /// May be called before `run()` and while it runs, and waits for the disk of the store's path. Paths that are not
+    /// absolute count from the current folder.
     ///
     /// - Throws: `ObserverError` with `tooManyWatches`, `unreadable`, `ended` or `system`.
     package func watch(_ path: String) throws(ObserverError) -> StoreSignals {
         let absolute = try Self.absolute(path)
-        let signals = StoreSignals()
-        let (key, signal) = try state.withLock { state throws(ObserverError) in
-            guard state.phase != .ended else {
-                throw ObserverError(.ended, "Cannot watch '\(path)': the observer has ended.")
-            }
-            do throws(ObserverError) {
-                return try state.watches.add(absolute, signals)
-            } catch  where error.code == .unreadable {
-                // What cannot be watched may be any folder on the way; the advice is about the store.
-                throw ObserverError(
-                    error.code, error.message, hint: AccessAdvice(absolute)?.text() ?? error.hint,
-                    errno: error.errno)
-            }
+        if phase.withLock({ $0 == .ended }) {
+            throw ObserverError(.ended, "Cannot watch '\(path)': the observer has ended.")
         }
-        signals.onAbandoned { [weak self] in self?.state.withLock { $0.watches.remove(key) } }
-        signals.post(signal)
+        let signals = StoreSignals()
+        do throws(ObserverError) {
+            let key = try watches.add(absolute, signals)
+            signals.onAbandoned { [weak watches] in watches?.remove(key) }
+        } catch  where error.code == .unreadable {
+            // What cannot be watched may be any folder on the way; the advice is about the store.
+            throw ObserverError(
+                error.code, error.message, hint: AccessAdvice(absolute)?.text() ?? error.hint,
+                errno: error.errno)
+        }
+        // Meanwhile.
+        if phase.withLock({ $0 == .ended }) { signals.end() }
         return signals
     }
 
@@ -90,18 +87,15 @@ public final class StoreObserver: Sendable {
     /// - Throws: `ObserverError` with `ended` if it has been run before, or with `system` if a system call fails;
     ///   all signals then end with the same error.
     public func run() async throws(ObserverError) {
-        try state.withLock { state throws(ObserverError) in
-            guard state.phase == .ready else {
+        try phase.withLock { phase throws(ObserverError) in
+            guard phase == .ready else {
                 throw ObserverError(.ended, "An observer can be run once.")
             }
-            state.phase = .running
+            phase = .running
         }
         let failure = await deliver()
-        let watched = state.withLock { state in
-            state.phase = .ended
-            return state.watches.signals
-        }
-        for signals in watched { signals.end(failure) }
+        phase.withLock { $0 = .ended }
+        for signals in watches.signals { signals.end(failure) }
         if let failure { throw failure }
     }
 
@@ -114,9 +108,7 @@ public final class StoreObserver: Sendable {
     }
 
     /// How often it woke, and how many watches there are.
-    var measures: (wakeUps: Int, watches: Int) {
-        state.withLock { ($0.wakeUps, $0.watches.watchCount) }
-    }
+    var measures: (wakeUps: Int, watches: Int) { (wakeUps.withLock(\.self), watches.watchCount) }
 
     private static func absolute(_ path: String) throws(ObserverError) -> String {
         if path.first == "/" { return path }
@@ -131,9 +123,6 @@ public final class StoreObserver: Sendable {
 // MARK: - Delivering
 
 extension StoreObserver {
-    /// Paths that could not be followed to the end are tried again after so many milliseconds.
-    private static let retryInterval: Int32 = 10
-
     /// Follows events, on a thread of its own, until it is stopped.
     private func deliver() async -> ObserverError? {
         await withTaskCancellationHandler {
@@ -157,10 +146,9 @@ extension StoreObserver {
         let mounts = heedsMounts ? open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC) : -1
         defer { if mounts >= 0 { close(mounts) } }
         // It reports what happens after it was opened; check for what happened before.
-        if mounts >= 0 { followMounts() }
+        if mounts >= 0 { watches.followAll() }
         while !isStopped.withLock(\.self) {
             try receive()
-            let isUnsettled = state.withLock { !$0.watches.unsettled.isEmpty }
             // A negative number is passed over.
             var files = [
                 pollfd(fd: inotify.number, events: Int16(POLLIN), revents: 0),
@@ -168,39 +156,19 @@ extension StoreObserver {
                 pollfd(fd: mounts, events: Int16(POLLPRI), revents: 0),
             ]
             // Less than nothing if a signal disturbed the wait.
-            if poll(&files, nfds_t(files.count), isUnsettled ? Self.retryInterval : -1) > 0,
-                files[2].revents != 0
-            {
-                followMounts()
-            }
+            if poll(&files, nfds_t(files.count), -1) > 0, files[2].revents != 0 { watches.followAll() }
         }
     }
 
-    /// Takes the events that are there, and delivers what they mean: the first link of the chain from a commit to
+    /// Takes the events that are there, and hands over what they mean: the first link of the chain from a commit to
     /// a plugin's pipe.
     private func receive() throws(ObserverError) {
         var isDrained = false
         while !isDrained, !isStopped.withLock(\.self) {
             let events: [InotifyEvent]
             (events, isDrained) = try inotify.read()
-            let messages = state.withLock { state in
-                state.wakeUps += 1
-                var messages = state.watches.handle(events)
-                if !state.watches.unsettled.isEmpty { messages += state.watches.followUnsettled() }
-                return messages
-            }
-            deliver(messages)
-        }
-    }
-
-    private func followMounts() { deliver(state.withLock { $0.watches.followAll() }) }
-
-    private func deliver(_ messages: [StoreWatches.Message]) {
-        for message in messages {
-            switch message {
-            case .signal(let signal, let signals): signals.post(signal)
-            case .failure(let error, let signals): signals.end(error)
-            }
+            wakeUps.withLock { $0 += 1 }
+            watches.handle(events)
         }
     }
 }

@@ -6,7 +6,10 @@ typealias StoreKey = Int
 /// Which watches there are and for which stores: stores share the watches of the folders they have in common.
 ///
 /// Inotify knows one watch for an inode, with one mask; the mask here is the union of what its users want.
-struct WatchTable: Sendable {
+///
+/// To watch a path may wait for its disk, so the lock is not held meanwhile. What others do to the same watch in that
+/// time is noticed afterwards: a watch that ended, or that was asked for less, is placed again.
+final class WatchTable: Sendable {
     /// What a store wants of a watch.
     struct Use: Equatable, Sendable {
         enum Kind: Int, Sendable {
@@ -43,11 +46,15 @@ struct WatchTable: Sendable {
     private struct Watch: Sendable {
         /// Where it was last placed; the same inode may have had another name before.
         var path: String
+        /// What the kernel reports at least, unless the watch is being narrowed.
         var mask: UInt32
         var users: [StoreKey: Use] = [:]
         /// How many users want each mask, so that a folder with a thousand stores is not gone through.
         var wanted: [UInt32: Int] = [:]
         var byName: [String: Set<StoreKey>] = [:]
+        var isBeingNarrowed = false
+        /// The number of the last narrowing.
+        var lastNarrowing = 0
 
         mutating func set(_ use: Use?, for store: StoreKey) {
             if let old = users[store] {
@@ -66,84 +73,166 @@ struct WatchTable: Sendable {
         var wantedMask: UInt32 { wanted.keys.reduce(0, |) }
     }
 
+    private struct State: Sendable {
+        var watches: [Int32: Watch] = [:]
+        var placed: [StoreKey: Set<Int32>] = [:]
+        /// How many calls of inotify_add_watch(2) are under way.
+        var additions = 0
+        /// Watches that ended meanwhile: one of these calls may return their number. No number is used twice.
+        var ended: Set<Int32> = []
+        var narrowings = 0
+
+        mutating func endAddition() {
+            additions -= 1
+            if additions == 0 { ended = [] }
+        }
+
+        mutating func end(_ id: Int32) {
+            if let watch = watches.removeValue(forKey: id) {
+                for store in watch.users.keys { placed[store]?.remove(id) }
+            }
+            if additions > 0 { ended.insert(id) }
+        }
+
+        mutating func noteNarrowing(of id: Int32) {
+            narrowings += 1
+            watches[id]?.lastNarrowing = narrowings
+        }
+    }
+
     private let inotify: Inotify
-    private var watches: [Int32: Watch] = [:]
-    private var placed: [StoreKey: Set<Int32>] = [:]
+    private let state = Locked(State())
 
     init(inotify: Inotify) {
         self.inotify = inotify
     }
 
-    var count: Int { watches.count }
+    var count: Int { state.withLock { $0.watches.count } }
 
     func stores(for event: InotifyEvent) -> Set<StoreKey> {
-        guard let watch = watches[event.watch] else { return [] }
-        return event.name.isEmpty ? Set(watch.users.keys) : watch.byName[event.name] ?? []
+        state.withLock { state in
+            guard let watch = state.watches[event.watch] else { return [] }
+            return event.name.isEmpty ? Set(watch.users.keys) : watch.byName[event.name] ?? []
+        }
     }
 
-    /// Watches `path` for a store; what the store wanted of the same inode before no longer counts.
+    /// Watches `path` for a store; what the store wanted of the same inode before no longer counts. May wait for the
+    /// disk.
     ///
     /// - Returns: nil if nothing of that kind is there.
-    mutating func place(_ path: String, for store: StoreKey, _ use: Use) throws(ObserverError) -> Int32? {
-        guard let id = try inotify.add(path, use.mask | UInt32(IN_MASK_ADD)) else { return nil }
-        var watch = watches.removeValue(forKey: id) ?? Watch(path: path, mask: 0)
-        watch.path = path
-        watch.mask |= use.mask
-        watch.set(use, for: store)
-        watches[id] = watch
-        placed[store, default: []].insert(id)
-        return id
+    func place(_ path: String, for store: StoreKey, _ use: Use) throws(ObserverError) -> Int32? {
+        while true {
+            let narrowings = state.withLock { state in
+                state.additions += 1
+                return state.narrowings
+            }
+            let added: Int32?
+            do throws(ObserverError) {
+                added = try inotify.add(path, use.mask | UInt32(IN_MASK_ADD))
+            } catch {
+                state.withLock { $0.endAddition() }
+                throw error
+            }
+            let isPlaced = state.withLock { state in
+                defer { state.endAddition() }
+                guard let id = added else { return true }
+                if state.ended.contains(id) { return false }
+                var watch = state.watches.removeValue(forKey: id) ?? Watch(path: path, mask: 0)
+                watch.path = path
+                watch.mask |= use.mask
+                watch.set(use, for: store)
+                defer { state.watches[id] = watch }
+                state.placed[store, default: []].insert(id)
+                // While it is being narrowed, whoever does that will see the new user.
+                return watch.isBeingNarrowed || watch.lastNarrowing <= narrowings
+            }
+            if isPlaced { return added }
+        }
     }
 
     /// Changes the events that a store wants from a watch that it has placed; `keep` then passes that to the kernel.
-    mutating func want(_ use: Use, of id: Int32, for store: StoreKey) {
-        watches[id]?.set(use, for: store)
+    func want(_ use: Use, of id: Int32, for store: StoreKey) {
+        state.withLock { $0.watches[id]?.set(use, for: store) }
     }
 
-    /// Ends all that a store has placed, but for `kept`.
+    /// Ends all that a store has placed, but for `kept`, and waits for no disk.
     ///
-    /// - Returns: stores to be followed again, as another inode was found under one of their paths.
-    mutating func keep(_ kept: Set<Int32>, for store: StoreKey) -> [StoreKey] {
-        let all = placed.removeValue(forKey: store) ?? []
-        if !kept.isEmpty { placed[store] = kept }
-        var doubtful: [StoreKey] = []
-        for id in all {
-            if !kept.contains(id) { watches[id]?.set(nil, for: store) }
-            if watches[id]?.users.isEmpty == true {
-                watches[id] = nil
-                inotify.remove(id)
-            } else {
-                doubtful += narrow(id)
+    /// - Returns: The store's watches that others still use, perhaps for less.
+    func release(allBut kept: Set<Int32> = [], of store: StoreKey) -> [Int32] {
+        state.withLock { state in
+            let all = state.placed.removeValue(forKey: store) ?? []
+            if !kept.isEmpty { state.placed[store] = kept }
+            var shared: [Int32] = []
+            for id in all {
+                if !kept.contains(id) { state.watches[id]?.set(nil, for: store) }
+                guard let watch = state.watches[id] else { continue }
+                if watch.users.isEmpty {
+                    state.end(id)
+                    inotify.remove(id)
+                } else if watch.wantedMask != watch.mask {
+                    shared.append(id)
+                }
+            }
+            return shared
+        }
+    }
+
+    /// Forgets a watch that the kernel removed.
+    func forget(_ id: Int32) { state.withLock { $0.end(id) } }
+
+    // MARK: Asking for less
+
+    /// Requests no more than is still needed: the names of a busy folder, once it no longer matters
+    /// which come and go, would wake us for nothing. May wait for the disk.
+    ///
+    /// - Returns: Stores to be followed again, as events of theirs may be lost.
+    func narrow(_ ids: [Int32]) -> Set<StoreKey> {
+        var doubtful: Set<StoreKey> = []
+        for id in ids {
+            while let (path, mask) = beginNarrowing(id) {
+                // Where it fails, following those paths meets the same obstacle, if it lasts, and reports it.
+                let found = try? inotify.add(path, mask)
+                doubtful.formUnion(endNarrowing(id, to: mask, found: found))
             }
         }
         return doubtful
     }
 
-    /// Forgets a watch that the kernel removed.
-    mutating func forget(_ id: Int32) {
-        guard let watch = watches.removeValue(forKey: id) else { return }
-        for store in watch.users.keys { placed[store]?.remove(id) }
+    private func beginNarrowing(_ id: Int32) -> (path: String, mask: UInt32)? {
+        state.withLock { state in
+            guard let watch = state.watches[id], !watch.isBeingNarrowed, watch.wantedMask != watch.mask else {
+                return nil
+            }
+            state.additions += 1
+            state.watches[id]?.isBeingNarrowed = true
+            return (watch.path, watch.wantedMask)
+        }
     }
 
-    /// Requests no more than is still needed: the names of a busy folder, once it no longer matters
-    /// which come and go, would wake us for nothing.
-    private mutating func narrow(_ id: Int32) -> [StoreKey] {
-        guard let watch = watches[id], watch.wantedMask != watch.mask else { return [] }
-        watches[id]?.mask = watch.wantedMask
-        do throws(ObserverError) {
-            guard let other = try inotify.add(watch.path, watch.wantedMask) else {
-                return Array(watch.users.keys)
+    /// - Parameter found: The watch of what the path leads to by now.
+    private func endNarrowing(_ id: Int32, to mask: UInt32, found: Int32?) -> Set<StoreKey> {
+        state.withLock { state in
+            defer { state.endAddition() }
+            var doubtful: Set<StoreKey> = []
+            if let watch = state.watches[id] {
+                let isRight = found == id
+                // Who came meanwhile may want more.
+                doubtful.formUnion(watch.users.filter { !isRight || $0.value.mask & ~mask != 0 }.keys)
+                state.watches[id]?.isBeingNarrowed = false
+                // Another inode's was narrowed instead: this one goes on to tell too much.
+                state.watches[id]?.mask = isRight ? mask : watch.wantedMask
+                state.noteNarrowing(of: id)
             }
-            if other == id { return [] }
-            // The path leads to another inode by now, and its mask is not what it was.
-            guard let found = watches[other] else {
-                inotify.remove(other)
-                return Array(watch.users.keys)
+            guard let found, found != id else { return doubtful }
+            if let other = state.watches[found] {
+                doubtful.formUnion(other.users.keys)
+                state.watches[found]?.mask = mask
+                state.noteNarrowing(of: found)
+            } else {
+                state.end(found)
+                inotify.remove(found)
             }
-            return Array(watch.users.keys) + Array(found.users.keys)
-        } catch {
-            // Following those paths meets the same obstacle, if it lasts, and reports it.
-            return Array(watch.users.keys)
+            return doubtful
         }
     }
 }

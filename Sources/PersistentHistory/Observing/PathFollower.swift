@@ -1,0 +1,307 @@
+internal import Glibc
+
+/// Follows the path of one store, and keeps watched what is on the way.
+///
+/// To follow a path may wait for a disk, so that is done on a thread of its own: no other store waits for it, nor does the
+/// thread that reads the events. What happens meanwhile is noted, and done next.
+///
+/// Watches are placed from the root down to the store's real file. Afterwards the path is followed
+/// again: where it leads the same way, every later change of it makes an event on one of these watches,
+/// and where it does not, they are placed again. In the long run events of unrelated files come only
+/// from the store's own folder and, while there is no store, from the folders above it.
+final class PathFollower: Sendable {
+    /// What is to be done after a batch of events.
+    struct Work: OptionSet, Sendable {
+        let rawValue: UInt8
+        /// The files were written, or came or went.
+        static let tell = Work(rawValue: 1)
+        /// The `-wal` or the `-journal` came.
+        static let placeSideFiles = Work(rawValue: 2)
+        /// The path may lead elsewhere.
+        static let follow = Work(rawValue: 4)
+        static let overflowed = Work(rawValue: 8)
+    }
+
+    /// Which threads follow paths; in tests it is the one that asks.
+    struct Threads: Sendable {
+        var run: @Sendable (@escaping @Sendable () -> Void) -> Void = { BlockingThreads.shared.run($0) }
+        /// Calls something on the loop, after a pause.
+        var later: @Sendable (@escaping @Sendable () -> Void) -> Void = { body in
+            // Without a loop no store is served.
+            _ = try? HistoryLoop.shared().schedule(after: .milliseconds(10)) { body() }
+        }
+    }
+
+    private struct State: Sendable {
+        var placement = Placement()
+        var pending: Work = []
+        /// There is a thread for what is pending: at first the one that begins.
+        var isWorking = true
+        var isFollowing = false
+        /// The path changed faster than it could be followed.
+        var isUnsettled = false
+        var hasEnded = false
+    }
+
+    private let path: String
+    private let key: StoreKey
+    private let table: WatchTable
+    private let threads: Threads
+    /// Whoever lets go of them ends the watch.
+    weak let signals: StoreSignals?
+    /// Follows the paths of other stores again, whose events may be lost.
+    private let doubt: @Sendable (Set<StoreKey>) -> Void
+    /// The store cannot be watched any longer.
+    private let fail: @Sendable (ObserverError) -> Void
+    private let state = Locked(State())
+
+    /// - Parameter path: absolute.
+    init(
+        _ path: String, _ key: StoreKey, _ signals: StoreSignals, in table: WatchTable, threads: Threads,
+        doubt: @escaping @Sendable (Set<StoreKey>) -> Void, fail: @escaping @Sendable (ObserverError) -> Void
+    ) {
+        (self.path, self.key, self.signals, self.table) = (path, key, signals, table)
+        (self.threads, self.doubt, self.fail) = (threads, doubt, fail)
+    }
+
+    var isUnsettled: Bool { state.withLock { $0.isUnsettled } }
+
+    // MARK: Events
+
+    /// What an event on one of its watches means.
+    func work(for event: InotifyEvent) -> Work {
+        if event.has(IN_MODIFY) { return .tell }
+        return state.withLock { state in
+            let placement = state.placement
+            if placement.isSideFile(event), !event.has(IN_ATTRIB) {
+                // Most important in a rollback journal's mode, where it is the end of each commit.
+                return event.has(IN_DELETE) ? .tell : [.tell, .placeSideFiles]
+            }
+            // The folder reports the same by its name.
+            if event.has(IN_IGNORED), placement.sideFiles.contains(event.watch) { return [] }
+            guard !state.isFollowing, let store = placement.store, !event.name.isEmpty else { return .follow }
+            // Asked of the folder for another store that is not there; see `InotifyMask.file` why not for this one.
+            if event.has(IN_ATTRIB) { return [] }
+            return event.watch == store.folder ? [.tell, .follow] : .follow
+        }
+    }
+
+    /// Does what events ask for: at once where that is to tell of a commit, else on a thread that may wait.
+    func heed(_ work: Work) {
+        if work == .tell {
+            if state.withLock({ $0.placement.store != nil }) { signals?.post(.changed) }
+            return
+        }
+        let starts = state.withLock { state in
+            state.pending.formUnion(work)
+            if state.pending.isEmpty || state.isWorking || state.hasEnded { return false }
+            state.isWorking = true
+            return true
+        }
+        if starts { threads.run { self.workOff() } }
+    }
+
+    // MARK: Working
+
+    /// Follows the path for the first time.
+    ///
+    /// - Throws: `ObserverError` with `tooManyWatches`, `unreadable` or `system`.
+    func begin() throws(ObserverError) {
+        let signal: StoreSignal
+        do throws(ObserverError) {
+            signal = try perform(.follow)
+        } catch {
+            end()
+            workOff()
+            throw error
+        }
+        signals?.post(signal)
+        workOff(on: threads)
+    }
+
+    /// Lets go of all watches, and waits for no disk.
+    func end() {
+        state.withLock { $0.hasEnded = true }
+        let shared = table.release(of: key)
+        if !shared.isEmpty { threads.run { self.doubt(self.table.narrow(shared)) } }
+    }
+
+    private func workOff(on threads: Threads) {
+        let isPending = state.withLock { state in
+            state.isWorking = !state.pending.isEmpty || state.hasEnded
+            return state.isWorking
+        }
+        if isPending { threads.run { self.workOff() } }
+    }
+
+    private func workOff() {
+        while let work = next() {
+            do throws(ObserverError) {
+                let signal = try perform(work)
+                signals?.post(signal)
+            } catch {
+                fail(error)
+            }
+        }
+    }
+
+    /// - Returns: nil where there is nothing to do any more.
+    private func next() -> Work? {
+        let (work, hasEnded) = state.withLock { state -> (Work?, Bool) in
+            defer { state.pending = [] }
+            if !state.hasEnded, !state.pending.isEmpty { return (state.pending, false) }
+            state.isWorking = false
+            return (nil, state.hasEnded)
+        }
+        // What was placed after the end.
+        if hasEnded { doubt(table.narrow(table.release(of: key))) }
+        return work
+    }
+
+    private func perform(_ work: Work) throws(ObserverError) -> StoreSignal {
+        assertMayWait()
+        let before = state.withLock { state in
+            state.isFollowing = work.contains(.follow)
+            return state.placement
+        }
+        defer { state.withLock { $0.isFollowing = false } }
+        let after =
+            if work.contains(.follow) {
+                try follow()
+            } else {
+                try before.withSideFiles { path throws(ObserverError) in
+                    try table.place(path, for: key, .init(kind: .file))
+                }
+            }
+        // What was placed before is kept until here, so that nothing goes unheard in between.
+        state.withLock { $0.placement = after }
+        doubt(table.narrow(table.release(allBut: after.all, of: key)))
+
+        var signal = StoreSignal.difference(from: before.file, to: after.file)
+        if work.contains(.overflowed) { signal.insert(.overflowed) }
+        if after.file != nil, work.contains(.tell) || !after.files.isSubset(of: before.files) {
+            signal.insert(.changed)
+        }
+        return signal
+    }
+
+    // MARK: Following
+
+    /// How often a path that keeps changing is followed before there is a pause.
+    private static let mostAttempts = 8
+
+    /// Follows the path and watches everything on the way.
+    private func follow() throws(ObserverError) -> Placement {
+        var trail = PathTrail(following: path)
+        var placement = Placement()
+        var isSettled = false
+        for _ in 0..<Self.mostAttempts where !isSettled {
+            let wishes: [Int32: WatchTable.Use]
+            (placement, wishes) = try place(trail)
+            let again = PathTrail(following: path)
+            isSettled = again == trail
+            trail = again
+            if isSettled { for (watch, use) in wishes { table.want(use, of: watch, for: key) } }
+        }
+        state.withLock { $0.isUnsettled = !isSettled }
+        if !isSettled { threads.later { [weak self] in self?.heed(.follow) } }
+        return placement
+    }
+
+    /// Watches everything on the way, for more than will be wanted: each folder for the name looked up in it, too.
+    ///
+    /// For a name may lead elsewhere just while a watch is placed under it, and back again before the path is
+    /// followed for the second time. That makes an event now.
+    ///
+    /// - Returns: also what is wanted of the folders and links once they are known to be the right ones.
+    private func place(
+        _ trail: PathTrail
+    ) throws(ObserverError) -> (Placement, wishes: [Int32: WatchTable.Use]) {
+        var placement = Placement()
+        var wishes: [Int32: WatchTable.Use] = [:]
+        var home: Int32?
+        for (path, wish) in Self.wishes(for: trail) {
+            var use = wish
+            if wish.kind == .folder { use.kind = .names }
+            do throws(ObserverError) {
+                guard let watch = try table.place(path, for: key, use) else { continue }
+                wishes[watch] = wishes[watch]?.union(wish) ?? wish
+                if path == trail.store?.folder { home = watch }
+            } catch  where error.code == .unreadable && path != trail.lookups.last?.folder {
+                // A folder that may be passed but not read: that it is moved will not be noticed.
+            }
+        }
+        placement.folders = Set(wishes.keys)
+        guard let found = trail.store, let home,
+            let file = try table.place(found.path, for: key, .init(kind: .file))
+        else { return (placement, wishes) }
+        placement.store = .init(path: found.path, name: found.name, folder: home, file: file)
+        placement = try placement.withSideFiles { path throws(ObserverError) in
+            try table.place(path, for: key, .init(kind: .file))
+        }
+        return (placement, wishes)
+    }
+
+    /// What is wanted of each folder and link on the way, from the root down.
+    private static func wishes(for trail: PathTrail) -> [(path: String, use: WatchTable.Use)] {
+        var order: [String] = []
+        var uses: [String: WatchTable.Use] = [:]
+        func want(_ kind: WatchTable.Use.Kind, _ names: Set<String> = [], of path: String) {
+            let use = WatchTable.Use(kind: kind, names: names)
+            if let earlier = uses[path] {
+                uses[path] = earlier.union(use)
+            } else {
+                uses[path] = use
+                order.append(path)
+            }
+        }
+        for lookup in trail.lookups {
+            let name = lookup.name
+            switch lookup.found {
+            case .file: want(.names, [name, name + "-wal", name + "-journal"], of: lookup.folder)
+            case _ where trail.store == nil: want(.absentName, [name], of: lookup.folder)
+            default: want(.folder, [name], of: lookup.folder)
+            }
+            if case .folder = lookup.found { want(.folder, of: lookup.path) }
+            if case .link = lookup.found { want(.link, of: lookup.path) }
+        }
+        return order.compactMap { path in uses[path].map { (path, $0) } }
+    }
+}
+
+/// The watches of one store.
+private struct Placement: Sendable {
+    /// The store's file, where there is one.
+    struct Store: Sendable {
+        let path: String
+        let name: String
+        /// The watch of the folder that it is in.
+        let folder: Int32
+        let file: Int32
+        var wal: Int32?
+        var journal: Int32?
+    }
+
+    var folders: Set<Int32> = []
+    var store: Store?
+
+    var file: Int32? { store?.file }
+    var sideFiles: Set<Int32> { Set([store?.wal, store?.journal].compactMap(\.self)) }
+    var files: Set<Int32> { store.map { sideFiles.union([$0.file]) } ?? [] }
+    var all: Set<Int32> { folders.union(files) }
+
+    func isSideFile(_ event: InotifyEvent) -> Bool {
+        guard let store, event.watch == store.folder else { return false }
+        return event.name == store.name + "-wal" || event.name == store.name + "-journal"
+    }
+
+    func withSideFiles(
+        _ place: (String) throws(ObserverError) -> Int32?
+    ) throws(ObserverError) -> Placement {
+        guard let store else { return self }
+        var placement = self
+        placement.store?.wal = try place(store.path + "-wal")
+        placement.store?.journal = try place(store.path + "-journal")
+        return placement
+    }
+}
