@@ -1,16 +1,33 @@
 import Glibc
+import PersistentHistory
 
 /// Whether two paths name one file, even if the file does not exist yet.
 ///
 /// Only links of root and of this process's user are followed. A user that can write to a folder on the path could
 /// create a link to another configured file, and so make the whole configuration invalid. Such a link is checked when
-/// the file is opened, and affects only that store.
+/// the file is opened, and affects only that store. So is a path whose disk does not answer: it is compared as it is
+/// written, because nothing runs before all paths are compared.
 enum FileIdentity {
+    /// How long a path's disk is waited for.
+    private static let timeout: Duration = .milliseconds(500)
+
     /// The path without links, `.` and `..`.
-    static func of(_ path: String) -> String { resolve(path, followsLast: true) }
+    static func of(_ path: String) -> String { identity(path) { resolve(path, followsLast: true) } }
 
     /// The same for a file that is never opened through a link in its own name.
-    static func ofName(_ path: String) -> String { resolve(path, followsLast: false) }
+    static func ofName(_ path: String) -> String { identity(path) { resolve(path, followsLast: false) } }
+
+    private static func identity(_ path: String, _ resolve: @escaping @Sendable () -> String) -> String {
+        BlockingThreads.shared.result(within: timeout, resolve) ?? asWritten(path)
+    }
+
+    private static func asWritten(_ path: String) -> String {
+        var folder: [Substring] = []
+        for name in names(of: path).reversed() {
+            if name == ".." { _ = folder.popLast() } else { folder.append(name) }
+        }
+        return absolute(folder)
+    }
 
     /// The limit of path_resolution(7).
     private static let longestChainOfLinks = 40

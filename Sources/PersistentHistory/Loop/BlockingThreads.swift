@@ -40,6 +40,21 @@ package final class BlockingThreads: Sendable {
         if let idle { idle.hand(work) } else { start(work) }
     }
 
+    /// Does work on a thread of its own, and blocks the caller's no longer than some time.
+    ///
+    /// - Returns: Nil if it takes longer. The work goes on, and its result is not used.
+    package func result<T: Sendable>(within limit: Duration, _ work: @escaping @Sendable () -> T) -> T? {
+        let result = Locked<T?>(nil)
+        let isDone = TimedSemaphore()
+        run {
+            let value = work()
+            result.withLock { $0 = value }
+            isDone.signal()
+        }
+        isDone.wait(atMost: limit)
+        return result.withLock(\.self)
+    }
+
     private func start(_ work: @escaping Work) {
         if startThread({ self.work(first: work) }) == 0 { return }
         state.withLock { state in
