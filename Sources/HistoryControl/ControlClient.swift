@@ -1,3 +1,4 @@
+import Glibc
 import NIOCore
 import NIOHTTP1
 import NIOPosix
@@ -66,32 +67,40 @@ package struct ControlClient: Sendable {
     private typealias Connection = NIOAsyncChannel<HTTPClientResponsePart, HTTPClientRequestPart>
 
     private func connect() async throws -> Connection {
-        do {
-            return try await ClientBootstrap(group: ControlThread.group).connect(
-                unixDomainSocketPath: socketPath
-            ) { channel in
-                channel.eventLoop.makeCompletedFuture {
-                    try channel.pipeline.syncOperations.addHTTPClientHandlers()
-                    return try Connection(wrappingChannelSynchronously: channel)
-                }
+        let descriptor: Int32
+        do throws(SystemError) {
+            // NIO takes no path that is longer than 103 bytes.
+            descriptor = try UnixAddress.connect(to: socketPath)
+        } catch {
+            throw unreached(error.number)
+        }
+        return try await ClientBootstrap(group: ControlThread.group).withConnectedSocket(descriptor) {
+            channel in
+            channel.eventLoop.makeCompletedFuture {
+                try channel.pipeline.syncOperations.addHTTPClientHandlers()
+                return try Connection(wrappingChannelSynchronously: channel)
             }
-        } catch let error as IOError where error.errnoCode == EACCES || error.errnoCode == EPERM {
-            throw Unreachable(
+        }
+    }
+
+    private func unreached(_ number: Int32) -> any Error {
+        switch number {
+        case EACCES, EPERM:
+            Unreachable(
                 description:
                     "The control socket \"\(socketPath)\" may not be used by this user. Its mode and group say which users may.",
                 isForbidden: true)
-        } catch let error as IOError where error.errnoCode == EAGAIN {
-            throw Unanswered(
+        case EAGAIN:
+            Unanswered(
                 description:
                     "historyd accepts no connections at \"\(socketPath)\": as many as may wait are waiting.")
-        } catch is IOError {
-            throw Unreachable(
-                description: "historyd is not running: no process listens at \"\(socketPath)\".",
-                isForbidden: false
-            )
-        } catch is SocketAddressError {
-            throw Unreachable(
+        case ENAMETOOLONG:
+            Unreachable(
                 description: "The path \"\(socketPath)\" is too long for a socket.", isForbidden: false)
+        default:
+            Unreachable(
+                description: "historyd is not running: no process listens at \"\(socketPath)\".",
+                isForbidden: false)
         }
     }
 

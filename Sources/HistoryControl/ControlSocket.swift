@@ -1,4 +1,5 @@
 internal import Glibc
+internal import PersistentHistory
 
 /// Where the daemon listens, and historyctl knocks.
 package enum ControlSocket {
@@ -37,23 +38,14 @@ package enum ControlSocket {
 
     /// Whether a process listens at a socket, even if this user may not connect.
     package static func isListening(_ path: String) -> Bool {
-        var address = sockaddr_un()
-        address.sun_family = sa_family_t(AF_UNIX)
-        let bytes = Array(path.utf8)
-        guard bytes.count < MemoryLayout.size(ofValue: address.sun_path) else { return false }
-        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: bytes) }
-        let descriptor = socket(
-            AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue), 0)
-        guard descriptor >= 0 else { return false }
-        defer { close(descriptor) }
-        let result = withUnsafePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
-            }
+        do throws(SystemError) {
+            close(try UnixAddress.connect(to: path))
+            return true
+        } catch {
+            // EAGAIN: so many connections wait that no further one may (connect(2)).
+            if error.number == EAGAIN { return true }
+            guard error.number == EACCES || error.number == EPERM else { return false }
         }
-        // EAGAIN: so many connections wait that no further one may (connect(2)).
-        if result == 0 || errno == EAGAIN { return true }
-        guard errno == EACCES || errno == EPERM else { return false }
         // It may also be a folder on the way that refuses.
         var status = stat()
         return lstat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFSOCK

@@ -9,6 +9,9 @@ import PersistentHistory
 /// Answers `GET /v1/status`, `GET /v1/health`, `GET /v1/metrics`, `GET /v1/doctor` and `POST /v1/reload` on a Unix socket,
 /// and metrics alone on sockets that the service manager has made.
 struct StatusListener: Sendable {
+    /// As the daemon's control socket has it: the peer's uid decides who may reload.
+    private static let mode: mode_t = 0o660
+
     private let descriptor: Int32
     private let path: String
     private let metrics: [Int32]
@@ -41,7 +44,8 @@ struct StatusListener: Sendable {
         descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { throw SystemError(call: "socket", number: errno) }
         let bound = UnixAddress.with(path) { bind(descriptor, $0, $1) }
-        guard bound == 0, listen(descriptor, SOMAXCONN) == 0 else {
+        // Whatever the umask. Nobody can connect before listen(2).
+        guard bound == 0, chmod(path, Self.mode) == 0, listen(descriptor, SOMAXCONN) == 0 else {
             throw SystemError(call: "listen on \"\(path)\"", number: errno)
         }
     }

@@ -29,23 +29,18 @@ package struct ControlListener: Sendable {
     }
 
     private static func bind(_ path: String) throws(HistoryError) -> Int32 {
-        var address = sockaddr_un()
-        address.sun_family = sa_family_t(AF_UNIX)
-        let bytes = Array(path.utf8)
-        let room = MemoryLayout.size(ofValue: address.sun_path)
-        guard bytes.count < room else {
+        guard path.utf8.count <= UnixAddress.longestPath else {
             throw HistoryError(
                 .controlSocket,
-                "The control socket's path \"\(path)\" is too long: at most \(room - 1) bytes are allowed.",
+                "The control socket's path \"\(path)\" is too long: at most \(UnixAddress.longestPath) bytes are allowed.",
                 hint: "Set a shorter path with --control-socket.")
         }
-        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: bytes) }
-        try removeDeadSocket(path, &address)
+        try removeDeadSocket(path)
 
         let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { throw failed("made", path) }
         // No client can connect before listen(2), and the mode is set before that.
-        guard call(Glibc.bind, descriptor, &address) == 0, chmod(path, mode) == 0,
+        guard UnixAddress.with(path, { Glibc.bind(descriptor, $0, $1) }) == 0, chmod(path, mode) == 0,
             listen(descriptor, SOMAXCONN) == 0
         else {
             let error = failed("bound", path)
@@ -55,7 +50,7 @@ package struct ControlListener: Sendable {
         return descriptor
     }
 
-    private static func removeDeadSocket(_ path: String, _ address: inout sockaddr_un) throws(HistoryError) {
+    private static func removeDeadSocket(_ path: String) throws(HistoryError) {
         var status = stat()
         guard lstat(path, &status) == 0 else { return }
         guard status.st_mode & S_IFMT == S_IFSOCK else {
@@ -63,26 +58,17 @@ package struct ControlListener: Sendable {
                 .controlSocket, "The control socket cannot be bound: \"\(path)\" exists and is not a socket.",
                 hint: "Move it away, or set another path with --control-socket.")
         }
-        let probe = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
-        guard probe >= 0 else { throw failed("made", path) }
-        defer { close(probe) }
-        guard call(connect, probe, &address) != 0, errno == ECONNREFUSED else {
-            throw HistoryError(
-                .controlSocket, "Another process already listens on the control socket \"\(path)\".",
-                hint: "Stop that process, or set another path with --control-socket.")
+        do throws(SystemError) {
+            close(try UnixAddress.connect(to: path))
+        } catch  where error.number == ECONNREFUSED {
+            guard unlink(path) == 0 else { throw failed("replaced", path) }
+            return
+        } catch {
+            // Something is there.
         }
-        guard unlink(path) == 0 else { throw failed("replaced", path) }
-    }
-
-    private static func call(
-        _ function: (Int32, UnsafePointer<sockaddr>?, socklen_t) -> Int32, _ descriptor: Int32,
-        _ address: inout sockaddr_un
-    ) -> Int32 {
-        withUnsafePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                function(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
-            }
-        }
+        throw HistoryError(
+            .controlSocket, "Another process already listens on the control socket \"\(path)\".",
+            hint: "Stop that process, or set another path with --control-socket.")
     }
 
     private static func failed(_ what: String, _ path: String) -> HistoryError {

@@ -75,25 +75,16 @@ package final class ServiceNotifier: ServiceNotifying, Service {
         let now = LoopClock.monotonicMicroseconds
         let text = notifications.map { $0.assignments(monotonicMicroseconds: now) }
             .joined(separator: "\n")
-        var address = sockaddr_un()
-        address.sun_family = sa_family_t(AF_UNIX)
-        var name = Array(path.utf8)
         // Another address is one of a virtual machine's host, which does not manage this daemon.
-        guard name.first == UInt8(ascii: "/") || name.first == UInt8(ascii: "@"),
-            name.count < MemoryLayout.size(ofValue: address.sun_path)
-        else { return EAFNOSUPPORT }
-        // The abstract namespace's names begin with a zero (unix(7)).
-        if name[0] == UInt8(ascii: "@") { name[0] = 0 }
-        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: name) }
-        let length = socklen_t(MemoryLayout<sa_family_t>.size + name.count)
+        guard path.hasPrefix("/") || path.hasPrefix("@"), path.utf8.count <= UnixAddress.longestPath else {
+            return EAFNOSUPPORT
+        }
         let descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { return errno }
         defer { close(descriptor) }
         let flags = Int32(MSG_DONTWAIT) | Int32(MSG_NOSIGNAL)
-        let sent = withUnsafePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                sendto(descriptor, text, text.utf8.count, flags, $0, length)
-            }
+        let sent = UnixAddress.with(path, mayBeAbstract: true) {
+            sendto(descriptor, text, text.utf8.count, flags, $0, $1)
         }
         return sent < 0 ? errno : nil
     }

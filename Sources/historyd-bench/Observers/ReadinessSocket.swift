@@ -1,4 +1,5 @@
 import Glibc
+import PersistentHistory
 
 /// The socket on which the daemon reports that it is ready, as to the service manager (sd_notify(3)).
 struct ReadinessSocket: ~Copyable {
@@ -6,20 +7,12 @@ struct ReadinessSocket: ~Copyable {
 
     init(_ path: String) throws {
         descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue), 0)
-        var address = sockaddr_un()
-        address.sun_family = sa_family_t(AF_UNIX)
-        let fits = withUnsafeMutableBytes(of: &address.sun_path) { buffer in
-            guard path.utf8.count < buffer.count else { return false }
-            buffer.copyBytes(from: path.utf8)
-            return true
+        guard path.utf8.count <= UnixAddress.longestPath else {
+            throw BenchError("The path of the stores' folder is too long for a socket.")
         }
-        guard fits else { throw BenchError("The path of the stores' folder is too long for a socket.") }
-        let result = withUnsafePointer(to: &address) {
-            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
-            }
+        guard UnixAddress.with(path, { bind(descriptor, $0, $1) }) == 0 else {
+            throw BenchError.system("make a socket")
         }
-        guard result == 0 else { throw BenchError.system("make a socket") }
         _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
     }
 

@@ -1,0 +1,48 @@
+package import Glibc
+
+/// The path of a Unix socket, as bind(2), connect(2) and sendto(2) take it.
+package enum UnixAddress {
+    /// How many bytes a path may have.
+    package static let longestPath = MemoryLayout.size(ofValue: sockaddr_un().sun_path) - 1
+
+    /// Makes a call with the address of a path.
+    ///
+    /// - Parameter mayBeAbstract: Whether a path that begins with `@` is a name in the abstract namespace (unix(7)).
+    /// - Returns: What the call returns; -1 with `ENAMETOOLONG` for a path that is too long.
+    package static func with<Result: SignedInteger>(
+        _ path: String, mayBeAbstract: Bool = false, _ call: (UnsafePointer<sockaddr>, socklen_t) -> Result
+    ) -> Result {
+        var address = sockaddr_un()
+        address.sun_family = sa_family_t(AF_UNIX)
+        var bytes = Array(path.utf8)
+        guard bytes.count <= longestPath else {
+            errno = ENAMETOOLONG
+            return -1
+        }
+        var length = MemoryLayout<sockaddr_un>.size
+        if mayBeAbstract, bytes.first == UInt8(ascii: "@") {
+            bytes[0] = 0
+            // All bytes of the length are the name.
+            length = MemoryLayout<sa_family_t>.size + bytes.count
+        }
+        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: bytes) }
+        return withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { call($0, socklen_t(length)) }
+        }
+    }
+
+    /// Connects to the process that listens at a path, without waiting for it.
+    ///
+    /// - Throws: `SystemError` with the number of connect(2): `EAGAIN` if as many wait there as may.
+    package static func connect(to path: String) throws(SystemError) -> Int32 {
+        let kind = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
+        let descriptor = socket(AF_UNIX, kind, 0)
+        guard descriptor >= 0 else { throw SystemError(call: "socket", number: errno) }
+        guard with(path, { Glibc.connect(descriptor, $0, $1) }) == 0 else {
+            let error = SystemError(call: "connect to \"\(path)\"", number: errno)
+            close(descriptor)
+            throw error
+        }
+        return descriptor
+    }
+}
