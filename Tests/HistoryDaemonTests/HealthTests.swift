@@ -108,6 +108,8 @@ import Testing
             $0.stores["a", default: .init()].neverCleaned = RuntimeStatus.Store.manyChanges - 1
         },
         Case("a cleanup that fails", .cleaningFailing, events: opened, .cleaningFailed(error)),
+        // It need not have deleted anything.
+        Case("a cleanup that goes on", events: opened, .cleaningFailed(error), .cleaningRecovered),
         Case("a store whose thread waits", [.storeStuck]) {
             $0.stores["a", default: .init()].unresponsiveTime = .seconds(1)
         },
@@ -187,6 +189,31 @@ import Testing
         #expect(status.health(at: Self.now).verdict == .healthy)
         status.healthyFeedLags[["a", "Main", "stream"]] = .seconds(300)
         #expect(status.health(at: Self.now).verdict == .degraded)
+    }
+
+    /// A replica that fails does not hold its consumer's cursor, and shows nothing of what it missed.
+    @Test func nobodyIsDoneWhoseReplicaFails() {
+        func at(_ number: Int64) -> HistoryToken { HistoryToken(store: Self.token.store, number: number) }
+        var consumer = RuntimeStatus.Consumer()
+        consumer.cursor = at(7)
+        #expect(consumer.isDone(with: at(7)) && !consumer.isDone(with: at(8)))
+        consumer.contexts["view"] = .init(reason: "It is full.", attempt: 1, shown: at(5))
+        #expect(consumer.isDone(with: at(5)) && !consumer.isDone(with: at(6)))
+        consumer.contexts["view"] = .init(reason: "It is full.", attempt: 1, shown: nil)
+        #expect(!consumer.isDone(with: at(1)))
+        consumer.contexts = [:]
+        #expect(consumer.isDone(with: at(7)))
+    }
+
+    /// History that is deleted is not delivered: what a replica missed of it goes on to count.
+    @Test func deletedHistoryCountsAsLag() {
+        let then = HistoryTimestamp(milliseconds: Self.now.milliseconds - 400_000)
+        var lag = Lag()
+        lag.includeDeletedHistory(before: Lag(transactions: 3, oldest: then), now: Self.now)
+        #expect(lag == Lag(transactions: 3, isAtLeast: true, oldest: then))
+        lag = Lag()
+        lag.includeDeletedHistory(before: Lag(), now: Self.now)
+        #expect(lag == Lag(transactions: 1, isAtLeast: true, oldest: Self.now))
     }
 
     /// What lags is known until it moves.

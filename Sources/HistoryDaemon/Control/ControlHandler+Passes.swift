@@ -79,9 +79,7 @@ extension ControlHandler {
         for (consumer, failures, newest) in waits {
             _ = await dependencies.status.wait(for: consumer) { state -> Bool? in
                 if state.failures > failures { return false }
-                guard let cursor = state.cursor, cursor.store == newest.store, cursor.number >= newest.number
-                else { return nil }
-                return true
+                return state.cursor?.includes(newest) ?? false ? true : nil
             }
         }
         return true
@@ -120,9 +118,7 @@ extension ControlHandler {
         let consumer = RuntimeStatus.ConsumerID(store: store.name, consumer: name)
         let reached = try await within(timeout) { [status = dependencies.status] in
             await status.wait(for: consumer) { state -> HistoryToken? in
-                guard let cursor = state.cursor, cursor.store == token.store, cursor.number >= token.number
-                else { return nil }
-                return cursor
+                state.isDone(with: token) ? state.cursor : nil
             }
         }
         guard let reached else {

@@ -8,9 +8,9 @@ import PersistentHistory
 /// What there is, and how it is.
 extension ControlHandler {
     func status() async -> DaemonReport {
-        await measure()
-        let reports = await forEachStore(await engine.stores) { store in
-            var report = await report(store)
+        let stores = await engine.stores
+        let reports = await forEachStore(stores) { store in
+            var report = await report(store, measure(store))
             // A store that is not open at the moment has said so.
             if report.newest != nil { report.unlistedChanges = try? await store.control.unlistedChanges() }
             return report
@@ -33,12 +33,13 @@ extension ControlHandler {
     }
 
     func consumers(of store: String?) async throws(ControlError) -> ConsumerList {
-        await measure()
-        return ConsumerList(consumers: await consumers(of: try await stores(store)))
+        let stores = try await stores(store)
+        let measured = await forEachStore(stores) { await report($0, measure($0)) }
+        return ConsumerList(consumers: measured.flatMap(\.consumers))
     }
 
     func consumers(of stores: [RunningStore]) async -> [ConsumerReport] {
-        await forEachStore(stores) { await report($0).consumers }.flatMap { $0 }
+        await forEachStore(stores) { await report($0, standing(of: $0)) }.flatMap(\.consumers)
     }
 
     /// Asks all stores at the same time: one that does not answer delays its own answer alone.
@@ -51,16 +52,13 @@ extension ControlHandler {
         }
     }
 
-    func report(_ store: RunningStore) async -> StoreReport {
+    private func report(_ store: RunningStore, _ standing: Standing) -> StoreReport {
         let isPaused = store.control.passes.isHeld(by: .operatorOrder)
         var positions: StoreControl.Positions?
         var problem: String?
         var isOpen = true
         do {
-            // A lock is held now and then, and a schema that has changed is read within a second.
-            positions = try await store.control.retryingWhileBusy(attempts: 5) {
-                try await store.control.positions()
-            }
+            positions = try standing.get()
         } catch let error as HistoryError where error.code == .storeNotOpen {
             isOpen = false
             problem = dependencies.status.problem(of: store.name) ?? "It is being opened."

@@ -14,7 +14,8 @@ struct SampleCall {
 
     init(_ hook: HookConfiguration, of plugin: PluginConfiguration) {
         let lines = errors
-        running = RunningPlugin(plugin, logger: Logger(label: "test") { _ in CapturedErrors(lines: lines) })
+        running = RunningPlugin(
+            plugin, PluginMaking(plugin), logger: Logger(label: "test") { _ in CapturedErrors(lines: lines) })
         self.hook = hook.hook(calling: running.endpoint, policy: plugin.policy)
     }
 

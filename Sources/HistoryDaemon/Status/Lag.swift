@@ -29,6 +29,17 @@ extension Lag {
 }
 
 extension Lag {
+    /// Of what is missing, some is no longer in the history.
+    ///
+    /// - Parameter before: When that was looked at last.
+    mutating func includeDeletedHistory(before: Lag, now: HistoryTimestamp) {
+        transactions = max(transactions, before.transactions, 1)
+        isAtLeast = true
+        oldest = before.oldest ?? oldest ?? now
+    }
+}
+
+extension Lag {
     /// Of a feed, from what is for it.
     init(_ backlog: Backlog) {
         transactions = backlog.entries.count
@@ -44,31 +55,52 @@ extension RuntimeStatus.Consumer {
 }
 
 extension ControlHandler {
-    /// Measures how far each consumer lags, and how many dead letters there are, for health reports and metrics.
-    func measure() async {
-        _ = await forEachStore(await engine.stores) { await measure($0) }
-    }
+    /// Where a store's history ends and its consumers are, or why that is not known.
+    typealias Standing = Result<StoreControl.Positions, any Error>
+
+    /// Measures all stores, for health reports and metrics.
+    func measure() async { _ = await forEachStore(await engine.stores) { await measure($0) } }
 
     /// The same for stores where somebody is at work: nothing is read where all have what there is.
     func measureBusyStores() async {
         _ = await forEachStore(await engine.stores) { store in
-            if await store.control.isAtWork() { await measure(store) }
+            if await store.control.isAtWork() { _ = await measure(store) }
         }
     }
 
-    private func measure(_ store: RunningStore) async {
-        let saved: StoreControl.Positions
+    func standing(of store: RunningStore) async -> Standing {
         do {
-            saved = try await store.control.positions()
+            // A lock is held now and then, and a schema that has changed is read within a second.
+            return .success(
+                try await store.control.retryingWhileBusy(attempts: 4) {
+                    try await store.control.positions()
+                })
         } catch {
+            return .failure(error)
+        }
+    }
+
+    /// Measures how far each consumer lags, and how many dead letters there are.
+    ///
+    /// - Returns: What the store answered: nobody needs to ask it again.
+    func measure(_ store: RunningStore) async -> Standing {
+        let standing = await standing(of: store)
+        switch standing {
+        case .success(let saved): await measure(store, saved)
+        case .failure(let error):
             // Not open, or locked for the moment: what is known stays, and grows older.
             let error = error as? HistoryError
+            // What is not open may be waiting for a disk, or for a lock, to be opened.
+            let time = error?.code == .storeNotOpen ? store.control.busyTime : error?.unresponsiveTime
             dependencies.status.update(store.name) { status in
-                status.stores[store.name]?.unresponsiveTime = error?.unresponsiveTime
+                status.stores[store.name, default: .init()].unresponsiveTime = time
                 status.stores[store.name]?.stateProblem = error.flatMap { $0.isOfState ? $0.message : nil }
             }
-            return
         }
+        return standing
+    }
+
+    private func measure(_ store: RunningStore, _ saved: StoreControl.Positions) async {
         let known = dependencies.status.read { $0.stores[store.name]?.consumers ?? [:] }
         var positions: Set<Int64> = []
         func need(_ position: Int64) { if position < saved.newest.number { positions.insert(position) } }
@@ -108,7 +140,11 @@ extension ControlHandler {
                 var known = status.stores[store.name]?.consumers[consumer] ?? .init()
                 known.lag = lag(saved.cursors[consumer]?.position, consumer)
                 for (name, failure) in known.contexts {
-                    known.contexts[name]?.lag = lag(failure.shown?.number, consumer)
+                    var lag = lag(failure.shown?.number, consumer)
+                    if let shown = failure.shown, shown.number < saved.oldest.number {
+                        lag.includeDeletedHistory(before: failure.lag, now: .now)
+                    }
+                    known.contexts[name]?.lag = lag
                 }
                 known.feedLags = [:]
                 for (feed, backlog) in feeds where feed.consumer == consumer {

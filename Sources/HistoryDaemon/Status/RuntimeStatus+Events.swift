@@ -51,6 +51,7 @@ extension RuntimeStatus {
             counters.stores[store, default: .init()].deletedChanges += outcome.deleted
             counters.stores[store, default: .init()].cleanedAt = now.milliseconds
             effects.hasCounted = true
+        case .cleaningRecovered: stores[store]?.cleaningProblem = nil
         case .cleaningFailed(let error): stores[store, default: Store()].cleaningProblem = "\(error)"
         case .stateFailed:
             effects.isRepeated = stores[store]?.isStateFailing ?? false

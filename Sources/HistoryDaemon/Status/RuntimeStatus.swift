@@ -181,3 +181,16 @@ struct RuntimeStatus: Sendable {
         plugins[name]?.isFailing = false
     }
 }
+
+extension RuntimeStatus.Consumer {
+    /// Whether it has processed a transaction, and no context fails to show it: the cursor does not wait for those.
+    func isDone(with token: HistoryToken) -> Bool {
+        (cursor?.includes(token) ?? false)
+            && contexts.values.allSatisfy { $0.shown?.includes(token) ?? false }
+    }
+}
+
+extension HistoryToken {
+    /// Whether it is at another one of the same store, or behind it.
+    func includes(_ other: HistoryToken) -> Bool { store == other.store && number >= other.number }
+}

@@ -8,6 +8,8 @@ struct CleaningTurns: Sendable {
     private let stalled = Locked(StalledConsumers())
     /// Those that were passed by, with the position that they have lost.
     private let passedBy = Locked<[String: Int64]>([:])
+    /// The last turn failed.
+    private let hasFailed = Locked(false)
     /// Until where notifications were counted.
     private let counted = Locked<Int64>(0)
     /// Wakes the turns when more may be deleted than before.
@@ -47,6 +49,7 @@ struct CleaningTurns: Sendable {
         var pace = TurnPace()
         while !stop.isSignaled, !Task.isCancelled {
             let turn = await cleanIfDue()
+            if turn != .failed { recovered() }
             let pause = pace.pause(after: turn)
             switch turn {
             case .taken: break
@@ -70,7 +73,12 @@ struct CleaningTurns: Sendable {
         while true {
             await wakeUp.wait(atMost: stalled.withLock { $0.isWatching } ? Self.watchInterval : nil)
             if stop.isSignaled || Task.isCancelled { return }
-            do { try tell(CleaningPlan(store, source: source, state: state)) } catch { report(error) }
+            do {
+                try tell(CleaningPlan(store, source: source, state: state))
+                recovered()
+            } catch {
+                report(error)
+            }
             await stop.sleep(for: .seconds(1))
         }
     }
@@ -141,7 +149,16 @@ struct CleaningTurns: Sendable {
         }
     }
 
+    private func recovered() {
+        let isNews = hasFailed.withLock { hasFailed in
+            defer { hasFailed = false }
+            return hasFailed
+        }
+        if isNews { reporter.report(.cleaningRecovered) }
+    }
+
     private func report(_ error: any Error) {
+        hasFailed.withLock { $0 = true }
         reporter.report(
             .cleaningFailed(error as? HistoryError ?? HistoryError(.sqlite, "\(error)", cause: error)))
     }

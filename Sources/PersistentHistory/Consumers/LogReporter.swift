@@ -42,7 +42,8 @@ extension PipelineEvent {
         case .watchOverflowed, .trackingUpdated, .stateRecovered, .consumerForgotten, .hookRecovered,
             .replicaFilled, .replicaIndexLeftOut, .contextRecovered, .feedBegan, .feedForgotten:
             .notice
-        case .consumerStands, .cursorMoved, .cursorsMoved, .feedMoved, .cleaningHeldBack, .tokenExpired,
+        case .consumerStands, .cursorMoved, .cursorsMoved, .feedMoved, .cleaningHeldBack, .cleaningRecovered,
+            .tokenExpired,
             .recreated,
             .trackingComplete, .deadLettersFound:
             .debug
@@ -80,6 +81,7 @@ extension PipelineEvent {
         case .cleaned(let outcome):
             "Deleted \(counted(outcome.deleted, "change")) that every consumer has processed."
         case .cleaningBlocked(let consumers): "History is kept for \(quoted(consumers))."
+        case .cleaningRecovered: "Cleaning goes on."
         case .cleaningFailed(let error): "History could not be cleaned; it is tried again. \(error)"
         case .consumerBegan(let consumer, let token): "\"\(consumer)\" is new; it begins after \(token)."
         case .consumerForgotten(let consumer):

@@ -102,6 +102,8 @@ public enum PipelineEvent: Sendable {
     case cleaningHeldBack(by: [String])
     /// History could not be deleted; it is tried again.
     case cleaningFailed(HistoryError)
+    /// Cleaning goes on after a failure, also where there was nothing left to delete.
+    case cleaningRecovered
 }
 
 /// Consumers whose cursors move together. There may be many, so the type answers queries instead of listing them.

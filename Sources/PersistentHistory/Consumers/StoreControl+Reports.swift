@@ -51,6 +51,9 @@ extension HistoryReader {
 }
 
 extension StoreControl {
+    /// A report waits no longer, whatever the store's disk does.
+    private var backlogTimeout: Duration { .milliseconds(500) }
+
     /// What lies after each of some positions, and what there is for some feeds.
     ///
     /// It is read by a connection of its own, so that the deliveries do not wait for it.
@@ -58,7 +61,7 @@ extension StoreControl {
         -> (positions: [Int64: Backlog], feeds: [FeedID: Backlog])
     {
         try await withSession { session in
-            let backlogs = try await session.opened.reports.perform(within: .seconds(1)) {
+            let backlogs = try await session.opened.reports.perform(within: backlogTimeout) {
                 try session.source.reading(timeout: .milliseconds(200)) { reader in
                     var keeper = session.feeds
                     keeper.source = reader
@@ -70,7 +73,7 @@ extension StoreControl {
                     )
                 }
             }
-            guard let backlogs else { throw session.unresponsive(.seconds(1)) }
+            guard let backlogs else { throw session.unresponsive(backlogTimeout) }
             return backlogs
         }
     }

@@ -35,6 +35,9 @@ package final class StoreControl: Sendable {
     /// What waits for a disk does not count: no restart mends that, and health names it.
     package func standstill() -> Duration? { thread.executor.standstill() }
 
+    /// For how long the store's thread has been at work with one thing; nil if it has nothing to do.
+    package var busyTime: Duration? { thread.executor.busyTime }
+
     /// The id of the open store; nil while it is not open.
     package var storeID: StoreID? { state.withLock { $0.session }?.opened.storeID }
 
