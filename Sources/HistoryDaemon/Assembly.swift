@@ -15,7 +15,7 @@ struct Assembly: Sendable {
             manifests: loaded.plugins, added: persisted.map { .init(plugin: $0, origin: .persisted) },
             keepingContexts: loaded.configuration.contextPlugins)
         let plugins = Dictionary(
-            catalog.needed.map { ($0.name, RunningPlugin($0, logger: logger)) }
+            catalog.needed.map { ($0.name, RunningPlugin($0, PluginMaking($0), logger: logger)) }
         ) { first, _ in first }
         coprocesses = catalog.needed.compactMap { plugins[$0.name]?.coprocess }
         hooks = catalog.hooks(calling: plugins)

@@ -142,7 +142,7 @@ package struct Daemon: Sendable {
         ReadinessService {
             await listening.wait()
             await engine.waitUntilUp()
-            await onPool { await engine.removeUnusedStates() }
+            await engine.removeUnusedStates()
         } isReady: {
             let line = engine.dependencies.status.line
             notifier.notify(.ready, .status(line))

@@ -55,6 +55,22 @@ struct UnusedStates {
         return states.values.sorted { $0.id < $1.id }
     }
 
+    /// Removes those that may go, and reports each.
+    ///
+    /// - Throws: What the file system says.
+    fileprivate static func remove(
+        in folder: String, served: Set<String>, waiting: Set<String>, _ logger: Logger
+    ) throws {
+        for state in expired(try find(in: folder), served: served, waiting: waiting, now: time(nil)) {
+            for file in state.files { unlink("\(folder)/\(file)") }
+            let days = (time(nil) - state.changedAt) / 86_400
+            let path = state.store.map { " at \"\($0)\"" } ?? ""
+            logger.report(
+                .stateRemoved,
+                "Removed the state of store \(state.id)\(path), which was not used for \(days, "day").")
+        }
+    }
+
     /// Whose state a file belongs to; nil for other files. A damaged one belongs to no store.
     private static func id(ofStateWith name: String) -> String? {
         guard let dot = name.firstIndex(of: "."), UUID(uuidString: String(name[..<dot])) != nil else {
@@ -68,8 +84,11 @@ struct UnusedStates {
 }
 
 extension Engine {
+    /// How long a start or a reload waits for the disk of unused states. It goes on without them.
+    private static let removalTimeout: Duration = .seconds(1)
+
     /// Removes the states that no store has used for a long time, and reports each.
-    func removeUnusedStates() {
+    func removeUnusedStates() async {
         let (folder, logger) = (dependencies.stateFolder, dependencies.logger)
         var served: Set<String> = []
         var waiting: Set<String> = []
@@ -81,15 +100,12 @@ extension Engine {
             }
         }
         do {
-            let expired = UnusedStates.expired(
-                try UnusedStates.find(in: folder), served: served, waiting: waiting, now: time(nil))
-            for state in expired {
-                for file in state.files { unlink("\(folder)/\(file)") }
-                let days = (time(nil) - state.changedAt) / 86_400
-                let path = state.store.map { " at \"\($0)\"" } ?? ""
-                logger.report(
-                    .stateRemoved,
-                    "Removed the state of store \(state.id)\(path), which was not used for \(days, "day").")
+            // What hangs is found by the next reload, and not waited for by more and more threads.
+            let isDone: ()? = try await unusedStates.perform(within: Self.removalTimeout) { [served, waiting] in
+                try UnusedStates.remove(in: folder, served: served, waiting: waiting, logger)
+            }
+            if isDone == nil {
+                logger.notice("The disk of the state folder \"\(folder)\" does not answer: unused states stay.")
             }
         } catch {
             logger.debug("The state folder could not be listed: \(error)")

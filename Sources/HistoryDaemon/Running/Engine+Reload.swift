@@ -16,7 +16,7 @@ extension Engine {
         do {
             let difference = try await takeConfiguration()
             await waitUntilUp(difference.plugins.begun + difference.plugins.changed)
-            removeUnusedStates()
+            await removeUnusedStates()
             let line = dependencies.status.replace { $0.refusal = nil }
             logger.report(.reloaded, "The configuration was read again and is in force.")
             notifier.notify(.ready, .status(line))
@@ -38,15 +38,19 @@ extension Engine {
         }
     }
 
+    /// What is read may wait for a disk: not on the engine, which all requests ask.
     private func takeConfiguration() async throws -> Difference {
-        let new = try LoadedConfiguration.load(file: loaded.files.first ?? "", checkingCommands: true)
-        // What was added to the running daemon must fit what is new.
-        var all = new.plugins
-        for entry in catalog.added {
-            _ = try PluginConfiguration.read(
-                manifest: entry.plugin.manifest, file: "(hooks added to the running daemon)",
-                for: new.configuration, besides: all)
-            all.append(entry.plugin)
+        let new = try await onPool { [file = loaded.files.first ?? "", added = catalog.added] () async throws in
+            let new = try LoadedConfiguration.load(file: file, checkingCommands: true)
+            // What was added to the running daemon must fit what is new.
+            var all = new.plugins
+            for entry in added {
+                _ = try PluginConfiguration.read(
+                    manifest: entry.plugin.manifest, file: "(hooks added to the running daemon)",
+                    for: new.configuration, besides: all)
+                all.append(entry.plugin)
+            }
+            return new
         }
         let (level, before) = (new.configuration.logLevel, loaded.configuration.logLevel)
         let next = HookCatalog(

@@ -22,6 +22,8 @@ actor Engine {
     /// How long a stop waits for the calls in flight, as of the configuration in force.
     nonisolated let stopTimeout: Locked<Duration>
     nonisolated let observer = SharedObserver()
+    /// Looks for states that no store uses.
+    nonisolated let unusedStates = SerialThreadExecutor()
 
     private(set) var loaded: LoadedConfiguration
     private(set) var catalog: HookCatalog
@@ -96,10 +98,12 @@ actor Engine {
         DescriptorBudget.shared.keepSpare(loaded.spareDescriptors(plugins: catalog.needed.count))
         var difference = Difference()
         var nextPlugins: [String: RunningPlugin] = [:]
-        for plugin in catalog.needed {
+        // To look at a program's files may wait for a disk: not on the engine, which all requests ask.
+        let makings = await onPool { catalog.needed.map(PluginMaking.init) }
+        for (plugin, making) in zip(catalog.needed, makings) {
             let old = plugins[plugin.name]
-            let isSame = old?.making == PluginMaking(plugin)
-            nextPlugins[plugin.name] = isSame ? old : begin(plugin)
+            let isSame = old?.making == making
+            nextPlugins[plugin.name] = isSame ? old : begin(plugin, making)
             difference.plugins.add(plugin.name, isNew: old == nil, isSame: isSame)
         }
         difference.plugins.ended = plugins.keys.filter { nextPlugins[$0] == nil }.sorted()
@@ -168,9 +172,9 @@ actor Engine {
         return difference
     }
 
-    private func begin(_ plugin: PluginConfiguration) -> RunningPlugin {
+    private func begin(_ plugin: PluginConfiguration, _ making: PluginMaking) -> RunningPlugin {
         let log = PluginLog(plugin: plugin.name, logger: dependencies.logger, status: dependencies.status)
-        return RunningPlugin(plugin, logger: dependencies.logger) { log.report($0) }
+        return RunningPlugin(plugin, making, logger: dependencies.logger) { log.report($0) }
     }
 
     /// Lets current batches end, for a limited time.

@@ -13,10 +13,10 @@ struct RunningPlugin: Sendable {
     var service: ServiceHost.HostedService?
 
     init(
-        _ plugin: PluginConfiguration, logger: Logger,
+        _ plugin: PluginConfiguration, _ making: PluginMaking, logger: Logger,
         report: @escaping @Sendable (PluginEvent) -> Void = { _ in }
     ) {
-        making = PluginMaking(plugin)
+        self.making = making
         switch plugin.mode {
         case .coprocess:
             let coprocess = CoprocessPlugin(plugin, logger: logger, report: report)
@@ -80,7 +80,7 @@ struct PluginMaking: Equatable, Sendable {
     /// Without its hooks, and without what is done when they fail: a change of those needs no other process.
     private let plugin: PluginConfiguration
     /// The program and the files among its arguments: a script is one.
-    var files: [FileStamp]
+    var files: [FileStamp] = []
 
     init(_ plugin: PluginConfiguration) {
         var plugin = plugin
@@ -88,8 +88,14 @@ struct PluginMaking: Equatable, Sendable {
         plugin.policy = FailurePolicy()
         self.plugin = plugin
         // What is started for each call is always the newest.
-        files = plugin.mode == .coprocess ? plugin.command.compactMap(FileStamp.init) : []
+        guard plugin.mode == .coprocess else { return }
+        let command = plugin.command
+        files =
+            BlockingThreads.shared.result(within: Self.timeout) { command.compactMap { FileStamp($0) } } ?? []
     }
+
+    /// Files whose disk does not answer in time count as none: once it does, a reload starts the process again.
+    private static let timeout: Duration = .milliseconds(500)
 
     /// What changes when a file is written or replaced.
     struct FileStamp: Equatable, Sendable {

@@ -90,7 +90,7 @@ extension SerialThreadExecutor {
     /// Does blocking work in its turn, and waits for it no longer than some time.
     ///
     /// - Returns: Nil if it takes longer. The work goes on, and its result is not used.
-    func perform<T: Sendable>(
+    package func perform<T: Sendable>(
         within limit: Duration, _ body: @escaping @Sendable () throws -> T
     ) async throws -> T? {
         // What hangs is not waited for by more and more.
@@ -98,6 +98,11 @@ extension SerialThreadExecutor {
         return try await firstAnswer(within: limit) { answer in
             perform { answer(Result { try body() }) }
         }
+    }
+
+    /// Waits until everything is done that it has been given.
+    func turn() async {
+        await withCheckedContinuation { continuation in perform { continuation.resume() } }
     }
 }
 
