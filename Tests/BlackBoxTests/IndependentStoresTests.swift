@@ -95,6 +95,35 @@ struct IndependentStoresTests {
         }
     }
 
+    @Test("The disk of another store's state does not answer while that store is opened: health says so")
+    func stateOnHangingDiskAtOpening() async throws {
+        try await withWorkbench { bench in
+            try await makeOther(bench)
+            try bench.configure(StoreSetup(), Self.other)
+            var daemon = try await bench.startDaemon()
+            let token = try await bench.report("status")["stores"][1]["newest"].text
+            let id = try #require(token?.split(separator: ":").first)
+            try await daemon.stop()
+            try bench.hold("\(id).sqlite")
+            daemon = try bench.launchDaemon(environment: try await HeldFiles.environment(bench))
+            try await isWaiting(daemon)
+            try await daemon.logged("Store \"contacts\" is open")
+            try await deliver(bench)
+            try await eventually("a reason") {
+                let health = try await bench.ctl("health", "--format", "json").json()
+                return health["reasons"].list.contains {
+                    $0["cause"].text == "storeStuck" && $0["store"].text == "other"
+                }
+            }
+            try bench.release()
+            try await daemon.ready()
+            try await eventually("health") {
+                try await bench.ctl("health", "--format", "json").json()["verdict"].text == "healthy"
+            }
+            try await daemon.stop()
+        }
+    }
+
     @Test("A plugin's program does not come from its disk")
     func slowProgram() async throws {
         try await withWorkbench { bench in

@@ -73,6 +73,8 @@ actor StoreSession {
     /// Ends the connections.
     func close() async throws {
         for contexts in runners.values.map(\.contexts) { await contexts.close() }
+        // A report that took too long for those who asked still has its connection: the probe is closed after that.
+        await opened.reports.turn()
         isClosed = true
         try opened.close()
     }

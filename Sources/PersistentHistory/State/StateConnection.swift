@@ -123,7 +123,11 @@ final class StateConnection: Sendable {
         guard opened.withLock({ $0 != nil }), FileID(of: path) == file else { return }
         do {
             let queue = try Self.open(path)
-            _ = try queue.writeWithoutTransaction { try $0.checkpoint(.passive) }
+            do {
+                _ = try queue.writeWithoutTransaction { try $0.checkpoint(.passive) }
+            } catch let error as DatabaseError where error.resultCode == .SQLITE_BUSY {
+                // Another connection moves it now: one that ends, or another process's.
+            }
             try queue.end()
         } catch let error as DatabaseError {
             throw noted(.state(path, error))
