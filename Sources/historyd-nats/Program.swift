@@ -141,7 +141,11 @@ struct Program: Sendable {
         while !Task.isCancelled {
             do {
                 // The first signal is for commits before the store was watched.
-                try await observer.watch(worker.publication.store).forEach { worker.wakeUp.signal(.commit) }
+                // To follow the store's path may wait for a disk.
+                let signals = try await onPool { [store = worker.publication.store] () async throws in
+                    try observer.watch(store)
+                }
+                try await signals.forEach { worker.wakeUp.signal(.commit) }
                 return
             } catch {
                 logger.warning("The store \"\(worker.publication.store)\" cannot be watched: \(error).")

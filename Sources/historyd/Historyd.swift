@@ -67,7 +67,11 @@ struct Historyd: ParsableCommand {
         if checkConfig {
             print("\(config) is valid: \(loaded.summary).")
             for store in loaded.configuration.stores {
-                for problem in StoreAccess.problems(of: store.path, isPolled: store.poll != nil) {
+                // To look at a path may wait for its disk.
+                let problems = await onPool {
+                    StoreAccess.problems(of: store.path, isPolled: store.poll != nil)
+                }
+                for problem in problems {
                     logger.warning("Store \"\(store.name)\" would wait. \(problem)\(Self.groupNote)")
                 }
             }
