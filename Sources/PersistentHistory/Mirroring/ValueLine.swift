@@ -1,3 +1,5 @@
+internal import Glibc
+
 enum LineValue {
     case value(HistoryValue)
     /// A text of ASCII characters, in the line's memory.
@@ -44,6 +46,15 @@ struct ValueLine {
     private init(bytes: UnsafeBufferPointer<UInt8>) { self.bytes = bytes }
 
     private var next: UInt8? { place < bytes.count ? bytes[place] : nil }
+
+    /// Where a byte comes next, or the line's end. A blob has millions of bytes.
+    private func index(of byte: UInt8, from start: Int) -> Int {
+        guard let base = bytes.baseAddress, let found = memchr(base + start, Int32(byte), bytes.count - start)
+        else {
+            return bytes.count
+        }
+        return UnsafeRawPointer(found) - UnsafeRawPointer(base)
+    }
 
     private func malformed() -> MirrorError { .malformed("a line is no list of values, at its byte \(place)") }
 
@@ -189,7 +200,7 @@ struct ValueLine {
         if isText { try expect(text: "Text") }
         try expect(text: "\":\"")
         let start = place
-        while let byte = next, byte != UInt8(ascii: "\"") { place += 1 }
+        place = index(of: UInt8(ascii: "\""), from: start)
         guard let decoded = Base64.decode(bytes[start..<place]) else { throw malformed() }
         try expect(text: "\"}")
         return isText ? .invalidText(decoded) : .blob(decoded)
