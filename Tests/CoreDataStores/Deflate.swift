@@ -18,14 +18,16 @@ public enum Deflate {
         var writer = BitWriter()
         writer.write(1, 1)
         writer.write(1, 2)
-        var places: [[UInt8]: Int] = [:]
+        var places: [Int: Int] = [:]
         var index = 0
         while index < bytes.count {
-            let three = Array(bytes[index..<min(index + 3, bytes.count)])
-            let distance = places[three].map { index - $0 } ?? .max
-            if three.count == 3 { places[three] = index }
+            var distance = Int.max
+            if index + 3 <= bytes.count {
+                let three = Int(bytes[index]) << 16 | Int(bytes[index + 1]) << 8 | Int(bytes[index + 2])
+                distance = places.updateValue(index, forKey: three).map { index - $0 } ?? .max
+            }
             // A copy of three bytes from up to four back, or of what repeats: enough to be tried.
-            if three.count == 3, distance <= 4 {
+            if distance <= 4 {
                 writer.writeSymbol(257)
                 writer.writeReversed(distance - 1, 5)
                 index += 3
@@ -55,35 +57,42 @@ public enum Deflate {
     }
 }
 
+/// Whole codes at a time: the tests write millions of them, without the optimizer.
 private struct BitWriter {
-    private(set) var bytes: [UInt8] = []
-    private var used = 8
+    private var whole: [UInt8] = []
+    private var (pending, pendingCount) = (0, 0)
+
+    var bytes: [UInt8] { pendingCount == 0 ? whole : whole + [UInt8(pending)] }
 
     mutating func write(_ value: Int, _ count: Int) {
-        for bit in 0..<count { append(value >> bit & 1) }
+        pending |= value << pendingCount
+        pendingCount += count
+        while pendingCount >= 8 {
+            whole.append(UInt8(truncatingIfNeeded: pending))
+            pending >>= 8
+            pendingCount -= 8
+        }
     }
 
     /// Codes begin with their most significant bit.
-    mutating func writeReversed(_ value: Int, _ count: Int) {
-        for bit in (0..<count).reversed() { append(value >> bit & 1) }
+    mutating func writeReversed(_ value: Int, _ count: Int) { write(Self.reversed(value, count), count) }
+
+    mutating func writeSymbol(_ symbol: Int) {
+        let code = Self.codes[symbol]
+        write(code.bits, code.count)
+    }
+
+    private static func reversed(_ value: Int, _ count: Int) -> Int {
+        (0..<count).reduce(0) { $0 << 1 | value >> $1 & 1 }
     }
 
     /// RFC 1951, section 3.2.6.
-    mutating func writeSymbol(_ symbol: Int) {
+    private static let codes = (0..<288).map { symbol in
         switch symbol {
-        case 0..<144: writeReversed(0x30 + symbol, 8)
-        case 144..<256: writeReversed(0x190 + symbol - 144, 9)
-        case 256..<280: writeReversed(symbol - 256, 7)
-        default: writeReversed(0xc0 + symbol - 280, 8)
+        case 0..<144: (bits: reversed(0x30 + symbol, 8), count: 8)
+        case 144..<256: (bits: reversed(0x190 + symbol - 144, 9), count: 9)
+        case 256..<280: (bits: reversed(symbol - 256, 7), count: 7)
+        default: (bits: reversed(0xc0 + symbol - 280, 8), count: 8)
         }
-    }
-
-    private mutating func append(_ bit: Int) {
-        if used == 8 {
-            bytes.append(0)
-            used = 0
-        }
-        bytes[bytes.count - 1] |= UInt8(bit << used)
-        used += 1
     }
 }

@@ -364,7 +364,7 @@ struct MirrorTests {
     func large() throws {
         let pair = try Pair(Self.schema)
         try pair.snapshot()
-        try pair.write("INSERT INTO person (data) VALUES (randomblob(9000000)), (1), (randomblob(100))")
+        try pair.write("INSERT INTO person (data) VALUES (randomblob(4500000)), (1), (randomblob(100))")
         #expect(try pair.follow())
         try pair.expectEqual()
     }
