@@ -130,8 +130,7 @@ extension Workbench {
                 "There were:\n\(RunningProgram.text(self.path("calls")))and the log was:\n\(daemon.log.joined(separator: "\n"))"
             }
         ) {
-            let calls = try self.calls()
-            return calls.count >= count ? calls : nil
+            RunningProgram.hasLines(count, self.path("calls")) ? try self.calls() : nil
         }
     }
 

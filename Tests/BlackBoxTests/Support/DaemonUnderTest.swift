@@ -26,8 +26,10 @@ struct DaemonUnderTest: Sendable {
         try await eventually(
             "\"\(text)\" in the log", within: limit, state: { "\n" + log.joined(separator: "\n") }
         ) {
-            let lines = log.filter { $0.contains(text) }
-            if lines.count >= times { return lines[times - 1] }
+            if program.hasError(text, from: start) {
+                let lines = log.filter { $0.contains(text) }
+                if lines.count >= times { return lines[times - 1] }
+            }
             if let ended = program.ended {
                 throw WaitedTooLong(
                     description:

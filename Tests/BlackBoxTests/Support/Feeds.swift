@@ -54,7 +54,7 @@ struct Listener: Sendable {
                 "There were:\n\(program.output)\(program.errors)and the log was:\n\(daemon.log.joined(separator: "\n"))"
             }
         ) {
-            program.output.utf8.count { $0 == UInt8(ascii: "\n") } >= count ? try lines : nil
+            RunningProgram.hasLines(count, program.outputFile) ? try lines : nil
         }
     }
 

@@ -12,7 +12,7 @@ enum Plugins {
     /// `REJECT`, the author whose transactions they reject; `TELL`, a FIFO that gets a byte a call.
     static let recordInPython = #"""
         #!/usr/bin/python3
-        import json, os, subprocess, sys, time
+        import json, os, sys, time
         bench = os.environ['BENCH']
         calls = os.open(bench + '/calls', os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         tell = os.open(os.environ['TELL'], os.O_WRONLY) if 'TELL' in os.environ else None
@@ -37,6 +37,7 @@ enum Plugins {
             if delay: time.sleep(delay)
             manner = how(params['hook'].split('/')[1])
             if manner == 'hang':
+                import subprocess  # which takes longer than all else here
                 child = subprocess.Popen(['sleep', '1000'], close_fds=False)
                 with open(bench + '/hanging', 'a') as file: print(os.getpid(), child.pid, file=file)
             note(manner, line)

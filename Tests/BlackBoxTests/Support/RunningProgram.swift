@@ -110,8 +110,27 @@ final class RunningProgram: Sendable {
     var output: String { Self.text(outputFile) }
     var errors: String { Self.text(errorFile) }
 
-    static func text(_ path: String) -> String {
-        FileManager.default.contents(atPath: path).map { String(decoding: $0, as: UTF8.self) } ?? ""
+    static func text(_ path: String) -> String { String(decoding: bytes(path), as: UTF8.self) }
+
+    private static func bytes(_ path: String) -> Data { FileManager.default.contents(atPath: path) ?? Data() }
+
+    /// Whether a file has so many whole lines. A debug build takes long to make strings of a large file, and this is asked
+    /// again and again.
+    static func hasLines(_ count: Int, _ path: String) -> Bool { occurs("\n", count, in: bytes(path)[...]) }
+
+    /// Whether a text is in the errors, from a byte on.
+    func hasError(_ text: String, from start: Int) -> Bool {
+        Self.occurs(text, 1, in: Self.bytes(errorFile).dropFirst(start))
+    }
+
+    private static func occurs(_ text: String, _ count: Int, in bytes: Data) -> Bool {
+        let text = Data(text.utf8)
+        var rest = bytes
+        for _ in 0..<count {
+            guard let found = rest.firstRange(of: text) else { return false }
+            rest = rest[found.upperBound...]
+        }
+        return true
     }
 
     /// Waits until it ends, which must be with status 0, and gives its output.

@@ -17,13 +17,15 @@ func eventually<Value>(
     _ look: () async throws -> Value?
 ) async throws -> Value {
     let clock = ContinuousClock()
-    let end = clock.now + limit
+    let start = clock.now
     while true {
         if let value = try await look() { return value }
-        guard clock.now < end else {
+        let waited = clock.now - start
+        guard waited < limit else {
             throw WaitedTooLong(description: "Waited \(limit) for \(what). \(state())")
         }
-        try await Task.sleep(for: .milliseconds(4))
+        // A look may start a program: what takes long is looked for less often.
+        try await Task.sleep(for: min(max(waited / 16, .milliseconds(4)), .milliseconds(40)))
     }
 }
 
