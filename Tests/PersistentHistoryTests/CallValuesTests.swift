@@ -136,7 +136,7 @@ import Testing
         let update = try #require(calls.all.last)
         // Some are whole, one is cut, and the others are left with nothing but their sizes.
         let whole = CallValues.mostBytes / 1_000_040
-        func count(_ text: String) -> Int { update.components(separatedBy: text).count - 1 }
+        func count(_ text: String) -> Int { ByteSearch.count(text, in: update) }
         #expect(count(#""values":"#) == 40)
         #expect(count(#""cutValues":{"n":1000040}"#) == 40 - whole)
         #expect(count(#""n":{"base64":""}},"cutValues""#) == 40 - whole - 1)

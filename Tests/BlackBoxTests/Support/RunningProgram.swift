@@ -1,5 +1,6 @@
 import Foundation
 import Glibc
+import TestSupport
 
 /// A program beside the test, the leader of a process group of its own, with its output in files.
 final class RunningProgram: Sendable {
@@ -116,21 +117,13 @@ final class RunningProgram: Sendable {
 
     /// Whether a file has so many whole lines. A debug build takes long to make strings of a large file, and this is asked
     /// again and again.
-    static func hasLines(_ count: Int, _ path: String) -> Bool { occurs("\n", count, in: bytes(path)[...]) }
+    static func hasLines(_ count: Int, _ path: String) -> Bool {
+        bytes(path).withUnsafeBytes { ByteSearch.count("\n", in: $0) } >= count
+    }
 
     /// Whether a text is in the errors, from a byte on.
     func hasError(_ text: String, from start: Int) -> Bool {
-        Self.occurs(text, 1, in: Self.bytes(errorFile).dropFirst(start))
-    }
-
-    private static func occurs(_ text: String, _ count: Int, in bytes: Data) -> Bool {
-        let text = Data(text.utf8)
-        var rest = bytes
-        for _ in 0..<count {
-            guard let found = rest.firstRange(of: text) else { return false }
-            rest = rest[found.upperBound...]
-        }
-        return true
+        Self.bytes(errorFile).dropFirst(start).withUnsafeBytes { ByteSearch.count(text, in: $0) } > 0
     }
 
     /// Waits until it ends, which must be with status 0, and gives its output.
