@@ -77,7 +77,7 @@ run-tests = $(if $(TESTFLAGS),$(call tests-in,$(1)) $(TESTFLAGS),@failed=; logs=
 
 .DEFAULT_GOAL := help
 .PHONY: help toolchain dependencies build programs debug test test-docs docs test-openapi test-differential test-faults model mutants \
-	torture torture-nats count-recording dedup-property fuzz fuzz-coredata simulate run run-nats bench install deb uninstall \
+	torture torture-nats count-recording dedup-property fuzz fuzz-coredata simulate simulate-coverage run run-nats bench install deb uninstall \
 	tsan asan lint format security clean link-order
 
 help: ## List the targets.
@@ -196,6 +196,19 @@ simulate: toolchain ## Simulate daemons from SEEDS= seeds, FROM= on, of a KIND= 
 	$(SWIFT) build --product historyd-simulation
 	.build/debug/historyd-simulation --seeds $(SEEDS) --from $(FROM) --kind $(KIND) --jobs $$(nproc) \
 		$(if $(WITHOUT),--without $(WITHOUT)) $(SIMULATEFLAGS)
+
+# Counters lie in a file that all processes of a run have mapped: a life that is killed counts, too.
+COVERAGE = .build-coverage
+simulate-coverage: toolchain ## Run SEEDS= seeds of each kind, and print how much of the code the simulation alone has reached.
+	$(SWIFT) build --product historyd-simulation --scratch-path $(COVERAGE) -Xswiftc -profile-generate \
+		-Xswiftc -profile-coverage-mapping -Xswiftc -Xllvm -Xswiftc -runtime-counter-relocation
+	rm -f $(COVERAGE)/*.profraw
+	for kind in faults isolation power; do LLVM_PROFILE_FILE=$(COVERAGE)/$$kind%c.profraw \
+		$(COVERAGE)/debug/historyd-simulation --seeds $(SEEDS) --from $(FROM) --kind $$kind --jobs $$(nproc) --as-is; done
+	@tools=$$(dirname $$(readlink -f $$(command -v $(SWIFT)))); \
+	$$tools/llvm-profdata merge -o $(COVERAGE)/simulation.profdata $(COVERAGE)/*.profraw && \
+	$$tools/llvm-cov export -summary-only -instr-profile $(COVERAGE)/simulation.profdata \
+		$(COVERAGE)/debug/historyd-simulation | /usr/bin/python3 Tests/Coverage/coverage.py $(CURDIR)/Sources
 
 fuzz-coredata: debug ## Read CASES= damaged Core Data stores, five times as many damaged models, and some of Apple's own.
 	HISTORYD_MUTATIONS=$(CASES) $(call tests-in,.build/debug) --filter 'CoreDataHostileTests'
