@@ -243,7 +243,7 @@ struct PipelineLog: PipelineReporter {
                 .consumerBlocksCleanup,
                 "History of store \"\(store)\" is kept for \(names), which have not processed it.",
                 metadata: fields(consumers.first))
-        case .cleaningHeldBack, .cleaningRecovered: break  // For the status.
+        case .cleaningHeldBack, .cleaningRecovered, .consumerRecovered: break  // For the status.
         case .cleaningFailed(let error):
             logger.report(
                 .cleanFailed, "History of store \"\(store)\" could not be cleaned. \(error) It is tried again.",

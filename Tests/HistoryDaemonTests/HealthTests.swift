@@ -66,6 +66,9 @@ import Testing
         Case("a store that is back", events: .storeLost(error), opened),
         Case("a state that cannot be written", .stateNotWritable, events: opened, .stateFailed(error)),
         Case("a state that recovered", events: .stateFailed(error), .stateRecovered),
+        Case(
+            "a consumer that continues, with nothing to process", events: opened,
+            .consumerFailed(consumer: "Main", error, retryAfter: .zero), .consumerRecovered(consumer: "Main")),
         Case("an entity that is not tracked", .notTracked, events: opened, .trackingFailed(error)),
         Case(
             "an entity that is not there", .notTracked, events: opened,

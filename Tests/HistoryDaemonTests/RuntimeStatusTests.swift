@@ -141,7 +141,9 @@ private let error = HistoryError(.storeBusy, "It is locked.")
             .contextRecovered(consumer: consumer, context: "view", attempts: attempt),
             .cleaningHeldBack(by: [consumer, "\(consumer)/live"]), .cleaningHeldBack(by: []),
             .feedMoved(consumer: consumer, context: "live", to: at),
-            .consumerFailed(consumer: consumer, error, retryAfter: .zero), .watchOverflowed,
+            .consumerFailed(consumer: consumer, error, retryAfter: .zero),
+            .consumerRecovered(consumer: consumer),
+            .watchOverflowed,
             .storeReplaced,
         ]
         return events.randomElement(using: &random) ?? .storeReplaced

@@ -100,7 +100,7 @@ struct Operator: Sendable {
         guard let report = send(.health, as: HealthReport.self, within: 5_000_000_000) else { return nil }
         guard report.verdict == .healthy else { return report }
         for store in scenario.stores {
-            if truth.wasNeverOpen(store.name) {
+            if truth.isStuck(store.name, at: asked) {
                 violation(.untrue, "health: it is healthy, and \(store.name) was locked all the time")
             }
             let old = before[store.name, default: []].filter {
@@ -148,7 +148,8 @@ struct Operator: Sendable {
                 violation(.untrue, "\(store.name) \(consumer.author) is level, and \(lacks) is missing")
             }
             guard let copy = report.contexts.first(where: { $0.kind == "replica" }), copy.problem == nil,
-                copy.lag?.transactions == 0, truth.commits(store.name).count == commits.count
+                copy.lag?.transactions == 0, truth.commits(store.name).count == commits.count,
+                !truth.wasJustAltered(store.name, at: csimulation_now())
             else { continue }
             let original = writer.order("rows", files.store(store.name))
             let rows = writer.order("rows", files.replica(store.name, consumer.author))

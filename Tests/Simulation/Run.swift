@@ -132,7 +132,7 @@ struct Run {
         record.write("life")
         do {
             try world.prepare()
-            truth.lifeBegins()
+            truth.lifeBegins(at: shared.pointee.now)
             Life.prepare(files)
             csimulation_take_threads(scenario.switches, shared.pointee.now + 3_600_000_000_000)
             csimulation_keep_synced(files.state, files.synced)

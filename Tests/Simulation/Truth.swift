@@ -11,6 +11,8 @@ final class Truth: Sendable {
         var commits: [String: [Commit]] = [:]
         /// Stores that another connection has locked, and whether it was so before this life began.
         var locked: [String: Bool] = [:]
+        var began: Int64 = 0
+        var altered: [String: Int64] = [:]
     }
 
     struct Commit: Sendable {
@@ -41,9 +43,15 @@ final class Truth: Sendable {
         state.withLock { $0.commits[store, default: []].append(commit) }
     }
 
+    func isAltered(_ store: String, at time: Int64) { state.withLock { $0.altered[store] = time } }
     func isLocked(_ store: String) { state.withLock { $0.locked[store] = false } }
     func isReleased(_ store: String) { state.withLock { _ = $0.locked.removeValue(forKey: store) } }
-    func lifeBegins() { state.withLock { state in state.locked = state.locked.mapValues { _ in true } } }
+    func lifeBegins(at time: Int64) {
+        state.withLock { state in
+            state.locked = state.locked.mapValues { _ in true }
+            state.began = time
+        }
+    }
 
     /// A new life knows what was before.
     func remember(_ lines: [Record.Line]) {
@@ -69,6 +77,16 @@ final class Truth: Sendable {
 
     /// Whether nobody can have opened it in this life.
     func wasNeverOpen(_ store: String) -> Bool { state.withLock { $0.locked[store] ?? false } }
+
+    /// Whether that has been so for long enough to be a trouble: a store is opened for a moment in each life.
+    func isStuck(_ store: String, at time: Int64) -> Bool {
+        wasNeverOpen(store) && time > state.withLock { $0.began } + 2_000_000_000
+    }
+
+    /// Whether a column has just come: that is no transaction, and no lag, while the daemon finds out.
+    func wasJustAltered(_ store: String, at time: Int64) -> Bool {
+        state.withLock { $0.altered[store].map { time < $0 + 1_000_000_000 } ?? false }
+    }
 
     /// What hooks and feeds have not had of these commits.
     func lacking(_ commits: [Commit], _ store: StoreSetup, _ consumer: ConsumerSetup, feeds: Bool) -> [String] {

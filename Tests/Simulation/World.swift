@@ -119,6 +119,7 @@ struct World: Sendable {
         case .alter(let store):
             let name = scenario.stores[store].name
             record.write("altered", name, writer.order("alter", files.store(name))[0])
+            truth.isAltered(name, at: csimulation_now())
         case .read(let store, let part): _ = writer.order("read", path(store, part))
         case .endRead(let store, let part): _ = writer.order("endRead", path(store, part))
         case .kill(let points): csimulation_kill_after(UInt64(points))

@@ -150,6 +150,8 @@ extension RuntimeStatus {
             change(consumer, mayChangeLine: true) { $0.contexts[context] = nil }
         case .consumerFailed(let consumer, let error, _):
             change(consumer) { $0.fail(nil, "\(error)") }
+        case .consumerRecovered(let consumer):
+            change(consumer, mayChangeLine: true) { if $0.failure?.hook == nil { $0.failure = nil } }
         default: break
         }
     }

@@ -183,7 +183,13 @@ extension ConsumerRunner {
         resumption(self)
     }
 
+    /// How many failures in a row are reported: a lock is held now and then, and is worth a word when it lasts.
+    private static let lastingFailure = 5
+
     func recovered() {
+        if failures >= Self.lastingFailure {
+            store.reporter.report(.consumerRecovered(consumer: consumer.author))
+        }
         failures = 0
         guard isStateFailing else { return }
         isStateFailing = false
@@ -200,8 +206,7 @@ extension ConsumerRunner {
         } else if error.heals {
             failures += 1
             let delay = Backoff.delay(afterFailures: failures)
-            // A lock is held now and then; it is worth a word when it lasts.
-            if failures == 5 {
+            if failures == Self.lastingFailure {
                 isStateFailing = error.isOfState
                 if isStateFailing { store.reporter.report(.stateFailed(error)) }
                 store.reporter.report(

@@ -39,8 +39,8 @@ extension PipelineEvent {
             .replicaLogGrows, .contextFailed, .feedExpired, .consumerFailed, .historyLost, .consumerPassedBy,
             .cleaningBlocked, .cleaningFailed:
             .warning
-        case .watchOverflowed, .trackingUpdated, .stateRecovered, .consumerForgotten, .hookRecovered,
-            .replicaFilled, .replicaIndexLeftOut, .contextRecovered, .feedBegan, .feedForgotten:
+        case .watchOverflowed, .trackingUpdated, .stateRecovered, .consumerForgotten, .consumerRecovered,
+            .hookRecovered, .replicaFilled, .replicaIndexLeftOut, .contextRecovered, .feedBegan, .feedForgotten:
             .notice
         case .consumerStands, .cursorMoved, .cursorsMoved, .feedMoved, .cleaningHeldBack, .cleaningRecovered,
             .tokenExpired,
@@ -92,6 +92,7 @@ extension PipelineEvent {
             "\(counted(consumers.count, "consumer")) with nothing to do moved to \(token)."
         case .consumerFailed(let consumer, let error, let delay):
             "\"\(consumer)\" cannot continue. \(error) It is tried again in \(delay)."
+        case .consumerRecovered(let consumer): "\"\(consumer)\" continues."
         case .tokenExpired(let consumer, let error): "The token of \"\(consumer)\" is no longer valid. \(error)"
         case .recreated(let consumer, let entities, let token):
             "Changes of \(quoted(entities)) may have gone unrecorded before \(token); \"\(consumer)\" was notified to read them again."

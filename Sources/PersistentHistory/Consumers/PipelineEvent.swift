@@ -84,6 +84,8 @@ public enum PipelineEvent: Sendable {
     case feedExpired(consumer: String, context: String, Expiry)
     /// A consumer's pass failed, and is tried again after the delay.
     case consumerFailed(consumer: String, HistoryError, retryAfter: Duration)
+    /// A consumer whose passes failed continues, also where there was nothing to process.
+    case consumerRecovered(consumer: String)
     /// History was deleted that a consumer has not processed.
     case tokenExpired(consumer: String, HistoryError)
     /// Changes of some entities may have gone unrecorded before a position; the consumer's hooks have been notified.

@@ -19,7 +19,7 @@ public struct TrackerState: Sendable {
         case .storeOpened: (storeError, contextErrors) = (nil, [:])
         case .storeLost(let error), .stateFailed(let error), .consumerFailed(_, let error, _):
             storeError = error
-        case .stateRecovered: storeError = nil
+        case .stateRecovered, .consumerRecovered: storeError = nil
         case .consumerStands(_, let token): position = token
         case .cursorMoved(_, let token), .cursorsMoved(_, let token):
             (position, storeError) = (token, nil)
