@@ -38,7 +38,7 @@ import Testing
         "Whatever fails, nothing is lost, repeated, out of order or misreported, and all is delivered in the end"
     )
     func faults() async throws {
-        let outcome = try await simulate("--kind", "faults", "--from", "100", "--seeds", "40", "--jobs", "2")
+        let outcome = try await simulate("--kind", "faults", "--seeds", "40", "--jobs", "2")
         #expect(outcome.status == .exited(0), "\(outcome)")
     }
 
@@ -51,6 +51,12 @@ import Testing
     @Test("One store's locks, disk and plugins delay no other store, nor the loop, nor the watchdog")
     func isolation() async throws {
         let outcome = try await simulate("--kind", "isolation", "--seeds", "20", "--jobs", "2")
+        #expect(outcome.status == .exited(0), "\(outcome)")
+    }
+
+    @Test("A consumer whose store was locked is well again, also with nothing to process")
+    func recoveringConsumer() async throws {
+        let outcome = try await simulate("--kind", "faults", "--seeds", "1", "--from", "63012")
         #expect(outcome.status == .exited(0), "\(outcome)")
     }
 
