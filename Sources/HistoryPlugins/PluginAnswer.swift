@@ -75,7 +75,8 @@ struct PluginAnswer: Sendable, Hashable {
                 var id: Int64 = 0
                 for index in start..<end {
                     let digit = bytes[index] &- UInt8(ascii: "0")
-                    guard digit < 10 else { return nil }
+                    // JSON has no zeros in front.
+                    guard digit < 10, digit > 0 || index > start || end - start == 1 else { return nil }
                     id = id &* 10 &+ Int64(digit)
                 }
                 return id
