@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// A disk that does not even say what is under a path keeps nobody waiting but the store that lies on it.
+/// A disk that does not even say what is under a path delays only the store that lies on it.
 @Suite(
     .enabled(if: Products.areThere, Comment(rawValue: Products.missing)),
     .enabled(if: PreloadedLibrary.compiler != nil, PreloadedLibrary.missing), .timeLimit(.minutes(15)))

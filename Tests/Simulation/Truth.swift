@@ -75,7 +75,7 @@ final class Truth: Sendable {
 
     func commits(_ store: String) -> [Commit] { state.withLock { $0.commits[store] ?? [] } }
 
-    /// Whether nobody can have opened it in this life.
+    /// Whether no daemon can have opened it in this life.
     func wasNeverOpen(_ store: String) -> Bool { state.withLock { $0.locked[store] ?? false } }
 
     /// Whether that has been so for long enough to be a trouble: a store is opened for a moment in each life.

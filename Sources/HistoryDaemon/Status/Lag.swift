@@ -82,7 +82,7 @@ extension ControlHandler {
 
     /// Measures how far each consumer lags, and how many dead letters there are.
     ///
-    /// - Returns: What the store answered: nobody needs to ask it again.
+    /// - Returns: What the store answered, so that it is asked once.
     func measure(_ store: RunningStore) async -> Standing {
         let standing = await standing(of: store)
         switch standing {
