@@ -119,8 +119,7 @@ import Testing
         let context = ReplicaContext(name: "view", path: folder.file("view.sqlite"), entities: nil)
         let events = EventLog()
         let replica = Replica(context, storePath: path)
-        let snapshots = StoreSnapshots(path)
-        let leftOut = try replica.prepare(snapshots).leftOut
+        let leftOut = try replica.prepare().leftOut
         #expect(leftOut.map(\.name) == ["collated", "computed", "wider", "widest"])
         #expect(leftOut.allSatisfy { $0.kind == .table })
         #expect(leftOut[0].reason.contains("custom") && leftOut[1].reason.contains("secret"), "\(leftOut)")
@@ -132,7 +131,7 @@ import Testing
             #expect(count == 2)
         }
         replica.close()
-        snapshots.close()
+        replica.snapshots.close()
         // It goes on with what it has, and says it once; a table that has become an ordinary one comes in.
         let rule = DeliveryRule(authors: ["Mirror"])
         var served = ServedStore(
@@ -238,9 +237,8 @@ import Testing
         let context = store.replica()
         #expect(symlink(elsewhere, context.path) == 0)
         let replica = Replica(context, storePath: store.path)
-        let snapshots = StoreSnapshots(store.path)
-        defer { snapshots.close() }
-        #expect { _ = try replica.prepare(snapshots) } throws: {
+        defer { replica.snapshots.close() }
+        #expect { _ = try replica.prepare() } throws: {
             ($0 as? HistoryError)?.code == .replicaUnwritable && "\($0)".contains("symbolic link")
         }
         #expect(FileManager.default.fileExists(atPath: elsewhere) == !isDangling)

@@ -108,16 +108,12 @@ import Testing
             try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask {
                     withUnsafeCurrentTask { $0?.cancel() }
-                    let snapshots = StoreSnapshots(store.path)
-                    defer { snapshots.close() }
-                    _ = try Replica(context, storePath: store.path).prepare(snapshots)
+                    _ = try Replica(context, storePath: store.path).prepare()
                 }
                 try await group.waitForAll()
             }
         }
-        let snapshots = StoreSnapshots(store.path)
-        defer { snapshots.close() }
-        #expect(try Replica(context, storePath: store.path).prepare(snapshots).isFilled)
+        #expect(try Replica(context, storePath: store.path).prepare().isFilled)
     }
 
     @Test("While it has to catch up, a replica shows the state before, and then all at once")
@@ -173,7 +169,7 @@ import Testing
             snapshots = StoreSnapshots(store.path)
         }
 
-        func prepare() throws -> Replica.Preparation { try replica.prepare(snapshots) }
+        func prepare() throws -> Replica.Preparation { try replica.prepare() }
         func stage(_ transactions: [HistoryTransaction], through end: Int64) throws {
             try snapshots.read { try replica.stage(transactions, of: transactions, through: end, from: $0) }
         }
@@ -248,7 +244,7 @@ import Testing
         // Nor the store itself.
         let itself = ReplicaContext(name: "view", path: store.path, entities: nil)
         #expect(throws: HistoryError.self) {
-            try Replica(itself, storePath: store.path).prepare(StoreSnapshots(store.path))
+            try Replica(itself, storePath: store.path).prepare()
         }
     }
 

@@ -8,26 +8,20 @@ actor ContextKeeper {
     private nonisolated let executor = SerialThreadExecutor()
     nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
 
-    let consumer: Consumer
-    let source: any HistorySource
-    let state: StateDatabase
-    let reporter: any PipelineReporter
-    let snapshots: StoreSnapshots
-    let replicas: [Replica]
-    /// The program's own contexts, and those that plugins keep.
-    private let others: [any HistoryContext]
+    private let consumer: Consumer
+    private let source: any HistorySource
+    private let state: StateDatabase
+    private let reporter: any PipelineReporter
+    private let snapshots: StoreSnapshots
+    private let contexts: [any MergeContext]
 
-    var troubles = ContextTroubles()
+    private var troubles = ContextTroubles()
     /// How far those are that are open.
-    var positions: [String: Int64] = [:]
-    /// Replicas that have taken in more than they show.
-    var unsettled: Set<String> = []
-    /// Replicas that could not be settled, because the store had gone on, in this run or the one before.
-    var overtaken: Set<String> = []
-    /// Replicas with a long write-ahead log, which has been reported.
-    var reportedLogs: Set<String> = []
-    /// Others whose checkpoints mean nothing in this store, which was restored from a backup.
-    var misled: Set<String>
+    private var positions: [String: Int64] = [:]
+    /// Contexts whose checkpoints mean nothing in this store, which was restored from a backup.
+    private var misled: Set<String> = []
+    /// Contexts that are to be filled again by an operator's order.
+    private var ordered: Set<String> = []
     /// A context is called in order, also where an operator has it filled meanwhile.
     private let calls = AsyncLock()
 
@@ -36,17 +30,18 @@ actor ContextKeeper {
         _ consumer: Consumer, source: any HistorySource, state: StateDatabase, reporter: any PipelineReporter,
         isRestored: Bool = false
     ) {
-        self.consumer = consumer
-        self.source = source
-        self.state = state
-        self.reporter = reporter
-        snapshots = StoreSnapshots(source.path)
-        replicas = consumer.contexts.map { Replica($0, storePath: source.path) }
-        let plugins = consumer.pluginContexts.compactMap { [executor] context in
-            source.recorder.map { PluginMerger(context, of: consumer, reader: $0, state: state, on: executor) }
+        (self.consumer, self.source, self.state, self.reporter) = (consumer, source, state, reporter)
+        let snapshots = StoreSnapshots(source.path)
+        self.snapshots = snapshots
+        let replicas = consumer.contexts.map {
+            Replica($0, of: consumer.author, in: source, snapshots: snapshots, reporter: reporter)
         }
-        others = consumer.programContexts + plugins
-        misled = isRestored ? Set(others.map(\.name)) : []
+        let plugins = consumer.pluginContexts.compactMap { context in
+            source.recorder.map { PluginMerger(context, of: consumer, reader: $0, state: state) }
+        }
+        contexts =
+            replicas + consumer.programContexts.map { ProgramContext($0, storePath: source.path) } + plugins
+        if isRestored { misled = Self.misled(contexts) }
     }
 
     /// How long until a context that failed is to be tried again; nil where none is in trouble.
@@ -61,7 +56,12 @@ actor ContextKeeper {
     /// Everything is to be opened and looked at again, since the consumer has lost its position.
     func beginAnew(isRestored: Bool) {
         closeAll()
-        if isRestored { misled = Set(others.map(\.name)) }
+        if isRestored { misled = Self.misled(contexts) }
+    }
+
+    /// Replicas are not told, and the state knows which of them to fill again.
+    private static func misled(_ contexts: [any MergeContext]) -> Set<String> {
+        Set(contexts.filter { !$0.copiesRows }.map(\.name))
     }
 
     /// Ends the connections.
@@ -71,7 +71,7 @@ actor ContextKeeper {
     }
 
     private func closeAll() {
-        for replica in replicas { replica.close() }
+        for context in contexts { context.close() }
         positions = [:]
         troubles.forget()
     }
@@ -80,17 +80,12 @@ actor ContextKeeper {
     ///
     /// - Returns: What it shows; nil if there is no such context.
     func resync(_ name: String, cursor: Int64) async throws -> HistoryToken? {
-        let replica = replicas.first { $0.context.name == name }
-        let plugin = others.lazy.compactMap { $0 as? PluginMerger }.first { $0.name == name }
-        if replica == nil, plugin == nil { return nil }
+        guard let context = contexts.first(where: { $0.name == name && $0.stateKey != nil }) else { return nil }
         await calls.lock()
         defer { calls.unlock() }
-        if let replica {
-            try state.replicas.refill(name, of: consumer.author)
-            replica.close()
-        } else {
-            try await plugin?.requireFilling()
-        }
+        try state.replicas.refill(name, of: consumer.author)
+        ordered.insert(name)
+        context.close()
         positions[name] = nil
         tryNow()
         try await openAll(cursor: cursor)
@@ -98,7 +93,7 @@ actor ContextKeeper {
         return positions[name].map { HistoryToken(store: source.storeID, number: $0) }
     }
 
-    // MARK: All contexts
+    // MARK: Opening
 
     /// Opens the contexts whose time has come, and brings those that are behind the cursor up to it.
     ///
@@ -113,16 +108,124 @@ actor ContextKeeper {
     }
 
     private func openAll(cursor: Int64) async throws {
-        for replica in replicas where !troubles.isPaused(replica.context.name, at: .now) {
-            try await attempting(replica.context.name, .opened) { try await open(replica, cursor: cursor) }
+        for context in contexts where !troubles.isPaused(context.name, at: .now) {
+            let failing: ContextTroubles.Stage = context.copiesRows ? .opened : .written
+            try await attempting(context, failing) { try await open(context, cursor: cursor) }
         }
-        for context in others where positions[context.name] == nil {
-            if troubles.isPaused(context.name, at: .now) { continue }
-            try await attempting(context.name, .written) {
-                try await open(context, cursor: cursor)
-                // By its own checkpoint it has everything, also if the call that failed was what brought it there.
-                return .written
+    }
+
+    private func open(_ context: any MergeContext, cursor: Int64) async throws -> ContextTroubles.Stage {
+        let (name, author) = (context.name, consumer.author)
+        if positions[name] != nil, context.isOpen { return .opened }
+        let known = try context.stateKey.map { try state.replicas.known(name, of: author, at: $0) }
+        let token = try await asking(context) { try await context.open(isKnown: known?.isHere ?? false) }
+        // It may be ahead of its consumer, whose checkpoint then does not show that the store was restored.
+        if try known?.isReplaced(in: source) ?? false { misled.insert(name) }
+        let loss = try token.flatMap { try expiry(of: $0, context) }
+        let isFilled = token == nil || loss != nil || known?.needsFilling ?? false || ordered.contains(name)
+        let start: Int64
+        if isFilled {
+            start = try await refill(context, loss)
+        } else {
+            start = token?.number ?? 0
+            if let key = context.stateKey, known?.isHere == false {
+                try state.replicas.save(name, of: author, at: key, filling: nil)
             }
+        }
+        let position = try await catchUp(context, from: start, to: cursor)
+        positions[name] = position
+        // Others have everything by their own checkpoints, also if the call that failed was what brought them there.
+        return isFilled || position > start || !context.copiesRows ? .written : .opened
+    }
+
+    /// Why a context that is at a token must be filled again; nil if it need not.
+    private func expiry(of token: HistoryToken, _ context: any MergeContext) throws -> Expiry? {
+        let (oldest, newest) = (try source.oldestToken(), try source.newestToken())
+        let isRestored =
+            token.store != source.storeID || misled.contains(context.name)
+            || token.number > max(newest.number, oldest.number)
+        guard isRestored || token.number < oldest.number else { return nil }
+        return Expiry(reason: isRestored ? .restored : .expired, lost: token, after: newest)
+    }
+
+    private func refill(_ context: any MergeContext, _ expiry: Expiry?) async throws -> Int64 {
+        let (name, author) = (context.name, consumer.author)
+        let filled = try await asking(context) { try await context.refill(expiry) }
+        misled.remove(name)
+        guard let token = filled, try self.expiry(of: token, context) == nil else {
+            throw failure(of: context, "it has no checkpoint in this store after it was filled")
+        }
+        reporter.report(.replicaFilled(consumer: author, context: name, at: token))
+        if let key = context.stateKey {
+            let filling = try source.checkpoint(at: token.number, state.clock)
+            try state.replicas.save(name, of: author, at: key, filling: filling)
+        }
+        ordered.remove(name)
+        return token.number
+    }
+
+    /// Brings a context up to the cursor.
+    ///
+    /// - Returns: Where it is then.
+    private func catchUp(_ context: any MergeContext, from start: Int64, to cursor: Int64) async throws -> Int64
+    {
+        var position = start
+        while position < cursor {
+            do {
+                let batch = try source.outlinedBatch(after: position)
+                guard batch.end > position else { break }
+                // Changes may have gone unrecorded there.
+                if !context.copiesRows, let recreation = batch.transactions.first.flatMap({ Expiry($0) }) {
+                    position = try await refill(context, recreation)
+                    continue
+                }
+                let end = min(batch.end, cursor)
+                let missed = relevant(batch, after: position).filter { $0.number <= end }
+                try await merge(
+                    context.takesParts ? missed : missed.map(source.whole), through: end, into: context)
+                position = end
+            } catch let error as HistoryError where error.code == .tokenExpired {
+                // A cleanup came in between. That is the context's loss, not its consumer's.
+                let lost = HistoryToken(store: source.storeID, number: position)
+                position = try await refill(
+                    context, Expiry(reason: .expired, lost: lost, after: try source.newestToken()))
+            }
+        }
+        return position
+    }
+
+    private func relevant(_ batch: HistoryBatch, after cursor: Int64) -> [HistoryTransaction] {
+        consumer.rule.relevant(batch.transactions, after: cursor, to: consumer.author)
+    }
+
+    // MARK: Merging
+
+    /// Has contexts read the rows of a batch, before the hooks have their say.
+    ///
+    /// All is read in one snapshot of the store. What writers have committed since the batch was
+    /// fetched becomes part of it: rows may be read only if nothing newer is there.
+    ///
+    /// - Returns: The batch as it is to be delivered.
+    func stage(_ batch: HistoryBatch, cursor: Int64, takesOwn: Bool) async throws -> HistoryBatch {
+        try await tend(cursor: cursor)
+        let ready = contexts.filter { $0.copiesRows && positions[$0.name] != nil }
+        guard batch.isLast, !ready.isEmpty, let recorder = source.recorder else { return batch }
+        return try snapshots.read { store in
+            let batch = try recorder.batch(store, after: cursor, beginningAs: batch)
+            guard batch.isLast else { return batch }
+            let own = takesOwn ? consumer.rule.own(batch.transactions, after: cursor, of: consumer.author) : []
+            let wanted = PendingMerge(relevant(batch, after: cursor), own: own, after: cursor, end: batch.end)
+                .toMerge
+            // Of a large transaction the objects are noted when it is merged, and their rows are read when settled.
+            if wanted.isEmpty || wanted.contains(where: { $0.outline != nil }) { return batch }
+            for context in ready {
+                do {
+                    try context.stage(wanted, of: batch, from: store)
+                } catch let error as HistoryError where error.isOfContext {
+                    failed(context, error, .written)
+                }
+            }
+            return batch
         }
     }
 
@@ -134,22 +237,20 @@ actor ContextKeeper {
         await calls.lock()
         defer { calls.unlock() }
         if waits { try await openAll(cursor: cursor) }
-        for replica in replicas where positions[replica.context.name] != nil {
-            try attempting(replica.context.name, .written) {
-                try self.merge(merge, into: replica)
-                return .written
+        let outlined = merge.toMerge
+        let whole = contexts.allSatisfy(\.takesParts) ? outlined : try outlined.map(source.whole)
+        for context in contexts {
+            // A replica that has everything may have rows to show.
+            guard let position = positions[context.name], position < merge.end || context.copiesRows else {
+                continue
             }
-        }
-        let whole = consumer.programContexts.isEmpty ? [] : try merge.toMerge.map(source.whole)
-        for context in others {
-            guard let position = positions[context.name], position < merge.end else { continue }
-            try await attempting(context.name, .written) {
-                if let recreation = merge.recreation {
+            try await attempting(context, .written) {
+                if let recreation = merge.recreation, !context.copiesRows {
                     positions[context.name] = try await refill(context, recreation)
                 } else {
-                    let missed = context is PluginMerger ? merge.toMerge : whole
-                    try await take(missed.filter { $0.number > position }, through: merge.end, context)
-                    positions[context.name] = merge.end
+                    let missed = (context.takesParts ? outlined : whole).filter { $0.number > position }
+                    try await self.merge(missed, through: merge.end, into: context)
+                    positions[context.name] = max(position, merge.end)
                 }
                 return .written
             }
@@ -157,44 +258,26 @@ actor ContextKeeper {
         return waits ? retryDelay : nil
     }
 
-    /// Brings a context up to the cursor.
-    ///
-    /// - Parameters:
-    ///   - merge: Has it take in transactions, and be at a position then.
-    ///   - refill: Has it filled again where history is missing; nil where that is no loss to it.
-    /// - Returns: Where it is then.
-    func catchUp(
-        from start: Int64, to cursor: Int64, merge: ([HistoryTransaction], Int64) async throws -> Void,
-        refill: (Expiry) async throws -> Int64?
-    ) async throws -> Int64 {
-        var position = start
-        while position < cursor {
-            do {
-                let batch = try source.outlinedBatch(after: position)
-                guard batch.end > position else { break }
-                // Changes may have gone unrecorded there.
-                if let recreation = batch.transactions.first.flatMap({ Expiry($0) }),
-                    let filled = try await refill(recreation)
-                {
-                    position = filled
-                    continue
-                }
-                let end = min(batch.end, cursor)
-                try await merge(relevant(batch, after: position).filter { $0.number <= end }, end)
-                position = end
-            } catch let error as HistoryError where error.code == .tokenExpired {
-                // A cleanup came in between. That is the context's loss, not its consumer's.
-                let lost = HistoryToken(store: source.storeID, number: position)
-                let expiry = Expiry(reason: .expired, lost: lost, after: try source.newestToken())
-                guard let filled = try await refill(expiry) else { throw error }
-                position = filled
-            }
-        }
-        return position
+    private func merge(
+        _ transactions: [HistoryTransaction], through end: Int64, into context: any MergeContext
+    ) async throws {
+        let token = HistoryToken(store: source.storeID, number: end)
+        let count = try await asking(context) { try await context.merge(transactions, through: token) }
+        guard count > 0, let last = transactions.last?.token else { return }
+        reporter.report(
+            .merged(consumer: consumer.author, context: context.name, transactions: count, last: last))
     }
 
-    func relevant(_ batch: HistoryBatch, after cursor: Int64) -> [HistoryTransaction] {
-        consumer.rule.relevant(batch.transactions, after: cursor, to: consumer.author)
+    /// The store's schema has changed.
+    func followSchema() { for context in contexts { context.isUnsettled = true } }
+
+    /// Lets contexts show all that they have taken in, and follow the store's schema, once their consumer is level.
+    func settle(cursor: Int64) async throws {
+        let unsettled = contexts.filter { $0.isUnsettled && positions[$0.name] != nil }
+        if retryDelay != nil || !unsettled.allSatisfy(\.isOpen) { try await tend(cursor: cursor) }
+        for context in contexts where context.isUnsettled && positions[context.name] != nil {
+            try await attempting(context, .written) { try context.settle() ? .written : .opened }
+        }
     }
 
     // MARK: Trouble
@@ -204,38 +287,43 @@ actor ContextKeeper {
     /// - Parameters:
     ///   - stage: The stage that a failure shows to fail.
     ///   - body: Returns the stage that it reached.
-    func attempting(
-        _ name: String, _ stage: ContextTroubles.Stage, _ body: () async throws -> ContextTroubles.Stage
+    private func attempting(
+        _ context: any MergeContext, _ stage: ContextTroubles.Stage,
+        _ body: () async throws -> ContextTroubles.Stage
     ) async throws {
         do {
-            succeeded(name, try await body())
+            let reached = try await body()
+            if let attempts = troubles.succeed(context.name, at: reached, now: .now) {
+                reporter.report(
+                    .contextRecovered(consumer: consumer.author, context: context.name, attempts: attempts))
+            }
         } catch let error as HistoryError where error.isOfContext {
-            failed(name, error, stage)
+            failed(context, error, stage)
         }
     }
 
-    /// The same within a snapshot of the store, which no other thread may read.
-    func attempting(
-        _ name: String, _ stage: ContextTroubles.Stage, _ body: () throws -> ContextTroubles.Stage
-    ) throws {
-        do {
-            succeeded(name, try body())
-        } catch let error as HistoryError where error.isOfContext {
-            failed(name, error, stage)
-        }
-    }
-
-    private func succeeded(_ name: String, _ stage: ContextTroubles.Stage) {
-        guard let attempts = troubles.succeed(name, at: stage, now: .now) else { return }
-        reporter.report(.contextRecovered(consumer: consumer.author, context: name, attempts: attempts))
-    }
-
-    private func failed(_ name: String, _ error: HistoryError, _ stage: ContextTroubles.Stage) {
-        replicas.first { $0.context.name == name }?.close()
-        positions[name] = nil
-        let attempt = troubles.fail(name, error, at: stage, now: .now)
+    private func failed(_ context: any MergeContext, _ error: HistoryError, _ stage: ContextTroubles.Stage) {
+        context.close()
+        positions[context.name] = nil
+        let attempt = troubles.fail(context.name, error, at: stage, now: .now)
         reporter.report(
-            .contextFailed(consumer: consumer.author, context: name, error, attempt: attempt))
+            .contextFailed(consumer: consumer.author, context: context.name, error, attempt: attempt))
+    }
+
+    /// What is wrong then is wrong with the context; one that copies rows tells that apart by itself.
+    private func asking<T>(_ context: any MergeContext, _ body: () async throws -> T) async throws -> T {
+        do {
+            return try await body()
+        } catch  where !context.copiesRows {
+            // The owner ends, which is no fault of the context.
+            try Task.checkCancellation()
+            throw failure(of: context, "\(error)")
+        }
+    }
+
+    private func failure(of context: any MergeContext, _ cause: String) -> HistoryError {
+        HistoryError(
+            .contextFailed, "The context \"\(context.name)\" failed: \(cause).", hint: "It is tried again.")
     }
 }
 

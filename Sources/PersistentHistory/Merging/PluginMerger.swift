@@ -3,13 +3,12 @@
 /// The plugin saves its checkpoint with what it makes of the changes, and each change counts exactly once; or it does
 /// not know `context.checkpoint`, and the checkpoint is kept in the state after each call, so that a call may be
 /// repeated.
-actor PluginMerger: HistoryContext {
-    /// That of the consumer's contexts: it reads the store and writes the state.
-    private nonisolated let executor: SerialThreadExecutor
-    nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
-
-    nonisolated let context: PluginContext
-    nonisolated var name: String { context.name }
+final class PluginMerger: MergeContext {
+    let context: PluginContext
+    var name: String { context.name }
+    /// By what the state tells it from a replica of the same name.
+    var stateKey: String? { key }
+    private var key: String { "plugin:\(context.plugin)" }
     private let consumer: Consumer
     private let reader: HistoryReader
     private let state: StateDatabase
@@ -19,11 +18,7 @@ actor PluginMerger: HistoryContext {
     private var position: HistoryToken?
     private var leavesCheckpoint = false
 
-    init(
-        _ context: PluginContext, of consumer: Consumer, reader: HistoryReader, state: StateDatabase,
-        on executor: SerialThreadExecutor
-    ) {
-        self.executor = executor
+    init(_ context: PluginContext, of consumer: Consumer, reader: HistoryReader, state: StateDatabase) {
         self.context = context
         self.consumer = consumer
         self.reader = reader
@@ -32,7 +27,9 @@ actor PluginMerger: HistoryContext {
 
     // MARK: Checkpoint
 
-    func checkpoint() async throws -> HistoryToken? {
+    func open(isKnown: Bool) async throws -> HistoryToken? { try await checkpoint() }
+
+    private func checkpoint() async throws -> HistoryToken? {
         let answer = try await call(.checkpoint)
         process = answer.process
         switch answer.result {
@@ -42,44 +39,22 @@ actor PluginMerger: HistoryContext {
         return position
     }
 
-    /// By what the state tells it from a replica of the same name.
-    private var stateKey: String { "plugin:\(context.plugin)" }
-
     private func saved() throws -> HistoryToken? {
-        let known = try state.replicas.known(name, of: consumer.author, at: stateKey)
+        let known = try state.replicas.known(name, of: consumer.author, at: key)
         guard known.isHere, let position = known.filling?.position else { return nil }
         return HistoryToken(store: reader.storeID, number: position)
     }
 
     private func save(_ token: HistoryToken) throws {
-        position = token
         let checkpoint = try reader.checkpoint(at: token.number, state.clock)
-        try state.replicas.save(name, of: consumer.author, at: stateKey, filling: checkpoint)
-    }
-
-    /// - Returns: Whether it must be filled again, whatever its checkpoint says, and whether the store was restored
-    ///   since it was filled.
-    func condition() throws -> (needsFilling: Bool, isReplaced: Bool) {
-        let known = try state.replicas.known(name, of: consumer.author, at: stateKey)
-        if !known.isHere {
-            try state.replicas.save(name, of: consumer.author, at: stateKey, filling: nil)
-            // What the state has of another context of this name is not its checkpoint, whatever happens next.
-            if leavesCheckpoint { try state.replicas.refill(name, of: consumer.author) }
-            return (leavesCheckpoint, false)
-        }
-        return (known.needsFilling, try known.isReplaced(in: reader))
-    }
-
-    /// It must be filled again.
-    func requireFilling() throws {
-        _ = try condition()
-        try state.replicas.refill(name, of: consumer.author)
+        try state.replicas.save(
+            name, of: consumer.author, at: key, filling: checkpoint)
     }
 
     // MARK: Merging
 
     /// - Parameter transactions: A large one has an outline, and is alone.
-    func merge(_ transactions: [HistoryTransaction], through token: HistoryToken) async throws {
+    func merge(_ transactions: [HistoryTransaction], through token: HistoryToken) async throws -> Int {
         guard let after = position else { throw HookFailure(.refused, "it has no checkpoint") }
         let wanted = transactions.compactMap(context.wanted)
         let parts = wanted.flatMap { UnreadChanges.parts(of: $0) }
@@ -90,6 +65,7 @@ actor PluginMerger: HistoryContext {
         }
         position = token
         if leavesCheckpoint { try save(token) }
+        return transactions.count
     }
 
     private func send(
@@ -110,12 +86,8 @@ actor PluginMerger: HistoryContext {
         }
     }
 
-    func refill(from store: StoreSnapshot) async throws { _ = try await fill() }
-
-    /// Has everything made again from the store.
-    ///
-    /// - Returns: Its checkpoint from then on.
-    func fill() async throws -> HistoryToken {
+    func refill(_ expiry: Expiry?) async throws -> HistoryToken? {
+        if let expiry { _ = try await call(.expired(expiry)) }
         // What the plugin reads from now on is as new as this, or newer.
         let (header, tracked) = try reader.read { db in
             (try HistoryHeader(db), try EntityCatalog(db).tracked.keys)
@@ -130,11 +102,9 @@ actor PluginMerger: HistoryContext {
                 "Plugin \"\(context.plugin)\" was to fill it through \(token), and then answered to context.checkpoint: \(known.map { "\($0)" } ?? "null")."
             )
         }
-        try save(token)
+        position = token
         return token
     }
-
-    func expired(_ expiry: Expiry) async throws { _ = try await call(.expired(expiry)) }
 
     /// - Throws: `HookFailure`. (With a typed error here, the optimizer of Swift 6.3 crashes where it builds the library
     ///   without the flags of the daemon.)

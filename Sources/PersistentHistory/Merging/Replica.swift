@@ -16,6 +16,12 @@ import GRDB
 final class Replica {
     let context: ReplicaContext
     let storePath: String
+    let snapshots: StoreSnapshots
+    /// From which large transactions are read.
+    let history: HistoryReader?
+    /// Its consumer's author.
+    let consumer: String
+    let reporter: any PipelineReporter
     var path: String { context.path }
     var wanted: Set<BinaryText>? { context.entities }
 
@@ -33,14 +39,37 @@ final class Replica {
     var staged: Staged?
     /// The entities of which something was read.
     var used: Set<BinaryText> = []
+    /// Whether it has taken in more than it shows, or the store's schema may have changed.
+    var isUnsettled = true
+    /// Whether it could not be settled, because the store had gone on, in this run or the one before.
+    var isOvertaken = false
+    /// Whether its write-ahead log is long, which has been reported.
+    var hasReportedLog = false
 
+    /// - Parameter snapshots: A connection to the store, which the replicas of a consumer share.
+    init(
+        _ context: ReplicaContext, of consumer: String, in source: any HistorySource, snapshots: StoreSnapshots,
+        reporter: any PipelineReporter
+    ) {
+        (self.context, self.consumer, self.snapshots, self.reporter) = (context, consumer, snapshots, reporter)
+        storePath = source.path
+        history = source.recorder
+    }
+
+    /// One without a consumer.
     init(_ context: ReplicaContext, storePath: String) {
-        self.context = context
-        self.storePath = storePath
+        (self.context, self.storePath) = (context, storePath)
+        (consumer, history, reporter) = ("", nil, SilentReporter())
+        snapshots = StoreSnapshots(storePath)
     }
 
     /// Whether it shows all that it has taken in.
     var isLevel: Bool { file == nil || position.number == position.taken }
+
+    /// How far it has taken in changes; nil for one that was never filled.
+    var token: HistoryToken? {
+        position.store == .none ? nil : HistoryToken(store: position.store, number: position.taken)
+    }
 
     /// The bytes of the replica's write-ahead log, which grows while a reader stays in one transaction.
     var logSize: Int64 { file?.logSize ?? 0 }
@@ -60,51 +89,57 @@ final class Replica {
 
     /// Opens the replica, and fills it from one snapshot of the store where it is new, was deleted,
     /// is another store's, ahead of its store, or its position in the history has expired.
-    ///
-    /// - Parameters:
-    ///   - isKnown: Whether a replica of this consumer is known to have been here: only then a
-    ///     damaged file is moved away, to be created again.
-    ///   - store: Runs a body in a snapshot of the store.
-    func prepare(isKnown: Bool = false, _ store: StoreSnapshots) throws -> Preparation {
-        if let file, !isDamaged, file.isThere { return Preparation(number: position.taken) }
+    func prepare() throws -> Preparation {
+        if isOpen { return Preparation(number: position.taken) }
+        let movedAside = try openFile(isKnown: false)
+        let header = try snapshots.read { try HistoryHeader($0) }
+        let isThere = (header.floor...max(header.newest, header.floor)).contains(position.taken)
+        if position.store == header.storeID, isThere {
+            return Preparation(number: position.taken, movedAside: movedAside)
+        }
+        let leftOut = try fill()
+        return Preparation(number: position.taken, isFilled: true, movedAside: movedAside, leftOut: leftOut)
+    }
+
+    var isOpen: Bool { !isDamaged && file?.isThere ?? false }
+
+    /// - Parameter isKnown: Whether a replica of this consumer is known to have been here: only then a damaged file is
+    ///   moved away, to be created again.
+    /// - Returns: Where a damaged file was moved.
+    func openFile(isKnown: Bool) throws -> String? {
         close()
         var movedAside: String?
         if isDamaged {
             movedAside = try ReplicaFile.moveAside(path)
             isDamaged = false
         }
-        let (header, encoding) = try store.read { db in (try HistoryHeader(db), try StoreEncoding(db)) }
-        let found: ReplicaFile.Position?
+        let encoding = try snapshots.read { try StoreEncoding($0) }
         do {
-            found = try open(encoding)
+            try openFile(encoding)
         } catch let error as HistoryError where error.code == .replicaDamaged && isKnown {
             movedAside = try ReplicaFile.moveAside(path)
-            found = try open(encoding)
+            try openFile(encoding)
         }
-        if let found, found.store == header.storeID, found.taken >= header.floor,
-            found.taken <= max(header.newest, header.floor)
-        {
-            return Preparation(number: found.taken, movedAside: movedAside)
-        }
-        do {
-            let leftOut = try store.read { try fill(from: $0) }
-            return Preparation(
-                number: position.taken, isFilled: true, movedAside: movedAside, leftOut: leftOut)
-        } catch {
-            close()
-            throw error
-        }
+        return movedAside
     }
 
-    /// - Returns: Nil for one that was never filled.
-    private func open(_ encoding: StoreEncoding) throws -> ReplicaFile.Position? {
+    private func openFile(_ encoding: StoreEncoding) throws {
         let file = try ReplicaFile(path, context.access, encoding: encoding)
         let (found, shape) = try file.access { db in (try file.position(db), try ReplicaShape(replica: db)) }
         self.file = file
         position = found ?? ReplicaFile.Position(store: StoreID.none, number: 0, taken: 0)
         (self.shape, storeShape, schemaVersion) = (shape, ReplicaShape(), -1)
         (tables, staged, used) = ([:], nil, [])
-        return found
+    }
+
+    /// Makes everything as it is in one snapshot of the store.
+    func fill() throws -> [ReplicaContext.LeftOut] {
+        do {
+            return try snapshots.read { try fill(from: $0) }
+        } catch {
+            close()
+            throw error
+        }
     }
 
     /// Ends the connections; the next preparation opens them again.
@@ -114,21 +149,9 @@ final class Replica {
         file = nil
     }
 
-    /// Forgets the replica's position, so that it is filled again by the next preparation.
-    ///
-    /// - Throws: `HistoryError` with `.replicaUnwritable` or `.replicaDamaged`.
-    func resync() throws {
-        close()
-        // One that is made is filled anyway, and by then the store's encoding is known.
-        guard FileID(of: path) != nil else { return }
-        let file = try ReplicaFile(path, context.access, encoding: .utf8)
-        try file.access { db in try db.execute(sql: "DELETE FROM historyd_replica") }
-        try ReplicaFile.translating(path) { try file.close() }
-    }
-
     /// Runs a body with the replica's file, which has to be open.
     func withFile<T>(_ body: (ReplicaFile) throws -> T) throws -> T {
-        guard let file, !isDamaged, file.isThere else {
+        guard let file, isOpen else {
             throw HistoryError(
                 .replicaUnwritable, "The replica \"\(path)\" is gone.", hint: "It is created again.")
         }
@@ -138,84 +161,5 @@ final class Replica {
             isDamaged = true
             throw error
         }
-    }
-}
-
-/// The default merge of one replica, as a separate part.
-///
-/// A merge hook may merge with it in its own way, beside the daemon's or the tracker's own merging.
-public actor ReplicaMerger: HistoryContext {
-    /// The replica that is merged into.
-    public nonisolated let context: ReplicaContext
-    /// The replica's name.
-    public nonisolated var name: String { context.name }
-    private let replica: Replica
-    private let snapshots: StoreSnapshots
-
-    /// A merger of one replica.
-    ///
-    /// - Parameters:
-    ///   - context: The replica.
-    ///   - storePath: The store from which the rows are read.
-    public init(_ context: ReplicaContext, storePath: String) {
-        self.context = context
-        replica = Replica(context, storePath: storePath)
-        snapshots = StoreSnapshots(storePath)
-    }
-
-    /// Opens the replica, and fills it from a snapshot of the store if it is new, belongs to another store, or has
-    /// an expired position.
-    ///
-    /// - Returns: The replica's position in the history, and whether it was just filled.
-    /// - Throws: `HistoryError`.
-    @discardableResult
-    public func prepare() throws -> (number: Int64, isFilled: Bool) {
-        let preparation = try replica.prepare(snapshots)
-        return (preparation.number, preparation.isFilled)
-    }
-
-    /// Copies the rows of changed objects to the replica, in one transaction with its position.
-    ///
-    /// The replica shows the rows when the store has nothing newer than `end`. Before that, some of them might
-    /// already belong to a later transaction.
-    ///
-    /// - Parameters:
-    ///   - transactions: The fetched transactions, in order.
-    ///   - end: The replica's position afterwards.
-    /// - Returns: How many of the transactions it had not merged before.
-    /// - Throws: `HistoryError`.
-    @discardableResult
-    public func merge(_ transactions: [HistoryTransaction], through end: Int64) throws -> Int {
-        try prepare()
-        try snapshots.read { store in
-            guard try HistoryHeader(store).newest == end else { return }
-            try replica.stage(transactions, of: transactions, through: end, from: store)
-        }
-        return try replica.merge(transactions, through: end).transactions
-    }
-
-    /// How far in the history it has taken in changes.
-    public func checkpoint() throws -> HistoryToken? {
-        let number = try replica.prepare(snapshots).number
-        return try snapshots.read { store in
-            HistoryToken(store: try HistoryHeader(store).storeID, number: number)
-        }
-    }
-
-    /// As `merge(_:through:)` with the token's number.
-    public func merge(_ transactions: [HistoryTransaction], through token: HistoryToken) throws {
-        try merge(transactions, through: token.number)
-    }
-
-    /// Fills it again from a snapshot of the store.
-    public func refill(from store: StoreSnapshot) throws {
-        try replica.resync()
-        try prepare()
-    }
-
-    /// Ends the connections; the next use opens them again.
-    public func close() {
-        replica.close()
-        snapshots.close()
     }
 }

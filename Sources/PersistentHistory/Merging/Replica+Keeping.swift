@@ -1,0 +1,71 @@
+import GRDB
+
+/// A replica as a consumer's context: what it shows is of one moment of the store.
+extension Replica: MergeContext {
+    /// More than this in the write-ahead log is worth a word.
+    private static let muchLog: Int64 = 256 << 20
+
+    var name: String { context.name }
+    var stateKey: String? { path }
+    var copiesRows: Bool { true }
+
+    func open(isKnown: Bool) throws -> HistoryToken? {
+        if let newPath = try openFile(isKnown: isKnown) {
+            reporter.report(.replicaMovedAside(consumer: consumer, context: name, to: newPath))
+        }
+        isUnsettled = true
+        if !isLevel { isOvertaken = true }
+        return token
+    }
+
+    func refill(_ expiry: Expiry?) throws -> HistoryToken? {
+        report(try fill())
+        return token
+    }
+
+    func stage(_ wanted: [HistoryTransaction], of batch: HistoryBatch, from store: Database) throws {
+        // Much is cheaper to settle, when no hook has a say in it any more; but where writers are busy there may never be
+        // a moment for that.
+        let isMuch = wanted.lazy.map(\.changes.count).reduce(0, +) > HistoryReader.batchSize
+        guard isLevel && !isMuch || isOvertaken else { return }
+        try stage(wanted, of: batch.transactions, through: batch.end, from: store)
+    }
+
+    func merge(_ transactions: [HistoryTransaction], through token: HistoryToken) throws -> Int {
+        let merged = try merge(transactions, through: token.number, reading: history)
+        if !merged.isShown { isUnsettled = true }
+        report(merged.leftOut)
+        reportLog()
+        return merged.transactions
+    }
+
+    func settle() throws -> Bool {
+        let levelled = try snapshots.read { store in
+            try HistoryHeader(store).newest == position.taken ? try level(from: store) : nil
+        }
+        isOvertaken = levelled == nil
+        guard let levelled else { return false }
+        report(levelled.leftOut)
+        isUnsettled = false
+        return true
+    }
+
+    private func report(_ leftOut: [ReplicaContext.LeftOut]) {
+        for part in leftOut {
+            switch part.kind {
+            case .table: reporter.report(.replicaTableLeftOut(consumer: consumer, context: name, part))
+            case .index: reporter.report(.replicaIndexLeftOut(consumer: consumer, context: name, part))
+            }
+        }
+    }
+
+    private func reportLog() {
+        let size = logSize
+        if size < Self.muchLog / 2 {
+            hasReportedLog = false
+        } else if size > Self.muchLog, !hasReportedLog {
+            hasReportedLog = true
+            reporter.report(.replicaLogGrows(consumer: consumer, context: name, bytes: size))
+        }
+    }
+}
