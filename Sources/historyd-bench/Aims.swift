@@ -2,6 +2,7 @@ import ArgumentParser
 
 struct Aims: ParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "aims",
         abstract: "Prints the aims and whether a run meets them, as a table in Markdown.")
 
     @Argument(help: "The run: its name, or a file (default: the newest).")

@@ -14,6 +14,7 @@ struct Bench: ParsableCommand {
 
 struct Run: ParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "run",
         abstract: "Runs the benchmarks, and prints one table.",
         discussion: Part.allCases.map { "\($0.rawValue): \($0.summary)." }.joined(separator: "\n") + """
 

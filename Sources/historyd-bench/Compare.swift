@@ -2,6 +2,7 @@ import ArgumentParser
 
 struct Compare: ParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "compare",
         abstract: "Compares two runs.",
         discussion: """
             Figures that have a baseline are compared by their ratio to it, so that a slower hour of the machine \

@@ -48,6 +48,7 @@ private func makeLogger() -> (Logger, LiveLogLevel) {
 
 struct Run: ParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "run",
         abstract: "Publish and follow (the default).")
 
     @OptionGroup var options: ConfigurationOption
@@ -93,6 +94,7 @@ struct Run: ParsableCommand {
 
 struct Publish: ParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "publish",
         abstract: "Start a new epoch of a stream: the store is right, and the stream is not.",
         discussion: "Followers get a new snapshot. Needed if the store and a copy of it were both written to.")
 

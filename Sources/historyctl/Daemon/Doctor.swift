@@ -4,6 +4,7 @@ import HistoryControl
 
 struct Doctor: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "doctor",
         abstract: "Check for common problems of a deployment, and print their solutions.",
         discussion: """
             The daemon checks itself, as its user and inside its sandbox: permissions of stores and replicas, \

@@ -4,6 +4,7 @@ import HistoryControl
 
 struct Health: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "health",
         abstract: "Show whether the daemon is healthy, and what is wrong.",
         discussion: """
             Status 0 if it is healthy; 1 if it is degraded: everything is delivered, but something needs \
@@ -33,6 +34,7 @@ struct Health: AsyncParsableCommand {
 
 struct Metrics: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "metrics",
         abstract: "Print the daemon's metrics, for Prometheus.",
         discussion: """
             The format is Prometheus' text format, as node_exporter's textfile collector reads it. With \

@@ -5,11 +5,13 @@ import PersistentHistory
 
 struct Hooks: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "hooks",
         abstract: "List, add and remove the running daemon's hooks.",
         subcommands: [List.self, Add.self, Remove.self])
 
     struct List: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
+            commandName: "list",
             abstract: "Show the hooks in the order in which they are called.")
 
         @OptionGroup var daemon: DaemonOptions
@@ -37,6 +39,7 @@ struct Hooks: AsyncParsableCommand {
 
     struct Add: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
+            commandName: "add",
             abstract: "Add the plugins and hooks of a manifest, and print their ids.",
             discussion:
                 "They are called after the existing ones. Without --persist they are gone when the daemon ends."
@@ -67,6 +70,7 @@ struct Hooks: AsyncParsableCommand {
 
     struct Remove: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
+            commandName: "remove",
             abstract: "Remove hooks.",
             discussion: """
                 Hooks from the configuration's manifests come back at the next reload or start. Status 66 \

@@ -4,6 +4,7 @@ import HistoryControl
 
 struct Plugins: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "plugins",
         abstract: "List plugins, restart one, or test one.",
         subcommands: [ListPlugins.self, RestartPlugin.self, TestPlugin.self])
 }

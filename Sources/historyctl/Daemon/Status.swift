@@ -4,7 +4,8 @@ import HistoryConfiguration
 import HistoryControl
 
 struct Status: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(abstract: "Show the state of the daemon and its stores.")
+    static let configuration = CommandConfiguration(
+        commandName: "status", abstract: "Show the state of the daemon and its stores.")
 
     @OptionGroup var daemon: DaemonOptions
     @Flag(help: "Print the status again after each change, until interrupted.")
@@ -72,6 +73,7 @@ struct Status: AsyncParsableCommand {
 
 struct Consumers: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "consumers",
         abstract: "Show the consumers: how far each is, and what it waits for.")
 
     @OptionGroup var daemon: DaemonOptions

@@ -4,6 +4,7 @@ import HistoryControl
 
 struct Reload: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "reload",
         abstract: "Read the configuration and the manifests again.",
         discussion: """
             Returns when the new configuration is in force. If it has errors, all of them are printed, the \
@@ -30,6 +31,7 @@ struct Reload: AsyncParsableCommand {
 
 struct Pause: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "pause",
         abstract: "Stop delivery until resume. Calls in flight finish first.")
 
     @OptionGroup var daemon: DaemonOptions
@@ -43,6 +45,7 @@ struct Pause: AsyncParsableCommand {
 
 struct Resume: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "resume",
         abstract: "Continue after a pause, with everything that was committed meanwhile.")
 
     @OptionGroup var daemon: DaemonOptions
@@ -64,6 +67,7 @@ extension PauseReport {
 
 struct Run: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "run",
         abstract: "Run a pass now, and show how it ended.",
         discussion: """
             Hooks and contexts that failed are tried at once. Status 75 if a consumer has not caught up \

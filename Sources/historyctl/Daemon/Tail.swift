@@ -4,6 +4,7 @@ import HistoryControl
 
 struct Tail: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "tail",
         abstract: "Print transactions as they are committed, as text to read.",
         discussion: """
             Prints a line for each change, in colour on a terminal unless NO_COLOR is set. Ends when it is \

@@ -4,6 +4,7 @@ import HistoryControl
 
 struct Top: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "top",
         abstract: "Watch stores, consumers and hooks live, in a terminal.",
         discussion: """
             Keys: q quits, s sorts by lag, name or store, the arrows select a consumer, i shows its details, p \

@@ -4,6 +4,7 @@ import HistoryControl
 
 struct Clean: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "clean",
         abstract: "Delete history that every consumer has processed.")
 
     @OptionGroup var daemon: DaemonOptions
@@ -51,6 +52,7 @@ extension CleanReport.Store {
 
 struct Resync: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "resync",
         abstract: "Fill a replica, or a context that a plugin keeps, again from its store.")
 
     @OptionGroup var daemon: DaemonOptions
@@ -74,6 +76,7 @@ struct DeadLetters: AsyncParsableCommand {
 
     struct List: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
+            commandName: "list",
             abstract: "Show the calls that were given up. --format json shows them completely.")
 
         @OptionGroup var daemon: DaemonOptions
@@ -114,6 +117,7 @@ struct DeadLetters: AsyncParsableCommand {
 
     struct Retry: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
+            commandName: "retry",
             abstract: "Repeat calls, and drop those that succeed. Status 75 if one fails.")
 
         @OptionGroup var daemon: DaemonOptions
@@ -131,7 +135,8 @@ struct DeadLetters: AsyncParsableCommand {
     }
 
     struct Drop: AsyncParsableCommand {
-        static let configuration = CommandConfiguration(abstract: "Delete calls that were given up.")
+        static let configuration = CommandConfiguration(
+            commandName: "drop", abstract: "Delete calls that were given up.")
 
         @OptionGroup var daemon: DaemonOptions
         @OptionGroup var which: Which

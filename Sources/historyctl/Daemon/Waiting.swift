@@ -4,6 +4,7 @@ import PersistentHistory
 
 struct Wait: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "wait",
         abstract: "Wait until a consumer has processed a transaction.",
         discussion: """
             A writer calls history_token() after its commit, and waits for that token. When this command \
@@ -30,6 +31,7 @@ struct Wait: AsyncParsableCommand {
 
 struct Follow: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "follow",
         abstract: "Print transactions as they are committed, as JSON, one in each line.",
         discussion: """
             Ends when it is interrupted, or with an error when the daemon ends. To continue later, pass the \
@@ -66,6 +68,7 @@ struct FollowOptions: ParsableArguments {
 
 struct Feed: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "feed",
         abstract: "Print the transactions of a feed, as JSON, one in each line.",
         discussion: """
             Ends when it is interrupted, or with an error when the daemon ends. Without --acknowledge, the \

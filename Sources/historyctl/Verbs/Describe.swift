@@ -4,6 +4,7 @@ import PersistentHistory
 
 struct Describe: ParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "describe",
         abstract: "Show what is tracked in a store, or the model of a store that Core Data writes.",
         discussion: "The first token is the oldest one after which the history can be read.")
 

@@ -3,6 +3,7 @@ import PersistentHistory
 
 struct Exec: ParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "exec",
         abstract: "Run SQL as an author.",
         discussion: """
             All the SQL is one transaction, unless it contains BEGIN. A single statement runs in \

@@ -3,6 +3,7 @@ import PersistentHistory
 
 struct History: ParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "history",
         abstract: "Show the history of a store.",
         discussion: """
             JSON has one line for each transaction, CSV and the table one line for each change. If an option is \

@@ -5,6 +5,7 @@ import PersistentHistory
 
 struct Migrate: ParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "migrate",
         abstract: "Run a migration tool on a tracked store.",
         discussion: """
             Removes the triggers, so that the tool can rebuild tables and drop columns, runs the command, and \

@@ -4,6 +4,7 @@ import PersistentHistory
 
 struct Track: ParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "track",
         abstract: "Record the changes of a store's tables.",
         discussion: """
             For tables that are already tracked, this updates the triggers to the schema: new, renamed and \

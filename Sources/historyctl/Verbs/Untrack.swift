@@ -3,6 +3,7 @@ import PersistentHistory
 
 struct Untrack: ParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "untrack",
         abstract: "Stop recording.",
         discussion: """
             Without an entity, this removes everything that tracking added, including the history; the \
