@@ -1575,12 +1575,12 @@ def payload(bench):
         bench.wait_level()
         bench.compare()
 
-    large(1_000_000)
+    large(200_000)
     print("messages of 20,000 bytes: the mirror is equal")
     for size in [1_048_576, 8_000]:
         bench.kill("server")
         bench.start_server(max_payload=size)
-        large(600_000)
+        large(200_000)
         print(f"then of {size}: the mirror is equal")
     bench.kill("server")
     bench.start_server(max_payload=3000)
@@ -1590,7 +1590,7 @@ def payload(bench):
     print("of 3,000, which is too small: the status says so")
     bench.kill("server")
     bench.start_server()
-    large(3_000_000)
+    large(1_500_000)
     print("without a limit of its own: the mirror is equal")
 
 
