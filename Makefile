@@ -65,10 +65,13 @@ TESTGROUPS = PersistentHistoryTests DifferentialTests|FaultTests \
 	SimulationTests BlackBoxTests
 # In a booted system tests wait more than they compute: it runs beside the others.
 BESIDE = SystemdTests
+# What the last group needs is installed beside the first ones: it waits for packages to come.
+CLIENTPACKAGES = client-packages stream-packages
 tests-in = $(1)/historydPackageTests.xctest --testing-library swift-testing
 # $(1): where the tests were built; $(2): the group that runs beside. What failed is said once more at the end: much is
 # printed after it.
 run-tests = $(if $(TESTFLAGS),$(call tests-in,$(1)) $(TESTFLAGS),@failed=; logs=$$(mktemp -d); trap 'rm -rf "$$logs"' EXIT; \
+	for packages in $(CLIENTPACKAGES); do Tests/BlackBoxTests/Clients/install-packages $$packages; done & \
 	$(if $(2),$(call tests-in,$(1)) --filter '$(2)' >"$$logs/beside" 2>&1 & beside=$$!;) \
 	for group in $(foreach group,$(TESTGROUPS),'$(group)'); do \
 	$(call tests-in,$(1)) --filter "$$group" 2>&1 | tee -a "$$logs/all" || failed="$$failed $$group"; done; \

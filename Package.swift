@@ -15,7 +15,6 @@ let grdb: Target.Dependency = .product(name: "GRDB", package: "GRDB.swift")
 let sqlite: Target.Dependency = .product(name: "GRDBSQLite", package: "GRDB.swift")
 let logging: Target.Dependency = .product(name: "Logging", package: "swift-log")
 let lifecycle: Target.Dependency = .product(name: "ServiceLifecycle", package: "swift-service-lifecycle")
-let subprocess: Target.Dependency = .product(name: "Subprocess", package: "swift-subprocess")
 let arguments: Target.Dependency = .product(name: "ArgumentParser", package: "swift-argument-parser")
 let collections: Target.Dependency = .product(name: "DequeModule", package: "swift-collections")
 let nio: [Target.Dependency] = [
@@ -44,7 +43,6 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
-        .package(url: "https://github.com/swiftlang/swift-subprocess", from: "1.0.2"),
         .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
     ],
@@ -137,7 +135,7 @@ let package = Package(
         // SQLite's default VFS in the tests: files on disks that fail when they are told to.
         .target(name: "CFaultVFS", dependencies: [sqlite], path: "Tests/CFaultVFS"),
         .target(
-            name: "TestSupport", dependencies: ["CFaultVFS", "PersistentHistory", grdb, subprocess],
+            name: "TestSupport", dependencies: ["CFaultVFS", "PersistentHistory", grdb],
             path: "Tests/TestSupport", swiftSettings: strict),
         // Writes stores as Core Data does, and knows what is in them.
         .target(
@@ -146,7 +144,6 @@ let package = Package(
             name: "PersistentHistoryTests",
             dependencies: [
                 "CoreDataStores", "HistoryFeed", "PersistentHistory", "TestSupport", grdb, logging, sqlite,
-                subprocess,
             ],
             swiftSettings: strict),
         .testTarget(
@@ -160,7 +157,7 @@ let package = Package(
             swiftSettings: strict),
         .testTarget(
             name: "HistoryConfigurationTests",
-            dependencies: ["HistoryConfiguration", "TestSupport", subprocess],
+            dependencies: ["HistoryConfiguration", "TestSupport"],
             swiftSettings: strict),
         .testTarget(
             name: "HistoryPluginsTests",
@@ -188,7 +185,7 @@ let package = Package(
             exclude: ["Clients", "Migrations"],
             swiftSettings: strict),
         .testTarget(
-            name: "SystemdTests", dependencies: ["TestSupport", "HistoryDaemon", "ServiceProbe", subprocess],
+            name: "SystemdTests", dependencies: ["TestSupport", "HistoryDaemon", "ServiceProbe"],
             exclude: ["boot-container", "operator-path", "monitoring-path", "nats-path", "package-path"],
             swiftSettings: strict),
         // Without the simulation's program itself, which would stand in for libc in all tests.

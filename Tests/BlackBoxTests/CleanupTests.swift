@@ -1,5 +1,6 @@
 import Foundation
 import PersistentHistory
+import TestSupport
 import Testing
 
 /// History is deleted when everybody has had it, and not before.

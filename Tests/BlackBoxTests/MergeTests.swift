@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// The pipeline of merge hooks, and what it leaves for the replica.

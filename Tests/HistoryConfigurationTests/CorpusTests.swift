@@ -1,6 +1,5 @@
 import FoundationEssentials
 import PersistentHistory
-import Subprocess
 import Testing
 import TestSupport
 
@@ -155,9 +154,8 @@ private let validator = """
     """
 
 private func python(_ script: String, input: String = "") async throws -> String? {
-    let result = try await run(
-        .name("python3"), arguments: ["-c", script], input: .string(input), output: .string(limit: 1 << 20))
-    return result.terminationStatus.isSuccess ? result.standardOutput : nil
+    let outcome = try await Command("python3", ["-c", script], input: input).run()
+    return outcome.status == .exited(0) ? outcome.output : nil
 }
 
 private func hasValidator() async -> Bool {

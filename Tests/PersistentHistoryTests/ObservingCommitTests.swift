@@ -73,7 +73,7 @@ struct ObservingCommitTests {
         let reader = try Reader(path)
         let send = python.send
         var seen = 0
-        try await python.start(
+        try python.start(
             """
             for n in range(1, \(last) + 1):
                 \(mode.before)
@@ -86,7 +86,7 @@ struct ObservingCommitTests {
             try await probe.awaitVisibility {
                 guard let newest = try await reader.newest(), newest > seen else { return false }
                 seen = newest
-                try await send("seen \(newest)")
+                try send("seen \(newest)")
                 return true
             }
             if seen == last { break }

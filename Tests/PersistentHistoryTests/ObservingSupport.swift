@@ -1,6 +1,6 @@
 import Foundation
 import GRDB
-import Subprocess
+import TestSupport
 import Testing
 
 @testable import PersistentHistory
@@ -102,37 +102,36 @@ let hasPython = FileManager.default.isExecutableFile(atPath: pythonPath)
 
 /// A Python process that runs what it is sent.
 final class Python {
-    typealias Running = Execution<CustomWriteInput, SequenceOutput, FileDescriptorOutput>
+    private let process: Conversation
+    private var answers: AsyncStream<String>.AsyncIterator
 
-    fileprivate let input: StandardInputWriter
-    private var answers: SubprocessOutputSequence.StringSequence<UTF8>.AsyncIterator
+    fileprivate init() throws {
+        process = try Conversation([pythonPath, "-c", Python.loop])
+        answers = process.lines.makeAsyncIterator()
+    }
 
-    fileprivate init(_ execution: Running) {
-        input = execution.standardInputWriter
-        answers = execution.standardOutput.strings().makeAsyncIterator()
+    fileprivate func end() async {
+        process.finish()
+        _ = await process.program.end(within: .seconds(60))
     }
 
     /// Runs `code` to its end. What it puts into `result` comes back.
     @discardableResult
     func run(_ code: String) async throws -> String {
-        try await start(code)
+        try start(code)
         return try await answer()
     }
 
-    func start(_ code: String) async throws {
-        _ = try await input.write(code.replacing("\n", with: "\u{1e}") + "\n")
-    }
+    func start(_ code: String) throws { try process.send(code.replacing("\n", with: "\u{1e}")) }
 
     func answer() async throws -> String {
-        guard let line = try await answers.next() else { throw Failure(text: "Python ended.") }
+        guard let line = await answers.next(isolation: #isolation) else { throw Failure(text: "Python ended.") }
         guard line.hasPrefix("ok ") else { throw Failure(text: line) }
-        return line.dropFirst(3).trimmingCharacters(in: .newlines)
+        return String(line.dropFirst(3))
     }
 
     /// Sends a line to what `start` began. May be called from where the answers are not awaited.
-    var send: @Sendable (String) async throws -> Void {
-        { [input] line in _ = try await input.write(line + "\n") }
-    }
+    var send: @Sendable (String) throws -> Void { { [process] line in try process.send(line) } }
 
     struct Failure: Error {
         let text: String
@@ -160,17 +159,15 @@ final class Python {
 
 /// A Python process that lives while `body` runs.
 func withPython<R: Sendable>(_ body: (Python) async throws -> R) async throws -> R {
-    let outcome = try await Subprocess.run(
-        // env becomes Python; by its name alone, another one might come first in PATH.
-        .name("env"), arguments: [pythonPath, "-c", Python.loop], input: .inputWriter, output: .sequence,
-        error: .currentStandardError
-    ) { execution in
-        let python = Python(execution)
-        let result = try await body(python)
-        try await python.input.finish()
-        return result
+    let python = try Python()
+    let result: Result<R, any Error>
+    do {
+        result = .success(try await body(python))
+    } catch {
+        result = .failure(error)
     }
-    return outcome.closureResult
+    await python.end()
+    return try result.get()
 }
 
 // MARK: - Reading

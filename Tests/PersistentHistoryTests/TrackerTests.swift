@@ -1,7 +1,6 @@
 import Foundation
 import GRDB
 import PersistentHistory
-import Subprocess
 import TestSupport
 import Testing
 
@@ -210,9 +209,8 @@ import Testing
             kind, _, _, _, pid = struct.unpack(layout, fcntl.fcntl(open(sys.argv[1], "r+"), fcntl.F_GETLK, wish))
             print(pid if kind != fcntl.F_UNLCK else "")
             """
-        let result = try await run(
-            .name("python3"), arguments: ["-c", ask, path], output: .string(limit: 100), error: .discarded)
-        return pid_t(result.standardOutput.trimmingCharacters(in: .whitespacesAndNewlines))
+        let outcome = try await Command("python3", ["-c", ask, path]).run()
+        return pid_t(outcome.output.trimmingCharacters(in: .whitespacesAndNewlines))
     }
 
     private static let hasPython = FileManager.default.isExecutableFile(atPath: "/usr/bin/python3")

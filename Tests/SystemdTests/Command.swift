@@ -1,5 +1,5 @@
 import FoundationEssentials
-import Subprocess
+import TestSupport
 import Testing
 
 /// What a command left behind.
@@ -17,17 +17,18 @@ func run(_ command: String...) async throws -> Outcome {
 }
 
 func run(_ command: [String]) async throws -> Outcome {
-    let result = try await Subprocess.run(
-        .name(command[0]), arguments: Arguments(Array(command.dropFirst())),
+    var program = Command(
+        command[0], Array(command.dropFirst()),
         // Nothing that asks the terminal, or the language of whoever runs the tests.
-        environment: .inherit.updating(["LC_ALL": "C.UTF-8", "SYSTEMD_PAGER": "cat", "SYSTEMD_COLORS": "0"]),
-        output: .string(limit: 16 << 20), error: .combinedWithOutput)
+        environment: ["LC_ALL": "C.UTF-8", "SYSTEMD_PAGER": "cat", "SYSTEMD_COLORS": "0"], limit: .seconds(900))
+    program.errorsInOutput = true
+    let outcome = try await program.run()
     let status: Int32 =
-        switch result.terminationStatus {
-        case .exited(let code): Int32(code)
-        case .signaled(let signal): -Int32(signal)
+        switch outcome.status {
+        case .exited(let code): code
+        case .killed(let signal): -signal
         }
-    return Outcome(status: status, output: result.standardOutput)
+    return Outcome(status: status, output: outcome.output)
 }
 
 /// Runs a command that must succeed, and gives its output.

@@ -1,6 +1,6 @@
 import FoundationEssentials
 import Glibc
-import Subprocess
+import TestSupport
 import Testing
 
 /// A booted systemd, on a throw-away copy of this machine.
@@ -89,29 +89,27 @@ struct BootedSystemd: SuiteTrait, TestScoping {
         for test: Test, testCase: Test.Case?,
         performing function: @Sendable @concurrent () async throws -> Void
     ) async throws {
-        let result = try await Subprocess.run(
-            .name("unshare"),
-            arguments: Arguments(
-                ["--mount", "--propagation", "private", "\(Package.root)/Tests/SystemdTests/boot-container"]
-                    + swiftRuntimeMount()),
-            input: .inputWriter, output: .sequence, error: .currentStandardError
-        ) { boot in
-            var lines = boot.standardOutput.strings().makeAsyncIterator()
-            let tests: Result<Void, any Error>
-            do {
-                let leader = try await lines.next()?.split(separator: " ").last.flatMap { Int($0) }
-                let container = Container(leader: try #require(leader, "no container came up"))
-                try await container.addSwiftRuntime()
-                tests = .success(try await Self.$container.withValue(container) { try await function() })
-            } catch {
-                tests = .failure(error)
-            }
-            // With its standard input the container ends: at the latest with this process.
-            try await boot.standardInputWriter.finish()
-            return tests
+        let boot = try Conversation(
+            [
+                "unshare", "--mount", "--propagation", "private",
+                "\(Package.root)/Tests/SystemdTests/boot-container",
+            ]
+                + swiftRuntimeMount())
+        let tests: Result<Void, any Error>
+        do {
+            var lines = boot.lines.makeAsyncIterator()
+            let leader = await lines.next()?.split(separator: " ").last.flatMap { Int($0) }
+            let container = Container(leader: try #require(leader, "no container came up"))
+            try await container.addSwiftRuntime()
+            tests = .success(try await Self.$container.withValue(container) { try await function() })
+        } catch {
+            tests = .failure(error)
         }
-        #expect(result.terminationStatus.isSuccess, "The container was not taken down properly.")
-        try result.closureResult.get()
+        // With its standard input the container ends: at the latest with this process.
+        boot.finish()
+        let ending = await boot.program.end(within: .seconds(120))
+        #expect(ending == .exited(0), "The container was not taken down properly.")
+        try tests.get()
     }
 
     /// Where this process has the Swift runtime from, if not linked into it.

@@ -1,5 +1,5 @@
 import FoundationEssentials
-import Subprocess
+import TestSupport
 import Testing
 
 /// One entry of the journal: its fields that are text.
@@ -68,29 +68,16 @@ extension Container {
         let command = enter(
             ["sh", "-c", #""$@" & read -r _; kill $!"#, "sh"]
                 + query(from: mark, []) + ["--follow", "--lines=all"])
-        let found = try await Subprocess.run(
-            .name(command[0]), arguments: Arguments(Array(command.dropFirst())),
-            input: .inputWriter, output: .sequence, error: .discarded
-        ) { journalctl in
-            let found: Result<JournalEntry?, any Error>
-            do {
-                var missing = count
-                var lines = journalctl.standardOutput.strings().makeAsyncIterator()
-                var entry: JournalEntry?
-                while missing > 0, let line = try await lines.next() {
-                    entry = try decode(Substring(line))
-                    if let entry, !mark.isAt(entry), matches.allSatisfy(entry.fits), isFound(entry) {
-                        missing -= 1
-                    }
-                }
-                found = .success(missing == 0 ? entry : nil)
-            } catch {
-                found = .failure(error)
-            }
-            try await journalctl.standardInputWriter.finish()
-            return found
+        let journalctl = try Conversation(command, errors: .file("/dev/null"))
+        defer { journalctl.finish() }
+        var missing = count
+        for await line in journalctl.lines {
+            let entry = try decode(Substring(line))
+            guard !mark.isAt(entry), matches.allSatisfy(entry.fits), isFound(entry) else { continue }
+            missing -= 1
+            if missing == 0 { return entry }
         }
-        return try #require(try found.closureResult.get(), "journalctl has ended")
+        throw ChildProcess.Failure(description: "journalctl has ended")
     }
 
     /// With `--after-cursor` and matches, journalctl leaves out the first entry that matches.

@@ -1,4 +1,5 @@
-import Subprocess
+import Foundation
+import Glibc
 
 /// A program to run, and what came of it.
 public struct Command: Sendable {
@@ -11,6 +12,8 @@ public struct Command: Sendable {
     public var environment: [String: String?]
     /// After this the program is killed, and `run` throws.
     public var limit: Duration
+    /// Whether standard error is in the output, as both came.
+    public var errorsInOutput = false
 
     public init(
         _ program: String, _ arguments: [String] = [], input: String = "", environment: [String: String?] = [:],
@@ -23,20 +26,8 @@ public struct Command: Sendable {
         self.limit = limit
     }
 
-    public enum Status: Hashable, Sendable {
-        case exited(Int32)
-        case killed(signal: Int32)
-
-        init(_ status: TerminationStatus) {
-            switch status {
-            case .exited(let code): self = .exited(code)
-            case .signaled(let signal): self = .killed(signal: signal)
-            }
-        }
-    }
-
     public struct Outcome: Sendable, CustomStringConvertible {
-        public let status: Status
+        public let status: ChildProcess.Ending
         public let output: String
         public let errors: String
 
@@ -46,28 +37,24 @@ public struct Command: Sendable {
         public var description: String { "\(status)\nstandard output:\n\(output)\nstandard error:\n\(errors)" }
     }
 
-    public struct Failure: Error, CustomStringConvertible {
-        public let description: String
-
-        public init(description: String) { self.description = description }
-    }
+    public typealias Failure = ChildProcess.Failure
 
     /// Runs the program to its end, whatever its status.
     ///
     /// - Throws: `Failure` after the time limit, with which the program and its process group end.
     public func run() async throws -> Outcome {
-        let outcome = try await withThrowingTaskGroup(of: Outcome?.self) { group in
-            group.addTask { try await finish() }
-            group.addTask {
-                try await Task.sleep(for: limit)
-                return nil
-            }
-            let first = try await group.next()
-            group.cancelAll()
-            return first ?? nil
+        let folder = try TemporaryFolder()
+        let (output, errors) = (folder.file("output"), folder.file(errorsInOutput ? "output" : "errors"))
+        let child = try ChildProcess(
+            [program] + arguments, environment: Self.inherited(environment),
+            input: .file(input.isEmpty ? "/dev/null" : folder.write("input", input)), output: .file(output),
+            errors: .file(errors))
+        guard let status = await child.end(within: limit) else {
+            child.signalGroup(SIGKILL)
+            throw Failure(description: "\(self) did not end within \(limit), or before the test was cancelled.")
         }
-        guard let outcome else { throw Failure(description: "\(self) did not end within \(limit).") }
-        return outcome
+        return Outcome(
+            status: status, output: try Self.text(output), errors: errorsInOutput ? "" : try Self.text(errors))
     }
 
     /// Runs the program, which must succeed.
@@ -80,24 +67,14 @@ public struct Command: Sendable {
         return outcome.output
     }
 
-    private func finish() async throws -> Outcome {
-        var options = PlatformOptions()
-        options.processGroupID = 0
-        options.teardownSequence = [
-            .send(signal: .kill, toProcessGroup: true, allowedDurationToNextStep: .seconds(5))
-        ]
-        let environment = Dictionary(
-            uniqueKeysWithValues: environment.map { (Environment.Key(stringLiteral: $0), $1) })
-        // env becomes the program: it takes a path as well as a name.
-        let result = try await Subprocess.run(
-            .name("env"), arguments: Arguments([program] + arguments),
-            environment: .inherit.updating(environment),
-            platformOptions: options, input: .string(input), output: .bytes(limit: 256 << 20),
-            error: .bytes(limit: 16 << 20))
-        return Outcome(
-            status: Status(result.terminationStatus),
-            output: String(decoding: result.standardOutput, as: UTF8.self),
-            errors: String(decoding: result.standardError, as: UTF8.self))
+    private static func text(_ path: String) throws -> String {
+        String(decoding: try Data(contentsOf: URL(fileURLWithPath: path)), as: UTF8.self)
+    }
+
+    /// This process's environment with changes.
+    static func inherited(_ changes: [String: String?]) -> [String: String] {
+        ProcessInfo.processInfo.environment.merging(changes.compactMapValues { $0 }) { $1 }
+            .filter { changes[$0.key] != .some(nil) }
     }
 }
 

@@ -2,9 +2,7 @@ import Testing
 
 /// Python packages that are clients of SQLite.
 enum ClientPackages {
-    private static let environment = PythonEnvironment(
-        "client-packages", version: 4, "SQLAlchemy>=2,<3", "Django>=5,<6", "alembic>=1.13,<2",
-        "sqlite-utils>=3.30,<4", "apsw>=3.40", "mypy", "pytest>=7")
+    private static let environment = PythonEnvironment("client-packages")
     static let python = environment.python
     static let missing: Comment = """
         needs SQLAlchemy, Django, Alembic, sqlite-utils, apsw, mypy and pytest: .build/client-packages.log says why they could not be \
@@ -17,8 +15,7 @@ enum ClientPackages {
 
 /// Python packages that are clients of NATS and PostgreSQL.
 enum StreamPackages {
-    private static let environment = PythonEnvironment(
-        "stream-packages", version: 1, "nats-py>=2.6,<3", "psycopg[binary]>=3.1,<4")
+    private static let environment = PythonEnvironment("stream-packages")
     static let python = environment.python
     static let missing: Comment = """
         needs nats-py and psycopg: .build/stream-packages.log says why they could not be installed (python3-venv, or the \

@@ -2,54 +2,33 @@ import Foundation
 import Glibc
 import TestSupport
 
-/// Python packages in a virtual environment that is made once and kept beside the build products.
+/// Python packages in a virtual environment that is made once and kept beside the build products. What is in it is
+/// listed in `Clients/NAME.txt`.
 struct PythonEnvironment: Sendable {
-    let folder: String
-    let packages: [String]
-    /// Another one where other packages are needed.
-    let version: Int
+    private let name: String
+    private let folder: String
 
-    init(_ name: String, version: Int, _ packages: String...) {
+    init(_ name: String) {
+        self.name = name
         folder = Sources.path(".build/\(name)")
-        self.packages = packages
-        self.version = version
     }
 
     var python: String { folder + "/bin/python" }
-    private var log: String { folder + ".log" }
 
-    /// Another test process may do the same: the lock lets one of them, and the file `complete` tells the other.
-    private static let script = """
-        folder=$1 python=$2 complete=$1/complete-$3
-        shift 3
-        [ -e "$complete" ] && exit 0
-        exec 2>&1 9>"$folder.lock"
-        flock 9 || exit 1
-        [ -e "$complete" ] && exit 0
-        rm -rf "$folder"
-        "$python" -m venv "$folder" &&
-            "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --retries 1 --timeout 20 "$@" &&
-            touch "$complete"
-        """
-
-    /// Installs them where they are not there. Once a process, and before any test of it runs, so that it may wait.
+    /// Installs them where they are not there, or waits for `make test` to have done so. Once a process, and before any
+    /// test of it runs, so that it may wait.
     func installs() -> Bool {
-        let arguments =
-            [
-                "/usr/bin/timeout", "300", "/bin/sh", "-c", Self.script, "sh", folder, Python.path,
-                String(version),
-            ]
-            + packages
         // With the environment, which may name a proxy or another index.
+        let files = NSTemporaryDirectory() + "historyd-test-\(name)-\(getpid())"
         guard
             let program = try? RunningProgram(
-                arguments, environment: ProcessInfo.processInfo.environment, files: folder)
+                [Sources.path("Tests/BlackBoxTests/Clients/install-packages"), name],
+                environment: ProcessInfo.processInfo.environment, files: files)
         else { return false }
-        var status: Int32 = 0
-        waitpid(program.processID, &status, 0)
+        let ending = program.waitForEnd()
+        unlink(program.outputFile)
         unlink(program.errorFile)
-        rename(program.outputFile, log)
-        if status != 0 { print(RunningProgram.text(log)) }
-        return status == 0
+        if ending != .exited(0) { print(RunningProgram.text(folder + ".log")) }
+        return ending == .exited(0)
     }
 }

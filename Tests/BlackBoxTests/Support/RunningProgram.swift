@@ -2,26 +2,22 @@ import Foundation
 import Glibc
 import TestSupport
 
-/// A program beside the test, the leader of a process group of its own, with its output in files.
+/// A program beside the test, with its output in files.
 final class RunningProgram: Sendable {
-    let arguments: [String]
-    let processID: pid_t
+    typealias Ending = ChildProcess.Ending
+    typealias Failure = ChildProcess.Failure
+
+    private let child: ChildProcess
     let outputFile: String
     let errorFile: String
-    private let lock = NSLock()
     /// Whether it was stopped at some time: then everything in it waited.
-    nonisolated(unsafe) private var isStopped = false
-    var wasStopped: Bool { lock.withLock { isStopped } }
-    nonisolated(unsafe) private var ending: Ending?
+    private let isStopped = Locked(false)
+    var wasStopped: Bool { isStopped.withLock { $0 } }
 
-    enum Ending: Equatable, Sendable {
-        case exited(Int32)
-        case signaled(Int32)
-    }
-
-    struct Failure: Error, CustomStringConvertible {
-        let description: String
-    }
+    var arguments: [String] { child.arguments }
+    var processID: pid_t { child.processID }
+    /// How it ended; nil while it runs.
+    var ended: Ending? { child.ended }
 
     /// - Parameters:
     ///   - arguments: The program's path and its arguments.
@@ -31,81 +27,36 @@ final class RunningProgram: Sendable {
     init(_ arguments: [String], environment: [String: String] = [:], files: String, input: String = "/dev/null")
         throws
     {
-        self.arguments = arguments
         outputFile = files + ".out"
         errorFile = files + ".err"
-
-        var actions = posix_spawn_file_actions_t()
-        posix_spawn_file_actions_init(&actions)
-        defer { posix_spawn_file_actions_destroy(&actions) }
-        posix_spawn_file_actions_addopen(&actions, 0, input, O_RDONLY, 0)
-        // Appended to: a program that is started again goes on in the same files.
-        posix_spawn_file_actions_addopen(&actions, 1, outputFile, O_WRONLY | O_CREAT | O_APPEND, 0o644)
-        posix_spawn_file_actions_addopen(&actions, 2, errorFile, O_WRONLY | O_CREAT | O_APPEND, 0o644)
-        var attributes = posix_spawnattr_t()
-        posix_spawnattr_init(&attributes)
-        defer { posix_spawnattr_destroy(&attributes) }
-        var none = sigset_t()
-        sigemptyset(&none)
-        var all = sigset_t()
-        sigfillset(&all)
-        posix_spawnattr_setsigmask(&attributes, &none)
-        posix_spawnattr_setsigdefault(&attributes, &all)
-        posix_spawnattr_setpgroup(&attributes, 0)
-        posix_spawnattr_setflags(
-            &attributes, Int16(POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF))
-
         var environment = environment
         environment["PATH"] = "/usr/local/bin:/usr/bin:/bin"
         environment["HOME"] = environment["HOME"] ?? "/nonexistent"
         environment.merge(Sanitizers.options) { given, _ in given }
-        let program = arguments[0]
-        var processID: pid_t = 0
-        let number = Self.withCStrings(arguments) { arguments in
-            Self.withCStrings(environment.map { "\($0)=\($1)" }) { environment in
-                posix_spawn(&processID, program, &actions, &attributes, arguments, environment)
-            }
-        }
-        guard number == 0 else {
-            throw Failure(
-                description: "\(arguments) could not be started: \(String(cString: strerror(number)))")
-        }
-        self.processID = processID
+        child = try ChildProcess(
+            arguments, environment: environment, input: .file(input), output: .file(outputFile),
+            errors: .file(errorFile))
     }
 
-    private static func withCStrings<Result>(
-        _ strings: [String], _ body: ([UnsafeMutablePointer<CChar>?]) -> Result
-    ) -> Result {
-        var pointers = strings.map { strdup($0) }
-        pointers.append(nil)
-        defer { for pointer in pointers { free(pointer) } }
-        return body(pointers)
-    }
-
-    /// How it ended; nil while it runs.
-    var ended: Ending? {
-        lock.withLock {
-            if let ending { return ending }
-            var status: Int32 = 0
-            guard waitpid(processID, &status, WNOHANG) == processID else { return nil }
-            ending = status & 0x7F == 0 ? .exited((status >> 8) & 0xFF) : .signaled(status & 0x7F)
-            return ending
-        }
-    }
+    /// Blocks the thread until it has ended.
+    func waitForEnd() -> Ending { child.waitForEnd() }
 
     func signal(_ signal: Int32) {
-        if signal == SIGSTOP { lock.withLock { isStopped = true } }
-        if ended == nil { kill(processID, signal) }
+        if signal == SIGSTOP { isStopped.withLock { $0 = true } }
+        child.signal(signal)
     }
 
     /// Kills what is left of its group, and waits for the leader.
     func destroy() async throws {
-        if ended == nil { kill(-processID, SIGKILL) }
+        child.signalGroup(SIGKILL)
         _ = try await end()
     }
 
     func end(within limit: Duration = .seconds(60)) async throws -> Ending {
-        try await eventually("the end of \(arguments)", within: limit, state: { self.errors }) { self.ended }
+        guard let ending = await child.end(within: limit) else {
+            throw WaitedTooLong(description: "Waited \(limit) for the end of \(arguments). \(errors)")
+        }
+        return ending
     }
 
     var output: String { Self.text(outputFile) }
@@ -140,8 +91,8 @@ final class RunningProgram: Sendable {
 extension String {
     /// The lines that have come whole: a writer may be in the middle of the last one.
     var wholeLines: [String] {
-        var lines = split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
-        lines.removeLast()
-        return lines
+        // By bytes: characters take a debug build twice as long.
+        utf8.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false).dropLast()
+            .map { String(Substring($0)) }
     }
 }

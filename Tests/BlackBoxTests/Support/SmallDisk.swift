@@ -1,5 +1,6 @@
 import Foundation
 import Glibc
+import TestSupport
 
 /// A file system of a few megabytes that a daemon alone sees, to be filled and made read-only.
 ///
@@ -18,11 +19,10 @@ struct SmallDisk: Sendable {
                 ["/usr/bin/unshare", "-m", "mount", "-t", "tmpfs", "none", "/mnt"],
                 files: "/tmp/historyd-test-unshare-\(getpid())")
         else { return false }
-        var status: Int32 = 0
-        waitpid(program.processID, &status, 0)
+        let ending = program.waitForEnd()
         unlink(program.outputFile)
         unlink(program.errorFile)
-        return status == 0
+        return ending == .exited(0)
     }
 
     /// Runs a shell command where the disk is seen, and gives its output.

@@ -24,11 +24,11 @@ enum Writers {
 }
 
 extension Workbench {
-    /// Writes each script as one transaction, and ends: the process's id.
+    /// Writes each script as one transaction, and ends: the process's id. SQLite's shell starts ten times as fast as Python.
     @discardableResult
     func write(
         _ scripts: String..., as author: String? = nil, context: String? = nil,
-        from client: Writers.Client = .python,
+        from client: Writers.Client = .shell,
         to store: String? = nil
     ) async throws -> pid_t {
         let store = store ?? self.store
@@ -41,9 +41,11 @@ extension Workbench {
         case .shell:
             var commands = [".timeout 60000"]
             if let author {
-                let context = context.map { ", '\($0)'" } ?? ""
+                func quoted(_ text: String) -> String { "'\(text.replacing("'", with: "''"))'" }
+                let context = context.map { ", \(quoted($0))" } ?? ""
                 commands += [
-                    ".load \(library) sqlite3_history_init", "SELECT history_author('\(author)'\(context))",
+                    ".load \(library) sqlite3_history_init",
+                    "SELECT history_author(\(quoted(author))\(context))",
                 ]
             }
             arguments =
