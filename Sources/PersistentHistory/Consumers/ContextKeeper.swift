@@ -269,7 +269,7 @@ actor ContextKeeper {
     }
 
     /// The store's schema has changed.
-    func followSchema() { for context in contexts { context.isUnsettled = true } }
+    func followSchema() { for context in contexts { context.schemaChanged() } }
 
     /// Lets contexts show all that they have taken in, and follow the store's schema, once their consumer is level.
     func settle(cursor: Int64) async throws {

@@ -39,7 +39,8 @@ protocol MergeContext: AnyObject {
     /// - Parameter wanted: What it is to take in if they agree.
     func stage(_ wanted: [HistoryTransaction], of batch: HistoryBatch, from store: Database) throws
     /// Whether it has taken in more than it shows, or the store's schema may have changed.
-    var isUnsettled: Bool { get set }
+    var isUnsettled: Bool { get }
+    func schemaChanged()
     /// Shows all that it has taken in, and follows the store's schema.
     ///
     /// - Returns: Whether it does now; it does not where the store has gone on.
@@ -53,10 +54,8 @@ extension MergeContext {
     var isOpen: Bool { true }
     func close() {}
     func stage(_ wanted: [HistoryTransaction], of batch: HistoryBatch, from store: Database) {}
-    var isUnsettled: Bool {
-        get { false }
-        set {}
-    }
+    var isUnsettled: Bool { false }
+    func schemaChanged() {}
     func settle() -> Bool { true }
 }
 

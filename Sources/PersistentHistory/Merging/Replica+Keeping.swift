@@ -39,6 +39,8 @@ extension Replica: MergeContext {
         return merged.transactions
     }
 
+    func schemaChanged() { isUnsettled = true }
+
     func settle() throws -> Bool {
         let levelled = try snapshots.read { store in
             try HistoryHeader(store).newest == position.taken ? try level(from: store) : nil

@@ -39,7 +39,6 @@ final class Replica {
     var staged: Staged?
     /// The entities of which something was read.
     var used: Set<BinaryText> = []
-    /// Whether it has taken in more than it shows, or the store's schema may have changed.
     var isUnsettled = true
     /// Whether it could not be settled, because the store had gone on, in this run or the one before.
     var isOvertaken = false
