@@ -14,7 +14,6 @@ package final class StoreSignals: Sendable {
     }
 
     private let state = Locked(State())
-    private let arrived = WakeUpSignal()
     /// There will be no more.
     let ended = OneShotEvent()
     private let poll: PollingObserver?
@@ -30,20 +29,20 @@ package final class StoreSignals: Sendable {
 
     func post(_ signal: StoreSignal) {
         guard !signal.isEmpty else { return }
-        let (receiver, isCalled) = state.withLock { state in
+        let receiver = state.withLock { state in
             state.pending.formUnion(signal)
             defer { state.isCalled = true }
-            return (state.receiver, state.isCalled)
+            return state.isCalled ? nil : state.receiver
         }
-        guard let receiver else { return arrived.notify() }
-        if !isCalled { receiver() }
+        receiver?()
     }
 
     /// No more signals after the pending one.
     func end(_ failure: ObserverError? = nil) {
         state.withLock { $0.failure = $0.failure ?? failure }
+        // Whoever sets a receiver after this finds the end.
         ended.signal()
-        arrived.end()
+        state.withLock { $0.receiver }?()
     }
 
     /// Polls, where that makes the signals, until the task is cancelled.
@@ -57,15 +56,15 @@ package final class StoreSignals: Sendable {
     /// Why there will be no more signals, unless the observer was stopped.
     var failure: ObserverError? { state.withLock { $0.failure } }
 
-    /// Sets what is called when there is a signal to take, on the observer's thread, where it must not wait. It is called
-    /// again only after it has begun.
+    /// Sets what is called when there is a signal to take, or will be none any more, on the observer's thread, where it
+    /// must not wait. For signals it is called again only after it has begun.
     func setReceiver(_ receiver: (@Sendable () -> Void)?) {
         let isPending = state.withLock { state in
             state.receiver = receiver
             state.isCalled = !state.pending.isEmpty
             return state.isCalled
         }
-        if isPending { receiver?() }
+        if isPending || ended.isSignaled { receiver?() }
     }
 
     /// The receiver has begun.
@@ -84,16 +83,19 @@ package final class StoreSignals: Sendable {
     package func next(isolation actor: isolated (any Actor)? = #isolation) async throws(ObserverError)
         -> StoreSignal?
     {
-        var isOver = false
         while true {
             // What was posted before the end is there now.
-            isOver = isOver || ended.isSignaled
+            let isOver = ended.isSignaled || Task.isCancelled
             let signal = take()
             if !signal.isEmpty { return signal }
-            if let failure, isOver { throw failure }
-            if isOver { return nil }
-            var arrivals = arrived.makeAsyncIterator()
-            isOver = await arrivals.next(isolation: actor) == nil
+            if isOver {
+                if let failure { throw failure }
+                return nil
+            }
+            let arrived = OneShotEvent()
+            setReceiver { arrived.signal() }
+            await arrived.wait()
+            setReceiver(nil)
         }
     }
 
@@ -102,8 +104,7 @@ package final class StoreSignals: Sendable {
     package func forEach(_ body: @escaping @Sendable () -> Void) async throws(ObserverError) {
         setReceiver {
             self.receiverBegan()
-            _ = self.take()
-            body()
+            if !self.take().isEmpty { body() }
         }
         await ended.wait()
         setReceiver(nil)
