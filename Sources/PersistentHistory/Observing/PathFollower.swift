@@ -14,7 +14,7 @@ final class PathFollower: Sendable {
     struct Work: OptionSet, Sendable {
         let rawValue: UInt8
         /// The files were written, or came or went.
-        static let tell = Work(rawValue: 1)
+        static let signal = Work(rawValue: 1)
         /// The `-wal` or the `-journal` came.
         static let placeSideFiles = Work(rawValue: 2)
         /// The path may lead elsewhere.
@@ -70,25 +70,25 @@ final class PathFollower: Sendable {
 
     /// What an event on one of its watches means.
     func work(for event: InotifyEvent) -> Work {
-        if event.has(IN_MODIFY) { return .tell }
+        if event.has(IN_MODIFY) { return .signal }
         return state.withLock { state in
             let placement = state.placement
             if placement.isSideFile(event), !event.has(IN_ATTRIB) {
                 // Most important in a rollback journal's mode, where it is the end of each commit.
-                return event.has(IN_DELETE) ? .tell : [.tell, .placeSideFiles]
+                return event.has(IN_DELETE) ? .signal : [.signal, .placeSideFiles]
             }
             // The folder reports the same by its name.
             if event.has(IN_IGNORED), placement.sideFiles.contains(event.watch) { return [] }
             guard !state.isFollowing, let store = placement.store, !event.name.isEmpty else { return .follow }
             // Asked of the folder for another store that is not there; see `InotifyMask.file` why not for this one.
             if event.has(IN_ATTRIB) { return [] }
-            return event.watch == store.folder ? [.tell, .follow] : .follow
+            return event.watch == store.folder ? [.signal, .follow] : .follow
         }
     }
 
-    /// Does what events ask for: at once where that is to tell of a commit, else on a thread that may wait.
+    /// Does what events ask for: at once where that is to signal a commit, else on a thread that may wait.
     func heed(_ work: Work) {
-        if work == .tell {
+        if work == .signal {
             if state.withLock({ $0.placement.store != nil }) { signals?.post(.changed) }
             return
         }
@@ -179,7 +179,7 @@ final class PathFollower: Sendable {
 
         var signal = StoreSignal.difference(from: before.file, to: after.file)
         if work.contains(.overflowed) { signal.insert(.overflowed) }
-        if after.file != nil, work.contains(.tell) || !after.files.isSubset(of: before.files) {
+        if after.file != nil, work.contains(.signal) || !after.files.isSubset(of: before.files) {
             signal.insert(.changed)
         }
         return signal
@@ -220,7 +220,7 @@ final class PathFollower: Sendable {
         var placement = Placement()
         var wishes: [Int32: WatchTable.Use] = [:]
         var home: Int32?
-        for (path, wish) in Self.wishes(for: trail) {
+        for (path, wish) in trail.wishes {
             var use = wish
             if wish.kind == .folder { use.kind = .names }
             do throws(ObserverError) {
@@ -240,68 +240,5 @@ final class PathFollower: Sendable {
             try table.place(path, for: key, .init(kind: .file))
         }
         return (placement, wishes)
-    }
-
-    /// What is wanted of each folder and link on the way, from the root down.
-    private static func wishes(for trail: PathTrail) -> [(path: String, use: WatchTable.Use)] {
-        var order: [String] = []
-        var uses: [String: WatchTable.Use] = [:]
-        func want(_ kind: WatchTable.Use.Kind, _ names: Set<String> = [], of path: String) {
-            let use = WatchTable.Use(kind: kind, names: names)
-            if let earlier = uses[path] {
-                uses[path] = earlier.union(use)
-            } else {
-                uses[path] = use
-                order.append(path)
-            }
-        }
-        for lookup in trail.lookups {
-            let name = lookup.name
-            switch lookup.found {
-            case .file: want(.names, [name, name + "-wal", name + "-journal"], of: lookup.folder)
-            case _ where trail.store == nil: want(.absentName, [name], of: lookup.folder)
-            default: want(.folder, [name], of: lookup.folder)
-            }
-            if case .folder = lookup.found { want(.folder, of: lookup.path) }
-            if case .link = lookup.found { want(.link, of: lookup.path) }
-        }
-        return order.compactMap { path in uses[path].map { (path, $0) } }
-    }
-}
-
-/// The watches of one store.
-private struct Placement: Sendable {
-    /// The store's file, where there is one.
-    struct Store: Sendable {
-        let path: String
-        let name: String
-        /// The watch of the folder that it is in.
-        let folder: Int32
-        let file: Int32
-        var wal: Int32?
-        var journal: Int32?
-    }
-
-    var folders: Set<Int32> = []
-    var store: Store?
-
-    var file: Int32? { store?.file }
-    var sideFiles: Set<Int32> { Set([store?.wal, store?.journal].compactMap(\.self)) }
-    var files: Set<Int32> { store.map { sideFiles.union([$0.file]) } ?? [] }
-    var all: Set<Int32> { folders.union(files) }
-
-    func isSideFile(_ event: InotifyEvent) -> Bool {
-        guard let store, event.watch == store.folder else { return false }
-        return event.name == store.name + "-wal" || event.name == store.name + "-journal"
-    }
-
-    func withSideFiles(
-        _ place: (String) throws(ObserverError) -> Int32?
-    ) throws(ObserverError) -> Placement {
-        guard let store else { return self }
-        var placement = self
-        placement.store?.wal = try place(store.path + "-wal")
-        placement.store?.journal = try place(store.path + "-journal")
-        return placement
     }
 }

@@ -54,7 +54,9 @@ final class StoreWatches: Sendable {
         var works: [StoreKey: PathFollower.Work] = [:]
         for event in events {
             if event.has(IN_Q_OVERFLOW) {
-                for key in followers.keys { works[key, default: []].formUnion([.overflowed, .tell, .follow]) }
+                for key in followers.keys {
+                    works[key, default: []].formUnion([.overflowed, .signal, .follow])
+                }
             }
             for key in table.stores(for: event) {
                 if let follower = followers[key] {
@@ -73,7 +75,7 @@ final class StoreWatches: Sendable {
     private func follow(_ keys: Set<StoreKey>) {
         if keys.isEmpty { return }
         let followers = followers
-        for key in keys { followers[key]?.heed([.tell, .follow]) }
+        for key in keys { followers[key]?.heed([.signal, .follow]) }
     }
 
     // MARK: For tests
