@@ -28,15 +28,15 @@ import Testing
     func woken() throws {
         let store = try GatekeeperStore()
         let reader = try HistoryReader(path: store.path)
-        let resting = RestingConsumers(["Main"], at: Self.place(0))
+        let idle = IdleConsumers(["Main"], at: Self.place(0))
         let state = try StateDatabase(
-            folder: store.folder.path, store: reader.storeID, clock: store.clock.clock, resting: resting)
+            folder: store.folder.path, store: reader.storeID, clock: store.clock.clock, idle: idle)
         try state.cursors.save(Self.place(0), of: "Main")
-        resting.rest("Main", at: 0, until: ["t"], hooks: 0)
+        idle.add("Main", at: 0, until: ["t"], hooks: 0)
         for (number, hooks) in [(1, 0), (2, nil)] as [(Int64, Int?)] {
             try store.write("A", "INSERT INTO u VALUES (\(number), 0)")
             let batch = try reader.batch(after: number - 1)
-            _ = resting.pass(batch, to: Self.place(number), hooks: hooks)
+            _ = idle.pass(batch, to: Self.place(number), hooks: hooks)
         }
         // A cleanup may go as far as this.
         let plan = try CleaningPlan(store.served(["Main"]), source: reader, state: state)
@@ -118,13 +118,13 @@ import Testing
         func steps(_ count: Int) throws -> Int {
             let store = try GatekeeperStore()
             let names = (1...count).map { "Consumer \($0)" }
-            let resting = RestingConsumers(names, at: Self.place(50))
+            let idle = IdleConsumers(names, at: Self.place(50))
             let connection = try StateConnection(store.folder.file("state.sqlite"), clock: store.clock.clock)
-            let cursors = CursorStore(connection, resting: resting)
+            let cursors = CursorStore(connection, idle: idle)
             for (place, name) in names.enumerated() {
                 if place % 2 == 0 { try cursors.save(Self.place(Int64(place % 100)), of: name) }
                 if place % 3 == 0 { cursors.saveLater(Self.place(Int64(place % 70)), of: name) }
-                if place % 5 == 0 { resting.rest(name, at: 50, until: ["t"], hooks: 0) }
+                if place % 5 == 0 { idle.add(name, at: 50, until: ["t"], hooks: 0) }
             }
             let all = try cursors.all()
             for name in names + ["Nobody"] {

@@ -21,9 +21,9 @@ import Testing
         let batch = try reader.outlinedBatch(after: 0)
         #expect(batch.transactions.first?.outline != nil)
         let start = Checkpoint(position: 0, movedAt: .now)
-        let resting = RestingConsumers(["t", "u"], at: start)
-        for name in ["t", "u"] { resting.rest(name, at: 0, until: [BinaryText(name)], hooks: 1) }
-        let woken = resting.pass(batch, to: Checkpoint(position: batch.end, movedAt: .now), hooks: 1).woken
+        let idle = IdleConsumers(["t", "u"], at: start)
+        for name in ["t", "u"] { idle.add(name, at: 0, until: [BinaryText(name)], hooks: 1) }
+        let woken = idle.pass(batch, to: Checkpoint(position: batch.end, movedAt: .now), hooks: 1).woken
         #expect(woken == ["t"])
     }
 

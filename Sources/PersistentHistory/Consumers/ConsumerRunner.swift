@@ -33,9 +33,9 @@ final class ConsumerRunner {
     /// Woken up, or asked to try at once, while it was working.
     var isWoken = false
     var triesNow = false
-    var isTold = false
+    var isStopping = false
     /// A stop counts from its request on, before all parts are notified.
-    var isEnding: Bool { isTold || stop.isSignaled }
+    var isEnding: Bool { isStopping || stop.isSignaled }
     var isInStep = false
     var startOfPass: Int64
     /// Consecutive errors that pass by themselves: a lock, a full disk.
@@ -106,7 +106,7 @@ final class ConsumerRunner {
 
     /// Ends: nothing new is started.
     func end() {
-        isTold = true
+        isStopping = true
         switch phase {
         case .begun, .idle, .held, .paused: ended()
         case .working, .ended: break
@@ -156,7 +156,7 @@ final class ConsumerRunner {
         recovered()
         isWoken = false
         startOfPass = machine.cursor
-        if let checkpoint = store.state.cursors.resting.wake(consumer.author) {
+        if let checkpoint = store.state.cursors.idle.wake(consumer.author) {
             do { try perform(machine.goOn(from: checkpoint)) } catch { return fail(error) { $0.step() } }
         }
         step()
@@ -193,7 +193,7 @@ final class ConsumerRunner {
         if isEnding { return ended() }
         phase = .idle
         recovered()
-        rest()
+        letCommitsPass()
         let (author, brought) = (consumer.author, machine.cursor > startOfPass)
         session.assumeIsolated { $0.caughtUp(author, brought) }
         watchContexts()
@@ -201,9 +201,9 @@ final class ConsumerRunner {
     }
 
     /// A consumer without contexts, feeds and hooks for every entity is not woken by every commit.
-    func rest() {
+    func letCommitsPass() {
         guard !consumer.hasContexts, consumer.feeds.isEmpty, let entities = hookSet.entities else { return }
-        store.state.cursors.resting.rest(
+        store.state.cursors.idle.add(
             consumer.author, at: machine.cursor, until: entities, hooks: hookSet.version)
     }
 

@@ -63,11 +63,11 @@ struct OpenStore: Sendable {
         lease = try ConsumerLease(store.consumers.map(\.author), of: source.storeID, in: stateFolder)
         fetcher = try SharedFetcher(source)
         let end = fetcher.end
-        let resting = RestingConsumers(
+        let idle = IdleConsumers(
             store.consumers.map(\.author),
             at: Checkpoint(position: end.number, fingerprint: end.fingerprint, movedAt: store.clock.wall()))
         state = try StateDatabase(
-            folder: stateFolder, store: source.storeID, clock: store.clock, resting: resting)
+            folder: stateFolder, store: source.storeID, clock: store.clock, idle: idle)
         cleaning = CleaningTurns(store: store, source: source, state: state, reporter: reporter, stop: ending)
         feeds = FeedKeeper(store: store, source: source, state: state, reporter: reporter)
         reporter.report(.storeOpened(newest: try source.newestToken()))

@@ -110,12 +110,12 @@ public enum PipelineEvent: Sendable {
 
 /// Consumers whose cursors move together. There may be many, so the type answers queries instead of listing them.
 public struct MovedConsumers: Sendable {
-    let resting: RestingConsumers
+    let idle: IdleConsumers
     /// The number of consumers.
     public let count: Int
 
     /// Whether a consumer is one of them, now.
-    public func contains(_ consumer: String) -> Bool { resting.contains(consumer) }
+    public func contains(_ consumer: String) -> Bool { idle.contains(consumer) }
 }
 
 /// Calls of one hook that succeeded, one after the other.

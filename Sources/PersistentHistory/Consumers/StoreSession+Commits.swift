@@ -95,7 +95,7 @@ extension StoreSession {
             position: look.end, fingerprint: look.fingerprint, movedAt: store.clock.wall(),
             movedAtServed: state.served)
         let version = control.passes.isHeld ? nil : hooks.version
-        let (names, moved) = state.cursors.resting.pass(look.batch, to: checkpoint, hooks: version)
+        let (names, moved) = state.cursors.idle.pass(look.batch, to: checkpoint, hooks: version)
         let woken = names.compactMap { runners[$0] }
         try opened.cleaning.countNotification(through: look.end)
         noteAtWork(woken)
@@ -106,7 +106,7 @@ extension StoreSession {
         state.cursors.hasUnsaved.notify()
         opened.reporter.report(
             .cursorsMoved(
-                MovedConsumers(resting: state.cursors.resting, count: moved),
+                MovedConsumers(idle: state.cursors.idle, count: moved),
                 to: HistoryToken(store: opened.storeID, number: look.end)))
     }
 

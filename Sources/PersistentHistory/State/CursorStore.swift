@@ -6,15 +6,15 @@ final class CursorStore: Sendable {
     /// Moved, and not saved yet.
     private let unsaved = Locked<[BinaryText: Checkpoint]>([:])
     /// Consumers that move together.
-    let resting: RestingConsumers
+    let idle: IdleConsumers
     /// The position of those at the last `flush`.
-    private let restingSaved = Locked<Int64>(0)
+    private let idleSaved = Locked<Int64>(0)
     /// Is notified when there begins to be something unsaved.
     let hasUnsaved = WakeUpSignal()
 
-    init(_ connection: StateConnection, resting: RestingConsumers) {
+    init(_ connection: StateConnection, idle: IdleConsumers) {
         self.connection = connection
-        self.resting = resting
+        self.idle = idle
     }
 
     // MARK: Reading
@@ -28,9 +28,9 @@ final class CursorStore: Sendable {
                         "SELECT consumer, position, fingerprint, moved_at, served FROM cursor WHERE consumer = ?"
                 ), arguments: [consumer])
             let saved = try unsaved.withLock { $0[consumer] } ?? row.map { try Checkpoint($0) }
-            guard let resting = resting.checkpoint(of: consumer) else { return saved }
-            guard let saved else { return resting }
-            return resting.position > saved.position ? resting : saved
+            guard let idle = idle.checkpoint(of: consumer) else { return saved }
+            guard let saved else { return idle }
+            return idle.position > saved.position ? idle : saved
         }
     }
 
@@ -38,7 +38,7 @@ final class CursorStore: Sendable {
     func all() throws -> [BinaryText: Checkpoint] {
         try connection.access { db in
             try saved(db).merging(unsaved.withLock { $0 }) { $1 }
-                .merging(resting.checkpoints) { $1.position > $0.position ? $1 : $0 }
+                .merging(idle.checkpoints) { $1.position > $0.position ? $1 : $0 }
         }
     }
 
@@ -82,8 +82,8 @@ final class CursorStore: Sendable {
 
     /// Saves what is not saved yet. Where there is nothing, a closed state stays closed.
     func flush() throws {
-        let isResting = resting.position(ifAfter: restingSaved.withLock { $0 }) != nil
-        guard isResting || unsaved.withLock({ !$0.isEmpty }) else { return }
+        let isIdle = idle.position(ifAfter: idleSaved.withLock { $0 }) != nil
+        guard isIdle || unsaved.withLock({ !$0.isEmpty }) else { return }
         // They are taken under the lock of the database, so a checkpoint that is saved at once comes after them.
         try connection.access { db in
             var checkpoints = unsaved.withLock { unsaved in
@@ -92,8 +92,8 @@ final class CursorStore: Sendable {
             }
             let taken = checkpoints
             // Including those that were woken up and have not continued yet.
-            let position = resting.position(ifAfter: restingSaved.withLock { $0 })
-            if position != nil { checkpoints.merge(resting.checkpoints) { $1 } }
+            let position = idle.position(ifAfter: idleSaved.withLock { $0 })
+            if position != nil { checkpoints.merge(idle.checkpoints) { $1 } }
             guard !checkpoints.isEmpty else { return }
             do {
                 try db.inTransaction {
@@ -105,7 +105,7 @@ final class CursorStore: Sendable {
                 unsaved.withLock { $0.merge(taken) { newer, _ in newer } }
                 throw error
             }
-            if let position { restingSaved.withLock { $0 = position } }
+            if let position { idleSaved.withLock { $0 = position } }
         }
     }
 

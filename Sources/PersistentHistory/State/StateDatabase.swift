@@ -26,15 +26,15 @@ package final class StateDatabase: Sendable {
 
     /// Opens the state of a store, and creates it where there is none.
     ///
-    /// - Parameter resting: Consumers whose cursors are saved with the others.
+    /// - Parameter idle: Consumers whose cursors are saved with the others.
     /// - Throws: `HistoryError` with `.stateUnusable`, as everything here.
     init(
-        folder: String, store: StoreID, clock: HistoryClock = .system, resting: RestingConsumers? = nil
+        folder: String, store: StoreID, clock: HistoryClock = .system, idle: IdleConsumers? = nil
     ) throws {
         connection = try StateConnection(Self.path(folder: folder, store: store), clock: clock)
         cursors = CursorStore(
             connection,
-            resting: resting ?? RestingConsumers([], at: Checkpoint(position: 0, movedAt: clock.wall())))
+            idle: idle ?? IdleConsumers([], at: Checkpoint(position: 0, movedAt: clock.wall())))
         feeds = FeedStore(connection: connection, store: store)
         replicas = ReplicaStore(connection: connection)
         deadLetters = DeadLetterStore(connection: connection)

@@ -4,7 +4,7 @@ import Testing
 @testable import PersistentHistory
 
 /// Consumers that are not woken by what is of no concern to them.
-@Suite struct RestingConsumersTests {
+@Suite struct IdleConsumersTests {
     private static let entities = (0..<4).map { number in
         Entity(shape: Int64(number), name: "e\(number)", columns: [], key: .rowid, preserved: [])
     }
@@ -46,7 +46,7 @@ import Testing
         var consumers = (0..<6).map { number in
             Consumer(name: "c\(number)", interest: [], hooks: 0)
         }
-        let resting = RestingConsumers(consumers.map(\.name), at: Self.place(0))
+        let idle = IdleConsumers(consumers.map(\.name), at: Self.place(0))
         var commits: [(number: Int64, entities: Set<BinaryText>)] = []
         var rung = Set(consumers.map(\.name))
         var moved = 0
@@ -59,7 +59,7 @@ import Testing
                 let isLast = Int.random(in: 0..<10, using: &generator) > 0
                 let isHeld = Int.random(in: 0..<20, using: &generator) == 0
                 commits.append((number, Set(names: entities.map(\.name))))
-                let outcome = resting.pass(
+                let outcome = idle.pass(
                     Self.batch(number, entities, isLast: isLast), to: Self.place(number),
                     hooks: isHeld ? nil : hooks)
                 rung.formUnion(outcome.woken)
@@ -70,7 +70,7 @@ import Testing
                 // A pass: mostly of one who was rung for.
                 guard rung.contains(consumers[who].name) || who == 0 else { continue }
                 rung.remove(consumers[who].name)
-                if let place = resting.wake(consumers[who].name) {
+                if let place = idle.wake(consumers[who].name) {
                     #expect(place.position >= consumers[who].number, "\(seed)")
                     for commit in commits
                     where commit.number > consumers[who].number && commit.number <= place.position {
@@ -86,11 +86,11 @@ import Testing
                     consumers[who].seen.insert(commit.number)
                     consumers[who].number = commit.number
                 }
-                resting.rest(
+                idle.add(
                     consumers[who].name, at: consumers[who].number, until: consumers[who].interest,
                     hooks: consumers[who].hooks)
             }
-            for (consumer, cursor) in resting.checkpoints {
+            for (consumer, cursor) in idle.checkpoints {
                 #expect(
                     cursor.position >= consumers.first { consumer == BinaryText($0.name) }?.number ?? 0,
                     "\(seed)")
@@ -102,24 +102,24 @@ import Testing
         #expect(consumers.allSatisfy { !$0.seen.isEmpty }, "\(seed)")
         // Who has been rung for nothing is at the end.
         for consumer in consumers where !rung.contains(consumer.name) {
-            let cursor = resting.checkpoints[consumer.name]?.position ?? consumer.number
+            let cursor = idle.checkpoints[consumer.name]?.position ?? consumer.number
             #expect(cursor == Int64(commits.count), "\(seed)")
         }
     }
 
     /// A commit that came while it passed must not be slept over.
     @Test func nobodyRestsBehindTheEnd() {
-        let resting = RestingConsumers(["a"], at: Self.place(0))
-        #expect(resting.pass(Self.batch(1, [Self.entities[0]]), to: Self.place(1), hooks: 0).woken == ["a"])
-        resting.rest("a", at: 0, until: [], hooks: 0)
-        #expect(!resting.contains("a"))
-        resting.rest("a", at: 1, until: [], hooks: 0)
-        #expect(resting.contains("a"))
-        let outcome = resting.pass(Self.batch(2, [Self.entities[0]]), to: Self.place(2), hooks: 0)
+        let idle = IdleConsumers(["a"], at: Self.place(0))
+        #expect(idle.pass(Self.batch(1, [Self.entities[0]]), to: Self.place(1), hooks: 0).woken == ["a"])
+        idle.add("a", at: 0, until: [], hooks: 0)
+        #expect(!idle.contains("a"))
+        idle.add("a", at: 1, until: [], hooks: 0)
+        #expect(idle.contains("a"))
+        let outcome = idle.pass(Self.batch(2, [Self.entities[0]]), to: Self.place(2), hooks: 0)
         #expect(outcome.woken.isEmpty && outcome.moved == 1)
-        #expect(resting.checkpoints["a"]?.position == 2)
+        #expect(idle.checkpoints["a"]?.position == 2)
         // The hooks are others now.
-        #expect(resting.pass(Self.batch(3, []), to: Self.place(3), hooks: 1).woken == ["a"])
-        #expect(resting.wake("a")?.position == 2)
+        #expect(idle.pass(Self.batch(3, []), to: Self.place(3), hooks: 1).woken == ["a"])
+        #expect(idle.wake("a")?.position == 2)
     }
 }

@@ -4,7 +4,7 @@ import Testing
 
 /// Consumers that are not woken by commits of no concern to them: nobody sees a difference.
 @Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(10)))
-struct RestingConsumerTests {
+struct IdleConsumerTests {
     private static let setup = PluginSetup(hooks: [
         #"{"name": "items", "kind": "observer", "entity": "item", "consumer": "MainApp"}"#
     ])

@@ -3,14 +3,14 @@
 /// A consumer that has reached the end of the history, and whose hooks name their entities, is idle. A commit
 /// without any of these entities moves all idle consumers past it. They share one checkpoint, so the cost of a commit
 /// depends on the consumers that it wakes up, not on the number of idle ones.
-final class RestingConsumers: Sendable {
+final class IdleConsumers: Sendable {
     fileprivate struct State {
         /// The end of the history at the last look: the checkpoint of all idle consumers.
         var checkpoint: Checkpoint
         /// The version of the hooks when they were last read.
         var hooks: Int?
         /// The idle consumers.
-        var resting: Set<String> = []
+        var idle: Set<String> = []
         /// The entities for which each consumer was woken up when it was last idle, and the consumers by entity.
         var entities: [String: Set<BinaryText>] = [:]
         var interested: [BinaryText: Set<String>] = [:]
@@ -32,18 +32,18 @@ final class RestingConsumers: Sendable {
         state.withLock { state in
             var checkpoints: [BinaryText: Checkpoint] = [:]
             for (consumer, checkpoint) in state.woken { checkpoints[consumer] = checkpoint }
-            for consumer in state.resting { checkpoints[consumer] = state.checkpoint }
+            for consumer in state.idle { checkpoints[consumer] = state.checkpoint }
             return checkpoints
         }
     }
 
     /// The checkpoint of such a consumer; nil for other consumers.
     func checkpoint(of consumer: String) -> Checkpoint? {
-        state.withLock { $0.resting.contains(consumer) ? $0.checkpoint : $0.woken[consumer] }
+        state.withLock { $0.idle.contains(consumer) ? $0.checkpoint : $0.woken[consumer] }
     }
 
     /// Whether a consumer is idle now.
-    func contains(_ consumer: String) -> Bool { state.withLock { $0.resting.contains(consumer) } }
+    func contains(_ consumer: String) -> Bool { state.withLock { $0.idle.contains(consumer) } }
 
     /// The end of the history at the last look, if that is after a position.
     func position(ifAfter position: Int64) -> Int64? {
@@ -55,14 +55,14 @@ final class RestingConsumers: Sendable {
     /// - Parameters:
     ///   - number: Its position.
     ///   - hooks: The version of the hooks from which the entities are.
-    func rest(_ consumer: String, at number: Int64, until entities: Set<BinaryText>, hooks: Int) {
+    func add(_ consumer: String, at number: Int64, until entities: Set<BinaryText>, hooks: Int) {
         state.withLock { state in
             guard number == state.checkpoint.position, state.hooks == nil || state.hooks == hooks else {
                 return
             }
             state.hooks = hooks
             state.awake.remove(consumer)
-            state.resting.insert(consumer)
+            state.idle.insert(consumer)
             if state.entities[consumer] != entities { state.register(consumer, for: entities) }
         }
     }
@@ -87,22 +87,22 @@ final class RestingConsumers: Sendable {
     {
         state.withLock { state in
             if hooks == nil || state.hooks != hooks || !batch.isLast {
-                for consumer in state.resting { state.wake(consumer) }
-            } else if !state.resting.isEmpty {
+                for consumer in state.idle { state.wake(consumer) }
+            } else if !state.idle.isEmpty {
                 batch.forEachEntity { entity in
                     for consumer in state.interested[entity] ?? [] { state.wake(consumer) }
                 }
             }
             state.hooks = hooks
             state.checkpoint = checkpoint
-            return (state.awake, state.resting.count)
+            return (state.awake, state.idle.count)
         }
     }
 }
 
-extension RestingConsumers.State {
+extension IdleConsumers.State {
     fileprivate mutating func wake(_ consumer: String) {
-        guard resting.remove(consumer) != nil else { return }
+        guard idle.remove(consumer) != nil else { return }
         awake.insert(consumer)
         woken[consumer] = checkpoint
     }
