@@ -1,3 +1,5 @@
+import Foundation
+import GRDB
 import TestSupport
 import Testing
 
@@ -50,6 +52,41 @@ import Testing
         let all = await model.changes
         #expect(all == 20)
         #expect(await keeper.retryDelay == nil)
+        await keeper.close()
+    }
+
+    @Test("A replica in whose place an older copy of it was put goes on where that copy is, and misses nothing")
+    func olderCopy() async throws {
+        let store = try GatekeeperStore()
+        let reader = try HistoryReader(path: store.path)
+        let context = store.replica()
+        let keeper = ContextKeeper(
+            Consumer(
+                store: "s", author: "MainApp", rule: DeliveryRule(authors: ["A", "MainApp"]),
+                contexts: [context]),
+            source: reader, state: try StateDatabase(folder: store.folder.path, store: reader.storeID),
+            reporter: SilentReporter())
+        var cursor: Int64 = 0
+        /// Commits, and takes that through all that a consumer does with its contexts.
+        func commit(_ script: String) async throws {
+            try store.write("A", script)
+            let batch = try await keeper.stage(
+                try reader.outlinedBatch(after: cursor), cursor: cursor, takesOwn: false)
+            let merge = PendingMerge(batch.transactions, after: cursor, end: batch.end)
+            #expect(try await keeper.merge(merge, cursor: cursor, waits: false) == nil)
+            cursor = batch.end
+            try await keeper.settle(cursor: cursor)
+        }
+        try await commit("INSERT INTO t VALUES (1, 0)")
+        let copy = store.folder.file("copy.sqlite")
+        let replica = try DatabaseQueue(path: context.path)
+        try await replica.writeWithoutTransaction { try $0.execute(sql: "VACUUM INTO ?", arguments: [copy]) }
+        try replica.close()
+        try await commit("INSERT INTO t VALUES (2, 0)")
+        for suffix in ["", "-wal", "-shm"] { unlink(context.path + suffix) }
+        #expect(rename(copy, context.path) == 0)
+        try await commit("INSERT INTO t VALUES (3, 0)")
+        #expect(try store.rows(of: context.path) == store.rows())
         await keeper.close()
     }
 }

@@ -119,7 +119,8 @@ import Testing
         let context = ReplicaContext(name: "view", path: folder.file("view.sqlite"), entities: nil)
         let events = EventLog()
         let replica = Replica(context, storePath: path)
-        let leftOut = try replica.prepare().leftOut
+        _ = try replica.openFile(isKnown: false)
+        let leftOut = try replica.fill()
         #expect(leftOut.map(\.name) == ["collated", "computed", "wider", "widest"])
         #expect(leftOut.allSatisfy { $0.kind == .table })
         #expect(leftOut[0].reason.contains("custom") && leftOut[1].reason.contains("secret"), "\(leftOut)")
@@ -238,7 +239,7 @@ import Testing
         #expect(symlink(elsewhere, context.path) == 0)
         let replica = Replica(context, storePath: store.path)
         defer { replica.snapshots.close() }
-        #expect { _ = try replica.prepare() } throws: {
+        #expect { try replica.prepare() } throws: {
             ($0 as? HistoryError)?.code == .replicaUnwritable && "\($0)".contains("symbolic link")
         }
         #expect(FileManager.default.fileExists(atPath: elsewhere) == !isDangling)

@@ -79,7 +79,7 @@ import Testing
         let merger = ReplicaMerger(
             ReplicaContext(name: "copy", path: folder.file("copy.sqlite"), entities: nil), storePath: store.path
         )
-        try await merger.prepare()
+        _ = try await merger.checkpoint()
         try await store.write { db in
             try db.execute(sql: "INSERT INTO t VALUES (1, 1), (2, 2); INSERT OR REPLACE INTO t VALUES (3, 0)")
         }
@@ -93,7 +93,7 @@ import Testing
                 timestamp: transaction.timestamp,
                 changes: transaction.changes.filter { $0.operation == .insert })
         }
-        try await merger.merge(said, through: batch.end)
+        try await merger.merge(said, through: HistoryToken(store: reader.storeID, number: batch.end))
         let copy = try DatabaseQueue(path: folder.file("copy.sqlite"))
         let rows = try await copy.read { try Int64.fetchAll($0, sql: "SELECT id FROM t ORDER BY id") }
         #expect(rows == [2, 3])

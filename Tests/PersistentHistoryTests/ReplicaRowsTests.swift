@@ -191,7 +191,8 @@ import Testing
         let snapshots = StoreSnapshots(store.path)
         let reader = try HistoryReader(path: store.path)
         let writer = try store.writer("A")
-        var taken = try replica.prepare().number
+        try replica.prepare()
+        var taken = replica.position.taken
         for step in 0..<40 {
             for _ in 0..<Int.random(in: 1...4, using: &seed) {
                 // One key may be equal to another that is not the same.
@@ -226,7 +227,8 @@ import Testing
         let snapshots = StoreSnapshots(store.path)
         let reader = try HistoryReader(path: store.path)
         let writer = try store.writer("A")
-        var taken = try replica.prepare().number
+        try replica.prepare()
+        var taken = replica.position.taken
         var expected: [Object: String] = [:]
         var pending: Set<Object> = []
         for step in 0..<40 {
@@ -302,7 +304,7 @@ import Testing
     func damagedStore() throws {
         let store = try GatekeeperStore(pragmas: "PRAGMA journal_mode = DELETE")
         let replica = Replica(store.replica(), storePath: store.path)
-        _ = try replica.prepare()
+        try replica.prepare()
         try store.write(
             "A",
             "WITH RECURSIVE c (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 2000) INSERT INTO t SELECT i, i FROM c",

@@ -59,7 +59,7 @@ actor ContextKeeper {
         if isRestored { misled = Self.misled(contexts) }
     }
 
-    /// Replicas are not told, and the state knows which of them to fill again.
+    /// Not replicas, which need no notice: the state knows which of them to fill again.
     private static func misled(_ contexts: [any MergeContext]) -> Set<String> {
         Set(contexts.filter { !$0.copiesRows }.map(\.name))
     }

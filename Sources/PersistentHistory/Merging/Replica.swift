@@ -75,29 +75,19 @@ final class Replica {
 
     // MARK: Opening
 
-    /// What came of opening a replica.
-    struct Preparation: Equatable {
-        /// How far in the history it has taken in changes.
-        let number: Int64
-        /// Whether it was just filled.
-        var isFilled = false
-        /// Where a damaged file was moved.
-        var movedAside: String?
-        var leftOut: [ReplicaContext.LeftOut] = []
-    }
-
     /// Opens the replica, and fills it from one snapshot of the store where it is new, was deleted,
     /// is another store's, ahead of its store, or its position in the history has expired.
-    func prepare() throws -> Preparation {
-        if isOpen { return Preparation(number: position.taken) }
-        let movedAside = try openFile(isKnown: false)
+    ///
+    /// - Returns: Whether it was filled now.
+    @discardableResult
+    func prepare() throws -> Bool {
+        if isOpen { return false }
+        _ = try openFile(isKnown: false)
         let header = try snapshots.read { try HistoryHeader($0) }
         let isThere = (header.floor...max(header.newest, header.floor)).contains(position.taken)
-        if position.store == header.storeID, isThere {
-            return Preparation(number: position.taken, movedAside: movedAside)
-        }
-        let leftOut = try fill()
-        return Preparation(number: position.taken, isFilled: true, movedAside: movedAside, leftOut: leftOut)
+        if position.store == header.storeID, isThere { return false }
+        _ = try fill()
+        return true
     }
 
     var isOpen: Bool { !isDamaged && file?.isThere ?? false }

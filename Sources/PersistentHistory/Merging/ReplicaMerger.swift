@@ -18,51 +18,31 @@ public actor ReplicaMerger: HistoryContext {
         replica = Replica(context, storePath: storePath)
     }
 
-    /// Opens the replica, and fills it from a snapshot of the store if it is new, belongs to another store, or has
-    /// an expired position.
+    /// How far in the history it has taken in changes.
     ///
-    /// - Returns: The replica's position in the history, and whether it was just filled.
-    /// - Throws: `HistoryError`.
-    @discardableResult
-    public func prepare() throws -> (number: Int64, isFilled: Bool) {
-        let preparation = try replica.prepare()
-        return (preparation.number, preparation.isFilled)
+    /// Opens the replica, and fills it from a snapshot of the store if it is new, belongs to another store, or its
+    /// position has expired.
+    public func checkpoint() throws -> HistoryToken? {
+        try replica.prepare()
+        return replica.token
     }
 
     /// Copies the rows of changed objects to the replica, in one transaction with its position.
     ///
-    /// The replica shows the rows when the store has nothing newer than `end`. Before that, some of them might
+    /// The replica shows the rows when the store has nothing newer than the token. Before that, some of them might
     /// already belong to a later transaction.
-    ///
-    /// - Parameters:
-    ///   - transactions: The fetched transactions, in order.
-    ///   - end: The replica's position afterwards.
-    /// - Returns: How many of the transactions it had not merged before.
-    /// - Throws: `HistoryError`.
-    @discardableResult
-    public func merge(_ transactions: [HistoryTransaction], through end: Int64) throws -> Int {
-        try prepare()
-        try replica.snapshots.read { store in
-            guard try HistoryHeader(store).newest == end else { return }
-            try replica.stage(transactions, of: transactions, through: end, from: store)
-        }
-        return try replica.merge(transactions, through: end).transactions
-    }
-
-    /// How far in the history it has taken in changes.
-    public func checkpoint() throws -> HistoryToken? {
-        try prepare()
-        return replica.token
-    }
-
-    /// As `merge(_:through:)` with the token's number.
     public func merge(_ transactions: [HistoryTransaction], through token: HistoryToken) throws {
-        try merge(transactions, through: token.number)
+        try replica.prepare()
+        try replica.snapshots.read { store in
+            guard try HistoryHeader(store).newest == token.number else { return }
+            try replica.stage(transactions, of: transactions, through: token.number, from: store)
+        }
+        try replica.merge(transactions, through: token.number)
     }
 
     /// Fills it again from a snapshot of the store.
     public func refill(from store: StoreSnapshot) throws {
-        if try !prepare().isFilled { _ = try replica.fill() }
+        if try !replica.prepare() { _ = try replica.fill() }
     }
 
     /// Ends the connections; the next use opens them again.

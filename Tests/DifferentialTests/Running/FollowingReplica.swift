@@ -17,7 +17,7 @@ final class FollowingReplica {
 
     /// Takes in what has come.
     func follow() throws {
-        _ = try replica.prepare()
+        try replica.prepare()
         guard let reader else { return }
         var transactions: [HistoryTransaction] = []
         var batch: HistoryBatch
